@@ -1,0 +1,51 @@
+//! Timing without ceremony: the median of many batches, and how much the machine wavers.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// What one thing costs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cost {
+    /// The median over the batches, for one run.
+    pub(crate) nanos: f64,
+    /// Half the distance between the tenth and the ninetieth percentile, as a share of the median.
+    pub(crate) noise: f64,
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, unit) = match self.nanos {
+            nanos if nanos < 1e3 => (nanos, "ns"),
+            nanos if nanos < 1e6 => (nanos / 1e3, "µs"),
+            nanos => (nanos / 1e6, "ms"),
+        };
+        write!(f, "{number:8.1} {unit} ±{:2.0} %", self.noise * 100.0)
+    }
+}
+
+/// Runs `run` in batches that last about two milliseconds each, for about half a second.
+pub(crate) fn measure(mut run: impl FnMut()) -> Cost {
+    let mut batch = 1_u32;
+    while time(batch, &mut run) < Duration::from_millis(2) {
+        batch *= 2;
+    }
+    let mut samples: Vec<f64> =
+        (0..200).map(|_| time(batch, &mut run).as_nanos() as f64 / f64::from(batch)).collect();
+    samples.sort_by(f64::total_cmp);
+    let at = |share: usize| samples[samples.len() * share / 100];
+    Cost { nanos: at(50), noise: (at(90) - at(10)) / 2.0 / at(50) }
+}
+
+fn time(batch: u32, run: &mut impl FnMut()) -> Duration {
+    let began = Instant::now();
+    for _ in 0..batch {
+        run();
+    }
+    began.elapsed()
+}
+
+/// Prints whether a claim holds, in one line.
+pub(crate) fn claim(what: &str, value: f64, unit: &str, at_most: f64) {
+    let verdict = if value <= at_most { "holds" } else { "DOES NOT HOLD" };
+    println!("claim {verdict}: {what}: {value:.3} {unit}, at most {at_most} {unit}");
+}

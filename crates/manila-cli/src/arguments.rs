@@ -1,0 +1,187 @@
+//! What can be typed.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::duration::parse_duration;
+
+/// Operations from any world, one calling convention, one response envelope.
+#[derive(Debug, Parser)]
+#[command(name = "manila", version, propagate_version = true, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start the gateway
+    Serve(ServeOptions),
+    /// List the operations
+    List(ListOptions),
+    /// Find operations by words
+    Search(SearchOptions),
+    /// Show what an operation takes and gives, or the schema of the `envelope`
+    Schema {
+        /// An operation such as demo.add, or `envelope`
+        #[arg(value_name = "OP|envelope")]
+        what: String,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Call an operation and print its envelope
+    Call(Invocation),
+    /// Subscribe to an operation and print an envelope for each value
+    Subscribe(Invocation),
+    /// Print a completion script for a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeOptions {
+    /// Where to listen; without authentication only loopback addresses are allowed
+    #[arg(long, default_value = "127.0.0.1:7411", value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+    /// How long calls in flight may go on after a stop was asked for
+    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) drain: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListOptions {
+    /// Only this namespace
+    #[arg(long, short, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SearchOptions {
+    /// Words to look for in names, tags and descriptions
+    #[arg(required = true, value_name = "WORDS")]
+    pub(crate) words: Vec<String>,
+    /// How many operations to show
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct Format {
+    /// Plain JSON, also on a terminal
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The options before the operation are clap's; what follows it is read by `Invocation::resolve`,
+/// because every other `--key` there belongs to the operation's input.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The input is a JSON object, @file, or - for standard input, and --key value pairs on top of it.
+Values are read by the operation's input schema: --a 2 is a number where a number is expected.
+  manila call demo.add --a 2 --b 3
+  manila call demo.add '{\"a\": 2, \"b\": 3}'
+  manila call demo.note --text hello --data
+  manila call some.operation -- --json value    after -- every --key is input")]
+pub(crate) struct Invocation {
+    #[command(flatten)]
+    pub(crate) options: CallOptions,
+    /// The operation, such as demo.add, and its input: JSON, @file, -, or --key value pairs
+    // One list, because clap would swallow a `--` between two.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_names = ["OP", "INPUT"])]
+    pub(crate) words: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct CallOptions {
+    /// Plain JSON, also on a terminal
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Only the data, without the envelope
+    #[arg(long)]
+    pub(crate) data: bool,
+    /// Give up after this time, such as 500ms, 10s or 2m
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) timeout: Option<Duration>,
+}
+
+impl Invocation {
+    /// Takes our own options out of what follows the operation; the rest is input.
+    pub(crate) fn resolve(self) -> Result<(CallOptions, String, Vec<String>), String> {
+        let mut options = self.options;
+        let mut input = Vec::new();
+        let mut rest = self.words.into_iter();
+        let operation = rest.next().unwrap_or_default();
+        if operation.starts_with('-') {
+            return Err(format!("`{operation}` is not an option; `manila call --help` lists them"));
+        }
+        while let Some(argument) = rest.next() {
+            match argument.as_str() {
+                "--" => {
+                    input.extend(rest);
+                    break;
+                }
+                "--json" => options.json = true,
+                "--data" => options.data = true,
+                "--timeout" => {
+                    let value = rest.next().ok_or("--timeout needs a duration such as 10s")?;
+                    options.timeout = Some(parse_duration(&value)?);
+                }
+                other => match other.strip_prefix("--timeout=") {
+                    Some(value) => options.timeout = Some(parse_duration(value)?),
+                    None => input.push(argument),
+                },
+            }
+        }
+        Ok((options, operation, input))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    #[expect(clippy::type_complexity, reason = "a row is a tuple")]
+    fn our_own_options_are_found_on_both_sides_of_the_operation() {
+        let rows: [(&[&str], (bool, bool, Option<u64>), &[&str]); 6] = [
+            (&["demo.add", "--a", "2"], (false, false, None), &["--a", "2"]),
+            (&["--json", "demo.add", "--a", "2"], (true, false, None), &["--a", "2"]),
+            (&["demo.add", "--a", "2", "--json", "--data"], (true, true, None), &["--a", "2"]),
+            (&["demo.add", "--timeout", "2s", "{}"], (false, false, Some(2_000)), &["{}"]),
+            (&["demo.add", "--timeout=50ms"], (false, false, Some(50)), &[]),
+            (&["demo.add", "--", "--json", "x"], (false, false, None), &["--json", "x"]),
+        ];
+        for (typed, (json, data, timeout), input) in rows {
+            let line = ["manila", "call"].iter().chain(typed);
+            let Command::Call(call) = Arguments::parse_from(line).command else { panic!() };
+            let (options, operation, rest) = call.resolve().unwrap();
+            assert_eq!(
+                (operation.as_str(), &rest[..]),
+                ("demo.add", &input.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>()[..])
+            );
+            let millis = options.timeout.map(|timeout| timeout.as_millis());
+            assert_eq!(
+                (options.json, options.data, millis),
+                (json, data, timeout.map(u128::from)),
+                "{typed:?}"
+            );
+        }
+    }
+}

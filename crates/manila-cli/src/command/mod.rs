@@ -1,0 +1,18 @@
+//! One file a command.
+
+mod call;
+mod catalog;
+mod completions;
+mod serve;
+
+pub(crate) use call::{call, subscribe};
+pub(crate) use catalog::{envelope_schema, list, schema, search};
+pub(crate) use completions::completions;
+pub(crate) use serve::serve;
+
+use manila::Registry;
+
+/// The operations that commands work on.
+fn registry() -> Registry {
+    manila_gateway::builtin::registry()
+}

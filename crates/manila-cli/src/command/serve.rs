@@ -1,0 +1,66 @@
+//! `serve`: the gateway, until it is asked to stop.
+
+use std::net::SocketAddr;
+
+use anyhow::anyhow;
+use manila::{Pipeline, Registry};
+use manila_gateway::{Gateway, GatewaySettings, ListenError};
+
+use super::registry;
+use crate::arguments::ServeOptions;
+use crate::failure::Failure;
+use crate::output;
+
+pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
+    let registry = registry();
+    let mut settings = GatewaySettings::default();
+    settings.drain = options.drain;
+    let gateway = Gateway::with(Pipeline::new(registry.clone()), settings);
+    let listener = Gateway::bind(options.listen).await.map_err(|error| match error {
+        ListenError::Bind { .. } => anyhow!(error).context("choose another address with --listen"),
+        other => anyhow!(other),
+    })?;
+    let stop = stop_asked()?;
+    print_offer(&registry, listener.local_addr()?)?;
+    gateway.serve(listener, stop).await;
+    Ok(())
+}
+
+fn print_offer(registry: &Registry, address: SocketAddr) -> std::io::Result<()> {
+    let catalog = registry.catalog();
+    output::print_line(&format!("Manila {} on http://{address}\n", env!("CARGO_PKG_VERSION")))?;
+    output::print_line(
+        "  POST /api/{namespace}/{name}   call an operation; subscriptions stream as server-sent events",
+    )?;
+    output::print_line("  GET  /health                   whether it is alive\n")?;
+    output::print_line(&format!("{} operations:", catalog.len()))?;
+    let width = catalog.list().iter().map(|found| found.id().as_str().len()).max().unwrap_or(0);
+    for operation in catalog.list() {
+        let (id, spec) = (operation.id().as_str(), operation.spec());
+        let kind = spec.kind.as_str();
+        output::print_line(&format!("  {id:width$}  {kind:12}  {}", spec.description))?;
+    }
+    output::print_line("\nOpen to every program on this machine, without a token. Try:")?;
+    output::print_line(&format!(
+        "  curl http://{address}/api/demo/add --json '{{\"a\": 2, \"b\": 3}}'\n"
+    ))
+}
+
+/// Resolves on Ctrl-C or SIGTERM. The handlers are installed before the first connection.
+fn stop_asked() -> std::io::Result<impl Future<Output = ()>> {
+    #[cfg(unix)]
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    Ok(async move {
+        #[cfg(unix)]
+        let asked = async {
+            terminate.recv().await;
+        };
+        #[cfg(not(unix))]
+        let asked = std::future::pending::<()>();
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            () = asked => {}
+        }
+        tracing::info!("stopping: no new connections, calls in flight may finish");
+    })
+}

@@ -1,0 +1,95 @@
+//! How a command fails: what is printed where, and the exit code.
+
+use std::process::ExitCode;
+
+use manila::CallError;
+use serde_json::{Value, json};
+
+use crate::output;
+
+/// Exit codes: 1 the call failed, 2 usage.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The command line does not make sense.
+    Usage(String),
+    /// The call ended with an error; `hint` is what to try instead.
+    Call {
+        error: CallError,
+        hint: Option<String>,
+        /// Whether programs are reading standard output.
+        json: bool,
+    },
+    /// A tool ran and said that it failed; its envelope has been printed.
+    ToolFailed,
+    /// Anything else that stops a command.
+    Other(anyhow::Error),
+    /// Whoever was reading has heard enough.
+    BrokenPipe,
+}
+
+impl Failure {
+    pub(crate) fn report(self) -> ExitCode {
+        match self {
+            Self::Usage(message) => {
+                output::error(&message);
+                ExitCode::from(2)
+            }
+            Self::Call { error, hint, json } => {
+                report_call(&error, hint.as_deref(), json);
+                ExitCode::from(1)
+            }
+            Self::ToolFailed => ExitCode::from(1),
+            Self::Other(error) => {
+                output::error(&format!("{error:#}"));
+                ExitCode::from(1)
+            }
+            Self::BrokenPipe => ExitCode::SUCCESS,
+        }
+    }
+}
+
+fn report_call(error: &CallError, hint: Option<&str>, json: bool) {
+    output::error(&error.to_string());
+    for line in explain(error) {
+        output::note(&line);
+    }
+    if let Some(hint) = hint {
+        output::note(hint);
+    }
+    if json {
+        let wire = json!({"error": error});
+        // A reader that has gone does not change why the call failed.
+        let _ = output::print_plain(&wire);
+    }
+}
+
+/// The places of a validation error one by one; any other details as they are.
+fn explain(error: &CallError) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    match error.details() {
+        Some(Value::Array(issues)) => issues
+            .iter()
+            .map(|issue| match text(&issue["path"]).as_str() {
+                "" => text(&issue["message"]),
+                path => format!("{path}: {}", text(&issue["message"])),
+            })
+            .collect(),
+        Some(details) => vec![format!("details: {details}")],
+        None => Vec::new(),
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::BrokenPipe;
+        }
+        Self::Other(error.into())
+    }
+}

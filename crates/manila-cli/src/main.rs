@@ -1,0 +1,62 @@
+//! The `manila` command: arguments in, output and an exit code out.
+
+mod arguments;
+mod command;
+mod duration;
+mod failure;
+mod input;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    start_logging(&arguments.command);
+    match run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Completions { shell } => return command::completions(shell),
+        Command::Schema { what, .. } if what == "envelope" => return command::envelope_schema(),
+        _ => {}
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match command {
+            Command::List(options) => command::list(&options),
+            Command::Search(options) => command::search(&options),
+            Command::Schema { what, format } => command::schema(&what, format),
+            Command::Call(invocation) => command::call(invocation).await,
+            Command::Subscribe(invocation) => command::subscribe(invocation).await,
+            Command::Serve(options) => command::serve(&options).await,
+            Command::Completions { .. } => Ok(()),
+        }
+    })
+}
+
+/// Logs go to standard error. A single command shows what its own handlers say and nothing else,
+/// since it reports the outcome itself; `MANILA_LOG` overrides both.
+fn start_logging(command: &Command) {
+    let is_server = matches!(command, Command::Serve(_));
+    let default = if is_server { "info" } else { "error,manila_gateway=info" };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("MANILA_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()));
+    if is_server {
+        builder.init();
+    } else {
+        builder.without_time().with_target(false).init();
+    }
+}

@@ -1,0 +1,120 @@
+//! What is printed: colours and tables for people, plain JSON for programs.
+
+use std::io::{IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Whether standard output should be plain JSON: asked for, or not a terminal.
+pub(crate) fn is_plain(asked: bool) -> bool {
+    asked || !std::io::stdout().is_terminal()
+}
+
+/// One JSON document on one line.
+pub(crate) fn print_plain(value: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    let mut out = std::io::stdout().lock();
+    out.write_all(&line)?;
+    out.flush()
+}
+
+/// Indented and coloured on a terminal, one line elsewhere.
+pub(crate) fn print_json(value: &impl Serialize, plain: bool) -> std::io::Result<()> {
+    if is_plain(plain) {
+        return print_plain(value);
+    }
+    let mut text = String::new();
+    write_coloured(&mut text, &serde_json::to_value(value)?, 0);
+    print_line(&text)
+}
+
+/// A line for people; colours are dropped where they cannot be shown.
+pub(crate) fn print_line(text: &str) -> std::io::Result<()> {
+    writeln!(anstream::stdout().lock(), "{text}")
+}
+
+pub(crate) fn error(message: &str) {
+    to_stderr("error", AnsiColor::Red, message);
+}
+
+pub(crate) fn warning(message: &str) {
+    to_stderr("warning", AnsiColor::Yellow, message);
+}
+
+/// Indented below an error.
+pub(crate) fn note(message: &str) {
+    // Nothing can be done about a standard error that is closed.
+    let _ = writeln!(anstream::stderr().lock(), "  {message}");
+}
+
+fn to_stderr(label: &str, colour: AnsiColor, message: &str) {
+    let style = Style::new().bold().fg_color(Some(colour.into()));
+    let _ = writeln!(anstream::stderr().lock(), "{style}{label}{style:#}: {message}");
+}
+
+fn write_coloured(out: &mut String, value: &Value, depth: usize) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            let entries = members.iter().map(|(key, value)| (Some(key.as_str()), value));
+            write_entries(out, entries, ('{', '}'), depth);
+        }
+        Value::Array(items) if !items.is_empty() => {
+            write_entries(out, items.iter().map(|item| (None, item)), ('[', ']'), depth);
+        }
+        scalar => paint(out, colour_of(scalar), &scalar.to_string()),
+    }
+}
+
+fn write_entries<'a>(
+    out: &mut String,
+    entries: impl Iterator<Item = (Option<&'a str>, &'a Value)>,
+    (open, close): (char, char),
+    depth: usize,
+) {
+    out.push(open);
+    for (position, (key, value)) in entries.enumerate() {
+        out.push_str(if position == 0 { "\n" } else { ",\n" });
+        out.push_str(&"  ".repeat(depth + 1));
+        if let Some(key) = key {
+            paint(out, AnsiColor::Blue, &Value::from(key).to_string());
+            out.push_str(": ");
+        }
+        write_coloured(out, value, depth + 1);
+    }
+    out.push('\n');
+    out.push_str(&"  ".repeat(depth));
+    out.push(close);
+}
+
+fn colour_of(scalar: &Value) -> AnsiColor {
+    match scalar {
+        Value::String(_) => AnsiColor::Green,
+        Value::Number(_) => AnsiColor::Cyan,
+        Value::Bool(_) => AnsiColor::Yellow,
+        _ => AnsiColor::BrightBlack,
+    }
+}
+
+fn paint(out: &mut String, colour: AnsiColor, text: &str) {
+    let style = Style::new().fg_color(Some(colour.into()));
+    out.push_str(&format!("{style}{text}{style:#}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn coloured_json_is_still_that_json() {
+        let value = json!({"a": [1, "x", null, {}, []], "b": {"c": true, "d\"": -1.5}});
+        let mut text = String::new();
+        write_coloured(&mut text, &value, 0);
+        assert!(text.contains('\u{1b}'));
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(plain, serde_json::to_string_pretty(&value).unwrap());
+    }
+}

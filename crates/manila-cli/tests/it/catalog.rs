@@ -1,0 +1,47 @@
+//! `list`, `search`, `schema` and `completions`.
+
+use super::{json, manila, stderr, stdout};
+
+#[test]
+fn list_shows_every_operation_or_a_namespace() {
+    let ids = |arguments: &[&str]| {
+        let specs = json(&manila(arguments));
+        let id = |spec: &serde_json::Value| {
+            format!("{}.{}", spec["namespace"].as_str().unwrap(), spec["name"].as_str().unwrap())
+        };
+        specs.as_array().unwrap().iter().map(id).collect::<Vec<_>>()
+    };
+    let all = ["demo.add", "demo.clock", "demo.fail", "demo.messy", "demo.note", "demo.slow"];
+    assert_eq!(ids(&["list"]), all);
+    assert_eq!(ids(&["list", "--namespace", "demo"]), all);
+    assert_eq!(ids(&["list", "--namespace", "none"]), [""; 0]);
+    assert_eq!(ids(&["search", "two", "numbers"])[0], "demo.add");
+    assert_eq!(ids(&["search", "time", "--limit", "1"]).len(), 1);
+}
+
+#[test]
+fn schema_shows_an_operation_or_the_envelope() {
+    let spec = json(&manila(&["schema", "demo.add"]));
+    assert_eq!(spec["inputSchema"]["required"], serde_json::json!(["a", "b"]));
+    let envelope = json(&manila(&["schema", "envelope"]));
+    assert_eq!(envelope["title"], "ResponseEnvelope");
+    let output = manila(&["schema", "demo.sum"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("Operation not found: demo.sum"));
+}
+
+#[test]
+fn completions_are_scripts() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = manila(&["completions", shell]);
+        assert!(output.status.success());
+        assert!(stdout(&output).contains("subscribe"), "{shell}");
+    }
+}
+
+#[test]
+fn usage_errors_exit_with_two() {
+    for arguments in [&["nonsense"][..], &["call"], &["list", "--frobnicate"], &[]] {
+        assert_eq!(manila(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}

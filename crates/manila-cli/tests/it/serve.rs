@@ -1,0 +1,61 @@
+//! `serve`: says what it offers and where, and stops when asked.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use super::{command, manila, stderr};
+
+#[test]
+fn it_says_where_it_listens_answers_and_stops_on_sigterm() {
+    let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let first = lines.next().unwrap();
+    let address = first.rsplit_once("http://").unwrap().1.to_owned();
+    let offer: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
+    assert!(offer.iter().any(|line| line.contains("demo.clock")), "{offer:?}");
+    assert!(offer.iter().any(|line| line.contains("without a token")), "{offer:?}");
+
+    let answer = request(&address, "/api/demo/add", r#"{"a":2,"b":3}"#);
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(answer.contains(r#"{"sum":5}"#), "{answer}");
+    let stream = request(&address, "/api/demo/clock", r#"{"count":2,"everyMs":1}"#);
+    assert!(stream.contains("event: complete"), "{stream}");
+
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("drained"), "{}", stderr(&output));
+}
+
+#[test]
+fn addresses_that_cannot_be_served_are_refused_with_the_reason() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (listen, said) in [
+        ("0.0.0.0:0", "there is no authentication"),
+        (address.as_str(), "choose another address with --listen"),
+    ] {
+        let output = manila(&["serve", "--listen", listen]);
+        assert_eq!(output.status.code(), Some(1), "{listen}");
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+}
+
+fn request(address: &str, path: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}

@@ -1,0 +1,120 @@
+//! The composition on one screen: registry → pipeline → doors → connections.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use manila::{Pipeline, Registry};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::door;
+use crate::server::{self, Drained};
+
+/// A gateway in front of a registry. Cloning it shares everything.
+#[derive(Debug, Clone)]
+pub struct Gateway(pub(crate) Arc<Parts>);
+
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) pipeline: Pipeline,
+    pub(crate) settings: GatewaySettings,
+    /// Set when the gateway begins to stop; streams end by it, calls do not.
+    pub(crate) stopping: CancellationToken,
+}
+
+/// The numbers that bound a gateway.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct GatewaySettings {
+    /// The largest request body in bytes; larger ones are refused with 413.
+    pub body_bytes: usize,
+    /// How many connections may be open; more wait to be accepted.
+    pub connections: usize,
+    /// How long a client may take to send the head of a request.
+    pub header_timeout: Duration,
+    /// How long a client may take to send the body of a request.
+    pub body_timeout: Duration,
+    /// How often a silent stream sends a comment, so that nobody in between hangs up.
+    pub heartbeat: Duration,
+    /// How long calls in flight may go on after the gateway was asked to stop.
+    pub drain: Duration,
+}
+
+impl Default for GatewaySettings {
+    fn default() -> Self {
+        Self {
+            body_bytes: 4 * 1024 * 1024,
+            connections: 1_024,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(15),
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why a gateway does not listen somewhere.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Nobody is asked who they are, so only this machine may call.
+    #[error(
+        "refusing to listen on {0}: there is no authentication, so only a loopback address such \
+         as 127.0.0.1 is allowed"
+    )]
+    NotLoopback(SocketAddr),
+    /// The address cannot be had.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// Which address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl Gateway {
+    /// A gateway with the default settings.
+    pub fn new(registry: Registry) -> Self {
+        Self::with(Pipeline::new(registry), GatewaySettings::default())
+    }
+
+    /// A gateway in front of a pipeline that somebody else has set up.
+    pub fn with(pipeline: Pipeline, settings: GatewaySettings) -> Self {
+        Self(Arc::new(Parts { pipeline, settings, stopping: CancellationToken::new() }))
+    }
+
+    /// The pipeline behind the doors.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.0.pipeline
+    }
+
+    /// The doors, to be mounted in another server. Whoever mounts them binds, and stops.
+    pub fn router(&self) -> Router {
+        door::router(self.clone())
+    }
+
+    /// Binds an address, if it is one that may be served without authentication.
+    ///
+    /// # Errors
+    ///
+    /// [`ListenError::NotLoopback`], or the system's refusal.
+    pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
+        if !address.ip().is_loopback() {
+            return Err(ListenError::NotLoopback(address));
+        }
+        TcpListener::bind(address).await.map_err(|source| ListenError::Bind { address, source })
+    }
+
+    /// Serves until `shutdown` resolves, then drains: no new connections, streams end, calls in
+    /// flight have [`GatewaySettings::drain`] to finish, and what is left is aborted.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Drained {
+        server::serve(&self.0, self.router(), listener, shutdown).await
+    }
+}

@@ -1,0 +1,29 @@
+//! The doors, by address. Each turns a request into a call and an outcome into a response; errors
+//! leave by `problem` and nowhere else.
+
+mod guard;
+mod health;
+mod http;
+mod problem;
+mod sse;
+
+use axum::Router;
+use axum::response::Response;
+use axum::routing::{any, get};
+
+use crate::app::Gateway;
+use problem::Problem;
+
+pub(crate) fn router(gateway: Gateway) -> Router {
+    Router::new()
+        .route("/api/{namespace}/{name}", any(http::call))
+        .route("/health", get(health::health))
+        .fallback(nothing_here)
+        .layer(axum::middleware::from_fn(guard::same_machine))
+        .with_state(gateway)
+}
+
+async fn nothing_here() -> Response {
+    Problem::not_found("nothing is served here; try /health or POST /api/{namespace}/{name}")
+        .into_response()
+}

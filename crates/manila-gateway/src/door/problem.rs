@@ -1,0 +1,130 @@
+//! The one way errors leave over HTTP: `application/problem+json` with the call's error inside.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use manila::{CallError, ErrorCode, OperationSpec};
+use serde::Serialize;
+
+/// An error as RFC 9457 writes it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Problem {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'static str,
+    #[serde(serialize_with = "as_number")]
+    status: StatusCode,
+    detail: String,
+    /// The call's own error, where there was a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<CallError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self {
+            kind: "about:blank",
+            title: status.canonical_reason().unwrap_or("Error"),
+            status,
+            detail: detail.into(),
+            error: None,
+            request_id: None,
+        }
+    }
+
+    pub(super) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// The problem of a failed call; `spec` knows the status of the errors that it declares.
+    pub(super) fn of(error: CallError, spec: Option<&OperationSpec>) -> Self {
+        let mut problem = Self::new(status_of(&error, spec), error.message());
+        problem.error = Some(error);
+        problem
+    }
+
+    pub(super) fn with_request_id(mut self, id: String) -> Self {
+        self.request_id = Some(id);
+        self
+    }
+
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    pub(super) fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.to_json()));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// The status that says the most; an operation may declare its own.
+fn status_of(error: &CallError, spec: Option<&OperationSpec>) -> StatusCode {
+    match error.code() {
+        ErrorCode::OperationNotFound => StatusCode::NOT_FOUND,
+        ErrorCode::AccessDenied => StatusCode::FORBIDDEN,
+        ErrorCode::ValidationError => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorCode::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        ErrorCode::Unavailable | ErrorCode::Aborted => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::Domain(code) => declared_status(code, spec).unwrap_or(StatusCode::BAD_GATEWAY),
+        ErrorCode::ExecutionError | ErrorCode::OutputValidationFailed => StatusCode::BAD_GATEWAY,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+fn declared_status(code: &str, spec: Option<&OperationSpec>) -> Option<StatusCode> {
+    let declared = spec?.error_schemas.iter().find(|declared| declared.code == code)?;
+    let status = StatusCode::from_u16(declared.http_status?).ok()?;
+    // A declared success would make a failure look like an answer.
+    (status.is_client_error() || status.is_server_error()).then_some(status)
+}
+
+fn as_number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u16(status.as_u16())
+}
+
+#[cfg(test)]
+mod tests {
+    use manila::{ErrorDefinition, Kind};
+
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_status() {
+        let mut spec = OperationSpec::new(&"t.op".parse().unwrap(), Kind::Query);
+        spec.error_schemas = vec![
+            ErrorDefinition::new("SOLD_OUT", "").with_http_status(409),
+            ErrorDefinition::new("ODD", "").with_http_status(200),
+            ErrorDefinition::new("PLAIN", ""),
+        ];
+        for (code, status) in [
+            ("OPERATION_NOT_FOUND", 404),
+            ("ACCESS_DENIED", 403),
+            ("VALIDATION_ERROR", 422),
+            ("TIMEOUT", 504),
+            ("ABORTED", 503),
+            ("UNAVAILABLE", 503),
+            ("OVERLOADED", 429),
+            ("EXECUTION_ERROR", 502),
+            ("OUTPUT_VALIDATION_FAILED", 502),
+            ("UNKNOWN_ERROR", 500),
+            ("SOLD_OUT", 409),
+            ("ODD", 502),
+            ("PLAIN", 502),
+            ("UNDECLARED", 502),
+        ] {
+            let error = CallError::new(code.into(), "m");
+            assert_eq!(status_of(&error, Some(&spec)).as_u16(), status, "{code}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The Manila server, ready to embed: doors in front of a pipeline, built-in operations to try, and
+//! a stop that loses nothing.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `app` | the composition: registry → pipeline → doors |
+//! | `builtin` | the operations of the embedded default |
+//! | `door` | HTTP in and out; each door translates one outcome type |
+//! | `server` | connections: accepted, bounded, owned, drained |
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> {
+//! use manila_gateway::{Gateway, builtin};
+//!
+//! let gateway = Gateway::new(builtin::registry());
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+//! let stop = async { /* a signal, in real life */ };
+//! let drained = gateway.serve(listener, stop).await;
+//! assert!(drained.in_time);
+//! # Ok(()) }
+//! ```
+
+mod app;
+pub mod builtin;
+mod door;
+mod server;
+
+pub use app::{Gateway, GatewaySettings, ListenError};
+pub use server::Drained;

@@ -1,0 +1,67 @@
+//! The gateway as its clients see it: over a real socket.
+#![allow(
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::type_complexity,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and its rows are tuples"
+)]
+
+mod drain;
+mod http;
+mod sse;
+
+use std::net::SocketAddr;
+
+use manila::{Operation, Pipeline, Registry};
+use manila_gateway::{Drained, Gateway, GatewaySettings, builtin};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A gateway on a free port of this machine.
+struct Running {
+    address: SocketAddr,
+    gateway: Gateway,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<Drained>,
+}
+
+impl Running {
+    async fn start() -> Self {
+        Self::with([], GatewaySettings::default()).await
+    }
+
+    /// The built-in operations and these.
+    async fn with(
+        operations: impl IntoIterator<Item = Operation>,
+        settings: GatewaySettings,
+    ) -> Self {
+        let registry: Registry = builtin::registry();
+        for operation in operations {
+            registry.register(operation).unwrap();
+        }
+        let gateway = Gateway::with(Pipeline::new(registry), settings);
+        let listener = Gateway::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = gateway.clone();
+        let served =
+            tokio::spawn(
+                async move { serving.serve(listener, async { drop(stopped.await) }).await },
+            );
+        Self { address, gateway, stop, served }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    async fn stop(self) -> Drained {
+        drop(self.stop);
+        self.served.await.unwrap()
+    }
+}
+
+fn client() -> reqwest::Client {
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}

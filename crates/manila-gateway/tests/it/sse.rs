@@ -1,0 +1,82 @@
+//! Subscriptions as server-sent events.
+
+use futures::StreamExt;
+use manila_gateway::GatewaySettings;
+use serde_json::{Value, json};
+
+use super::{Running, client};
+
+#[tokio::test]
+async fn values_come_one_by_one_and_the_end_is_said() {
+    let gateway = Running::start().await;
+    let request = client().post(gateway.url("/api/demo/clock"));
+    let response = request.json(&json!({"count": 3, "everyMs": 5})).send().await.unwrap();
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let text = response.text().await.unwrap();
+    let events: Vec<&str> = text.split_terminator("\n\n").collect();
+    assert_eq!(events.len(), 4, "{text}");
+    for (position, event) in events[..3].iter().enumerate() {
+        let (id, data) = event.split_once('\n').unwrap();
+        assert_eq!(id, format!("id: {}", position + 1));
+        let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+        assert_eq!(data["tick"], json!(position + 1));
+    }
+    assert_eq!(events[3], "event: complete\ndata: {}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn each_event_can_be_an_envelope() {
+    let gateway = Running::start().await;
+    let request = client().post(gateway.url("/api/demo/clock?envelope=true"));
+    let text = request
+        .json(&json!({"count": 1, "everyMs": 1}))
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
+    let data = text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+    let envelope: Value = serde_json::from_str(data).unwrap();
+    assert_eq!(envelope["meta"]["operationId"], "demo.clock");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_refusal_has_a_status_and_not_a_stream() {
+    let gateway = Running::start().await;
+    let request = client().post(gateway.url("/api/demo/clock"));
+    let response = request.json(&json!({"everyMs": 0})).send().await.unwrap();
+    assert_eq!(response.status().as_u16(), 422);
+    assert_eq!(response.headers()["content-type"], "application/problem+json");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_silent_stream_has_a_heartbeat() {
+    let mut settings = GatewaySettings::default();
+    settings.heartbeat = std::time::Duration::from_millis(20);
+    let gateway = Running::with([], settings).await;
+    let request = client().post(gateway.url("/api/demo/clock"));
+    let response = request.json(&json!({"count": 2, "everyMs": 300})).send().await.unwrap();
+    let text = response.text().await.unwrap();
+    assert!(text.contains(": still here\n\n"), "{text}");
+    assert!(text.ends_with("event: complete\ndata: {}\n\n"), "{text}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_who_leaves_ends_the_subscription() {
+    let gateway = Running::start().await;
+    let request = client().post(gateway.url("/api/demo/clock"));
+    let response = request.json(&json!({"count": 100_000, "everyMs": 5})).send().await.unwrap();
+    let mut body = response.bytes_stream();
+    body.next().await.unwrap().unwrap();
+    assert_eq!(gateway.gateway.pipeline().in_flight(), 1);
+    drop(body);
+    while gateway.gateway.pipeline().in_flight() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(gateway.stop().await.in_time);
+}

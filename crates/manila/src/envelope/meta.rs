@@ -1,0 +1,344 @@
+//! What each world says about a result.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::block::ContentBlock;
+use super::members::{Members, as_integer};
+
+/// Where a result came from; tells its variants apart by `source` on the wire.
+///
+/// The large ones are boxed: an envelope is moved at every step of a call.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Meta {
+    /// A handler in this process.
+    Local(LocalMeta),
+    /// An HTTP service.
+    Http(Box<HttpMeta>),
+    /// A tool of an MCP server.
+    Mcp(Box<McpMeta>),
+}
+
+/// The meta of a result that a handler in this process returned.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct LocalMeta {
+    /// Which operation it was.
+    pub operation_id: Arc<str>,
+    /// When it was wrapped, in milliseconds since 1970.
+    pub timestamp: i64,
+    /// Members that this version does not know, where there are any.
+    pub extra: Option<Box<Map<String, Value>>>,
+}
+
+/// The meta of a result that an HTTP service answered.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct HttpMeta {
+    /// The status of the response.
+    pub status_code: u16,
+    /// Lower-case names; repeated headers joined with `, `.
+    pub headers: BTreeMap<String, String>,
+    /// The media type as the service wrote it.
+    pub content_type: String,
+    /// Cookies, apart because they cannot be joined.
+    pub set_cookie: Vec<String>,
+    /// On each event of a stream: the event's own fields.
+    pub sse: Option<SseMeta>,
+    /// Members that this version does not know.
+    pub extra: Map<String, Value>,
+}
+
+/// The fields of one server-sent event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SseMeta {
+    /// `event`, which is `message` unless the stream says otherwise.
+    pub event_type: String,
+    /// `id`, which stays the same until the stream changes it.
+    pub last_event_id: String,
+    /// `retry` in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<u64>,
+}
+
+/// The meta of a result that a tool of an MCP server gave.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct McpMeta {
+    /// The tool ran and says that it failed. This is a result, not a [`CallError`](crate::CallError).
+    pub is_error: bool,
+    /// Every block, whether or not there is structured content.
+    pub content: Vec<ContentBlock>,
+    /// The structured output, as the server sent it.
+    pub structured_content: Option<Value>,
+    /// What the protocol carries beside the result.
+    pub meta: Option<Map<String, Value>>,
+    /// Members that this version does not know.
+    pub extra: Map<String, Value>,
+}
+
+impl Meta {
+    /// The tag on the wire.
+    pub fn source(&self) -> &'static str {
+        match self {
+            Self::Local(_) => "local",
+            Self::Http(_) => "http",
+            Self::Mcp(_) => "mcp",
+        }
+    }
+
+    /// Whether the members are a meta: a known source with its required fields, rightly typed.
+    pub(super) fn recognises(members: &Map<String, Value>) -> bool {
+        match members.get("source").and_then(Value::as_str) {
+            Some("local") => LocalMeta::recognises(members),
+            Some("http") => HttpMeta::recognises(members),
+            Some("mcp") => McpMeta::recognises(members),
+            _ => false,
+        }
+    }
+
+    /// Reads the members, or gives them back untouched.
+    pub(super) fn from_members(members: Map<String, Value>) -> Result<Self, Map<String, Value>> {
+        if !Self::recognises(&members) {
+            return Err(members);
+        }
+        let mut members = Members::new(members);
+        Ok(match members.string("source").as_deref() {
+            Some("http") => Self::Http(Box::new(HttpMeta::from_members(members))),
+            Some("mcp") => Self::Mcp(Box::new(McpMeta::from_members(members))),
+            _ => Self::Local(LocalMeta::from_members(members)),
+        })
+    }
+}
+
+impl LocalMeta {
+    /// The meta of a result that was wrapped at `timestamp`.
+    pub fn new(operation_id: impl Into<Arc<str>>, timestamp: i64) -> Self {
+        Self { operation_id: operation_id.into(), timestamp, extra: None }
+    }
+
+    fn recognises(members: &Map<String, Value>) -> bool {
+        members.get("operationId").is_some_and(Value::is_string)
+            && members.get("timestamp").is_some_and(|time| as_integer(time).is_some())
+    }
+
+    fn from_members(mut members: Members) -> Self {
+        Self {
+            operation_id: members.string("operationId").unwrap_or_default().into(),
+            timestamp: members.integer("timestamp").unwrap_or_default(),
+            extra: Some(members.rest()).filter(|rest| !rest.is_empty()).map(Box::new),
+        }
+    }
+}
+
+impl HttpMeta {
+    /// The meta of a response; header names become lower-case, repeated ones are joined and
+    /// cookies kept apart.
+    pub fn new<N: AsRef<str>, V: AsRef<str>>(
+        status_code: u16,
+        headers: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let mut meta = Self {
+            status_code,
+            headers: BTreeMap::new(),
+            content_type: String::new(),
+            set_cookie: Vec::new(),
+            sse: None,
+            extra: Map::new(),
+        };
+        for (name, value) in headers {
+            meta.add_header(name.as_ref().to_ascii_lowercase(), value.as_ref());
+        }
+        meta.content_type = meta.headers.get("content-type").cloned().unwrap_or_default();
+        meta
+    }
+
+    /// Adds the fields of the event that the data came with.
+    #[must_use]
+    pub fn with_sse(mut self, sse: SseMeta) -> Self {
+        self.sse = Some(sse);
+        self
+    }
+
+    fn add_header(&mut self, name: String, value: &str) {
+        if name == "set-cookie" {
+            self.set_cookie.push(value.to_owned());
+            return;
+        }
+        let joined = self.headers.entry(name).or_default();
+        if !joined.is_empty() {
+            joined.push_str(", ");
+        }
+        joined.push_str(value);
+    }
+
+    fn recognises(members: &Map<String, Value>) -> bool {
+        members.get("statusCode").is_some_and(|status| as_status(status).is_some())
+            && members.get("contentType").is_some_and(Value::is_string)
+            && members
+                .get("headers")
+                .and_then(Value::as_object)
+                .is_some_and(|headers| headers.values().all(Value::is_string))
+    }
+
+    fn from_members(mut members: Members) -> Self {
+        let status_code = members.any("statusCode").as_ref().and_then(as_status);
+        let headers =
+            members.any("headers").and_then(|headers| serde_json::from_value(headers).ok());
+        Self {
+            status_code: status_code.unwrap_or_default(),
+            headers: headers.unwrap_or_default(),
+            content_type: members.string("contentType").unwrap_or_default(),
+            set_cookie: members.strings("setCookie").unwrap_or_default(),
+            sse: SseMeta::take_from(&mut members),
+            extra: members.rest(),
+        }
+    }
+}
+
+fn as_status(value: &Value) -> Option<u16> {
+    as_integer(value).and_then(|status| u16::try_from(status).ok())
+}
+
+impl SseMeta {
+    /// The fields of one event.
+    pub fn new(event_type: impl Into<String>, last_event_id: impl Into<String>) -> Self {
+        Self { event_type: event_type.into(), last_event_id: last_event_id.into(), retry: None }
+    }
+
+    /// Adds the reconnection time that the event set.
+    #[must_use]
+    pub fn with_retry(mut self, milliseconds: u64) -> Self {
+        self.retry = Some(milliseconds);
+        self
+    }
+
+    /// Taken only when it is understood whole, so that nothing inside it can get lost.
+    fn take_from(members: &mut Members) -> Option<Self> {
+        let fields = members.object("sse")?;
+        let mut known = Members::new(fields.clone());
+        let read = known.string("eventType").zip(known.string("lastEventId")).map(
+            |(event_type, last_event_id)| Self {
+                event_type,
+                last_event_id,
+                retry: known.integer("retry").and_then(|ms| u64::try_from(ms).ok()),
+            },
+        );
+        if read.is_none() || !known.rest().is_empty() {
+            members.put_back("sse", fields);
+            return None;
+        }
+        read
+    }
+}
+
+impl McpMeta {
+    /// The meta of a result with these blocks.
+    pub fn new(content: Vec<ContentBlock>) -> Self {
+        Self { content, ..Self::default() }
+    }
+
+    /// Says that the tool failed.
+    #[must_use]
+    pub fn with_error(mut self) -> Self {
+        self.is_error = true;
+        self
+    }
+
+    /// Adds the structured output.
+    #[must_use]
+    pub fn with_structured_content(mut self, structured: Value) -> Self {
+        self.structured_content = Some(structured);
+        self
+    }
+
+    /// Adds what the protocol carries beside the result.
+    #[must_use]
+    pub fn with_meta(mut self, meta: Map<String, Value>) -> Self {
+        self.meta = Some(meta);
+        self
+    }
+
+    fn recognises(members: &Map<String, Value>) -> bool {
+        members.get("isError").is_some_and(Value::is_boolean)
+            && members
+                .get("content")
+                .and_then(Value::as_array)
+                .is_some_and(|blocks| blocks.iter().all(Value::is_object))
+    }
+
+    fn from_members(mut members: Members) -> Self {
+        let blocks = members.array("content").unwrap_or_default();
+        Self {
+            is_error: members.boolean("isError").unwrap_or_default(),
+            content: blocks.into_iter().map(ContentBlock::from_value).collect(),
+            structured_content: members.any("structuredContent"),
+            meta: members.object("_meta"),
+            extra: members.rest(),
+        }
+    }
+}
+
+impl Serialize for Meta {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("source", self.source())?;
+        match self {
+            Self::Local(meta) => meta.write(&mut map)?,
+            Self::Http(meta) => meta.write(&mut map)?,
+            Self::Mcp(meta) => meta.write(&mut map)?,
+        }
+        map.end()
+    }
+}
+
+impl LocalMeta {
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        map.serialize_entry("operationId", &*self.operation_id)?;
+        map.serialize_entry("timestamp", &self.timestamp)?;
+        self.extra.as_ref().map_or(Ok(()), |extra| write_extra(map, extra))
+    }
+}
+
+impl HttpMeta {
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        map.serialize_entry("statusCode", &self.status_code)?;
+        map.serialize_entry("headers", &self.headers)?;
+        map.serialize_entry("contentType", &self.content_type)?;
+        if !self.set_cookie.is_empty() {
+            map.serialize_entry("setCookie", &self.set_cookie)?;
+        }
+        if let Some(sse) = &self.sse {
+            map.serialize_entry("sse", sse)?;
+        }
+        write_extra(map, &self.extra)
+    }
+}
+
+impl McpMeta {
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        map.serialize_entry("isError", &self.is_error)?;
+        map.serialize_entry("content", &self.content)?;
+        if let Some(structured) = &self.structured_content {
+            map.serialize_entry("structuredContent", structured)?;
+        }
+        if let Some(meta) = &self.meta {
+            map.serialize_entry("_meta", meta)?;
+        }
+        write_extra(map, &self.extra)
+    }
+}
+
+pub(super) fn write_extra<M: SerializeMap>(
+    map: &mut M,
+    extra: &Map<String, Value>,
+) -> Result<(), M::Error> {
+    extra.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))
+}

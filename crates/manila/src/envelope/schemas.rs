@@ -1,0 +1,193 @@
+//! The JSON Schemas of the envelope and its parts, as others validate against them.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// The schema of a whole envelope, with every part under `$defs`.
+pub static ENVELOPE_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    json!({
+        "$schema": DIALECT,
+        "title": "ResponseEnvelope",
+        "description": "The result of an operation and where it came from.",
+        "type": "object",
+        "required": ["data", "meta"],
+        "properties": {
+            "data": {"description": "The output of the operation."},
+            "meta": {"$ref": "#/$defs/Meta"},
+        },
+        "$defs": definitions(),
+    })
+});
+
+/// The schema of a meta of any source.
+pub static META_SCHEMA: LazyLock<Value> = LazyLock::new(|| standalone("Meta"));
+/// The schema of the meta of a local result.
+pub static LOCAL_META_SCHEMA: LazyLock<Value> = LazyLock::new(|| standalone("LocalMeta"));
+/// The schema of the meta of an HTTP result.
+pub static HTTP_META_SCHEMA: LazyLock<Value> = LazyLock::new(|| standalone("HttpMeta"));
+/// The schema of the meta of an MCP result.
+pub static MCP_META_SCHEMA: LazyLock<Value> = LazyLock::new(|| standalone("McpMeta"));
+/// The schema of one MCP content block.
+pub static CONTENT_BLOCK_SCHEMA: LazyLock<Value> = LazyLock::new(|| standalone("ContentBlock"));
+
+fn standalone(name: &str) -> Value {
+    json!({"$schema": DIALECT, "$ref": format!("#/$defs/{name}"), "$defs": definitions()})
+}
+
+fn definitions() -> Value {
+    json!({
+        "Meta": {
+            "oneOf": [
+                {"$ref": "#/$defs/LocalMeta"},
+                {"$ref": "#/$defs/HttpMeta"},
+                {"$ref": "#/$defs/McpMeta"},
+            ],
+        },
+        "LocalMeta": {
+            "type": "object",
+            "required": ["source", "operationId", "timestamp"],
+            "properties": {
+                "source": {"const": "local"},
+                "operationId": {"type": "string", "description": "`namespace.name`"},
+                "timestamp": {"type": "integer", "description": "Milliseconds since 1970."},
+            },
+        },
+        "HttpMeta": {
+            "type": "object",
+            "required": ["source", "statusCode", "headers", "contentType"],
+            "properties": {
+                "source": {"const": "http"},
+                "statusCode": {"type": "integer", "minimum": 0, "maximum": 65535},
+                "headers": {
+                    "type": "object",
+                    "description": "Lower-case names; repeated headers joined with `, `.",
+                    "additionalProperties": {"type": "string"},
+                },
+                "contentType": {"type": "string"},
+                "setCookie": {"type": "array", "items": {"type": "string"}},
+                "sse": {"$ref": "#/$defs/SseMeta"},
+            },
+        },
+        "SseMeta": {
+            "type": "object",
+            "required": ["eventType", "lastEventId"],
+            "properties": {
+                "eventType": {"type": "string"},
+                "lastEventId": {"type": "string"},
+                "retry": {"type": "integer", "minimum": 0},
+            },
+        },
+        "McpMeta": {
+            "type": "object",
+            "required": ["source", "isError", "content"],
+            "properties": {
+                "source": {"const": "mcp"},
+                "isError": {"type": "boolean"},
+                "content": {"type": "array", "items": {"$ref": "#/$defs/ContentBlock"}},
+                "structuredContent": {},
+                "_meta": {"type": "object"},
+            },
+        },
+        "ContentBlock": {
+            "oneOf": [
+                block("text", &["text"]),
+                block("image", &["data", "mimeType"]),
+                block("audio", &["data", "mimeType"]),
+                {
+                    "type": "object",
+                    "required": ["type", "resource"],
+                    "properties": {
+                        "type": {"const": "resource"},
+                        "resource": {
+                            "type": "object",
+                            "required": ["uri"],
+                            "properties": {
+                                "uri": {"type": "string"},
+                                "mimeType": {"type": "string"},
+                                "text": {"type": "string"},
+                                "blob": {"type": "string"},
+                            },
+                        },
+                        "annotations": {"$ref": "#/$defs/Annotations"},
+                    },
+                },
+                block("resource_link", &["uri", "name"]),
+            ],
+        },
+        "Annotations": {
+            "type": "object",
+            "properties": {
+                "audience": {"type": "array", "items": {"type": "string"}},
+                "priority": {"type": "number"},
+                "lastModified": {"type": "string"},
+            },
+        },
+    })
+}
+
+fn block(kind: &str, strings: &[&str]) -> Value {
+    let mut required = vec!["type"];
+    required.extend(strings);
+    let mut schema = json!({
+        "type": "object",
+        "required": required,
+        "properties": {"type": {"const": kind}, "annotations": {"$ref": "#/$defs/Annotations"}},
+    });
+    for name in strings {
+        schema["properties"][*name] = json!({"type": "string"});
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envelope::{ContentBlock, Envelope, HttpMeta, McpMeta, SseMeta};
+    use crate::schema::Schema;
+
+    #[test]
+    fn what_we_write_fits_what_we_export() {
+        let schema = Schema::new(ENVELOPE_SCHEMA.clone()).unwrap();
+        let sse = SseMeta::new("message", "7").with_retry(3);
+        let http =
+            HttpMeta::new(200, [("Content-Type", "a/b"), ("Set-Cookie", "c=1")]).with_sse(sse);
+        let blocks =
+            vec![ContentBlock::text("t"), ContentBlock::from_value(json!({"type": "odd"}))];
+        for envelope in [
+            Envelope::local(json!(null), "demo.add"),
+            Envelope::http(json!([1]), http),
+            Envelope::mcp(json!({}), McpMeta::new(blocks).with_structured_content(json!({}))),
+        ] {
+            let wire = serde_json::to_value(&envelope).unwrap();
+            assert_eq!(schema.check(&wire).unwrap(), [], "{wire}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_envelope_does_not_fit() {
+        let schema = Schema::new(ENVELOPE_SCHEMA.clone()).unwrap();
+        for wire in [
+            json!({"data": 1}),
+            json!({"data": 1, "meta": {"source": "local"}}),
+            json!({"data": 1, "meta": {"source": "rss", "operationId": "a.b", "timestamp": 1}}),
+        ] {
+            assert_ne!(schema.check(&wire).unwrap(), [], "{wire}");
+        }
+    }
+
+    #[test]
+    fn every_part_compiles_alone() {
+        for part in [
+            &META_SCHEMA,
+            &LOCAL_META_SCHEMA,
+            &HTTP_META_SCHEMA,
+            &MCP_META_SCHEMA,
+            &CONTENT_BLOCK_SCHEMA,
+        ] {
+            Schema::new((*part).clone()).unwrap().compile().unwrap();
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Handlers from ordinary functions over `serde` and `schemars` types.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{CallContext, OnceHandler, Output, StreamHandler};
+use crate::error::{CallError, HandlerError};
+use crate::payload::Payload;
+use crate::schema::{Issue, Schema};
+
+/// An `async fn` that can serve queries and mutations: `async fn(Input) -> Result<Output, E>`,
+/// with or without a [`CallContext`] as its first argument.
+pub trait IntoOnceHandler<Marker> {
+    /// The handler, and the schemas of what it takes and gives.
+    fn into_handler(self) -> (Arc<dyn OnceHandler>, Schema, Schema);
+}
+
+/// A function that can serve subscriptions: `fn(Input) -> impl Stream<Item = Result<Output, E>>`,
+/// with or without a [`CallContext`] as its first argument.
+pub trait IntoStreamHandler<Marker> {
+    /// The handler, and the schemas of what it takes and of each value it gives.
+    fn into_handler(self) -> (Arc<dyn StreamHandler>, Schema, Schema);
+}
+
+/// A function in the shape that both kinds are brought into.
+struct Typed<F>(F);
+
+impl<F, I, Fut, O, E> IntoOnceHandler<fn(I) -> Result<O, E>> for F
+where
+    F: Fn(I) -> Fut + Send + Sync + 'static,
+    I: DeserializeOwned + JsonSchema + 'static,
+    Fut: Future<Output = Result<O, E>> + Send + 'static,
+    O: Serialize + JsonSchema + 'static,
+    E: Into<HandlerError> + 'static,
+{
+    fn into_handler(self) -> (Arc<dyn OnceHandler>, Schema, Schema) {
+        let run = Typed(move |_: CallContext, input: Payload| once(input, &self));
+        (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
+    }
+}
+
+impl<F, I, Fut, O, E> IntoOnceHandler<fn(CallContext, I) -> Result<O, E>> for F
+where
+    F: Fn(CallContext, I) -> Fut + Send + Sync + 'static,
+    I: DeserializeOwned + JsonSchema + 'static,
+    Fut: Future<Output = Result<O, E>> + Send + 'static,
+    O: Serialize + JsonSchema + 'static,
+    E: Into<HandlerError> + 'static,
+{
+    fn into_handler(self) -> (Arc<dyn OnceHandler>, Schema, Schema) {
+        let run = Typed(move |context: CallContext, input: Payload| {
+            once(input, |input| self(context, input))
+        });
+        (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
+    }
+}
+
+impl<F, I, S, O, E> IntoStreamHandler<fn(I) -> Result<O, E>> for F
+where
+    F: Fn(I) -> S + Send + Sync + 'static,
+    I: DeserializeOwned + JsonSchema + 'static,
+    S: Stream<Item = Result<O, E>> + Send + 'static,
+    O: Serialize + JsonSchema + 'static,
+    E: Into<HandlerError> + 'static,
+{
+    fn into_handler(self) -> (Arc<dyn StreamHandler>, Schema, Schema) {
+        let run = Typed(move |_: CallContext, input: Payload| stream(input, &self));
+        (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
+    }
+}
+
+impl<F, I, S, O, E> IntoStreamHandler<fn(CallContext, I) -> Result<O, E>> for F
+where
+    F: Fn(CallContext, I) -> S + Send + Sync + 'static,
+    I: DeserializeOwned + JsonSchema + 'static,
+    S: Stream<Item = Result<O, E>> + Send + 'static,
+    O: Serialize + JsonSchema + 'static,
+    E: Into<HandlerError> + 'static,
+{
+    fn into_handler(self) -> (Arc<dyn StreamHandler>, Schema, Schema) {
+        let run = Typed(move |context: CallContext, input: Payload| {
+            stream(input, |input| self(context, input))
+        });
+        (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
+    }
+}
+
+impl<F> OnceHandler for Typed<F>
+where
+    F: Fn(CallContext, Payload) -> BoxFuture<'static, Result<Output, HandlerError>>
+        + Send
+        + Sync
+        + 'static,
+{
+    fn call(
+        &self,
+        context: CallContext,
+        input: Payload,
+    ) -> BoxFuture<'static, Result<Output, HandlerError>> {
+        (self.0)(context, input)
+    }
+}
+
+impl<F> StreamHandler for Typed<F>
+where
+    F: Fn(CallContext, Payload) -> BoxStream<'static, Result<Output, HandlerError>>
+        + Send
+        + Sync
+        + 'static,
+{
+    fn subscribe(
+        &self,
+        context: CallContext,
+        input: Payload,
+    ) -> BoxStream<'static, Result<Output, HandlerError>> {
+        (self.0)(context, input)
+    }
+}
+
+fn once<I, Fut, O, E>(
+    input: Payload,
+    run: impl FnOnce(I) -> Fut,
+) -> BoxFuture<'static, Result<Output, HandlerError>>
+where
+    I: DeserializeOwned,
+    Fut: Future<Output = Result<O, E>> + Send + 'static,
+    O: Serialize + 'static,
+    E: Into<HandlerError> + 'static,
+{
+    match read(input) {
+        Ok(input) => run(input).map(write).boxed(),
+        Err(error) => std::future::ready(Err(error)).boxed(),
+    }
+}
+
+fn stream<I, S, O, E>(
+    input: Payload,
+    run: impl FnOnce(I) -> S,
+) -> BoxStream<'static, Result<Output, HandlerError>>
+where
+    I: DeserializeOwned,
+    S: Stream<Item = Result<O, E>> + Send + 'static,
+    O: Serialize + 'static,
+    E: Into<HandlerError> + 'static,
+{
+    match read(input) {
+        Ok(input) => run(input).map(write).boxed(),
+        Err(error) => futures::stream::once(std::future::ready(Err(error))).boxed(),
+    }
+}
+
+/// A schema and a type can disagree, for example about a string's form; then the type decides.
+fn read<I: DeserializeOwned>(input: Payload) -> Result<I, HandlerError> {
+    input.into_typed().map_err(|error| {
+        let issue = Issue::new("", error.to_string());
+        CallError::validation("the input does not fit the operation", &[issue]).into()
+    })
+}
+
+fn write<O: Serialize, E: Into<HandlerError>>(
+    result: Result<O, E>,
+) -> Result<Output, HandlerError> {
+    let value = serde_json::to_value(result.map_err(Into::into)?)?;
+    Ok(Output::Data(value.into()))
+}

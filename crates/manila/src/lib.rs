@@ -1,0 +1,74 @@
+//! Operations from any world, one calling convention, one response envelope.
+//!
+//! An [`Operation`] is data plus a handler: an `async fn` over `serde` and `schemars` types, or a
+//! function over JSON. A [`Registry`] holds them; a [`Pipeline`] calls them. Whatever an operation
+//! is made of, calling it gives an [`Envelope`] or a [`CallError`].
+//!
+//! ```
+//! use manila::{HandlerError, Operation, Pipeline, Registry};
+//! use serde_json::json;
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Add { a: i64, b: i64 }
+//!
+//! async fn add(input: Add) -> Result<i64, HandlerError> {
+//!     Ok(input.a + input.b)
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let registry = Registry::new();
+//! registry.register(Operation::query("demo.add", add).build()?)?;
+//!
+//! let pipeline = Pipeline::new(registry);
+//! let envelope = pipeline.execute("demo.add", json!({"a": 2, "b": 3})).await?;
+//! assert_eq!(envelope.data, 5);
+//! assert_eq!(envelope.meta.source(), "local");
+//! # Ok(()) }
+//! ```
+//!
+//! | room | holds |
+//! |---|---|
+//! | `spec`, `operation` | what an operation says about itself, and what runs |
+//! | `handler`, `env` | handlers, what they are given, and their way to other operations |
+//! | `envelope` | data and meta, content blocks, detection |
+//! | `schema` | JSON Schemas, compiled once |
+//! | `error`, `access` | why a call fails, and who may call |
+//! | `registry` | changes in, immutable catalogs out, search |
+//! | `pipeline` | the life of a call: one file a stage |
+//!
+//! The library has no features yet, and no network in it.
+
+mod access;
+mod clock;
+mod env;
+mod envelope;
+mod error;
+mod handler;
+mod operation;
+mod payload;
+mod pipeline;
+mod registry;
+mod schema;
+mod spec;
+
+pub use access::{AccessControl, Authority, Identity};
+pub use env::{Env, build_env};
+pub use envelope::{
+    Annotations, CONTENT_BLOCK_SCHEMA, ContentBlock, ENVELOPE_SCHEMA, Envelope, HTTP_META_SCHEMA,
+    HttpMeta, LOCAL_META_SCHEMA, LocalMeta, MCP_META_SCHEMA, META_SCHEMA, McpMeta, MediaBlock,
+    Meta, NextPage, ResourceBlock, ResourceContents, ResourceLinkBlock, SseMeta, TextBlock,
+};
+pub use error::{CallError, DomainError, ErrorCode, HandlerError, Origin};
+pub use handler::{
+    AbortHandle, CallContext, Handler, IntoOnceHandler, IntoStreamHandler, OnceHandler, Output,
+    Progress, ProgressSender, RequestId, StreamHandler,
+};
+pub use operation::{Operation, OperationBuilder, OperationError, OutputPolicy, ResultPolicy};
+pub use payload::{Payload, PayloadError};
+pub use pipeline::{
+    ApprovalGate, AuditSink, Call, CallRequest, CallView, Ending, Limits, Outcome, Permit,
+    Pipeline, PipelineBuilder, Settings, Step, Subscription,
+};
+pub use registry::{Catalog, Change, Registry, SearchHit};
+pub use schema::{Extras, Issue, Normalised, Repair, RepairAction, Schema, SchemaError};
+pub use spec::{ErrorDefinition, IdError, Kind, MAX_NAME_LENGTH, OperationId, OperationSpec};

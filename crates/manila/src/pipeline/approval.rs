@@ -1,0 +1,18 @@
+//! approval: whether somebody has to agree first.
+
+use super::seam::{CallView, Step};
+use super::state::CallState;
+use crate::error::CallError;
+
+/// Decides which calls need a person's word, and waits for it.
+pub trait ApprovalGate: Send + Sync + 'static {
+    /// Lets the call through, lets it wait, or refuses it with `ACCESS_DENIED`.
+    fn obtain(&self, call: &CallView<'_>) -> Step<()>;
+}
+
+pub(super) async fn obtain(call: &CallState) -> Result<(), CallError> {
+    match &call.shared.approval {
+        Some(gate) => call.wait_for(gate.obtain(&call.view())).await,
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,90 @@
+//! audit-enter and audit-exit: whoever writes down what happens hears of every call, refused ones
+//! too, exactly twice.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::outcome::Outcome;
+use super::seam::{CallView, Step};
+use super::state::CallState;
+use crate::error::{CallError, Origin};
+
+/// Writes down what happens.
+pub trait AuditSink: Send + Sync + 'static {
+    /// A call begins. An error refuses it, since what cannot be recorded must not run.
+    fn enter(&self, call: &CallView<'_>) -> Step<()>;
+
+    /// A call ends. The answer waits for a [`Step::Later`]; an error is logged.
+    fn exit(&self, call: &CallView<'_>, ending: &Ending<'_>, took: Duration) -> Step<()>;
+}
+
+/// How a call ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Ending<'a> {
+    /// With an envelope.
+    Answered(&'a Outcome),
+    /// With an error.
+    Failed(&'a CallError),
+    /// A subscription, after this many values.
+    Completed {
+        /// How many there were.
+        values: u64,
+    },
+}
+
+impl<'a> Ending<'a> {
+    pub(super) fn of(result: &'a Result<Outcome, CallError>) -> Self {
+        match result {
+            Ok(outcome) => Self::Answered(outcome),
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+pub(super) async fn enter(call: &mut CallState) -> Result<(), CallError> {
+    let Some(audit) = &call.shared.audit else { return Ok(()) };
+    call.began = Some(Instant::now());
+    let step = audit.enter(&call.view());
+    call.wait_for(step).await
+}
+
+pub(super) async fn exit(call: &CallState, ending: &Ending<'_>) {
+    log(call, ending);
+    let Some(audit) = &call.shared.audit else { return };
+    let took = call.began.map(|began| began.elapsed()).unwrap_or_default();
+    // Not cancellable: the record of the end is part of every end.
+    let recorded = match audit.exit(&call.view(), ending, took) {
+        Step::Now(result) => result,
+        Step::Later(future) => future.await,
+    };
+    if let Err(error) = recorded {
+        tracing::error!(request_id = %call.view().request_id, %error, "exit was not recorded");
+    }
+}
+
+fn log(call: &CallState, ending: &Ending<'_>) {
+    let view = call.view();
+    let (request_id, operation) = (view.request_id, view.operation_id);
+    match ending {
+        Ending::Answered(outcome) => {
+            for repair in &outcome.repairs {
+                tracing::debug!(%request_id, operation, path = repair.path, action = ?repair.action, "output repaired");
+            }
+            for warning in &outcome.warnings {
+                tracing::warn!(%request_id, operation, path = warning.path, problem = warning.message, "output does not fit its schema");
+            }
+        }
+        Ending::Failed(error) if error.code().origin() == Origin::Caller => {
+            tracing::debug!(%request_id, operation, %error, "call refused");
+        }
+        Ending::Failed(error) => {
+            let cause = std::error::Error::source(error).map(tracing::field::display);
+            tracing::info!(%request_id, operation, %error, cause, "call failed");
+        }
+        Ending::Completed { values } => {
+            tracing::debug!(%request_id, operation, values, "subscription completed");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A call as a future, and what happens to it when nobody waits for it any more.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use tokio::runtime::Handle;
+
+use super::outcome::Outcome;
+use super::state::CallState;
+use super::{Shared, run};
+use crate::error::CallError;
+use crate::handler::{AbortHandle, Cancellation};
+
+/// A call, started by its first poll and run by whoever awaits it.
+///
+/// # Cancellation
+///
+/// Dropping it says that the caller went away. The call is then carried on in a task that the
+/// pipeline owns: a query, or a call that was not dispatched yet, is cancelled and ends at once; a
+/// mutation runs to its end. Either way it reaches audit-exit. To stop a mutation, abort it.
+#[must_use = "a call does nothing until it is awaited"]
+pub struct Call {
+    /// `None` once it has answered.
+    running: Option<BoxFuture<'static, Result<Outcome, CallError>>>,
+    caller: Caller,
+}
+
+/// Whoever is waiting for a call or a subscription.
+pub(super) struct Caller {
+    shared: Arc<Shared>,
+    cancellation: Cancellation,
+    /// Where to carry on; known once the first poll found that there is something to wait for.
+    runtime: Option<Handle>,
+}
+
+impl Call {
+    pub(super) fn new(state: CallState) -> Self {
+        let caller = Caller::of(&state);
+        Self { running: Some(Box::pin(run(state))), caller }
+    }
+
+    /// Stops the call from somewhere else.
+    pub fn abort_handle(&self) -> AbortHandle {
+        self.caller.abort_handle()
+    }
+}
+
+impl Future for Call {
+    type Output = Result<Outcome, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let running = self.running.as_mut().expect("a call is not polled after it has answered");
+        let polled = running.as_mut().poll(cx);
+        match polled {
+            Poll::Ready(_) => self.running = None,
+            Poll::Pending => self.caller.note_runtime(),
+        }
+        polled
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.caller.leave(async { drop(running.await) });
+        }
+    }
+}
+
+impl Caller {
+    pub(super) fn of(state: &CallState) -> Self {
+        Self {
+            shared: Arc::clone(&state.shared),
+            cancellation: state.cancellation.clone(),
+            runtime: None,
+        }
+    }
+
+    pub(super) fn abort_handle(&self) -> AbortHandle {
+        AbortHandle::new(self.cancellation.clone())
+    }
+
+    pub(super) fn note_runtime(&mut self) {
+        if self.runtime.is_none() {
+            self.runtime = Handle::try_current().ok();
+        }
+    }
+
+    /// Hands what is still running to the pipeline. What was never polled was never started.
+    pub(super) fn leave(&mut self, rest: impl Future<Output = ()> + Send + 'static) {
+        let Some(runtime) = self.runtime.take() else { return };
+        self.cancellation.disconnect();
+        let (stop, cancellation) = (self.shared.stop.clone(), self.cancellation.clone());
+        self.shared.tasks.spawn_on(
+            async move {
+                let mut rest = std::pin::pin!(rest);
+                tokio::select! {
+                    biased;
+                    () = &mut rest => return,
+                    () = stop.cancelled() => cancellation.abort(Some("the process is stopping".into())),
+                }
+                rest.await;
+            },
+            &runtime,
+        );
+    }
+}

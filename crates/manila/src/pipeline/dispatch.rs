@@ -1,0 +1,163 @@
+//! dispatch: the handler runs, until it answers or nobody wants the answer.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, CatchUnwind};
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+
+use super::limits::Admission;
+use super::lock::LockGuard;
+use super::state::CallState;
+use crate::error::{CallError, HandlerError};
+use crate::handler::{CallContext, Handler, Output};
+use crate::operation::Operation;
+use crate::payload::Payload;
+use crate::spec::Kind;
+
+/// What a call that passed every gate brings along.
+pub(super) struct Entered {
+    pub(super) handler: Handler,
+    pub(super) permit: Admission,
+    pub(super) lock: Option<LockGuard>,
+}
+
+/// Held until the handler has really ended, also when its caller was answered long ago.
+type Holds = (Admission, Option<LockGuard>);
+
+type RunningOnce = CatchUnwind<AssertUnwindSafe<BoxFuture<'static, Result<Output, HandlerError>>>>;
+
+/// A stream in progress and what it holds.
+pub(super) struct Running {
+    values: BoxStream<'static, Result<Output, HandlerError>>,
+    holds: Holds,
+}
+
+pub(super) async fn once(call: &mut CallState, entered: Entered) -> Result<Output, CallError> {
+    let operation = call.operation()?.clone();
+    let Handler::Once(handler) = &entered.handler else {
+        let message = format!("{} is a subscription; subscribe to it", operation.id());
+        return Err(CallError::validation(message, &[]));
+    };
+    let (context, input) = begin(call, &operation, entered.lock.as_ref());
+    if operation.spec().kind == Kind::Mutation {
+        call.cancellation.outlive_caller();
+    }
+    let started = catch_unwind(AssertUnwindSafe(|| handler.call(context, input)));
+    let mut running = match started {
+        Ok(future) => AssertUnwindSafe(future).catch_unwind(),
+        Err(panic) => return Err(panicked(call, &*panic)),
+    };
+    match call.while_wanted(&mut running).await {
+        Ok(ended) => ending(call, &operation, ended),
+        Err(cancelled) => {
+            wind_up_once(call, running, (entered.permit, entered.lock));
+            Err(cancelled)
+        }
+    }
+}
+
+pub(super) fn stream(call: &mut CallState, entered: Entered) -> Result<Running, CallError> {
+    let operation = call.operation()?.clone();
+    let Handler::Stream(handler) = &entered.handler else {
+        let message = format!("{} answers once; call it", operation.id());
+        return Err(CallError::validation(message, &[]));
+    };
+    let (context, input) = begin(call, &operation, entered.lock.as_ref());
+    match catch_unwind(AssertUnwindSafe(|| handler.subscribe(context, input))) {
+        Ok(values) => Ok(Running { values, holds: (entered.permit, entered.lock) }),
+        Err(panic) => Err(panicked(call, &*panic)),
+    }
+}
+
+/// The next value of a stream; `None` is its end.
+pub(super) async fn next(
+    call: &CallState,
+    running: &mut Running,
+) -> Result<Option<Output>, CallError> {
+    call.ensure_wanted()?;
+    let next = AssertUnwindSafe(running.values.next()).catch_unwind();
+    let next = call.while_wanted(within(call.idle_timeout, next)).await?;
+    let Some(ended) = next else {
+        call.cancellation.pass_deadline();
+        return Err(CallError::timeout("the subscription was silent for too long"));
+    };
+    match ended {
+        Ok(None) => Ok(None),
+        Ok(Some(value)) => ending(call, call.operation()?, Ok(value)).map(Some),
+        Err(panic) => Err(panicked(call, &*panic)),
+    }
+}
+
+/// Lets a stream that nobody reads any more notice it.
+pub(super) fn wind_up_stream(call: &CallState, running: Running) {
+    call.cancellation.abort(None);
+    let Running { values, holds } = running;
+    let drained = AssertUnwindSafe(values.for_each(|_| std::future::ready(()))).catch_unwind();
+    wind_up(call, drained.map(drop).boxed(), holds);
+}
+
+fn wind_up_once(call: &CallState, running: RunningOnce, holds: Holds) {
+    wind_up(call, running.map(drop).boxed(), holds);
+}
+
+/// Polls a cancelled handler on until it has noticed, for a bounded time. The caller does not wait
+/// for this; whoever is next in an exclusive queue does.
+fn wind_up(call: &CallState, mut rest: BoxFuture<'static, ()>, holds: Holds) {
+    if (&mut rest).now_or_never().is_some() {
+        return;
+    }
+    let (patience, request_id) = (call.shared.settings.wind_up, call.view().request_id.clone());
+    call.shared.tasks.spawn(async move {
+        if tokio::time::timeout(patience, rest).await.is_err() {
+            tracing::warn!(%request_id, "the handler ignored its cancellation and was dropped");
+        }
+        drop(holds);
+    });
+}
+
+fn begin(
+    call: &mut CallState,
+    operation: &Operation,
+    lock: Option<&LockGuard>,
+) -> (CallContext, Payload) {
+    let context = call.context(operation, lock.map(|lock| lock.held.clone()));
+    call.dispatched = true;
+    (context, call.input.take().unwrap_or_else(Payload::empty_object))
+}
+
+fn ending(
+    call: &CallState,
+    operation: &Operation,
+    ended: Result<Result<Output, HandlerError>, Box<dyn Any + Send>>,
+) -> Result<Output, CallError> {
+    match ended {
+        Ok(Ok(output)) => Ok(output),
+        Ok(Err(error)) => {
+            let declared = operation.spec().error_schemas.iter().map(|error| error.code.as_str());
+            Err(error.into_call_error(declared))
+        }
+        Err(panic) => Err(panicked(call, &*panic)),
+    }
+}
+
+/// The caller learns that it was a panic; what it said is for the log, since it may hold anything.
+fn panicked(call: &CallState, panic: &(dyn Any + Send)) -> CallError {
+    let said = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("something that is not text");
+    let view = call.view();
+    tracing::error!(request_id = %view.request_id, operation = view.operation_id, said, "handler panicked");
+    CallError::execution("the handler of the operation panicked")
+}
+
+async fn within<F: Future>(limit: Option<Duration>, future: F) -> Option<F::Output> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, future).await.ok(),
+        None => Some(future.await),
+    }
+}

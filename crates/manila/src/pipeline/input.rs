@@ -1,0 +1,30 @@
+//! input: whether what came in fits what the operation takes.
+
+use serde_json::Value;
+
+use super::state::CallState;
+use crate::error::CallError;
+use crate::payload::Payload;
+use crate::schema::Issue;
+
+pub(super) fn check(call: &mut CallState) -> Result<(), CallError> {
+    let operation = call.operation()?.clone();
+    let (id, schema) = (operation.id(), &operation.spec().input_schema);
+    let Some(payload) = call.input.as_mut().filter(|_| !schema.is_unknown()) else {
+        return Ok(());
+    };
+    let issues = schema.check(read(payload)?).map_err(|error| {
+        CallError::execution(format!("the input schema of {id} cannot be used")).with_cause(error)
+    })?;
+    if issues.is_empty() {
+        return Ok(());
+    }
+    Err(CallError::validation(format!("the input does not fit {id}"), &issues))
+}
+
+/// The input as a tree, for whoever has to look inside.
+pub(super) fn read(payload: &mut Payload) -> Result<&mut Value, CallError> {
+    payload.value().map_err(|error| {
+        CallError::validation("the input cannot be read", &[Issue::new("", error.to_string())])
+    })
+}

@@ -1,0 +1,44 @@
+//! What a call that succeeded ends with.
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::envelope::Envelope;
+use crate::payload::Payload;
+use crate::schema::{Issue, Repair};
+
+/// An envelope, and what was done to its data or is still wrong with it.
+///
+/// Serialised it is the envelope with `repairs` and `warnings` beside `data` and `meta`, where
+/// there are any.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The result and where it came from.
+    pub envelope: Envelope<Payload>,
+    /// Every change that was made to the data.
+    pub repairs: Vec<Repair>,
+    /// What does not fit the declared schema.
+    pub warnings: Vec<Issue>,
+}
+
+impl Outcome {
+    pub(super) fn new(envelope: Envelope<Payload>) -> Self {
+        Self { envelope, repairs: Vec::new(), warnings: Vec::new() }
+    }
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("data", &self.envelope.data)?;
+        map.serialize_entry("meta", &self.envelope.meta)?;
+        if !self.repairs.is_empty() {
+            map.serialize_entry("repairs", &self.repairs)?;
+        }
+        if !self.warnings.is_empty() {
+            map.serialize_entry("warnings", &self.warnings)?;
+        }
+        map.end()
+    }
+}

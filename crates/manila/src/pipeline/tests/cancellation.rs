@@ -1,0 +1,306 @@
+//! What stops a call, at which stage, and who hears of it. Time is paused in all of these.
+
+use futures::{FutureExt, StreamExt};
+
+use super::*;
+use crate::access::Authority;
+
+/// Lets everything that can run, run.
+async fn settle() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn pipeline_with(log: &Log, operations: impl IntoIterator<Item = OperationBuilder>) -> Pipeline {
+    Pipeline::builder(registry(operations)).audit(log.clone()).build()
+}
+
+fn ticks(id: &str, log: &Log) -> OperationBuilder {
+    let log = log.clone();
+    let handler = Handler::stream_fn(move |context: CallContext, _| {
+        let log = log.clone();
+        futures::stream::unfold((0_u64, context, log), async |(n, context, log)| {
+            tokio::select! {
+                () = context.cancelled() => {
+                    log.add("stream stops");
+                    None
+                }
+                () = tokio::time::sleep(Duration::from_secs(1)) => {
+                    Some((Ok(Output::dynamic(json!(n))), (n + 1, context, log)))
+                }
+            }
+        })
+    });
+    Operation::from_spec(spec(id, Kind::Subscription)).handler(handler)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_reaches_queries_and_mutations() {
+    for kind in [Kind::Query, Kind::Mutation] {
+        let log = Log::default();
+        let pipeline = pipeline_with(&log, [waiting("t.wait", kind, &log)]);
+        let call = pipeline.call(CallRequest::new("t.wait", json!({})), trusted());
+        let abort = call.abort_handle();
+        let (result, ()) = tokio::join!(call, async { abort.abort("enough") });
+        let error = result.unwrap_err();
+        assert_eq!(error.message(), "the call was aborted: enough");
+        assert_eq!(error.may_have_run(), kind == Kind::Mutation);
+        let expected = ["enter t.wait", "t.wait starts", "t.wait stops", "exit t.wait ABORTED"];
+        assert_eq!(log.take(), expected, "{kind:?}");
+        assert_eq!(pipeline.in_flight(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_passed_deadline_is_a_timeout_and_stops_the_handler() {
+    let log = Log::default();
+    let pipeline = pipeline_with(&log, [waiting("t.wait", Kind::Query, &log)]);
+    let request = CallRequest::new("t.wait", json!({})).timeout(Duration::from_secs(3));
+    let error = pipeline.call(request, trusted()).await.unwrap_err();
+    assert_eq!((error.code().as_str(), error.is_retryable()), ("TIMEOUT", true));
+    let expected = ["enter t.wait", "t.wait starts", "t.wait stops", "exit t.wait TIMEOUT"];
+    assert_eq!(log.take(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_a_deadline_has_the_default_one() {
+    let log = Log::default();
+    let pipeline = pipeline_with(&log, [waiting("t.wait", Kind::Query, &log)]);
+    let before = tokio::time::Instant::now();
+    assert_eq!(code(pipeline.execute("t.wait", json!({})).await), "TIMEOUT");
+    assert_eq!(before.elapsed().as_secs(), 300);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_has_already_passed_starts_nothing() {
+    let log = Log::default();
+    let pipeline = pipeline_with(&log, [waiting("t.wait", Kind::Mutation, &log)]);
+    let request = CallRequest::new("t.wait", json!({})).timeout(Duration::ZERO);
+    let error = pipeline.call(request, trusted()).await.unwrap_err();
+    assert_eq!((error.code().as_str(), error.may_have_run()), ("TIMEOUT", false));
+    assert_eq!(log.take(), ["enter t.wait", "exit t.wait TIMEOUT"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_leaves_stops_a_query() {
+    let log = Log::default();
+    let pipeline = pipeline_with(&log, [waiting("t.wait", Kind::Query, &log)]);
+    let mut call = Box::pin(pipeline.execute("t.wait", json!({})));
+    assert!((&mut call).now_or_never().is_none());
+    drop(call);
+    assert!(pipeline.drain(Duration::from_secs(1)).await);
+    let expected = ["enter t.wait", "t.wait starts", "t.wait stops", "exit t.wait ABORTED"];
+    assert_eq!(log.take(), expected);
+    assert_eq!(pipeline.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_leaves_does_not_stop_a_mutation() {
+    let log = Log::default();
+    let handler_log = log.clone();
+    let write = dynamic("t.write", Kind::Mutation, move |context, _| {
+        let log = handler_log.clone();
+        async move {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            log.add(format!("written, cancelled: {}", context.is_cancelled()));
+            Ok(json!(1))
+        }
+    });
+    let pipeline = pipeline_with(&log, [write]);
+    let mut call = Box::pin(pipeline.execute("t.write", json!({})));
+    assert!((&mut call).now_or_never().is_none());
+    drop(call);
+    assert!(pipeline.drain(Duration::from_secs(5)).await);
+    assert_eq!(log.take(), ["enter t.write", "written, cancelled: false", "exit t.write ok"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_runs_out_of_patience_aborts_what_is_left() {
+    let log = Log::default();
+    let pipeline = pipeline_with(&log, [waiting("t.wait", Kind::Mutation, &log)]);
+    let mut call = Box::pin(pipeline.execute("t.wait", json!({})));
+    assert!((&mut call).now_or_never().is_none());
+    drop(call);
+    assert!(!pipeline.drain(Duration::from_secs(5)).await);
+    let expected = ["enter t.wait", "t.wait starts", "t.wait stops", "exit t.wait ABORTED"];
+    assert_eq!(log.take(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queued_call_can_be_cancelled_in_every_way_and_the_queue_goes_on() {
+    let log = Log::default();
+    let handler_log = log.clone();
+    let write = dynamic("t.write", Kind::Mutation, move |_, input| {
+        let log = handler_log.clone();
+        async move {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            log.add(format!("wrote {input}"));
+            Ok(input)
+        }
+    });
+    let pipeline = pipeline_with(&log, [write.exclusive()]);
+    let start = |n: i64| pipeline.call(CallRequest::new("t.write", json!(n)), trusted());
+
+    let first = start(1);
+    let aborted = start(2);
+    let abort = aborted.abort_handle();
+    let timed = pipeline
+        .call(CallRequest::new("t.write", json!(3)).timeout(Duration::from_secs(2)), trusted());
+    let mut dropped = start(4);
+    let last = start(5);
+    let leave = async {
+        assert!((&mut dropped).now_or_never().is_none());
+        settle().await;
+        abort.abort("no longer wanted");
+        drop(dropped);
+    };
+    let (first, aborted, timed, (), last) = tokio::join!(first, aborted, timed, leave, last);
+    assert_eq!([code(first), code(last)], ["ok", "ok"]);
+    let (aborted, timed) = (aborted.unwrap_err(), timed.unwrap_err());
+    assert_eq!([aborted.code().as_str(), timed.code().as_str()], ["ABORTED", "TIMEOUT"]);
+    assert!(!aborted.may_have_run() && timed.is_retryable(), "neither was dispatched");
+    assert!(pipeline.drain(Duration::from_secs(1)).await);
+    let lines = log.take();
+    let wrote: Vec<_> = lines.iter().filter(|line| line.starts_with("wrote")).collect();
+    assert_eq!(wrote, ["wrote 1", "wrote 5"]);
+    assert_eq!(lines.iter().filter(|line| line.starts_with("exit")).count(), 5);
+    assert_eq!(pipeline.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_refuses() {
+    let log = Log::default();
+    let settings = Settings { exclusive_queue: 2, ..Settings::default() };
+    let operations = registry([waiting("t.wait", Kind::Mutation, &log).exclusive()]);
+    let pipeline = Pipeline::builder(operations).settings(settings).build();
+    let calls: Vec<_> =
+        (0..4).map(|_| pipeline.call(CallRequest::new("t.wait", json!({})), trusted())).collect();
+    let handles: Vec<_> = calls.iter().map(Call::abort_handle).collect();
+    let stop = async {
+        settle().await;
+        handles.iter().for_each(|handle| handle.abort("done"));
+    };
+    let (results, ()) = tokio::join!(futures::future::join_all(calls), stop);
+    let codes: Vec<_> = results.into_iter().map(code).collect();
+    assert_eq!(codes, ["ABORTED", "ABORTED", "ABORTED", "OVERLOADED"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exclusive_turn_is_not_passed_on_before_the_cancelled_handler_has_ended() {
+    let log = Log::default();
+    let handler_log = log.clone();
+    let stubborn = dynamic("t.stubborn", Kind::Mutation, move |_, input| {
+        let log = handler_log.clone();
+        async move {
+            log.add(format!("{input} in"));
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            log.add(format!("{input} out"));
+            Ok(json!(1))
+        }
+    });
+    let pipeline = Pipeline::new(registry([stubborn.exclusive()]));
+    let short = CallRequest::new("t.stubborn", json!(1)).timeout(Duration::from_secs(1));
+    let (first, second) =
+        tokio::join!(pipeline.call(short, trusted()), pipeline.execute("t.stubborn", json!(2)));
+    assert_eq!([code(first), code(second)], ["TIMEOUT", "ok"]);
+    assert_eq!(log.take(), ["1 in", "1 out", "2 in", "2 out"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_ignores_its_cancellation_is_dropped_in_the_end() {
+    let deaf = dynamic("t.deaf", Kind::Query, async |_, _| std::future::pending().await);
+    let pipeline = Pipeline::new(registry([deaf]));
+    let before = tokio::time::Instant::now();
+    let request = CallRequest::new("t.deaf", json!({})).timeout(Duration::from_secs(1));
+    assert_eq!(code(pipeline.call(request, trusted()).await), "TIMEOUT");
+    assert_eq!(before.elapsed().as_secs(), 1, "the caller does not wait for the wind-up");
+    assert_eq!(pipeline.in_flight(), 1);
+    assert!(pipeline.drain(Duration::from_secs(60)).await);
+    assert_eq!(before.elapsed().as_secs(), 6);
+    assert_eq!(pipeline.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_by_its_end_an_abort_a_deadline_silence_or_its_consumer() {
+    let request = || CallRequest::new("t.ticks", json!({}));
+    let three = Duration::from_millis(3_500);
+    let rows: [(&str, CallRequest, usize, &str); 3] = [
+        ("deadline", request().timeout(three), 3, "TIMEOUT"),
+        ("silence", request().idle_timeout(Duration::from_millis(500)), 0, "TIMEOUT"),
+        ("abort", request(), 2, "ABORTED"),
+    ];
+    for (name, request, values, end) in rows {
+        let log = Log::default();
+        let pipeline = pipeline_with(&log, [ticks("t.ticks", &log)]);
+        let mut stream = pipeline.start_subscription(request, trusted());
+        for n in 0..values {
+            let outcome = stream.next().await.unwrap().unwrap();
+            assert_eq!(outcome.envelope.into_value().unwrap().data, json!(n), "{name}");
+        }
+        if name == "abort" {
+            stream.abort_handle().abort("enough");
+        }
+        assert_eq!(code(stream.next().await.unwrap()), end, "{name}");
+        assert!(stream.next().await.is_none(), "{name}: an error is the last item");
+        assert!(pipeline.drain(Duration::from_secs(1)).await);
+        let expected = ["enter t.ticks", "stream stops", &format!("exit t.ticks {end}")];
+        assert_eq!(log.take(), expected, "{name}");
+        assert_eq!(pipeline.in_flight(), 0, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_consumer_who_leaves_stops_the_stream() {
+    let log = Log::default();
+    let pipeline = pipeline_with(&log, [ticks("t.ticks", &log)]);
+    let mut stream = pipeline.subscribe("t.ticks", json!({}));
+    stream.next().await.unwrap().unwrap();
+    drop(stream);
+    assert!(pipeline.drain(Duration::from_secs(1)).await);
+    assert_eq!(log.take(), ["enter t.ticks", "stream stops", "exit t.ticks ABORTED"]);
+    assert_eq!(pipeline.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_completes() {
+    let log = Log::default();
+    let handler = Handler::stream_fn(|_, _| {
+        futures::stream::iter([1, 2]).map(|n| Ok(Output::dynamic(json!(n))))
+    });
+    let two = Operation::from_spec(spec("t.two", Kind::Subscription)).handler(handler);
+    let pipeline = pipeline_with(&log, [two]);
+    let values: Vec<_> = pipeline.subscribe("t.two", json!({})).map(code).collect().await;
+    assert_eq!(values, ["ok", "ok"]);
+    assert_eq!(log.take(), ["enter t.two", "exit t.two completed 2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_meet_the_wrong_consumer() {
+    let log = Log::default();
+    let once = dynamic("t.once", Kind::Query, async |_, _| Ok(json!(7)));
+    let pipeline = pipeline_with(&log, [once, ticks("t.ticks", &log)]);
+    assert_eq!(code(pipeline.execute("t.ticks", json!({})).await), "VALIDATION_ERROR");
+    let values: Vec<_> = pipeline.subscribe("t.once", json!({})).collect().await;
+    assert_eq!(values.len(), 1);
+    assert_eq!(values[0].as_ref().unwrap().data, json!(7));
+}
+
+/// A seam that waits, so that a call can be cancelled while it is inside it.
+struct Slow;
+
+impl ApprovalGate for Slow {
+    fn obtain(&self, _: &CallView<'_>) -> Step<()> {
+        Step::Later(Box::pin(std::future::pending()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_approval_can_be_cancelled() {
+    let log = Log::default();
+    let operations = registry([waiting("t.wait", Kind::Mutation, &log)]);
+    let pipeline = Pipeline::builder(operations).audit(log.clone()).approval(Slow).build();
+    let request = CallRequest::new("t.wait", json!({})).timeout(Duration::from_secs(1));
+    assert_eq!(code(pipeline.call(request, Authority::outside(None)).await), "TIMEOUT");
+    assert_eq!(log.take(), ["enter t.wait", "exit t.wait TIMEOUT"]);
+}

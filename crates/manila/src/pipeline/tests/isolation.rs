@@ -1,0 +1,78 @@
+//! A handler that misbehaves fails its own call and nothing else.
+
+use futures::StreamExt;
+
+use super::*;
+
+#[tokio::test]
+async fn a_panic_is_an_error_for_that_call_only() {
+    let panics = |when: &'static str| {
+        Handler::once_fn(move |_, _| {
+            assert!(when != "at once", "secret {when}");
+            async move {
+                tokio::task::yield_now().await;
+                panic!("secret {when}")
+            }
+        })
+    };
+    let stream = Handler::stream_fn(|_, _| {
+        futures::stream::iter([1, 2, 3]).map(|n| {
+            assert!(n < 2, "secret in a stream");
+            Ok(Output::dynamic(json!(n)))
+        })
+    });
+    let log = Log::default();
+    let operations = registry([
+        Operation::from_spec(spec("t.now", Kind::Query)).handler(panics("at once")),
+        Operation::from_spec(spec("t.later", Kind::Mutation)).handler(panics("later")).exclusive(),
+        Operation::from_spec(spec("t.stream", Kind::Subscription)).handler(stream),
+        dynamic("t.fine", Kind::Query, async |_, _| Ok(json!("fine"))),
+    ]);
+    let pipeline = Pipeline::builder(operations).audit(log.clone()).build();
+    for id in ["t.now", "t.later", "t.later"] {
+        let error = pipeline.execute(id, json!({})).await.unwrap_err();
+        assert_eq!(error.code().as_str(), "EXECUTION_ERROR");
+        assert!(!error.to_string().contains("secret"), "what a panic says is for the log");
+        assert_eq!(error.may_have_run(), id == "t.later");
+    }
+    let values: Vec<_> = pipeline.subscribe("t.stream", json!({})).map(code).collect().await;
+    assert_eq!(values, ["ok", "EXECUTION_ERROR"]);
+    assert_eq!(pipeline.execute("t.fine", json!({})).await.unwrap().data, json!("fine"));
+    assert_eq!(log.take().iter().filter(|line| line.starts_with("exit")).count(), 5);
+    assert_eq!(pipeline.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn errors_of_handlers_keep_what_they_declared() {
+    use crate::error::DomainError;
+    use crate::spec::ErrorDefinition;
+
+    let shop = dynamic("t.buy", Kind::Mutation, async |_, input| match input.as_str() {
+        Some("sold out") => Err(DomainError::new("SOLD_OUT", "none left").into()),
+        Some("odd") => Err(DomainError::new("ODD", "undeclared").into()),
+        Some("io") => Err(std::io::Error::other("disk full").into()),
+        _ => Err(CallError::unavailable("the shop is closed").before_sending().into()),
+    });
+    let pipeline =
+        Pipeline::new(registry([shop.raises(ErrorDefinition::new("SOLD_OUT", "nothing left"))]));
+    for (input, expected) in [
+        ("sold out", json!({"code": "SOLD_OUT", "message": "none left", "retryable": false})),
+        (
+            "odd",
+            json!({"code": "EXECUTION_ERROR", "message": "undeclared", "retryable": false,
+                   "details": {"undeclaredCode": "ODD", "mayHaveRun": true}}),
+        ),
+        (
+            "io",
+            json!({"code": "EXECUTION_ERROR", "message": "disk full", "retryable": false,
+                   "details": {"mayHaveRun": true}}),
+        ),
+        (
+            "closed",
+            json!({"code": "UNAVAILABLE", "message": "the shop is closed", "retryable": true}),
+        ),
+    ] {
+        let error = pipeline.execute("t.buy", json!(input)).await.unwrap_err();
+        assert_eq!(serde_json::to_value(&error).unwrap(), expected, "{input}");
+    }
+}

@@ -1,0 +1,143 @@
+//! The result stage: what is detected, wrapped, left alone, warned about and refused.
+
+use super::*;
+use crate::envelope::{ContentBlock, HttpMeta, McpMeta};
+use crate::operation::{OutputPolicy, ResultPolicy};
+use crate::schema::Schema;
+
+fn schema() -> Schema {
+    Schema::new(
+        json!({"type": "object", "properties": {"n": {"type": "array"}}, "required": ["n"]}),
+    )
+    .unwrap()
+}
+
+fn answering(output: impl Fn() -> Output + Send + Sync + 'static) -> OperationBuilder {
+    let output = Arc::new(output);
+    let handler = Handler::once_fn(move |_, _| {
+        let output = Arc::clone(&output);
+        async move { Ok(output()) }
+    });
+    Operation::from_spec(spec("t.op", Kind::Query)).handler(handler)
+}
+
+async fn outcome(operation: OperationBuilder) -> Result<Outcome, CallError> {
+    let pipeline = Pipeline::new(registry([operation]));
+    pipeline.call(CallRequest::new("t.op", json!({})), trusted()).await
+}
+
+#[tokio::test]
+async fn only_dynamic_values_are_taken_for_envelopes() {
+    let wire =
+        || json!({"data": 1, "meta": {"source": "local", "operationId": "far.op", "timestamp": 5}});
+    let typed = outcome(answering(move || Output::Data(wire().into()))).await.unwrap();
+    assert_eq!(typed.envelope.into_value().unwrap().data, wire());
+    let text = move || Payload::from_json(wire().to_string()).unwrap();
+    for dynamic in [
+        outcome(answering(move || Output::dynamic(wire()))).await,
+        outcome(answering(move || Output::Dynamic(text()))).await,
+    ] {
+        assert_eq!(serde_json::to_value(dynamic.unwrap()).unwrap(), wire());
+    }
+}
+
+#[tokio::test]
+async fn adapters_envelopes_pass_whole() {
+    let http = || HttpMeta::new(201, [("X-A", "1"), ("x-a", "2"), ("Set-Cookie", "c=1")]);
+    let result = answering(move || Output::Envelope(Envelope::http(json!(null).into(), http())));
+    assert_eq!(
+        serde_json::to_value(outcome(result).await.unwrap()).unwrap(),
+        json!({"data": null, "meta": {"source": "http", "statusCode": 201,
+               "headers": {"x-a": "1, 2"}, "contentType": "", "setCookie": ["c=1"]}})
+    );
+}
+
+/// Each row: the policy, the data, the outcome's warnings or the error's code.
+#[tokio::test]
+async fn data_that_does_not_fit_is_a_warning_unless_it_is_enforced() {
+    let (good, bad) = (json!({"n": []}), json!({"n": {}}));
+    let rows = [
+        (OutputPolicy::Normalise, &good, Ok(0)),
+        (OutputPolicy::Normalise, &bad, Ok(1)),
+        (OutputPolicy::Enforce, &good, Ok(0)),
+        (OutputPolicy::Enforce, &bad, Err("OUTPUT_VALIDATION_FAILED")),
+        (OutputPolicy::Raw, &bad, Ok(0)),
+    ];
+    for (policy, data, expected) in rows {
+        let value = data.clone();
+        let operation = answering(move || Output::dynamic(value.clone()))
+            .schemas(Schema::unknown(), schema())
+            .policy(ResultPolicy::new(policy));
+        match (outcome(operation).await, expected) {
+            (Ok(outcome), Ok(warnings)) => {
+                assert_eq!(outcome.warnings.len(), warnings, "{policy:?}");
+            }
+            (Err(error), Err(code)) => {
+                assert_eq!(error.code().as_str(), code);
+                assert_eq!(error.details().unwrap()["issues"][0]["path"], "/n");
+            }
+            (outcome, _) => panic!("{policy:?} {data}: {outcome:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_tool_said_is_never_repaired() {
+    let text = || vec![ContentBlock::text("no such file")];
+    let blocks = || json!([{"type": "text", "text": "no such file"}]);
+    let rows: [(&str, Envelope<Payload>, usize); 4] = [
+        ("a failure", Envelope::mcp(blocks().into(), McpMeta::new(text()).with_error()), 0),
+        ("blocks only", Envelope::mcp(blocks().into(), McpMeta::new(text())), 1),
+        (
+            "structured",
+            Envelope::mcp(
+                json!({"n": []}).into(),
+                McpMeta::new(text()).with_structured_content(json!({"n": []})),
+            ),
+            0,
+        ),
+        ("json text", Envelope::mcp(json!({"n": 5}).into(), McpMeta::new(text())), 1),
+    ];
+    for (name, envelope, warnings) in rows {
+        let before = serde_json::to_value(&envelope).unwrap();
+        for (policy, refused) in
+            [(OutputPolicy::Normalise, false), (OutputPolicy::Enforce, warnings > 0)]
+        {
+            let envelope = envelope.clone();
+            let operation = answering(move || Output::Envelope(envelope.clone()))
+                .schemas(Schema::unknown(), schema())
+                .policy(ResultPolicy::new(policy));
+            match outcome(operation).await {
+                Ok(outcome) => {
+                    assert!(!refused, "{name} {policy:?}");
+                    assert_eq!(outcome.warnings.len(), warnings, "{name} {policy:?}");
+                    assert_eq!(serde_json::to_value(outcome.envelope).unwrap(), before, "{name}");
+                }
+                Err(error) => {
+                    assert!(refused, "{name} {policy:?}: {error}");
+                    assert_eq!(error.code().as_str(), "OUTPUT_VALIDATION_FAILED");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn text_that_nobody_looks_into_goes_out_to_the_byte() {
+    let text = "{ \"a\" :1.00 }";
+    let operation =
+        answering(move || Output::Dynamic(Payload::from_json(text.to_owned()).unwrap()));
+    let outcome = outcome(operation).await.unwrap();
+    assert_eq!(serde_json::to_string(&outcome.envelope.data).unwrap(), text);
+}
+
+#[tokio::test]
+async fn a_schema_that_does_not_compile_is_a_warning_on_output_and_an_error_on_input() {
+    let broken = || Schema::new(json!({"type": "nonsense"})).unwrap();
+    let operation = answering(|| Output::dynamic(json!(1)));
+    let warned = outcome(operation.schemas(Schema::unknown(), broken())).await.unwrap();
+    assert!(warned.warnings[0].message.contains("does not compile"), "{:?}", warned.warnings);
+    let operation = answering(|| Output::dynamic(json!(1)));
+    let error = outcome(operation.schemas(broken(), Schema::unknown())).await.unwrap_err();
+    assert_eq!(error.code().as_str(), "EXECUTION_ERROR");
+}

@@ -1,0 +1,114 @@
+//! An immutable picture of what is registered.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
+use super::search::{Index, SearchHit};
+use crate::operation::Operation;
+use crate::spec::OperationId;
+
+pub(super) type Operations = HashMap<OperationId, Arc<Operation>, foldhash::fast::RandomState>;
+
+/// What was registered at one moment.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    operations: Operations,
+    /// Sorted by id; made by the first listing, since most catalogs are never listed.
+    sorted: OnceLock<Vec<Arc<Operation>>>,
+    /// Made by the first search.
+    index: OnceLock<Index>,
+}
+
+// An id hashes and compares as its text, so that a look-up needs no allocation.
+impl Borrow<str> for OperationId {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl Hash for OperationId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl Catalog {
+    pub(super) fn new(operations: Operations) -> Self {
+        Self { operations, ..Self::default() }
+    }
+
+    pub(super) fn operations(&self) -> Operations {
+        self.operations.clone()
+    }
+
+    /// The operation of that id.
+    pub fn get(&self, id: &str) -> Option<&Arc<Operation>> {
+        self.operations.get(id)
+    }
+
+    /// Every operation, sorted by id.
+    pub fn list(&self) -> &[Arc<Operation>] {
+        self.sorted.get_or_init(|| {
+            let mut sorted: Vec<_> = self.operations.values().cloned().collect();
+            sorted.sort_unstable_by(|a, b| a.id().cmp(b.id()));
+            sorted
+        })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// The operations that the words fit best, best first: by name, then tags, then description.
+    pub fn search(&self, words: &str, limit: usize) -> Vec<SearchHit> {
+        let index = self.index.get_or_init(|| Index::new(self.list()));
+        index.search(words, limit, self.list())
+    }
+
+    /// The id that somebody who wrote `id` probably meant.
+    pub fn nearest(&self, id: &str) -> Option<&OperationId> {
+        let wanted = id.to_lowercase();
+        let scored = self.list().iter().map(|operation| {
+            let candidate = operation.id();
+            (strsim::damerau_levenshtein(&wanted, &candidate.as_str().to_lowercase()), candidate)
+        });
+        // A third of the letters may be wrong; beyond that it is a guess, not a suggestion.
+        let (distance, nearest) = scored.min_by_key(|(distance, _)| *distance)?;
+        (distance <= wanted.chars().count().max(3) / 3).then_some(nearest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+    use crate::spec::{Kind, OperationSpec};
+
+    #[test]
+    fn the_nearest_name_is_near() {
+        let registry = Registry::new();
+        for id in ["demo.add", "demo.note", "demo.clock", "github.issues/list"] {
+            let spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+            registry.register(Operation::from_spec(spec).build().unwrap()).unwrap();
+        }
+        let catalog = registry.catalog();
+        for (wrong, expected) in [
+            ("demo.ad", Some("demo.add")),
+            ("demo.dad", Some("demo.add")),
+            ("Demo.Clok", Some("demo.clock")),
+            ("github.issue/list", Some("github.issues/list")),
+            ("weather.forecast", None),
+            ("", None),
+        ] {
+            assert_eq!(catalog.nearest(wrong).map(OperationId::as_str), expected, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The registry takes changes; everybody else reads immutable snapshots of it.
+
+mod catalog;
+mod search;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+use crate::operation::{Operation, OperationError};
+use crate::spec::OperationId;
+
+pub use catalog::Catalog;
+pub use search::SearchHit;
+
+/// The operations of a process. Cloning it shares them.
+///
+/// A change builds a new [`Catalog`] and swaps it in whole, so that nobody ever sees half of it;
+/// many changes at once cost as much as one, through [`Registry::apply`].
+#[derive(Debug, Clone)]
+pub struct Registry(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    catalog: ArcSwap<Catalog>,
+    /// Held while a new catalog is built, so that no change is lost to another.
+    writing: Mutex<()>,
+    /// The number of changes so far; receivers care that it moved, not by how much.
+    changed: watch::Sender<u64>,
+}
+
+/// One change of a registry.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Change {
+    /// Adds an operation; a taken id is an error.
+    Register(Operation),
+    /// Adds an operation, or puts it in place of the one with the same id.
+    Replace(Operation),
+    /// Removes an operation; nothing happens if it is not there.
+    Unregister(OperationId),
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self(Arc::new(Shared {
+            catalog: ArcSwap::from_pointee(Catalog::default()),
+            writing: Mutex::new(()),
+            changed: watch::Sender::new(0),
+        }))
+    }
+}
+
+impl Registry {
+    /// A registry without operations.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one operation.
+    ///
+    /// # Errors
+    ///
+    /// [`OperationError::Duplicate`] if the id is taken.
+    pub fn register(&self, operation: Operation) -> Result<(), OperationError> {
+        self.apply([Change::Register(operation)])
+    }
+
+    /// Adds one operation, or puts it in place of the one with the same id.
+    pub fn replace(&self, operation: Operation) {
+        self.apply([Change::Replace(operation)]).expect("replacing cannot clash");
+    }
+
+    /// Removes one operation, and says whether it was there.
+    pub fn unregister(&self, id: &OperationId) -> bool {
+        let was_there = self.catalog().get(id.as_str()).is_some();
+        self.apply([Change::Unregister(id.clone())]).expect("removing cannot clash");
+        was_there
+    }
+
+    /// Makes all changes at once, or none of them.
+    ///
+    /// # Errors
+    ///
+    /// The first change that cannot be made; the registry is then as it was.
+    pub fn apply(&self, changes: impl IntoIterator<Item = Change>) -> Result<(), OperationError> {
+        let guard = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut operations = self.catalog().operations();
+        for change in changes {
+            match change {
+                Change::Register(operation) if operations.contains_key(operation.id()) => {
+                    return Err(OperationError::Duplicate(operation.id().clone()));
+                }
+                Change::Register(operation) | Change::Replace(operation) => {
+                    operations.insert(operation.id().clone(), Arc::new(operation));
+                }
+                Change::Unregister(id) => {
+                    operations.remove(&id);
+                }
+            }
+        }
+        self.0.catalog.store(Arc::new(Catalog::new(operations)));
+        drop(guard);
+        self.0.changed.send_modify(|changes| *changes += 1);
+        Ok(())
+    }
+
+    /// What is registered now; later changes are not seen in it.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.0.catalog.load_full()
+    }
+
+    /// Tells whoever holds the receiver that something changed since it last looked.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changed.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Kind, OperationSpec};
+
+    fn operation(id: &str) -> Operation {
+        let spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+        Operation::from_spec(spec).build().unwrap()
+    }
+
+    fn ids(catalog: &Catalog) -> Vec<&str> {
+        catalog.list().iter().map(|operation| operation.id().as_str()).collect()
+    }
+
+    #[test]
+    fn a_snapshot_does_not_change() {
+        let registry = Registry::new();
+        registry.register(operation("demo.b")).unwrap();
+        let before = registry.catalog();
+        registry.register(operation("demo.a")).unwrap();
+        registry.unregister(&"demo.b".parse().unwrap());
+        assert_eq!(ids(&before), ["demo.b"]);
+        assert_eq!(ids(&registry.catalog()), ["demo.a"]);
+    }
+
+    #[test]
+    fn a_taken_id_is_refused_unless_it_is_to_be_replaced() {
+        let registry = Registry::new();
+        registry.register(operation("demo.a")).unwrap();
+        let id: OperationId = "demo.a".parse().unwrap();
+        assert_eq!(registry.register(operation("demo.a")), Err(OperationError::Duplicate(id)));
+        registry.replace(operation("demo.a"));
+        assert_eq!(ids(&registry.catalog()), ["demo.a"]);
+    }
+
+    #[test]
+    fn a_batch_that_fails_changes_nothing() {
+        let registry = Registry::new();
+        let batch = ["demo.a", "demo.b", "demo.a"].map(|id| Change::Register(operation(id)));
+        assert!(registry.apply(batch).is_err());
+        assert_eq!(ids(&registry.catalog()), [""; 0]);
+    }
+
+    #[test]
+    fn listeners_are_told_of_changes_and_of_nothing_else() {
+        let registry = Registry::new();
+        let mut changes = registry.changes();
+        assert!(!changes.has_changed().unwrap());
+        registry.register(operation("demo.a")).unwrap();
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        assert!(registry.register(operation("demo.a")).is_err());
+        assert!(!changes.has_changed().unwrap());
+    }
+}

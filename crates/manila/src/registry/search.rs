@@ -1,0 +1,240 @@
+//! Ranked search over names, tags and descriptions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::operation::Operation;
+
+/// One operation that was found.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SearchHit {
+    /// What was found.
+    pub operation: Arc<Operation>,
+    /// How well it fits; only to be compared with other hits of the same search.
+    pub score: u32,
+}
+
+/// Every word of every operation, sorted, with the places where it stands.
+///
+/// A vocabulary is small even where operations are many, and it stands in one text, so that a word
+/// of the query is looked for in all of it at once instead of in every operation.
+#[derive(Debug)]
+pub(super) struct Index {
+    /// The words, each behind a separator.
+    text: String,
+    /// Where each word begins in the text, and the places where it stands.
+    words: Vec<(usize, Vec<Posting>)>,
+    operations: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Posting {
+    operation: u32,
+    weight: u32,
+}
+
+/// Stands in no word, since words are alphanumeric.
+const SEPARATOR: char = '\0';
+
+/// What a word is worth by the field it stands in.
+const NAME: u32 = 100;
+const NAMESPACE: u32 = 60;
+const TITLE: u32 = 50;
+const TAG: u32 = 40;
+const DESCRIPTION: u32 = 10;
+
+impl Index {
+    pub(super) fn new(operations: &[Arc<Operation>]) -> Self {
+        let mut words = HashMap::<String, Vec<Posting>>::new();
+        for (position, operation) in (0..).zip(operations) {
+            for (word, weight) in weighted_words(operation) {
+                let postings = words.entry(word).or_default();
+                match postings.last_mut().filter(|last| last.operation == position) {
+                    Some(last) => last.weight = last.weight.max(weight),
+                    None => postings.push(Posting { operation: position, weight }),
+                }
+            }
+        }
+        let mut sorted: Vec<_> = words.into_iter().collect();
+        sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let (mut text, mut words) = (String::new(), Vec::with_capacity(sorted.len()));
+        for (word, postings) in sorted {
+            text.push(SEPARATOR);
+            words.push((text.len(), postings));
+            text.push_str(&word);
+        }
+        text.push(SEPARATOR);
+        Self { text, words, operations: operations.len() }
+    }
+
+    pub(super) fn search(
+        &self,
+        query: &str,
+        limit: usize,
+        operations: &[Arc<Operation>],
+    ) -> Vec<SearchHit> {
+        let mut scores = vec![Score::default(); self.operations];
+        for word in split(query) {
+            self.add_word(&word, &mut scores);
+        }
+        let found = scores.into_iter().enumerate().filter(|(_, score)| score.matched > 0);
+        let mut hits: Vec<(usize, Score)> = found.collect();
+        // More words first, then the better score, then the id, so that the order is stable.
+        let rank = |(position, score): &(usize, Score)| {
+            (std::cmp::Reverse((score.matched, score.total)), *position)
+        };
+        if hits.len() > limit {
+            hits.select_nth_unstable_by_key(limit, rank);
+            hits.truncate(limit);
+        }
+        hits.sort_unstable_by_key(rank);
+        let hit = |(position, score): (usize, Score)| SearchHit {
+            operation: Arc::clone(&operations[position]),
+            score: score.total,
+        };
+        hits.into_iter().map(hit).collect()
+    }
+
+    /// Adds, for each operation, the best thing that this one word of the query found in it.
+    fn add_word(&self, wanted: &str, scores: &mut [Score]) {
+        for at in memchr::memmem::find_iter(self.text.as_bytes(), wanted.as_bytes()) {
+            let word = self.words.partition_point(|(begin, _)| *begin <= at).saturating_sub(1);
+            self.add(word, closeness(wanted, at, self.bounds(word)), scores);
+        }
+        // `issues` finds `issue`: the beginnings of the wanted word are words themselves.
+        for (end, _) in wanted.char_indices().skip(4) {
+            if let Some(word) = self.position(&wanted[..end]) {
+                self.add(word, Some(1), scores);
+            }
+        }
+        for score in scores.iter_mut().filter(|score| score.current > 0) {
+            score.matched += 1;
+            score.total += score.current;
+            score.current = 0;
+        }
+    }
+
+    fn add(&self, word: usize, closeness: Option<u32>, scores: &mut [Score]) {
+        let Some(closeness) = closeness else { return };
+        for posting in &self.words[word].1 {
+            let score = &mut scores[posting.operation as usize];
+            score.current = score.current.max(posting.weight * closeness);
+        }
+    }
+
+    fn position(&self, word: &str) -> Option<usize> {
+        let found = self.words.binary_search_by(|(begin, _)| {
+            self.text[*begin..].split(SEPARATOR).next().unwrap_or_default().cmp(word)
+        });
+        found.ok()
+    }
+
+    fn bounds(&self, word: usize) -> (usize, usize) {
+        let next = self.words.get(word + 1).map_or(self.text.len(), |(next, _)| *next);
+        (self.words[word].0, next - SEPARATOR.len_utf8())
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Score {
+    /// How many words of the query were found.
+    matched: u32,
+    /// The sum over the words.
+    total: u32,
+    /// The best find of the word that is being looked for.
+    current: u32,
+}
+
+/// How near a word of the query is to the word of the vocabulary that it was found in.
+fn closeness(wanted: &str, at: usize, (begin, end): (usize, usize)) -> Option<u32> {
+    if at == begin && at + wanted.len() == end {
+        Some(4)
+    } else if at == begin {
+        Some(3)
+    } else if wanted.len() > 2 {
+        Some(2)
+    } else {
+        None
+    }
+}
+
+fn weighted_words(operation: &Operation) -> impl Iterator<Item = (String, u32)> {
+    let (id, spec) = (operation.id(), operation.spec());
+    let fields = [
+        (id.name(), NAME),
+        (id.namespace(), NAMESPACE),
+        (spec.title.as_deref().unwrap_or_default(), TITLE),
+        (spec.description.as_str(), DESCRIPTION),
+    ];
+    let tags = spec.tags.iter().map(|tag| (tag.as_str(), TAG));
+    let fields = fields.into_iter().chain(tags);
+    fields.flat_map(|(text, weight)| split(text).map(move |word| (word, weight)))
+}
+
+/// Lower-case words; `listIssues`, `list_issues` and `issues/list` all hold two.
+fn split(text: &str) -> impl Iterator<Item = String> {
+    let mut words = vec![String::new()];
+    let mut previous_is_lower = false;
+    for character in text.chars() {
+        let starts_word = character.is_uppercase() && previous_is_lower;
+        if !character.is_alphanumeric() || starts_word {
+            words.push(String::new());
+        }
+        if character.is_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(character.to_lowercase());
+        }
+        previous_is_lower = character.is_lowercase() || character.is_numeric();
+    }
+    words.into_iter().filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+    use crate::spec::{Kind, OperationSpec};
+
+    fn registry() -> Registry {
+        let registry = Registry::new();
+        for (id, description, tag) in [
+            ("github.issues/list", "Lists the issues of a repository", "tracker"),
+            ("github.issues/create", "Opens an issue", "tracker"),
+            ("github.repos/get", "One repository with its issues count", "code"),
+            ("files.readFile", "Reads a file", "disk"),
+            ("files.write_file", "Writes a file", "disk"),
+            ("notes.list", "Lists notes", ""),
+        ] {
+            let mut spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+            spec.description = description.to_owned();
+            spec.tags = vec![tag.to_owned()];
+            registry.register(Operation::from_spec(spec).build().unwrap()).unwrap();
+        }
+        registry
+    }
+
+    #[test]
+    fn better_fields_and_more_words_come_first() {
+        let catalog = registry().catalog();
+        for (query, expected) in [
+            ("issues list", &["github.issues/list", "github.issues/create"][..]),
+            ("list issues", &["github.issues/list", "github.issues/create"]),
+            ("LIST", &["github.issues/list", "notes.list"]),
+            ("read file", &["files.readFile", "files.write_file"]),
+            ("write", &["files.write_file"]),
+            ("tracker", &["github.issues/create", "github.issues/list"]),
+            ("disk", &["files.readFile", "files.write_file"]),
+            ("repository", &["github.repos/get", "github.issues/list"]),
+            ("github.repos/get", &["github.repos/get"]),
+            ("creat", &["github.issues/create"]),
+            ("weather", &[]),
+            ("", &[]),
+        ] {
+            let hits = catalog.search(query, 2);
+            let found: Vec<_> = hits.iter().map(|hit| hit.operation.id().as_str()).collect();
+            assert_eq!(found[..found.len().min(expected.len().max(1))], *expected, "{query}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! One place where a value does not fit its schema.
+
+use jsonschema::error::ValidationErrorKind;
+use serde::{Deserialize, Serialize};
+
+/// A place and what is wrong there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Issue {
+    /// JSON Pointer into the value; empty for the value itself.
+    pub path: String,
+    /// What does not fit, in words for a person.
+    pub message: String,
+}
+
+impl Issue {
+    /// An issue found by something other than a schema.
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into() }
+    }
+
+    /// A missing property is named by its own path, since that is the place to mend.
+    pub(super) fn from_validation(error: &jsonschema::ValidationError<'_>) -> Self {
+        let path = error.instance_path();
+        match error.kind() {
+            ValidationErrorKind::Required { property } => {
+                let missing = path.join(property.as_str().unwrap_or_default());
+                Self::new(missing.to_string(), "this property is required and missing")
+            }
+            _ => Self::new(path.to_string(), error.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for Issue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let at = if self.path.is_empty() { "(root)" } else { &self.path };
+        write!(f, "{at}: {}", self.message)
+    }
+}

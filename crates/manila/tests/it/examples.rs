@@ -1,0 +1,23 @@
+//! The examples say what they are supposed to say.
+
+use std::process::Command;
+
+/// Cargo builds the examples before it runs the tests, beside the test binary's folder.
+fn run(name: &str) -> String {
+    let deps = std::env::current_exe().unwrap();
+    let example = deps.ancestors().nth(2).unwrap().join("examples").join(name);
+    let output = Command::new(&example).output().unwrap_or_else(|error| {
+        panic!(
+            "{}: {error}; `cargo test` builds it, `cargo test --test it` does not",
+            example.display()
+        )
+    });
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn embed() {
+    let expected = "total 10 from local\nNOT_SOLD: we do not sell hats\n2\n1\n0\n";
+    assert_eq!(run("embed"), expected);
+}

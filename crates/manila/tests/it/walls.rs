@@ -1,0 +1,66 @@
+//! `use crate::` points one way: a room knows the rooms before it, never those behind it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The rooms from left to right. Those in one group may know each other; nobody knows a leaf.
+const ORDER: [&[&str]; 7] = [
+    &["clock", "schema"],
+    &["access", "envelope", "error", "payload", "spec"],
+    &["handler"],
+    &["env", "operation"],
+    &["registry"],
+    &["pipeline"],
+    &["lib"],
+];
+
+#[test]
+fn use_crate_points_one_way() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for file in rust_files(&source) {
+        let room = room_of(file.strip_prefix(&source).unwrap());
+        let text = fs::read_to_string(&file).unwrap();
+        for used in used_rooms(&text) {
+            seen += 1;
+            if used != room && rank(&used) > rank(&room) {
+                wrong.push(format!("{} uses crate::{used}", file.display()));
+            }
+        }
+    }
+    assert!(seen > 50, "the test reads the `use` lines at all");
+    assert!(wrong.is_empty(), "these point the wrong way:\n{}", wrong.join("\n"));
+}
+
+fn rank(room: &str) -> usize {
+    let group = ORDER.iter().position(|group| group.contains(&room));
+    group.unwrap_or_else(|| panic!("`{room}` is a new room: say in ORDER where it stands"))
+}
+
+fn room_of(path: &Path) -> String {
+    let first = path.components().next().unwrap();
+    first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
+}
+
+/// The rooms named behind `use crate::` in the code; tests may look anywhere.
+fn used_rooms(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    code.split("use crate::")
+        .skip(1)
+        .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+        .collect()
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "tests") {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}

@@ -1,0 +1,74 @@
+//! Manila inside a program: a query, a stream, a declared error, and an operation that calls others.
+//!
+//! Run it with `cargo run -p manila --example embed`.
+
+#![allow(clippy::print_stdout, reason = "an example shows what it got")]
+
+use futures::{Stream, StreamExt};
+use manila::{
+    CallContext, DomainError, ErrorDefinition, HandlerError, Operation, Pipeline, Registry,
+    build_env,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+#[derive(Deserialize, JsonSchema)]
+struct Order {
+    item: String,
+    count: u32,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Receipt {
+    total: u32,
+}
+
+/// Prices are known for two things; anything else is an error that the operation declares.
+async fn price(item: String) -> Result<u32, HandlerError> {
+    match item.as_str() {
+        "tea" => Ok(3),
+        "cake" => Ok(5),
+        other => Err(DomainError::new("NOT_SOLD", format!("we do not sell {other}")).into()),
+    }
+}
+
+/// Calls another operation. The nested call has its own id, this call's deadline, and ends with it.
+async fn buy(context: CallContext, order: Order) -> Result<Receipt, HandlerError> {
+    let env = build_env(&context, ["shop"]);
+    let price = env.execute_as::<u32>("shop.price", &order.item).await?.data;
+    Ok(Receipt { total: price * order.count })
+}
+
+fn countdown(from: u32) -> impl Stream<Item = Result<u32, HandlerError>> {
+    futures::stream::iter((0..=from).rev().map(Ok))
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let registry = Registry::new();
+    registry.register(
+        Operation::query("shop.price", price)
+            .description("What one of them costs")
+            .raises(ErrorDefinition::new("NOT_SOLD", "Nobody sells this"))
+            .build()?,
+    )?;
+    registry.register(Operation::mutation("shop.buy", buy).build()?)?;
+    registry.register(Operation::subscription("demo.countdown", countdown).build()?)?;
+    let pipeline = Pipeline::new(registry);
+
+    let order = json!({"item": "cake", "count": 2});
+    let receipt = pipeline.execute_as::<Receipt>("shop.buy", &order).await?;
+    println!("total {} from {}", receipt.data.total, receipt.meta.source());
+
+    let refused = pipeline.execute("shop.buy", json!({"item": "hats", "count": 1})).await;
+    if let Err(error) = refused {
+        println!("{error}");
+    }
+
+    let mut values = pipeline.subscribe("demo.countdown", json!(2));
+    while let Some(value) = values.next().await {
+        println!("{}", value?.data);
+    }
+    Ok(())
+}
