@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -36,6 +37,12 @@ pub(crate) enum Command {
     Call(Invocation),
     /// Subscribe to an operation and print an envelope for each value
     Subscribe(Invocation),
+    /// Read ToolEnvelope V1 results into {payload, meta, summary}
+    ///
+    /// Takes a tool result, one of its blocks, or a file with a JSON document on each line.
+    Decode(EnvelopeInput),
+    /// Write {payload, meta, summary} as ToolEnvelope V1 results
+    Encode(EnvelopeInput),
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -70,6 +77,15 @@ pub(crate) struct SearchOptions {
     /// How many operations to show
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnvelopeInput {
+    /// The file to read; standard input if it is absent or -
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) format: Format,
 }

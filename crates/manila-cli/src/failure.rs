@@ -19,8 +19,8 @@ pub(crate) enum Failure {
         /// Whether programs are reading standard output.
         json: bool,
     },
-    /// A tool ran and said that it failed; its envelope has been printed.
-    ToolFailed,
+    /// What there is to say has been printed.
+    Reported,
     /// Anything else that stops a command.
     Other(anyhow::Error),
     /// Whoever was reading has heard enough.
@@ -38,7 +38,7 @@ impl Failure {
                 report_call(&error, hint.as_deref(), json);
                 ExitCode::from(1)
             }
-            Self::ToolFailed => ExitCode::from(1),
+            Self::Reported => ExitCode::from(1),
             Self::Other(error) => {
                 output::error(&format!("{error:#}"));
                 ExitCode::from(1)

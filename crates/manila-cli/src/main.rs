@@ -25,22 +25,21 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Completions { shell } => return command::completions(shell),
-        Command::Schema { what, .. } if what == "envelope" => return command::envelope_schema(),
-        _ => {}
+        Command::List(options) => command::list(&options),
+        Command::Search(options) => command::search(&options),
+        Command::Schema { what, .. } if what == "envelope" => command::envelope_schema(),
+        Command::Schema { what, format } => command::schema(&what, format),
+        Command::Decode(input) => command::decode(&input),
+        Command::Encode(input) => command::encode(&input),
+        Command::Completions { shell } => command::completions(shell),
+        Command::Call(invocation) => runtime()?.block_on(command::call(invocation)),
+        Command::Subscribe(invocation) => runtime()?.block_on(command::subscribe(invocation)),
+        Command::Serve(options) => runtime()?.block_on(command::serve(&options)),
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        match command {
-            Command::List(options) => command::list(&options),
-            Command::Search(options) => command::search(&options),
-            Command::Schema { what, format } => command::schema(&what, format),
-            Command::Call(invocation) => command::call(invocation).await,
-            Command::Subscribe(invocation) => command::subscribe(invocation).await,
-            Command::Serve(options) => command::serve(&options).await,
-            Command::Completions { .. } => Ok(()),
-        }
-    })
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
 /// Logs go to standard error. A single command shows what its own handlers say and nothing else,

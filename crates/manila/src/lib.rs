@@ -35,6 +35,7 @@
 //! | `error`, `access` | why a call fails, and who may call |
 //! | `registry` | changes in, immutable catalogs out, search |
 //! | `pipeline` | the life of a call: one file a stage |
+//! | [`tool_envelope`] | ToolEnvelope V1: a structured payload beside the text of a tool result |
 //!
 //! The library has no features yet, and no network in it.
 
@@ -50,6 +51,7 @@ mod pipeline;
 mod registry;
 mod schema;
 mod spec;
+pub mod tool_envelope;
 
 pub use access::{AccessControl, Authority, Identity};
 pub use env::{Env, build_env};

@@ -42,7 +42,7 @@ pub(crate) async fn call(invocation: Invocation) -> Result<(), Failure> {
     pipeline.drain(PATIENCE).await;
     let outcome = result.map_err(|error| failed(error, &ready.options))?;
     print(&outcome, &ready.options)?;
-    if outcome.envelope.is_error() { Err(Failure::ToolFailed) } else { Ok(()) }
+    if outcome.envelope.is_error() { Err(Failure::Reported) } else { Ok(()) }
 }
 
 pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), Failure> {

@@ -3,11 +3,14 @@
 mod call;
 mod catalog;
 mod completions;
+mod document;
+mod envelope;
 mod serve;
 
 pub(crate) use call::{call, subscribe};
 pub(crate) use catalog::{envelope_schema, list, schema, search};
 pub(crate) use completions::completions;
+pub(crate) use envelope::{decode, encode};
 pub(crate) use serve::serve;
 
 use manila::Registry;

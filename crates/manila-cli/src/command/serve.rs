@@ -21,7 +21,10 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
         other => anyhow!(other),
     })?;
     let stop = stop_asked()?;
-    print_offer(&registry, listener.local_addr()?)?;
+    // A reader who has seen enough of the offer must not end the gateway.
+    if let Err(error) = print_offer(&registry, listener.local_addr()?) {
+        tracing::debug!(%error, "the offer was not printed whole");
+    }
     gateway.serve(listener, stop).await;
     Ok(())
 }

@@ -9,6 +9,7 @@
 
 mod calls;
 mod catalog;
+mod envelope;
 mod readme;
 mod serve;
 mod signals;

@@ -9,4 +9,5 @@
 
 mod envelope_properties;
 mod examples;
+mod tool_envelope;
 mod walls;

@@ -1,0 +1,47 @@
+//! Documents that commands read: a file or standard input, one document or one on each line.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use serde::de::IgnoredAny;
+
+/// The whole text of a file, or of standard input where none is named.
+pub(super) fn read(file: Option<&Path>) -> anyhow::Result<String> {
+    match file.filter(|path| *path != Path::new("-")) {
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read `{}`", path.display())),
+        None => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+            Ok(text)
+        }
+    }
+}
+
+/// The documents of a text: its lines, if there are several and each is JSON by itself; else the
+/// text as one.
+pub(super) fn split(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let is_json = |line: &&str| serde_json::from_str::<IgnoredAny>(line).is_ok();
+    if lines.len() > 1 && lines.iter().all(is_json) { lines } else { vec![text.trim()] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_documents_only_if_each_is_json() {
+        for (text, documents) in [
+            ("{\"a\":1}", 1),
+            ("{\"a\":1}\n", 1),
+            ("{\"a\":1}\n{\"a\":2}\n\n[3]", 3),
+            ("{\n\"a\": 1\n}", 1),
+            ("plain\ntext", 1),
+            ("", 1),
+        ] {
+            assert_eq!(split(text).len(), documents, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Base64 as the envelope has it: written one way, read in every way that means the same.
+
+use std::sync::LazyLock;
+
+use data_encoding::{BASE64, Encoding, Specification};
+
+use super::EnvelopeError;
+
+/// Both alphabets, no padding, left-over bits not looked at.
+static LENIENT: LazyLock<Encoding> = LazyLock::new(|| {
+    let mut specification = Specification::new();
+    specification
+        .symbols
+        .push_str("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+    specification.translate.from.push_str("-_");
+    specification.translate.to.push_str("+/");
+    specification.check_trailing_bits = false;
+    specification.encoding().expect("64 different symbols and two aliases are an encoding")
+});
+
+/// A place that is not base64, with the bytes that stand before it.
+pub(super) struct Fault {
+    pub(super) error: EnvelopeError,
+    pub(super) before: Vec<u8>,
+}
+
+/// Appends the standard alphabet with padding.
+pub(super) fn append(bytes: &[u8], to: &mut String) {
+    BASE64.encode_append(bytes, to);
+}
+
+/// Reads either alphabet, padded or not, with white space anywhere.
+///
+/// Places in the fault count bytes from the start of `encoded`.
+pub(super) fn decode(encoded: &str) -> Result<Vec<u8>, Fault> {
+    // The crate reads padded pieces one after another as one text; only the end may be padded.
+    let unpadded = &encoded.as_bytes()[..encoded.len().saturating_sub(2)];
+    if !unpadded.contains(&b'=')
+        && let Ok(bytes) = BASE64.decode(encoded.as_bytes())
+    {
+        return Ok(bytes);
+    }
+    decode_leniently(encoded)
+}
+
+/// How many bytes `encoded` stands for, if it is base64 at all.
+pub(super) fn decoded_len(encoded: &str) -> usize {
+    let symbols = encoded.bytes().filter(|&byte| is_symbol(byte)).count();
+    symbols / 4 * 3 + symbols % 4 * 3 / 4
+}
+
+/// Where the first symbol stands that is not needed for the first `decoded` bytes.
+pub(super) fn end_of(encoded: &str, decoded: usize) -> usize {
+    let needed = (decoded * 4).div_ceil(3);
+    encoded
+        .bytes()
+        .enumerate()
+        .filter(|&(_, byte)| !byte.is_ascii_whitespace() && byte != b'=')
+        .nth(needed)
+        .map_or(encoded.len(), |(at, _)| at)
+}
+
+fn decode_leniently(encoded: &str) -> Result<Vec<u8>, Fault> {
+    let mut symbols = Vec::with_capacity(encoded.len());
+    let mut padding = None;
+    for (at, found) in encoded.char_indices() {
+        match found {
+            '=' => {
+                padding = Some(at);
+                break;
+            }
+            _ if found.is_ascii() && is_symbol(found as u8) => symbols.push(found as u8),
+            _ if found.is_ascii_whitespace() => {}
+            _ => {
+                let error = EnvelopeError::InvalidBase64Character { at, found };
+                return Err(Fault { error, before: whole_bytes(&symbols) });
+            }
+        }
+    }
+    match check_end(encoded, symbols.len(), padding) {
+        Ok(()) => Ok(whole_bytes(&symbols)),
+        Err(error) => Err(Fault { error, before: whole_bytes(&symbols) }),
+    }
+}
+
+/// Padding is either absent or exactly what completes the last group of four.
+fn check_end(encoded: &str, symbols: usize, padding: Option<usize>) -> Result<(), EnvelopeError> {
+    if symbols % 4 == 1 {
+        return Err(EnvelopeError::InvalidBase64Length { symbols });
+    }
+    let Some(start) = padding else { return Ok(()) };
+    let missing = (4 - symbols % 4) % 4;
+    let mut seen = 0;
+    for (at, found) in encoded[start..].char_indices() {
+        match found {
+            '=' if seen < missing => seen += 1,
+            _ if found.is_ascii_whitespace() => {}
+            _ => return Err(EnvelopeError::InvalidBase64Padding { at: start + at }),
+        }
+    }
+    if seen == missing {
+        Ok(())
+    } else {
+        Err(EnvelopeError::InvalidBase64Padding { at: encoded.len() })
+    }
+}
+
+/// The bytes that are complete; a single symbol of six bits behind the last group is none.
+fn whole_bytes(symbols: &[u8]) -> Vec<u8> {
+    let usable = symbols.len() - usize::from(symbols.len() % 4 == 1);
+    LENIENT.decode(&symbols[..usable]).expect("only symbols, and never a lone one, get here")
+}
+
+fn is_symbol(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_every_spelling_of_the_same_bytes() {
+        let bytes = [0xfb, 0xff, 0xbf, 0x00];
+        for encoded in [
+            "+/+/AA==",
+            "-_-_AA==",
+            "+_-/AA==",
+            "+/+/AA",
+            "-_-_AA",
+            " +/+/\r\n\tAA = = ",
+            "+/+/AB==",
+            "+/+/AP",
+        ] {
+            assert_eq!(decode(encoded).ok().as_deref(), Some(&bytes[..]), "{encoded}");
+            assert_eq!(decoded_len(encoded), bytes.len(), "{encoded}");
+        }
+    }
+
+    #[test]
+    fn refuses_by_place() {
+        let cases = [
+            ("QUJD.EVG", "invalid base64 character '.' at byte 4", "ABC"),
+            ("QUJ\u{e9}", "invalid base64 character 'é' at byte 3", "AB"),
+            ("QUJDR", "invalid base64 length: 5 symbols leave a lone one at the end", "ABC"),
+            ("QQ==QQ==", "invalid base64 padding at byte 4", "A"),
+            ("QQ=", "invalid base64 padding at byte 3", "A"),
+            ("QQ===", "invalid base64 padding at byte 4", "A"),
+            ("QUJD=", "invalid base64 padding at byte 4", "ABC"),
+            ("QQ==\nbehind", "invalid base64 padding at byte 5", "A"),
+            ("=", "invalid base64 padding at byte 0", ""),
+        ];
+        for (encoded, message, before) in cases {
+            let fault = decode(encoded).err().unwrap_or_else(|| panic!("{encoded} was read"));
+            assert_eq!(fault.error.to_string(), message, "{encoded}");
+            assert_eq!(fault.before, before.as_bytes(), "{encoded}");
+        }
+    }
+
+    #[test]
+    fn finds_the_first_symbol_behind_some_bytes() {
+        let cases = [("QUJDREVG", 3, 4), ("QUJ DREVG", 3, 5), ("QQ==\nQQ", 1, 5), ("QUJD", 3, 4)];
+        for (encoded, decoded, expected) in cases {
+            assert_eq!(end_of(encoded, decoded), expected, "{encoded}");
+        }
+    }
+}

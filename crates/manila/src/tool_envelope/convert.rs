@@ -1,0 +1,166 @@
+//! A tool result as readable JSON, `{payload, meta, summary}`, and back.
+
+use serde_json::{Map, Value};
+
+use super::reader::block_text;
+use super::{
+    ERROR_TOOL, EnvelopeError, EnvelopeResult, ErrorPayload, Fallback, Meta, Reader, ToolEnvelope,
+    WriteError,
+};
+use crate::schema::type_name;
+
+/// Why readable JSON cannot become a tool result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The shape is an object.
+    #[error("expected an object with `payload`, `meta` and `summary`, found {found}")]
+    NotAnObject {
+        /// The JSON type that was found instead.
+        found: &'static str,
+    },
+    /// A member must be there.
+    #[error("`{member}` is missing")]
+    Missing {
+        /// Which one.
+        member: &'static str,
+    },
+    /// A member has a type that it cannot have.
+    #[error("`{member}` must be {expected}, found {found}")]
+    WrongType {
+        /// Which one.
+        member: &'static str,
+        /// The JSON type that it must have, with its article.
+        expected: &'static str,
+        /// The JSON type that it has.
+        found: &'static str,
+    },
+    /// A member would be lost.
+    #[error("unknown member `{name}`")]
+    UnknownMember {
+        /// Its name.
+        name: String,
+    },
+    /// A member of `extra` would stand beside one of the same name.
+    #[error("`extra.{name}` is a member of the envelope itself")]
+    ReservedMember {
+        /// `payload` or `meta`.
+        name: &'static str,
+    },
+    /// `meta` is not that of an envelope.
+    #[error(transparent)]
+    Meta(EnvelopeError),
+    /// The envelope cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// Reads a tool result, a text block or a block's bare text into `{payload, meta, summary}`.
+///
+/// A single block has no summary of its own and gets an empty one. `isError` is added only when
+/// it is not what [`encode`] would say, and `extra` only when the envelope has members beside
+/// `payload` and `meta`. Encoding gives back the tool result, byte for byte when it was written
+/// by a strict writer; members of the result beside `content` and `isError` are not part of it.
+///
+/// # Errors
+///
+/// There is no envelope: the text of block 0 and the reason.
+pub fn decode<'a>(reader: &Reader, input: &'a str) -> Result<Value, Fallback<'a>> {
+    if !input.trim_start().starts_with(['{', '"']) {
+        return decode_block(reader, input);
+    }
+    let parsed = serde_json::from_str(input);
+    let json: Value = parsed
+        .map_err(|source| Fallback::new(Some(input), EnvelopeError::ResultNotJson { source }))?;
+    match json.as_str().or_else(|| block_text(&json)) {
+        Some(text) => decode_block(reader, text).map_err(Fallback::into_owned),
+        None => reader.read_result(&json).map(readable).map_err(Fallback::into_owned),
+    }
+}
+
+/// Turns `{payload, meta, summary}` into the tool result that it describes.
+///
+/// `isError` is `true` when the payload is an error of the tool `mcp` and absent otherwise,
+/// unless the input says it itself.
+///
+/// # Errors
+///
+/// What is missing, of a wrong type, or unknown; nothing is dropped and nothing is made up.
+pub fn encode(json: Value) -> Result<Value, EncodeError> {
+    let Value::Object(mut members) = json else {
+        return Err(EncodeError::NotAnObject { found: type_name(&json) });
+    };
+    let payload = take(&mut members, "payload")?;
+    let meta = Meta::from_json(take(&mut members, "meta")?).map_err(EncodeError::Meta)?;
+    let summary = text(take(&mut members, "summary")?)?;
+    let is_error = members.shift_remove("isError").as_ref().map(boolean).transpose()?;
+    let extra = members.shift_remove("extra").map_or_else(|| Ok(Map::new()), object)?;
+    if let Some((name, _)) = members.into_iter().next() {
+        return Err(EncodeError::UnknownMember { name });
+    }
+    let is_error = is_error.or_else(|| implied_error(&payload, &meta));
+    let mut result = ToolEnvelope { payload, meta, extra }.to_result(summary)?;
+    if let Some(is_error) = is_error {
+        result["isError"] = Value::Bool(is_error);
+    }
+    Ok(result)
+}
+
+fn decode_block<'a>(reader: &Reader, text: &'a str) -> Result<Value, Fallback<'a>> {
+    let envelope = reader.read_block(text).map_err(|reason| Fallback::new(Some(text), reason))?;
+    let is_error = implied_error(&envelope.payload, &envelope.meta);
+    Ok(readable(EnvelopeResult { envelope, summary: "", is_error }))
+}
+
+fn readable(result: EnvelopeResult<'_>) -> Value {
+    let EnvelopeResult { envelope: ToolEnvelope { payload, meta, extra }, summary, .. } = result;
+    let implied = implied_error(&payload, &meta);
+    let mut json = Map::new();
+    json.insert("payload".to_owned(), payload);
+    json.insert("meta".to_owned(), meta.into_json());
+    json.insert("summary".to_owned(), summary.into());
+    if result.is_error != implied {
+        json.insert("isError".to_owned(), result.is_error.unwrap_or(false).into());
+    }
+    if !extra.is_empty() {
+        json.insert("extra".to_owned(), Value::Object(extra));
+    }
+    Value::Object(json)
+}
+
+/// What `isError` is when nobody says it: errors of the tool `mcp` have it, others do not.
+fn implied_error(payload: &Value, meta: &Meta) -> Option<bool> {
+    (meta.tool() == ERROR_TOOL && ErrorPayload::read(payload).is_ok()).then_some(true)
+}
+
+fn take(members: &mut Map<String, Value>, member: &'static str) -> Result<Value, EncodeError> {
+    members.shift_remove(member).ok_or(EncodeError::Missing { member })
+}
+
+fn text(summary: Value) -> Result<String, EncodeError> {
+    match summary {
+        Value::String(text) => Ok(text),
+        other => Err(wrong_type("summary", "a string", &other)),
+    }
+}
+
+fn boolean(is_error: &Value) -> Result<bool, EncodeError> {
+    is_error.as_bool().ok_or_else(|| wrong_type("isError", "a boolean", is_error))
+}
+
+fn object(extra: Value) -> Result<Map<String, Value>, EncodeError> {
+    let Value::Object(members) = extra else {
+        return Err(wrong_type("extra", "an object", &extra));
+    };
+    match ["payload", "meta"].into_iter().find(|name| members.contains_key(*name)) {
+        Some(name) => Err(EncodeError::ReservedMember { name }),
+        None => Ok(members),
+    }
+}
+
+fn wrong_type(member: &'static str, expected: &'static str, found: &Value) -> EncodeError {
+    EncodeError::WrongType { member, expected, found: type_name(found) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! What an envelope block carries, and how it is written.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value};
+
+use super::{EnvelopeError, MAX_DEPTH, PREFIX, base64, timestamp};
+use crate::schema::type_name;
+
+/// A payload with the name of the tool that made it and the time at which it did.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ToolEnvelope {
+    /// What the tool has to say; any JSON.
+    pub payload: Value,
+    /// Who said it and when.
+    pub meta: Meta,
+    /// Members beside `payload` and `meta`, kept so that writing gives back what was read.
+    pub(super) extra: Map<String, Value>,
+}
+
+/// Who made an envelope and when; the version is always 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Meta {
+    tool: String,
+    /// The text as it was read: a time may be written in many ways and goes out as it came in.
+    ts: String,
+    extra: Map<String, Value>,
+}
+
+/// Why an envelope cannot be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// No reader would take it back.
+    #[error("envelope nests deeper than {limit} levels")]
+    TooDeep {
+        /// How many levels an envelope may have, its own included.
+        limit: usize,
+    },
+}
+
+impl ToolEnvelope {
+    /// An envelope around `payload`.
+    pub fn new(payload: Value, meta: Meta) -> Self {
+        Self { payload, meta, extra: Map::new() }
+    }
+
+    /// Members of the envelope beside `payload` and `meta`.
+    pub fn extra(&self) -> &Map<String, Value> {
+        &self.extra
+    }
+
+    /// The text of block 1.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::TooDeep`] when the reader would refuse what is written.
+    pub fn to_block(&self) -> Result<String, WriteError> {
+        if !self.fits() {
+            return Err(WriteError::TooDeep { limit: MAX_DEPTH });
+        }
+        let json = serde_json::to_vec(self).expect("maps with text keys are always JSON");
+        let mut block = String::with_capacity(PREFIX.len() + json.len().div_ceil(3) * 4);
+        block.push_str(PREFIX);
+        base64::append(&json, &mut block);
+        Ok(block)
+    }
+
+    /// The tool result with `summary` for people in block 0 and this envelope in block 1.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::TooDeep`] when the reader would refuse what is written.
+    pub fn to_result(&self, summary: impl Into<String>) -> Result<Value, WriteError> {
+        let blocks = vec![text_block(summary.into()), text_block(self.to_block()?)];
+        let content = ("content".to_owned(), Value::Array(blocks));
+        Ok(Value::Object(Map::from_iter([content])))
+    }
+
+    /// Whether the envelope, one level itself and its `meta` another, can be read again.
+    fn fits(&self) -> bool {
+        let beside = self.extra.values().all(|value| fits(value, MAX_DEPTH - 1));
+        let in_meta = self.meta.extra.values().all(|value| fits(value, MAX_DEPTH - 2));
+        beside && in_meta && fits(&self.payload, MAX_DEPTH - 1)
+    }
+
+    /// Takes the decoded JSON apart.
+    ///
+    /// The version is looked at before anything that another version might have changed.
+    pub(super) fn from_json(json: Value) -> Result<Self, EnvelopeError> {
+        let Value::Object(mut members) = json else {
+            return Err(EnvelopeError::RootNotAnObject { found: type_name(&json) });
+        };
+        let meta = members.shift_remove("meta").ok_or(EnvelopeError::MissingMeta)?;
+        let meta = Meta::from_json(meta)?;
+        let payload = members.shift_remove("payload").ok_or(EnvelopeError::MissingPayload)?;
+        Ok(Self { payload, meta, extra: members })
+    }
+}
+
+impl Meta {
+    /// Names the tool and the time, in milliseconds since 1970.
+    pub fn new(tool: impl Into<String>, epoch_ms: i64) -> Self {
+        Self { tool: tool.into(), ts: timestamp::format(epoch_ms), extra: Map::new() }
+    }
+
+    /// The tool that made the envelope.
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+
+    /// When it was made: ISO 8601 when it was written here, else the text that was read.
+    pub fn ts(&self) -> &str {
+        &self.ts
+    }
+
+    /// Fields beside `tool`, `ts` and `version`.
+    pub fn extra(&self) -> &Map<String, Value> {
+        &self.extra
+    }
+
+    /// The JSON as it is written, made without copying.
+    pub(super) fn into_json(self) -> Value {
+        let (tool, ts) = (Value::String(self.tool), Value::String(self.ts));
+        let fields = [("tool", tool), ("ts", ts), ("version", 1.into())];
+        let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+        Value::Object(fields.chain(self.extra).collect())
+    }
+
+    pub(super) fn from_json(json: Value) -> Result<Self, EnvelopeError> {
+        let Value::Object(mut fields) = json else {
+            return Err(EnvelopeError::MetaNotAnObject { found: type_name(&json) });
+        };
+        check_version(&take(&mut fields, "version")?)?;
+        let tool = take_text(&mut fields, "tool")?;
+        let ts = take_text(&mut fields, "ts")?;
+        Ok(Self { tool, ts, extra: fields })
+    }
+}
+
+impl Serialize for ToolEnvelope {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2 + self.extra.len()))?;
+        map.serialize_entry("payload", &self.payload)?;
+        map.serialize_entry("meta", &self.meta)?;
+        self.extra.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
+        map.end()
+    }
+}
+
+impl Serialize for Meta {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(3 + self.extra.len()))?;
+        map.serialize_entry("tool", &self.tool)?;
+        map.serialize_entry("ts", &self.ts)?;
+        map.serialize_entry("version", &1)?;
+        self.extra.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
+        map.end()
+    }
+}
+
+fn text_block(text: String) -> Value {
+    let members = [("type".to_owned(), "text".into()), ("text".to_owned(), Value::String(text))];
+    Value::Object(Map::from_iter(members))
+}
+
+fn take(fields: &mut Map<String, Value>, field: &'static str) -> Result<Value, EnvelopeError> {
+    fields.shift_remove(field).ok_or(EnvelopeError::MissingMetaField { field })
+}
+
+fn take_text(
+    fields: &mut Map<String, Value>,
+    field: &'static str,
+) -> Result<String, EnvelopeError> {
+    match take(fields, field)? {
+        Value::String(text) => Ok(text),
+        other => Err(wrong_type(field, "a string", &other)),
+    }
+}
+
+/// Versions compare as JSON numbers do: `1.0` is 1.
+fn check_version(version: &Value) -> Result<(), EnvelopeError> {
+    let Value::Number(number) = version else {
+        return Err(wrong_type("version", "a number", version));
+    };
+    let version = number.clone();
+    match number.as_f64() {
+        Some(1.0) => Ok(()),
+        Some(below) if below < 1.0 => Err(EnvelopeError::VersionMismatch { version }),
+        _ => Err(EnvelopeError::UnsupportedMetaVersion { version }),
+    }
+}
+
+fn wrong_type(field: &'static str, expected: &'static str, found: &Value) -> EnvelopeError {
+    EnvelopeError::WrongMetaFieldType { field, expected, found: type_name(found) }
+}
+
+/// Whether `value` has at most `levels` levels of arrays and objects; goes no deeper than that.
+fn fits(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels > 0 && items.iter().all(|item| fits(item, levels - 1)),
+        Value::Object(members) => {
+            levels > 0 && members.values().all(|member| fits(member, levels - 1))
+        }
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use data_encoding::BASE64;
+    use serde_json::json;
+
+    use super::*;
+
+    fn written(envelope: &ToolEnvelope) -> String {
+        let block = envelope.to_block().unwrap();
+        let json = BASE64.decode(block.strip_prefix(PREFIX).unwrap().as_bytes()).unwrap();
+        String::from_utf8(json).unwrap()
+    }
+
+    #[test]
+    fn writes_compact_json_with_keys_in_order() {
+        let payload = json!({"b": [1, 2.5, "é ✓ 𝄞"], "a": null});
+        let envelope = ToolEnvelope::new(payload, Meta::new("t", 1_750_185_000_007));
+        assert_eq!(
+            written(&envelope),
+            r#"{"payload":{"b":[1,2.5,"é ✓ 𝄞"],"a":null},"meta":{"tool":"t","ts":"2025-06-17T18:30:00.007Z","version":1}}"#
+        );
+    }
+
+    #[test]
+    fn writes_what_it_read_in_the_one_order() {
+        let cases = [
+            (
+                json!({"payload": 1, "meta": {"tool": "t", "ts": "once", "version": 1}}),
+                r#"{"payload":1,"meta":{"tool":"t","ts":"once","version":1}}"#,
+            ),
+            (
+                json!({"z": 0, "meta": {"y": [], "version": 1.0, "ts": "", "tool": "", "x": {}}, "payload": null}),
+                r#"{"payload":null,"meta":{"tool":"","ts":"","version":1,"y":[],"x":{}},"z":0}"#,
+            ),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(written(&ToolEnvelope::from_json(json).unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn writes_a_result_of_two_text_blocks() {
+        let envelope = ToolEnvelope::new(json!(true), Meta::new("t", 0));
+        let block = envelope.to_block().unwrap();
+        let expected = format!(
+            r#"{{"content":[{{"type":"text","text":"s"}},{{"type":"text","text":"{block}"}}]}}"#
+        );
+        assert_eq!(envelope.to_result("s").unwrap().to_string(), expected);
+    }
+
+    #[test]
+    fn refuses_to_write_what_no_reader_takes() {
+        for (levels, fits) in [(0, true), (MAX_DEPTH - 1, true), (MAX_DEPTH, false), (500, false)] {
+            let payload = (0..levels).fold(json!(0), |inner, _| json!([inner]));
+            let block = ToolEnvelope::new(payload, Meta::new("t", 0)).to_block();
+            assert_eq!(block.is_ok(), fits, "{levels}");
+            if let Ok(block) = block {
+                crate::tool_envelope::Reader::default().read_block(&block).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The payload of a failed call, and the tool result that carries it.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::record::{Place, Wire, record};
+use super::{Meta, PayloadError, ToolEnvelope, WriteError};
+
+/// The tool that every error envelope names.
+pub const ERROR_TOOL: &str = "mcp";
+
+record! {
+    /// What went wrong and what may be done about it.
+    ///
+    /// It prints as block 0 of an error result.
+    pub struct ErrorPayload {
+        /// What sort of error it is.
+        category: ErrorCategory = "category",
+        /// A code for programs.
+        code: String = "code",
+        /// What went wrong, for people.
+        message: String = "message",
+        /// More about it: a place, a list of issues, a trace.
+        details: Option<String> = "details",
+        /// Whether a retry is safe.
+        recoverable: bool = "recoverable",
+        /// How to put it right.
+        suggested_action: Option<String> = "suggestedAction",
+        /// The tool to call next.
+        next_tool: Option<String> = "nextTool",
+    }
+}
+
+/// What sort of error it is; an unknown sort keeps its name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorCategory {
+    /// The input does not fit.
+    Validation,
+    /// The tool ran and failed.
+    Execution,
+    /// The tool took too long.
+    Timeout,
+    /// The model behind the tool failed.
+    Model,
+    /// Something on the way could not be reached.
+    Network,
+    /// The caller may not do this.
+    Authorization,
+    /// Too many calls at once.
+    RateLimit,
+    /// There is no such tool or thing.
+    NotFound,
+    /// The server itself is at fault.
+    Internal,
+    /// A category that this version does not know.
+    Other(String),
+}
+
+/// The category of a call error's code.
+pub fn category_for_code(code: &str) -> ErrorCategory {
+    match code {
+        "VALIDATION_ERROR" => ErrorCategory::Validation,
+        "TIMEOUT" => ErrorCategory::Timeout,
+        "ACCESS_DENIED" => ErrorCategory::Authorization,
+        "OPERATION_NOT_FOUND" => ErrorCategory::NotFound,
+        "OVERLOADED" => ErrorCategory::RateLimit,
+        "UNAVAILABLE" => ErrorCategory::Network,
+        "UNKNOWN_ERROR" => ErrorCategory::Internal,
+        _ => ErrorCategory::Execution,
+    }
+}
+
+/// The tool result of a failed call: text, envelope and `isError`.
+///
+/// # Errors
+///
+/// [`WriteError::TooDeep`] when an unknown member of `payload` nests too deep.
+pub fn error_result(payload: &ErrorPayload, epoch_ms: i64) -> Result<Value, WriteError> {
+    let json = serde_json::to_value(payload).expect("maps with text keys are always JSON");
+    let envelope = ToolEnvelope::new(json, Meta::new(ERROR_TOOL, epoch_ms));
+    let mut result = envelope.to_result(payload.to_string())?;
+    result["isError"] = Value::Bool(true);
+    Ok(result)
+}
+
+impl ErrorPayload {
+    /// An error that no retry helps against, with nothing but a message.
+    pub fn new(
+        category: ErrorCategory,
+        code: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            category,
+            code: code.into(),
+            message: message.into(),
+            details: None,
+            recoverable: false,
+            suggested_action: None,
+            next_tool: None,
+            extra: serde_json::Map::new(),
+        }
+    }
+
+    /// The payload of a call error, its category taken from its code.
+    ///
+    /// Details that are text stay as they are, others become compact JSON.
+    pub fn from_call_error(
+        code: impl Into<String>,
+        message: impl Into<String>,
+        details: Option<&Value>,
+    ) -> Self {
+        let code = code.into();
+        let mut payload = Self::new(category_for_code(&code), code, message);
+        payload.details = details.map(|details| match details {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        });
+        payload
+    }
+}
+
+impl fmt::Display for ErrorPayload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [{}]: {}", self.category.label(), self.code, self.message)?;
+        if let Some(details) = &self.details {
+            write!(f, "\nDetails: {details}")?;
+        }
+        if let Some(action) = &self.suggested_action {
+            write!(f, "\nSuggestion: {action}")?;
+        }
+        if let Some(tool) = &self.next_tool {
+            write!(f, "\nNext: call `{tool}` to proceed.")?;
+        }
+        if self.recoverable {
+            f.write_str("\n(This error may be recoverable — retry is safe.)")?;
+        }
+        Ok(())
+    }
+}
+
+impl ErrorCategory {
+    /// The name on the wire.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Validation => "validation",
+            Self::Execution => "execution",
+            Self::Timeout => "timeout",
+            Self::Model => "model",
+            Self::Network => "network",
+            Self::Authorization => "authorization",
+            Self::RateLimit => "rate_limit",
+            Self::NotFound => "not_found",
+            Self::Internal => "internal",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// The icon and words that an error's text starts with.
+    ///
+    /// Two icons are followed by two spaces, since terminals draw them wider than they count.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Validation => "❌ Validation error",
+            Self::Execution => "⚠️  Execution error",
+            Self::Timeout => "⏱  Timeout",
+            Self::Model => "🤖 Model error",
+            Self::Network => "🌐 Network error",
+            Self::Authorization => "🔒 Authorization error",
+            Self::RateLimit => "🚦 Rate limit exceeded",
+            Self::NotFound => "🔍 Not found",
+            Self::Internal => "💥 Internal error",
+            Self::Other(_) => "❌ Error",
+        }
+    }
+}
+
+impl From<&str> for ErrorCategory {
+    fn from(name: &str) -> Self {
+        match name {
+            "validation" => Self::Validation,
+            "execution" => Self::Execution,
+            "timeout" => Self::Timeout,
+            "model" => Self::Model,
+            "network" => Self::Network,
+            "authorization" => Self::Authorization,
+            "rate_limit" => Self::RateLimit,
+            "not_found" => Self::NotFound,
+            "internal" => Self::Internal,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+}
+
+impl Serialize for ErrorCategory {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorCategory {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|name| Self::from(name.as_str()))
+    }
+}
+
+impl Wire for ErrorCategory {
+    fn read(value: &Value, place: Place<'_>) -> Result<Self, PayloadError> {
+        String::read(value, place).map(|name| Self::from(name.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tool_envelope::Reader;
+
+    #[test]
+    fn maps_codes_to_categories() {
+        let cases = [
+            ("VALIDATION_ERROR", "validation"),
+            ("TIMEOUT", "timeout"),
+            ("ACCESS_DENIED", "authorization"),
+            ("OPERATION_NOT_FOUND", "not_found"),
+            ("OVERLOADED", "rate_limit"),
+            ("UNAVAILABLE", "network"),
+            ("UNKNOWN_ERROR", "internal"),
+            ("EXECUTION_ERROR", "execution"),
+            ("ABORTED", "execution"),
+            ("OUTPUT_VALIDATION_FAILED", "execution"),
+            ("timeout", "execution"),
+            ("", "execution"),
+        ];
+        for (code, category) in cases {
+            assert_eq!(category_for_code(code).as_str(), category, "{code}");
+        }
+    }
+
+    #[test]
+    fn labels_every_category() {
+        let cases = [
+            ("validation", "\u{274c} Validation error"),
+            ("execution", "\u{26a0}\u{fe0f}\u{20}\u{20}Execution error"),
+            ("timeout", "\u{23f1}\u{20}\u{20}Timeout"),
+            ("model", "\u{1f916} Model error"),
+            ("network", "\u{1f310} Network error"),
+            ("authorization", "\u{1f512} Authorization error"),
+            ("rate_limit", "\u{1f6a6} Rate limit exceeded"),
+            ("not_found", "\u{1f50d} Not found"),
+            ("internal", "\u{1f4a5} Internal error"),
+            ("cosmic", "\u{274c} Error"),
+        ];
+        for (name, label) in cases {
+            let category = ErrorCategory::from(name);
+            assert_eq!((category.as_str(), category.label()), (name, label));
+        }
+    }
+
+    #[test]
+    fn prints_only_the_lines_that_are_there() {
+        let cases = [
+            (
+                json!({"category": "timeout", "code": "T", "message": "m", "recoverable": false}),
+                "⏱  Timeout [T]: m",
+            ),
+            (
+                json!({"category": "model", "code": "M", "message": "m", "recoverable": true}),
+                "🤖 Model error [M]: m\n(This error may be recoverable — retry is safe.)",
+            ),
+            (
+                json!({
+                    "category": "execution", "code": "E", "message": "broken.", "details": "line 3",
+                    "recoverable": true, "suggestedAction": "Mend it.", "nextTool": "mend",
+                }),
+                "⚠️  Execution error [E]: broken.\nDetails: line 3\nSuggestion: Mend it.\n\
+                 Next: call `mend` to proceed.\n\
+                 (This error may be recoverable — retry is safe.)",
+            ),
+            (
+                json!({
+                    "category": "new", "code": "N", "message": "m", "details": null,
+                    "recoverable": false, "nextTool": "x",
+                }),
+                "❌ Error [N]: m\nNext: call `x` to proceed.",
+            ),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(ErrorPayload::read(&json).unwrap().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn builds_an_error_result_of_a_call_error() {
+        let details = json!({"issues": ["/a"]});
+        let mut payload =
+            ErrorPayload::from_call_error("VALIDATION_ERROR", "does not fit", Some(&details));
+        payload.suggested_action = Some("Fit it.".to_owned());
+        let result = error_result(&payload, 0).unwrap();
+
+        let read = Reader::default().read_result(&result).unwrap();
+        assert_eq!(read.is_error, Some(true));
+        assert_eq!(
+            read.summary,
+            "❌ Validation error [VALIDATION_ERROR]: does not fit\n\
+             Details: {\"issues\":[\"/a\"]}\nSuggestion: Fit it."
+        );
+        assert_eq!(
+            serde_json::to_string(&read.envelope).unwrap(),
+            concat!(
+                r#"{"payload":{"category":"validation","code":"VALIDATION_ERROR","#,
+                r#""message":"does not fit","details":"{\"issues\":[\"/a\"]}","recoverable":false,"#,
+                r#""suggestedAction":"Fit it."},"#,
+                r#""meta":{"tool":"mcp","ts":"1970-01-01T00:00:00.000Z","version":1}}"#,
+            )
+        );
+        assert_eq!(ErrorPayload::read(&read.envelope.payload), Ok(payload));
+        assert_eq!(result.as_object().unwrap().keys().collect::<Vec<_>>(), ["content", "isError"]);
+    }
+
+    #[test]
+    fn keeps_details_that_are_text() {
+        let payload = ErrorPayload::from_call_error("X", "m", Some(&json!("plain")));
+        assert_eq!(payload.details.as_deref(), Some("plain"));
+        assert_eq!(ErrorPayload::from_call_error("X", "m", None).details, None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Reading blocks and whole tool results.
+
+use serde_json::Value;
+
+use super::{EnvelopeError, Fallback, ToolEnvelope, base64, blame, prefix};
+use crate::schema::type_name;
+
+/// How many levels of arrays and objects an envelope may have, its own object included.
+///
+/// It is what the JSON parser follows on any thread without running out of stack.
+pub const MAX_DEPTH: usize = 127;
+
+const DEFAULT_MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Reads envelopes up to a size.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader {
+    /// The decoded JSON, in bytes; a block is a third longer.
+    max_bytes: usize,
+}
+
+/// A tool result that carries an envelope.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct EnvelopeResult<'a> {
+    /// What block 1 carries.
+    pub envelope: ToolEnvelope,
+    /// Block 0, for people.
+    pub summary: &'a str,
+    /// `isError`, `None` when the result does not say.
+    pub is_error: Option<bool>,
+}
+
+impl Default for Reader {
+    /// Takes envelopes of up to 16 MiB of JSON.
+    fn default() -> Self {
+        Self { max_bytes: DEFAULT_MAX_BYTES }
+    }
+}
+
+impl Reader {
+    /// Takes envelopes of up to `max_bytes` of JSON.
+    pub fn with_max_bytes(max_bytes: usize) -> Self {
+        Self { max_bytes }
+    }
+
+    /// Reads the text of a block.
+    ///
+    /// # Errors
+    ///
+    /// Each cause has its own variant of [`EnvelopeError`].
+    pub fn read_block(&self, text: &str) -> Result<ToolEnvelope, EnvelopeError> {
+        let encoded = prefix::strip(text)?;
+        self.check_size(encoded)?;
+        let bytes = base64::decode(encoded).map_err(|fault| blame::base64_fault(encoded, fault))?;
+        let json = serde_json::from_slice(&bytes)
+            .map_err(|source| blame::json_fault(encoded, &bytes, source))?;
+        ToolEnvelope::from_json(json)
+    }
+
+    /// Reads a tool result, `{content: [summary, envelope], isError?}`.
+    ///
+    /// # Errors
+    ///
+    /// The reason together with the text of block 0, whenever there is one.
+    pub fn read_result<'a>(&self, result: &'a Value) -> Result<EnvelopeResult<'a>, Fallback<'a>> {
+        let content = result.get("content").and_then(Value::as_array);
+        let Some(content) = content else {
+            return Err(Fallback::new(None, EnvelopeError::NotAToolResult));
+        };
+        let summary = content.first().and_then(block_text);
+        self.read_content(content, result.get("isError"))
+            .map_err(|reason| Fallback::new(summary, reason))
+    }
+
+    fn read_content<'a>(
+        &self,
+        content: &'a [Value],
+        is_error: Option<&Value>,
+    ) -> Result<EnvelopeResult<'a>, EnvelopeError> {
+        let [first, second] = content else {
+            return Err(EnvelopeError::WrongBlockCount { found: content.len() });
+        };
+        let summary = block_text(first).ok_or(EnvelopeError::NotATextBlock { index: 0 })?;
+        let block = block_text(second).ok_or(EnvelopeError::NotATextBlock { index: 1 })?;
+        let envelope = self.read_block(block)?;
+        Ok(EnvelopeResult { envelope, summary, is_error: is_error.map(boolean).transpose()? })
+    }
+
+    /// Counts symbols only when the text is long enough to matter: white space costs nothing.
+    fn check_size(&self, encoded: &str) -> Result<(), EnvelopeError> {
+        if encoded.len() / 4 * 3 <= self.max_bytes {
+            return Ok(());
+        }
+        let bytes = base64::decoded_len(encoded);
+        if bytes <= self.max_bytes {
+            return Ok(());
+        }
+        Err(EnvelopeError::TooLarge { bytes, limit: self.max_bytes })
+    }
+}
+
+/// The text of a `{"type": "text", "text": …}` block.
+pub(super) fn block_text(block: &Value) -> Option<&str> {
+    if block.get("type")? == "text" { block.get("text")?.as_str() } else { None }
+}
+
+fn boolean(is_error: &Value) -> Result<bool, EnvelopeError> {
+    is_error
+        .as_bool()
+        .ok_or_else(|| EnvelopeError::IsErrorNotABoolean { found: type_name(is_error) })
+}
+
+#[cfg(test)]
+mod tests;
