@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Call(Invocation),
     /// Subscribe to an operation and print an envelope for each value
     Subscribe(Invocation),
+    /// Make JSON fit a schema, and say what was changed
+    Cast(CastOptions),
     /// Read ToolEnvelope V1 results into {payload, meta, summary}
     ///
     /// Takes a tool result, one of its blocks, or a file with a JSON document on each line.
@@ -77,6 +79,33 @@ pub(crate) struct SearchOptions {
     /// How many operations to show
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prints {data, repairs, errors}, or a diff of the repairs on a terminal. Exits with 1 if something
+still does not fit.
+  manila cast --schema user.schema.json user.json
+  echo '{\"n\": \"42\"}' | manila cast --schema '{\"properties\": {\"n\": {\"type\": \"integer\"}}}'
+  manila cast --jsonl pairs.jsonl               a line {schema, input} gives a line each")]
+pub(crate) struct CastOptions {
+    /// The schema: a file, or JSON
+    #[arg(long, value_name = "SCHEMA", conflicts_with = "jsonl")]
+    pub(crate) schema: Option<String>,
+    /// The file to read; standard input if it is absent or -
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Do what TypeBox's Value.Cast does, which also makes values up
+    #[arg(long)]
+    pub(crate) faithful: bool,
+    /// Leave properties that no schema names
+    #[arg(long, conflicts_with = "faithful")]
+    pub(crate) keep_extras: bool,
+    /// Take lines {schema, input} and print a line for each
+    #[arg(long)]
+    pub(crate) jsonl: bool,
     #[command(flatten)]
     pub(crate) format: Format,
 }

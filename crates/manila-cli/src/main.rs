@@ -29,6 +29,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Search(options) => command::search(&options),
         Command::Schema { what, .. } if what == "envelope" => command::envelope_schema(),
         Command::Schema { what, format } => command::schema(&what, format),
+        Command::Cast(options) => command::cast(&options),
         Command::Decode(input) => command::decode(&input),
         Command::Encode(input) => command::encode(&input),
         Command::Completions { shell } => command::completions(shell),

@@ -199,6 +199,14 @@ impl Authority {
         matches!(self.0, Standing::Trusted(_))
     }
 
+    /// Whether access is not checked, and who calls.
+    pub(crate) fn into_parts(self) -> (bool, Option<Arc<Identity>>) {
+        match self.0 {
+            Standing::Trusted(identity) => (true, identity),
+            Standing::Outside(identity) => (false, identity),
+        }
+    }
+
     /// Who calls, or on whose behalf.
     pub fn identity(&self) -> Option<&Arc<Identity>> {
         match &self.0 {

@@ -1,6 +1,5 @@
 //! Calling other operations from a handler.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
@@ -97,7 +96,7 @@ impl Env {
         input: impl Into<Payload>,
     ) -> BoxStream<'static, Result<Envelope<Value>, CallError>> {
         let stream = match self.nested(operation, input.into()) {
-            Ok(call) => Arc::clone(&self.context.parts().nesting).subscribe(call),
+            Ok(call) => self.context.nesting().subscribe(call),
             Err(error) => failed(error),
         };
         stream.map(|item| item?.into_value().map_err(|error| unreadable(&error))).boxed()
@@ -105,7 +104,7 @@ impl Env {
 
     async fn run(&self, operation: &str, input: Payload) -> Result<Envelope<Payload>, CallError> {
         let call = self.nested(operation, input)?;
-        Arc::clone(&self.context.parts().nesting).execute(call).await
+        self.context.nesting().execute(call).await
     }
 
     fn nested<'a>(

@@ -31,7 +31,7 @@
 //! | `spec`, `operation` | what an operation says about itself, and what runs |
 //! | `handler`, `env` | handlers, what they are given, and their way to other operations |
 //! | `envelope` | data and meta, content blocks, detection |
-//! | `schema` | JSON Schemas, compiled once |
+//! | `schema` | JSON Schemas, compiled once: check, normalise, cast |
 //! | `error`, `access` | why a call fails, and who may call |
 //! | `registry` | changes in, immutable catalogs out, search |
 //! | `pipeline` | the life of a call: one file a stage |
@@ -72,5 +72,7 @@ pub use pipeline::{
     Pipeline, PipelineBuilder, Settings, Step, Subscription,
 };
 pub use registry::{Catalog, Change, Registry, SearchHit};
-pub use schema::{Extras, Issue, Normalised, Repair, RepairAction, Schema, SchemaError};
+pub use schema::{
+    CastCode, CastError, Extras, Issue, Normalised, Repair, RepairAction, Schema, SchemaError,
+};
 pub use spec::{ErrorDefinition, IdError, Kind, MAX_NAME_LENGTH, OperationId, OperationSpec};

@@ -1,6 +1,7 @@
 //! One file a command.
 
 mod call;
+mod cast;
 mod catalog;
 mod completions;
 mod document;
@@ -8,6 +9,7 @@ mod envelope;
 mod serve;
 
 pub(crate) use call::{call, subscribe};
+pub(crate) use cast::cast;
 pub(crate) use catalog::{envelope_schema, list, schema, search};
 pub(crate) use completions::completions;
 pub(crate) use envelope::{decode, encode};

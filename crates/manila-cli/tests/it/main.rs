@@ -8,6 +8,7 @@
 )]
 
 mod calls;
+mod cast;
 mod catalog;
 mod envelope;
 mod readme;

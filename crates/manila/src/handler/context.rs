@@ -2,11 +2,13 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::{Map, Value};
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -17,54 +19,44 @@ use crate::access::Identity;
 use crate::envelope::Envelope;
 use crate::error::CallError;
 use crate::payload::Payload;
-use crate::spec::OperationId;
 
 /// The circumstances of one call: ids, identity, deadline, cancellation, progress, and a way on
 /// to other operations through [`build_env`](crate::build_env). Cloning it is cheap.
 #[derive(Clone)]
 pub struct CallContext(Arc<ContextParts>);
 
-/// What the pipeline puts into a context.
+/// Everything about a call that outlives its stages: made once, shared by the pipeline, the
+/// handler, whoever may abort it, and the calls inside it.
 pub(crate) struct ContextParts {
-    pub(crate) operation: OperationId,
+    operation: Arc<str>,
+    request_id: RequestId,
+    parent_request_id: Option<RequestId>,
+    identity: Option<Arc<Identity>>,
+    deadline: Option<Instant>,
+    progress: ProgressSender,
+    metadata: Option<Arc<Map<String, Value>>>,
+    pub(super) cancellation: Cancellation,
+    /// The call that this one is part of, in this process.
+    pub(super) caller: Option<CallContext>,
+    /// How many calls are above.
+    depth: u32,
+    /// Set while the call has its turn at an exclusive operation.
+    has_turn: AtomicBool,
+    nesting: Arc<dyn Nesting>,
+    /// The snapshot of the catalog that this call and those inside it see; its type is the
+    /// pipeline's business.
+    snapshot: Arc<dyn Any + Send + Sync>,
+}
+
+/// What a call begins with, from outside or out of a handler.
+pub(crate) struct Beginning {
+    pub(crate) operation: Arc<str>,
     pub(crate) request_id: RequestId,
     pub(crate) parent_request_id: Option<RequestId>,
     pub(crate) identity: Option<Arc<Identity>>,
     pub(crate) deadline: Option<Instant>,
-    pub(crate) cancellation: Cancellation,
     pub(crate) progress: ProgressSender,
     pub(crate) metadata: Option<Arc<Map<String, Value>>>,
-    pub(crate) nesting: Arc<dyn Nesting>,
-    pub(crate) lineage: Lineage,
-}
-
-/// What a call hands down to the calls inside it.
-#[derive(Clone)]
-pub(crate) struct Lineage {
-    /// How many calls are above.
-    pub(crate) depth: u32,
-    /// The exclusive operations that this call and those above it hold.
-    pub(crate) held: Option<Arc<Held>>,
-    /// The snapshot of the catalog that all of them see; its type is the pipeline's business.
-    pub(crate) snapshot: Arc<dyn Any + Send + Sync>,
-}
-
-/// An exclusive operation that is held, and those above it.
-pub(crate) struct Held {
-    pub(crate) id: OperationId,
-    pub(crate) above: Option<Arc<Held>>,
-}
-
-impl Held {
-    pub(crate) fn contains(mut held: Option<&Arc<Self>>, id: &OperationId) -> bool {
-        while let Some(lock) = held {
-            if lock.id == *id {
-                return true;
-            }
-            held = lock.above.as_ref();
-        }
-        false
-    }
 }
 
 /// How a handler's calls get back into the pipeline, without the handler knowing the pipeline.
@@ -78,6 +70,9 @@ pub(crate) trait Nesting: Send + Sync {
         self: Arc<Self>,
         call: NestedCall<'_>,
     ) -> BoxStream<'static, Result<Envelope<Payload>, CallError>>;
+
+    /// Runs what is left of a call that nobody waits for any more, in an owned task.
+    fn adopt(&self, runtime: &Handle, context: CallContext, rest: BoxFuture<'static, ()>);
 }
 
 /// One call out of a handler.
@@ -89,12 +84,57 @@ pub(crate) struct NestedCall<'a> {
 }
 
 impl CallContext {
-    pub(crate) fn new(parts: ContextParts) -> Self {
-        Self(Arc::new(parts))
+    pub(crate) fn root(
+        nesting: Arc<dyn Nesting>,
+        snapshot: Arc<dyn Any + Send + Sync>,
+        call: Beginning,
+    ) -> Self {
+        Self::new(nesting, snapshot, call, None, 0)
     }
 
-    /// The operation that is being called.
-    pub fn operation(&self) -> &OperationId {
+    /// A call out of a handler: on the caller's behalf, with what is left of its time.
+    pub(crate) fn below(caller: &Self, operation: Arc<str>, timeout: Option<Duration>) -> Self {
+        let above = &caller.0;
+        let own = timeout.map(|timeout| Instant::now() + timeout);
+        let call = Beginning {
+            operation,
+            request_id: RequestId::fresh(),
+            parent_request_id: Some(above.request_id.clone()),
+            identity: above.identity.clone(),
+            deadline: own.into_iter().chain(above.deadline).min(),
+            progress: ProgressSender::default(),
+            metadata: above.metadata.clone(),
+        };
+        let (nesting, snapshot) = (Arc::clone(&above.nesting), Arc::clone(&above.snapshot));
+        Self::new(nesting, snapshot, call, Some(caller.clone()), above.depth + 1)
+    }
+
+    fn new(
+        nesting: Arc<dyn Nesting>,
+        snapshot: Arc<dyn Any + Send + Sync>,
+        call: Beginning,
+        caller: Option<Self>,
+        depth: u32,
+    ) -> Self {
+        Self(Arc::new(ContextParts {
+            operation: call.operation,
+            request_id: call.request_id,
+            parent_request_id: call.parent_request_id,
+            identity: call.identity,
+            deadline: call.deadline,
+            progress: call.progress,
+            metadata: call.metadata,
+            cancellation: Cancellation::default(),
+            caller,
+            depth,
+            has_turn: AtomicBool::new(false),
+            nesting,
+            snapshot,
+        }))
+    }
+
+    /// The id of the operation that is being called.
+    pub fn operation(&self) -> &str {
         &self.0.operation
     }
 
@@ -130,17 +170,12 @@ impl CallContext {
 
     /// Resolves when the call should stop: aborted, out of time, or abandoned.
     pub async fn cancelled(&self) {
-        self.0.cancellation.token().cancelled().await;
-    }
-
-    /// Whether the call should stop.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.cancellation.is_cancelled()
+        self.token().cancelled().await;
     }
 
     /// The signal as a token, for libraries that take one.
     pub fn cancellation_token(&self) -> CancellationToken {
-        self.0.cancellation.token().clone()
+        self.token().clone()
     }
 
     /// Tells the caller how far this call has come.
@@ -148,8 +183,36 @@ impl CallContext {
         self.0.progress.send(progress);
     }
 
-    pub(crate) fn parts(&self) -> &ContextParts {
+    pub(super) fn parts(&self) -> &ContextParts {
         &self.0
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        self.0.depth
+    }
+
+    pub(crate) fn snapshot(&self) -> &(dyn Any + Send + Sync) {
+        &*self.0.snapshot
+    }
+
+    pub(crate) fn nesting(&self) -> Arc<dyn Nesting> {
+        Arc::clone(&self.0.nesting)
+    }
+
+    pub(crate) fn take_turn(&self) {
+        self.0.has_turn.store(true, Ordering::Release);
+    }
+
+    /// Whether a call above has its turn at the operation that this call wants.
+    pub(crate) fn waits_for_itself(&self) -> bool {
+        let mut above = self.0.caller.as_ref();
+        while let Some(caller) = above {
+            if caller.0.has_turn.load(Ordering::Acquire) && caller.0.operation == self.0.operation {
+                return true;
+            }
+            above = caller.0.caller.as_ref();
+        }
+        false
     }
 }
 

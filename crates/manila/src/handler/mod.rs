@@ -18,9 +18,8 @@ use crate::payload::Payload;
 use crate::spec::Kind;
 
 pub use cancellation::AbortHandle;
-pub(crate) use cancellation::Cancellation;
 pub use context::CallContext;
-pub(crate) use context::{ContextParts, Held, Lineage, NestedCall, Nesting};
+pub(crate) use context::{Beginning, NestedCall, Nesting};
 pub use progress::{Progress, ProgressSender};
 pub use request_id::RequestId;
 pub use typed::{IntoOnceHandler, IntoStreamHandler};

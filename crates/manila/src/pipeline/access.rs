@@ -5,7 +5,7 @@ use super::state::CallState;
 use crate::error::CallError;
 
 pub(super) fn check(call: &mut CallState) -> Result<(), CallError> {
-    if call.authority.is_trusted() {
+    if call.trusted {
         return Ok(());
     }
     let operation = call.operation()?.clone();
@@ -14,5 +14,5 @@ pub(super) fn check(call: &mut CallState) -> Result<(), CallError> {
         Some(payload) if control.reads_input() => Some(input::read(payload)?),
         _ => None,
     };
-    control.check(call.authority.identity().map(|identity| &**identity), input.map(|input| &*input))
+    control.check(call.context.identity(), input.map(|input| &*input))
 }

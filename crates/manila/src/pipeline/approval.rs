@@ -11,8 +11,7 @@ pub trait ApprovalGate: Send + Sync + 'static {
 }
 
 pub(super) async fn obtain(call: &CallState) -> Result<(), CallError> {
-    match &call.shared.approval {
-        Some(gate) => call.wait_for(gate.obtain(&call.view())).await,
-        None => Ok(()),
-    }
+    let Some(gate) = &call.shared.approval else { return Ok(()) };
+    let step = gate.obtain(&call.view());
+    call.wait_for(step).await
 }

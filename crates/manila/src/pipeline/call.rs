@@ -1,17 +1,17 @@
 //! A call as a future, and what happens to it when nobody waits for it any more.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use super::outcome::Outcome;
+use super::run;
 use super::state::CallState;
-use super::{Shared, run};
 use crate::error::CallError;
-use crate::handler::{AbortHandle, Cancellation};
+use crate::handler::{AbortHandle, CallContext};
 
 /// A call, started by its first poll and run by whoever awaits it.
 ///
@@ -29,8 +29,7 @@ pub struct Call {
 
 /// Whoever is waiting for a call or a subscription.
 pub(super) struct Caller {
-    shared: Arc<Shared>,
-    cancellation: Cancellation,
+    context: CallContext,
     /// Where to carry on; known once the first poll found that there is something to wait for.
     runtime: Option<Handle>,
 }
@@ -71,15 +70,11 @@ impl Drop for Call {
 
 impl Caller {
     pub(super) fn of(state: &CallState) -> Self {
-        Self {
-            shared: Arc::clone(&state.shared),
-            cancellation: state.cancellation.clone(),
-            runtime: None,
-        }
+        Self { context: state.context.clone(), runtime: None }
     }
 
     pub(super) fn abort_handle(&self) -> AbortHandle {
-        AbortHandle::new(self.cancellation.clone())
+        AbortHandle::new(self.context.clone())
     }
 
     pub(super) fn note_runtime(&mut self) {
@@ -91,19 +86,7 @@ impl Caller {
     /// Hands what is still running to the pipeline. What was never polled was never started.
     pub(super) fn leave(&mut self, rest: impl Future<Output = ()> + Send + 'static) {
         let Some(runtime) = self.runtime.take() else { return };
-        self.cancellation.disconnect();
-        let (stop, cancellation) = (self.shared.stop.clone(), self.cancellation.clone());
-        self.shared.tasks.spawn_on(
-            async move {
-                let mut rest = std::pin::pin!(rest);
-                tokio::select! {
-                    biased;
-                    () = &mut rest => return,
-                    () = stop.cancelled() => cancellation.abort(Some("the process is stopping".into())),
-                }
-                rest.await;
-            },
-            &runtime,
-        );
+        self.context.disconnect();
+        self.context.nesting().adopt(&runtime, self.context.clone(), rest.boxed());
     }
 }

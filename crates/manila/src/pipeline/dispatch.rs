@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, CatchUnwind};
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 
@@ -12,22 +12,22 @@ use super::limits::Admission;
 use super::lock::LockGuard;
 use super::state::CallState;
 use crate::error::{CallError, HandlerError};
-use crate::handler::{CallContext, Handler, Output};
-use crate::operation::Operation;
+use crate::handler::{Handler, Output};
 use crate::payload::Payload;
 use crate::spec::Kind;
 
-/// What a call that passed every gate brings along.
-pub(super) struct Entered {
-    pub(super) handler: Handler,
-    pub(super) permit: Admission,
-    pub(super) lock: Option<LockGuard>,
+/// Held until the handler has really ended, also when its caller was answered long ago.
+#[derive(Default)]
+pub(super) struct Holds {
+    _permit: Option<Admission>,
+    _lock: Option<Box<LockGuard>>,
 }
 
-/// Held until the handler has really ended, also when its caller was answered long ago.
-type Holds = (Admission, Option<LockGuard>);
-
-type RunningOnce = CatchUnwind<AssertUnwindSafe<BoxFuture<'static, Result<Output, HandlerError>>>>;
+impl Holds {
+    pub(super) fn new(permit: Admission, lock: Option<Box<LockGuard>>) -> Self {
+        Self { _permit: Some(permit), _lock: lock }
+    }
+}
 
 /// A stream in progress and what it holds.
 pub(super) struct Running {
@@ -35,41 +35,43 @@ pub(super) struct Running {
     holds: Holds,
 }
 
-pub(super) async fn once(call: &mut CallState, entered: Entered) -> Result<Output, CallError> {
-    let operation = call.operation()?.clone();
-    let Handler::Once(handler) = &entered.handler else {
-        let message = format!("{} is a subscription; subscribe to it", operation.id());
-        return Err(CallError::validation(message, &[]));
+pub(super) async fn once(call: &mut CallState, holds: &mut Holds) -> Result<Output, CallError> {
+    let input = begin(call);
+    let Handler::Once(handler) = call.handler()? else {
+        return Err(wrong_consumer(call, "is a subscription; subscribe to it"));
     };
-    let (context, input) = begin(call, &operation, entered.lock.as_ref());
-    if operation.spec().kind == Kind::Mutation {
-        call.cancellation.outlive_caller();
+    if call.kind() == Some(Kind::Mutation) {
+        call.context.outlive_caller();
     }
+    let context = call.context.clone();
     let started = catch_unwind(AssertUnwindSafe(|| handler.call(context, input)));
     let mut running = match started {
         Ok(future) => AssertUnwindSafe(future).catch_unwind(),
         Err(panic) => return Err(panicked(call, &*panic)),
     };
     match call.while_wanted(&mut running).await {
-        Ok(ended) => ending(call, &operation, ended),
+        Ok(ended) => ending(call, ended),
         Err(cancelled) => {
-            wind_up_once(call, running, (entered.permit, entered.lock));
+            wind_up(call, running.map(drop).boxed(), std::mem::take(holds));
             Err(cancelled)
         }
     }
 }
 
-pub(super) fn stream(call: &mut CallState, entered: Entered) -> Result<Running, CallError> {
-    let operation = call.operation()?.clone();
-    let Handler::Stream(handler) = &entered.handler else {
-        let message = format!("{} answers once; call it", operation.id());
-        return Err(CallError::validation(message, &[]));
+pub(super) fn stream(call: &mut CallState, holds: Holds) -> Result<Running, CallError> {
+    let input = begin(call);
+    let Handler::Stream(handler) = call.handler()? else {
+        return Err(wrong_consumer(call, "answers once; call it"));
     };
-    let (context, input) = begin(call, &operation, entered.lock.as_ref());
+    let context = call.context.clone();
     match catch_unwind(AssertUnwindSafe(|| handler.subscribe(context, input))) {
-        Ok(values) => Ok(Running { values, holds: (entered.permit, entered.lock) }),
+        Ok(values) => Ok(Running { values, holds }),
         Err(panic) => Err(panicked(call, &*panic)),
     }
+}
+
+fn wrong_consumer(call: &CallState, what: &str) -> CallError {
+    CallError::validation(format!("{} {what}", call.context.operation()), &[])
 }
 
 /// The next value of a stream; `None` is its end.
@@ -81,26 +83,22 @@ pub(super) async fn next(
     let next = AssertUnwindSafe(running.values.next()).catch_unwind();
     let next = call.while_wanted(within(call.idle_timeout, next)).await?;
     let Some(ended) = next else {
-        call.cancellation.pass_deadline();
+        call.context.pass_deadline();
         return Err(CallError::timeout("the subscription was silent for too long"));
     };
     match ended {
         Ok(None) => Ok(None),
-        Ok(Some(value)) => ending(call, call.operation()?, Ok(value)).map(Some),
+        Ok(Some(value)) => ending(call, Ok(value)).map(Some),
         Err(panic) => Err(panicked(call, &*panic)),
     }
 }
 
 /// Lets a stream that nobody reads any more notice it.
 pub(super) fn wind_up_stream(call: &CallState, running: Running) {
-    call.cancellation.abort(None);
+    call.context.abort(None);
     let Running { values, holds } = running;
     let drained = AssertUnwindSafe(values.for_each(|_| std::future::ready(()))).catch_unwind();
     wind_up(call, drained.map(drop).boxed(), holds);
-}
-
-fn wind_up_once(call: &CallState, running: RunningOnce, holds: Holds) {
-    wind_up(call, running.map(drop).boxed(), holds);
 }
 
 /// Polls a cancelled handler on until it has noticed, for a bounded time. The caller does not wait
@@ -118,26 +116,21 @@ fn wind_up(call: &CallState, mut rest: BoxFuture<'static, ()>, holds: Holds) {
     });
 }
 
-fn begin(
-    call: &mut CallState,
-    operation: &Operation,
-    lock: Option<&LockGuard>,
-) -> (CallContext, Payload) {
-    let context = call.context(operation, lock.map(|lock| lock.held.clone()));
+/// From here on the call may have had an effect.
+fn begin(call: &mut CallState) -> Payload {
     call.dispatched = true;
-    (context, call.input.take().unwrap_or_else(Payload::empty_object))
+    call.input.take().unwrap_or_else(Payload::empty_object)
 }
 
 fn ending(
     call: &CallState,
-    operation: &Operation,
     ended: Result<Result<Output, HandlerError>, Box<dyn Any + Send>>,
 ) -> Result<Output, CallError> {
     match ended {
         Ok(Ok(output)) => Ok(output),
         Ok(Err(error)) => {
-            let declared = operation.spec().error_schemas.iter().map(|error| error.code.as_str());
-            Err(error.into_call_error(declared))
+            let declared = &call.operation()?.spec().error_schemas;
+            Err(error.into_call_error(declared.iter().map(|error| error.code.as_str())))
         }
         Err(panic) => Err(panicked(call, &*panic)),
     }

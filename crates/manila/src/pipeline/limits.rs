@@ -39,7 +39,7 @@ pub(super) struct Admission {
 
 pub(super) async fn admit(call: &CallState) -> Result<Admission, CallError> {
     let settings = &call.shared.settings;
-    if call.lineage.depth > settings.nesting {
+    if call.context.depth() > settings.nesting {
         return Err(CallError::overloaded(format!(
             "calls are nested deeper than {}; is this operation calling itself?",
             settings.nesting
@@ -47,7 +47,10 @@ pub(super) async fn admit(call: &CallState) -> Result<Admission, CallError> {
     }
     let place = call.shared.concurrency.enter()?;
     let permit = match &call.shared.limits {
-        Some(limits) => call.wait_for(limits.admit(&call.view())).await?,
+        Some(limits) => {
+            let step = limits.admit(&call.view());
+            call.wait_for(step).await?
+        }
         None => Permit::default(),
     };
     Ok(Admission { _permit: permit, _place: place })

@@ -8,7 +8,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::state::CallState;
 use crate::error::CallError;
-use crate::handler::Held;
 use crate::spec::OperationId;
 
 /// The queues of the exclusive operations that somebody is using now.
@@ -28,27 +27,30 @@ struct Queue {
 
 /// The turn of one call, passed on when it is dropped.
 pub(super) struct LockGuard {
-    pub(super) held: Arc<Held>,
     // Before the place: the turn must be given back while the queue is still listed.
     _turn: OwnedSemaphorePermit,
     _place: Place,
 }
 
-pub(super) async fn acquire(call: &CallState) -> Result<Option<LockGuard>, CallError> {
-    let operation = call.operation()?;
-    if !operation.spec().exclusive {
+pub(super) async fn acquire(call: &CallState) -> Result<Option<Box<LockGuard>>, CallError> {
+    if !call.operation()?.spec().exclusive {
         return Ok(None);
     }
-    let id = operation.id();
-    if Held::contains(call.lineage.held.as_ref(), id) {
+    // Boxed, so that other operations do not carry the room for it.
+    Box::pin(acquire_turn(call)).await.map(Some)
+}
+
+async fn acquire_turn(call: &CallState) -> Result<Box<LockGuard>, CallError> {
+    let id = call.operation()?.id();
+    if call.context.waits_for_itself() {
         return Err(CallError::execution(format!(
             "{id} is exclusive and was called from inside itself; it would wait for ever"
         )));
     }
     let place = call.shared.locks.place(id);
     let turn = place.wait(call).await?;
-    let held = Arc::new(Held { id: id.clone(), above: call.lineage.held.clone() });
-    Ok(Some(LockGuard { held, _turn: turn, _place: place }))
+    call.context.take_turn();
+    Ok(Box::new(LockGuard { _turn: turn, _place: place }))
 }
 
 impl Locks {

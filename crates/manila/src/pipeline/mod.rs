@@ -103,32 +103,37 @@ impl Default for Settings {
 }
 
 /// The life of a call on one screen; the stages have their reasons in their own files.
-async fn run(mut call: CallState) -> Result<Outcome, CallError> {
-    let result = match audit::enter(&mut call).await {
-        Ok(()) => stages(&mut call).await,
-        Err(refused) => Err(refused),
-    };
-    let result = result.map_err(|error| call.settle(error));
-    audit::exit(&call, &Ending::of(&result)).await;
-    result
+///
+/// Not an `async fn`, which would hold the call twice: a call is moved as little as possible.
+#[expect(clippy::manual_async_fn, reason = "an async fn holds its argument twice")]
+fn run(mut call: CallState) -> impl Future<Output = Result<Outcome, CallError>> + Send {
+    async move {
+        let result = match audit::enter(&mut call).await {
+            Ok(()) => stages(&mut call).await,
+            Err(refused) => Err(refused),
+        };
+        let result = result.map_err(|error| call.settle(error));
+        audit::exit(&call, &Ending::of(&result)).await;
+        result
+    }
 }
 
 async fn stages(call: &mut CallState) -> Result<Outcome, CallError> {
-    let entered = enter(call).await?;
-    let output = dispatch::once(call, entered).await?;
+    let mut holds = enter(call).await?;
+    let output = dispatch::once(call, &mut holds).await?;
     result::shape(call.operation()?, output)
 }
 
 /// Everything before dispatch, the same for calls and subscriptions.
-async fn enter(call: &mut CallState) -> Result<dispatch::Entered, CallError> {
-    let handler = call.handler()?;
+async fn enter(call: &mut CallState) -> Result<dispatch::Holds, CallError> {
+    call.handler()?;
     let permit = limits::admit(call).await?;
     access::check(call)?;
     input::check(call)?;
     approval::obtain(call).await?;
     let lock = lock::acquire(call).await?;
     call.ensure_wanted()?;
-    Ok(dispatch::Entered { handler, permit, lock })
+    Ok(dispatch::Holds::new(permit, lock))
 }
 
 impl Pipeline {

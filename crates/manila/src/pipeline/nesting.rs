@@ -1,10 +1,11 @@
-//! The way from a handler back into the pipeline.
+//! The way back into the pipeline: for a handler that calls on, and for a call that was left.
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
+use tokio::runtime::Handle;
 
 use super::Shared;
 use super::call::Call;
@@ -12,7 +13,7 @@ use super::state::CallState;
 use super::subscription::Subscription;
 use crate::envelope::Envelope;
 use crate::error::CallError;
-use crate::handler::{NestedCall, Nesting};
+use crate::handler::{CallContext, NestedCall, Nesting};
 use crate::payload::Payload;
 
 impl Nesting for Shared {
@@ -30,5 +31,18 @@ impl Nesting for Shared {
     ) -> BoxStream<'static, Result<Envelope<Payload>, CallError>> {
         let values = Subscription::new(CallState::nested(self, call));
         values.map(|value| Ok(value?.envelope)).boxed()
+    }
+
+    fn adopt(&self, runtime: &Handle, context: CallContext, mut rest: BoxFuture<'static, ()>) {
+        let stop = self.stop.clone();
+        let carried_on = async move {
+            tokio::select! {
+                biased;
+                () = &mut rest => return,
+                () = stop.cancelled() => context.abort(Some("the process is stopping".into())),
+            }
+            rest.await;
+        };
+        self.tasks.spawn_on(carried_on, runtime);
     }
 }

@@ -7,9 +7,9 @@ use super::outcome::Outcome;
 use crate::envelope::{Envelope, Meta};
 use crate::error::CallError;
 use crate::handler::Output;
-use crate::operation::{Operation, OutputPolicy};
+use crate::operation::{Operation, OutputPolicy, ResultPolicy};
 use crate::payload::Payload;
-use crate::schema::{Issue, Repair, Schema};
+use crate::schema::{Issue, Normalised, RepairAction, Schema};
 
 /// Detects, wraps, normalises and validates, in this order.
 pub(super) fn shape(operation: &Operation, output: Output) -> Result<Outcome, CallError> {
@@ -25,7 +25,7 @@ pub(super) fn shape(operation: &Operation, output: Output) -> Result<Outcome, Ca
             "the tool declares an output schema and sent no structured content",
         )),
         Standing::Data => {
-            let fitted = fit(schema, &mut outcome.envelope.data);
+            let fitted = fit(schema, policy, &mut outcome.envelope.data);
             outcome.repairs = fitted.repairs;
             outcome.warnings = fitted.issues;
         }
@@ -76,18 +76,44 @@ fn standing(envelope: &Envelope<Payload>) -> Standing {
     }
 }
 
-struct Fitted {
-    repairs: Vec<Repair>,
-    issues: Vec<Issue>,
+/// Makes the data fit as far as the policy allows. A schema or data that cannot be read is worth a
+/// warning; the data goes out as it is.
+fn fit(schema: &Schema, policy: ResultPolicy, data: &mut Payload) -> Normalised {
+    let value = match data.value() {
+        Ok(value) => value,
+        Err(error) => return only_warning(&error),
+    };
+    match policy.output {
+        OutputPolicy::Cast => cast(schema, value),
+        _ => schema.normalise(value, policy.extras).unwrap_or_else(|error| only_warning(&error)),
+    }
 }
 
-/// A schema or data that cannot be read is worth a warning; the data goes out as it is.
-fn fit(schema: &Schema, data: &mut Payload) -> Fitted {
-    let issues = match data.value() {
-        Ok(value) => {
-            schema.check(value).unwrap_or_else(|error| vec![Issue::new("", error.to_string())])
-        }
-        Err(error) => vec![Issue::new("", error.to_string())],
-    };
-    Fitted { repairs: Vec::new(), issues }
+/// What TypeBox's function cannot repair stays as it is; what it made up or lost is always said.
+fn cast(schema: &Schema, value: &mut Value) -> Normalised {
+    let mut fitted = Normalised::default();
+    match schema.cast(value) {
+        Ok(repairs) => fitted.repairs = repairs,
+        Err(error) => fitted.issues.push(Issue::new(error.path.clone(), error.to_string())),
+    }
+    let drastic = fitted.repairs.iter().filter(|repair| repair.action.is_warning());
+    let warnings = drastic.map(|repair| {
+        let lost_or_invented = match repair.action {
+            RepairAction::Invented => "a missing value was made up",
+            _ => "a value was replaced and lost",
+        };
+        Issue::new(repair.path.clone(), lost_or_invented)
+    });
+    fitted.issues.extend(warnings);
+    match schema.check(value) {
+        Ok(issues) => fitted.issues.extend(issues),
+        Err(error) => fitted.issues.push(Issue::new("", error.to_string())),
+    }
+    fitted
+}
+
+fn only_warning(error: &impl ToString) -> Normalised {
+    let mut fitted = Normalised::default();
+    fitted.issues.push(Issue::new("", error.to_string()));
+    fitted
 }

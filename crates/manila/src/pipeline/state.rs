@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::Shared;
@@ -13,10 +12,7 @@ use super::request::CallRequest;
 use super::seam::{CallView, Step};
 use crate::access::Authority;
 use crate::error::{CallError, CallProgress};
-use crate::handler::{
-    CallContext, Cancellation, ContextParts, Handler, Held, Lineage, NestedCall, ProgressSender,
-    RequestId,
-};
+use crate::handler::{Beginning, CallContext, Handler, NestedCall, RequestId};
 use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::registry::Catalog;
@@ -24,20 +20,14 @@ use crate::spec::Kind;
 
 pub(super) struct CallState {
     pub(super) shared: Arc<Shared>,
+    pub(super) context: CallContext,
     target: Target,
     /// Taken by dispatch.
     pub(super) input: Option<Payload>,
-    pub(super) authority: Authority,
-    request_id: RequestId,
-    parent_request_id: Option<RequestId>,
+    /// Whether access is not checked; decided by the type of the authority and by nothing else.
+    pub(super) trusted: bool,
     door: &'static str,
-    pub(super) cancellation: Cancellation,
-    deadline: Option<Instant>,
     pub(super) idle_timeout: Option<Duration>,
-    progress: ProgressSender,
-    metadata: Option<Arc<Map<String, Value>>>,
-    /// What the calls above hand down.
-    pub(super) lineage: Lineage,
     /// When it began, where somebody writes that down.
     pub(super) began: Option<Instant>,
     pub(super) dispatched: bool,
@@ -45,14 +35,16 @@ pub(super) struct CallState {
 
 enum Target {
     Found(Arc<Operation>),
-    Missing(Box<str>),
+    /// Nothing of that id; the context knows which was asked for.
+    Missing,
 }
 
 impl Target {
-    fn find(catalog: &Catalog, id: &str) -> Self {
-        match catalog.get(id) {
-            Some(operation) => Self::Found(Arc::clone(operation)),
-            None => Self::Missing(id.into()),
+    /// The look-up, and the id in the form that is kept.
+    fn find(catalog: Option<&Catalog>, id: &str) -> (Self, Arc<str>) {
+        match catalog.and_then(|catalog| catalog.get(id)) {
+            Some(operation) => (Self::Found(Arc::clone(operation)), operation.id().to_shared()),
+            None => (Self::Missing, id.into()),
         }
     }
 }
@@ -64,50 +56,43 @@ impl CallState {
         authority: Authority,
     ) -> Self {
         let catalog = shared.registry.catalog();
-        let target = Target::find(&catalog, request.operation);
-        Self {
-            shared: Arc::clone(shared),
-            target,
-            input: Some(request.input),
-            authority,
+        let (target, operation) = Target::find(Some(&catalog), request.operation);
+        let (trusted, identity) = authority.into_parts();
+        let beginning = Beginning {
+            operation,
             request_id: request.request_id.unwrap_or_else(RequestId::fresh),
             parent_request_id: request.parent_request_id,
-            door: request.door,
-            cancellation: Cancellation::root(),
+            identity,
             deadline: request.timeout.map(|timeout| Instant::now() + timeout),
-            idle_timeout: request.idle_timeout,
             progress: request.progress,
             metadata: request.metadata,
-            lineage: Lineage { depth: 0, held: None, snapshot: catalog },
+        };
+        let nesting: Arc<Shared> = Arc::clone(shared);
+        Self {
+            shared: Arc::clone(shared),
+            context: CallContext::root(nesting, catalog, beginning),
+            target,
+            input: Some(request.input),
+            trusted,
+            door: request.door,
+            idle_timeout: request.idle_timeout,
             began: None,
             dispatched: false,
         }
     }
 
-    /// A call out of a handler: trusted, part of its caller, with what is left of its time.
+    /// A call out of a handler, which is trusted because its caller is running.
     pub(super) fn nested(shared: Arc<Shared>, call: NestedCall<'_>) -> Self {
-        let caller = call.from.parts();
-        let mut lineage = caller.lineage.clone();
-        lineage.depth += 1;
-        let target = match lineage.snapshot.downcast_ref::<Catalog>() {
-            Some(catalog) => Target::find(catalog, call.operation),
-            None => Target::Missing(call.operation.into()),
-        };
-        let own = call.timeout.map(|timeout| Instant::now() + timeout);
+        let catalog = call.from.snapshot().downcast_ref::<Catalog>();
+        let (target, operation) = Target::find(catalog, call.operation);
         Self {
             shared,
+            context: CallContext::below(call.from, operation, call.timeout),
             target,
             input: Some(call.input),
-            authority: Authority::trusted(caller.identity.clone()),
-            request_id: RequestId::fresh(),
-            parent_request_id: Some(caller.request_id.clone()),
+            trusted: true,
             door: "local",
-            cancellation: Cancellation::below(&caller.cancellation),
-            deadline: own.into_iter().chain(caller.deadline).min(),
             idle_timeout: None,
-            progress: ProgressSender::default(),
-            metadata: caller.metadata.clone(),
-            lineage,
             began: None,
             dispatched: false,
         }
@@ -117,13 +102,13 @@ impl CallState {
     pub(super) fn operation(&self) -> Result<&Arc<Operation>, CallError> {
         match &self.target {
             Target::Found(operation) => Ok(operation),
-            Target::Missing(id) => Err(CallError::operation_not_found(id)),
+            Target::Missing => Err(CallError::operation_not_found(self.context.operation())),
         }
     }
 
-    pub(super) fn handler(&self) -> Result<Handler, CallError> {
+    pub(super) fn handler(&self) -> Result<&Handler, CallError> {
         let operation = self.operation()?;
-        operation.handler().cloned().ok_or_else(|| CallError::no_handler(operation.id().as_str()))
+        operation.handler().ok_or_else(|| CallError::no_handler(operation.id().as_str()))
     }
 
     pub(super) fn kind(&self) -> Option<Kind> {
@@ -131,49 +116,25 @@ impl CallState {
     }
 
     pub(super) fn view(&self) -> CallView<'_> {
-        let operation = self.operation().ok().map(|operation| &**operation);
         CallView {
-            request_id: &self.request_id,
-            parent_request_id: self.parent_request_id.as_ref(),
+            request_id: self.context.request_id(),
+            parent_request_id: self.context.parent_request_id(),
             door: self.door,
-            operation_id: match &self.target {
-                Target::Found(operation) => operation.id().as_str(),
-                Target::Missing(id) => id,
-            },
-            operation,
-            identity: self.authority.identity().map(|identity| &**identity),
-            trusted: self.authority.is_trusted(),
+            operation_id: self.context.operation(),
+            operation: self.operation().ok().map(|operation| &**operation),
+            identity: self.context.identity(),
+            trusted: self.trusted,
             input: self.input.as_ref(),
         }
     }
 
-    /// What the handler is given; `held` is what this call itself holds, if anything.
-    pub(super) fn context(&self, operation: &Operation, held: Option<Arc<Held>>) -> CallContext {
-        let mut lineage = self.lineage.clone();
-        if held.is_some() {
-            lineage.held = held;
-        }
-        CallContext::new(ContextParts {
-            operation: operation.id().clone(),
-            request_id: self.request_id.clone(),
-            parent_request_id: self.parent_request_id.clone(),
-            identity: self.authority.identity().cloned(),
-            deadline: self.deadline,
-            cancellation: self.cancellation.clone(),
-            progress: self.progress.clone(),
-            metadata: self.metadata.clone(),
-            nesting: Arc::<Shared>::clone(&self.shared),
-            lineage,
-        })
-    }
-
     /// Fails if nobody wants the call any more.
     pub(super) fn ensure_wanted(&self) -> Result<(), CallError> {
-        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            self.cancellation.pass_deadline();
+        if self.context.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
+            self.context.pass_deadline();
         }
-        if self.cancellation.is_cancelled() {
-            return Err(self.cancellation.error());
+        if self.context.is_cancelled() {
+            return Err(self.context.cancellation_error());
         }
         Ok(())
     }
@@ -206,10 +167,10 @@ impl CallState {
     ) -> Result<F::Output, CallError> {
         tokio::select! {
             biased;
-            () = self.cancellation.token().cancelled() => Err(self.cancellation.error()),
+            () = self.context.cancelled() => Err(self.context.cancellation_error()),
             () = self.deadline_passed() => {
-                self.cancellation.pass_deadline();
-                Err(self.cancellation.error())
+                self.context.pass_deadline();
+                Err(self.context.cancellation_error())
             }
             output = future => Ok(output),
         }
@@ -218,7 +179,7 @@ impl CallState {
     /// Starts the clock of a call that named no deadline. The clock is not read before somebody
     /// has to wait, so a call that is answered at once does not pay for it.
     async fn deadline_passed(&self) {
-        match (self.deadline, self.kind()) {
+        match (self.context.deadline(), self.kind()) {
             (Some(deadline), _) => tokio::time::sleep_until(deadline).await,
             (None, Some(Kind::Subscription)) => std::future::pending().await,
             (None, _) => tokio::time::sleep(self.shared.settings.call_timeout).await,

@@ -89,8 +89,8 @@ async fn step(phase: Phase) -> Step {
 
 async fn start(call: &mut CallState) -> Result<Running, CallError> {
     audit::enter(call).await?;
-    let entered = enter(call).await?;
-    dispatch::stream(call, entered)
+    let holds = enter(call).await?;
+    dispatch::stream(call, holds)
 }
 
 async fn next(call: CallState, mut running: Running, values: u64) -> Step {

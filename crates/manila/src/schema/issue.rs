@@ -19,6 +19,12 @@ impl Issue {
         Self { path: path.into(), message: message.into() }
     }
 
+    /// The same issue of a value that stands at `path` in a larger one.
+    pub(super) fn below(mut self, path: &str) -> Self {
+        self.path.insert_str(0, path);
+        self
+    }
+
     /// A missing property is named by its own path, since that is the place to mend.
     pub(super) fn from_validation(error: &jsonschema::ValidationError<'_>) -> Self {
         let path = error.instance_path();

@@ -1,13 +1,21 @@
 //! JSON Schemas that are compiled once, on first use, and shared.
 
+mod cast;
+mod compile;
+mod dialect;
 mod issue;
+mod normalise;
+mod program;
 mod repair;
+mod verdict;
 
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+pub use cast::{CastCode, CastError};
 pub use issue::Issue;
+use program::Program;
 pub use repair::{Extras, Normalised, Repair, RepairAction};
 
 /// A JSON Schema with its compiled form; cloning it shares both.
@@ -21,8 +29,20 @@ pub struct Schema {
 
 struct Shared {
     json: Value,
-    /// Filled by the first check: most operations of a large catalog are never called.
-    validator: OnceLock<Result<jsonschema::Validator, SchemaError>>,
+    /// Filled by the first use: most operations of a large catalog are never called.
+    compiled: OnceLock<Result<Compiled, SchemaError>>,
+    /// Filled by the first cast, which few schemas ever see.
+    kinds: OnceLock<cast::Program>,
+}
+
+/// The two readings of one document.
+struct Compiled {
+    /// Decides and repairs.
+    program: Program,
+    /// Words the errors, and decides where the program cannot.
+    validator: jsonschema::Validator,
+    /// Word the errors of single places, each built when its node first needs it.
+    shallow: Box<[OnceLock<Option<Box<jsonschema::Validator>>>]>,
 }
 
 /// Why a schema cannot be used.
@@ -83,13 +103,31 @@ impl Schema {
         &self.shared.json
     }
 
-    /// Compiles now what would otherwise be compiled by the first check.
+    /// Compiles now what would otherwise be compiled by the first use.
     ///
     /// # Errors
     ///
     /// [`SchemaError::DoesNotCompile`] names the place inside the schema.
     pub fn compile(&self) -> Result<(), SchemaError> {
-        self.validator().map(|_| ()).map_err(Clone::clone)
+        self.compiled().map(|_| ())
+    }
+
+    /// Whether `value` fits. A value that nests too deeply to be walked does not.
+    ///
+    /// # Errors
+    ///
+    /// The schema itself does not compile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let schema = manila::Schema::new(serde_json::json!({"type": "integer"}))?;
+    /// assert!(schema.fits(&serde_json::json!(1.0))?);
+    /// assert!(!schema.fits(&serde_json::json!("1"))?);
+    /// # Ok::<(), manila::SchemaError>(())
+    /// ```
+    pub fn fits(&self, value: &Value) -> Result<bool, SchemaError> {
+        Ok(self.is_unknown() || self.compiled()?.fits(value))
     }
 
     /// Lists every place where `value` does not fit; an empty list means that it fits.
@@ -101,30 +139,138 @@ impl Schema {
         if self.is_unknown() {
             return Ok(Vec::new());
         }
-        let validator = self.validator().map_err(Clone::clone)?;
-        if validator.is_valid(value) {
-            return Ok(Vec::new());
+        let compiled = self.compiled()?;
+        Ok(if compiled.fits(value) { Vec::new() } else { compiled.issues(value) })
+    }
+
+    /// Makes `value` fit as far as that loses and invents nothing, and says what it changed.
+    ///
+    /// Missing properties get their defaults, scalars of the wrong type are converted where that
+    /// can be undone, and properties that no schema names are stripped. A value that fits and has
+    /// nothing to fill in or strip is not touched, nor is one that nests too deeply to be walked.
+    /// The rules are in `docs/normalise.md`.
+    ///
+    /// # Errors
+    ///
+    /// The schema itself does not compile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use manila::{Extras, RepairAction, Schema};
+    /// use serde_json::json;
+    ///
+    /// let schema = Schema::new(json!({"properties": {"id": {"type": "integer"}}}))?;
+    /// let mut value = json!({"id": "42", "etag": "x"});
+    /// let done = schema.normalise(&mut value, Extras::Strip)?;
+    /// assert_eq!(value, json!({"id": 42}));
+    /// assert_eq!(done.repairs[0].path, "/id");
+    /// assert_eq!(done.repairs[1].action, RepairAction::Stripped);
+    /// assert!(done.issues.is_empty());
+    /// # Ok::<(), manila::SchemaError>(())
+    /// ```
+    pub fn normalise(&self, value: &mut Value, extras: Extras) -> Result<Normalised, SchemaError> {
+        if self.is_unknown() {
+            return Ok(Normalised::default());
         }
-        Ok(validator.iter_errors(value).map(|error| Issue::from_validation(&error)).collect())
+        let compiled = self.compiled()?;
+        let outcome = normalise::normalise(&compiled.program, value, extras);
+        let fits = if compiled.program.foreign { compiled.fits(value) } else { outcome.fits };
+        let issues = match outcome.misfits {
+            _ if fits && !outcome.overflow => Vec::new(),
+            Some(misfits) if !compiled.program.foreign => compiled.word(&misfits, value),
+            _ => compiled.issues(value),
+        };
+        Ok(Normalised { repairs: outcome.repairs, issues })
+    }
+
+    /// How many schemas a normalisation applies to places, for tests of its growth.
+    #[doc(hidden)]
+    pub fn count_steps(&self, value: &mut Value, extras: Extras) -> Result<u64, SchemaError> {
+        Ok(normalise::normalise(&self.compiled()?.program, value, extras).steps)
     }
 
     fn from_document(json: Value) -> Self {
-        Self { shared: Arc::new(Shared { json, validator: OnceLock::new() }) }
+        Self {
+            shared: Arc::new(Shared { json, compiled: OnceLock::new(), kinds: OnceLock::new() }),
+        }
     }
 
-    fn validator(&self) -> Result<&jsonschema::Validator, &SchemaError> {
+    fn compiled(&self) -> Result<&Compiled, SchemaError> {
         self.shared
-            .validator
-            .get_or_init(|| {
-                jsonschema::options()
-                    .should_validate_formats(false)
-                    .build(&self.shared.json)
-                    .map_err(|error| SchemaError::DoesNotCompile {
-                        at: error.instance_path().to_string(),
-                        message: error.to_string(),
-                    })
-            })
+            .compiled
+            .get_or_init(|| Compiled::new(&self.shared.json))
             .as_ref()
+            .map_err(Clone::clone)
+    }
+}
+
+impl Compiled {
+    fn new(json: &Value) -> Result<Self, SchemaError> {
+        let rewritten = dialect::rewrite(json)?;
+        let document = rewritten.as_ref().unwrap_or(json);
+        let validator = jsonschema::options()
+            .should_validate_formats(false)
+            .build(document)
+            .map_err(|error| SchemaError::DoesNotCompile {
+                at: error.instance_path().to_string(),
+                message: error.to_string(),
+            })?;
+        let program = compile::compile(document)?;
+        let shallow = program.nodes.iter().map(|_| OnceLock::new()).collect();
+        Ok(Self { program, validator, shallow })
+    }
+
+    fn fits(&self, value: &Value) -> bool {
+        if self.program.foreign {
+            return !dialect::nests_deeper(value, program::MAX_DEPTH)
+                && self.validator.is_valid(value);
+        }
+        let mut judge = verdict::Judge::new(&self.program, Extras::Keep);
+        judge.fits(self.program.root, value) && !judge.overflow
+    }
+
+    /// The errors of places that are known not to fit, without looking at any other.
+    fn word(&self, misfits: &[normalise::Misfit], value: &Value) -> Vec<Issue> {
+        let mut issues = Vec::with_capacity(misfits.len());
+        for misfit in misfits {
+            let before = issues.len();
+            if let (Some(place), Some(validator)) =
+                (value.pointer(&misfit.path), self.shallow(misfit.node))
+                && !dialect::nests_deeper(place, program::MAX_DEPTH)
+            {
+                let errors =
+                    validator.iter_errors(place).map(|error| Issue::from_validation(&error));
+                issues.extend(errors.map(|issue| issue.below(&misfit.path)));
+            }
+            if issues.len() == before {
+                return self.issues(value);
+            }
+        }
+        issues
+    }
+
+    fn shallow(&self, node: program::NodeId) -> Option<&jsonschema::Validator> {
+        let build = || {
+            let schema = self.program.node(node).shallow.as_deref()?;
+            let options = jsonschema::options().should_validate_formats(false);
+            options.with_draft(self.program.draft).build(schema).ok().map(Box::new)
+        };
+        self.shallow[node as usize].get_or_init(build).as_deref()
+    }
+
+    /// The errors of a value that does not fit.
+    fn issues(&self, value: &Value) -> Vec<Issue> {
+        if let Some(path) = dialect::first_too_deep(value) {
+            let message = format!("nests deeper than {} levels", program::MAX_DEPTH);
+            return vec![Issue::new(path, message)];
+        }
+        let issues: Vec<Issue> =
+            self.validator.iter_errors(value).map(|error| Issue::from_validation(&error)).collect();
+        if issues.is_empty() {
+            return vec![Issue::new("", "value and schema nest too deeply together to be judged")];
+        }
+        issues
     }
 }
 

@@ -2,12 +2,22 @@
 #![allow(
     clippy::panic,
     clippy::print_stderr,
+    clippy::print_stdout,
     clippy::type_complexity,
     clippy::unwrap_used,
     reason = "a test fails by panicking, and its rows are tuples"
 )]
 
+mod envelope_corpus;
 mod envelope_properties;
 mod examples;
+mod schema_cast;
+mod schema_corpus;
+mod schema_generators;
+mod schema_hostile;
+mod schema_properties;
+mod schema_rules;
+mod schema_suite;
+mod schema_vectors;
 mod tool_envelope;
 mod walls;

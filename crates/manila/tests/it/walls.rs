@@ -57,11 +57,16 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() && path.file_name().is_some_and(|name| name != "tests") {
+        if path.is_dir() && is_code(&path) {
             files.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if is_code(&path) && path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);
         }
     }
     files
+}
+
+/// Folders and files of tests may look anywhere.
+fn is_code(path: &Path) -> bool {
+    path.file_stem().is_some_and(|name| name != "tests")
 }

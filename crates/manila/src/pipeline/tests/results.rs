@@ -141,3 +141,55 @@ async fn a_schema_that_does_not_compile_is_a_warning_on_output_and_an_error_on_i
     let error = outcome(operation.schemas(broken(), Schema::unknown())).await.unwrap_err();
     assert_eq!(error.code().as_str(), "EXECUTION_ERROR");
 }
+
+#[tokio::test]
+async fn every_repair_is_on_the_outcome_and_what_was_made_up_is_a_warning() {
+    use crate::schema::RepairAction::{Converted, Defaulted, Invented, Replaced, Stripped};
+
+    let schema = || {
+        let properties = json!({
+            "id": {"type": "integer"},
+            "name": {"type": "string"},
+            "role": {"type": "string", "default": "guest"},
+        });
+        let required = ["id", "name", "role"];
+        Schema::new(json!({"type": "object", "properties": properties, "required": required}))
+            .unwrap()
+    };
+    let data = json!({"id": "42", "extra": 1});
+    let rows: [(ResultPolicy, Value, &[_], &[&str]); 3] = [
+        (
+            ResultPolicy::default(),
+            json!({"id": 42, "role": "guest"}),
+            &[Converted, Stripped, Defaulted],
+            &["/name"],
+        ),
+        (
+            ResultPolicy::default().keep_extras(),
+            json!({"id": 42, "extra": 1, "role": "guest"}),
+            &[Converted, Defaulted],
+            &["/name"],
+        ),
+        (
+            ResultPolicy::new(OutputPolicy::Cast),
+            json!({"id": 0, "name": "", "role": "guest"}),
+            &[Stripped, Replaced, Invented, Defaulted],
+            &["/id", "/name"],
+        ),
+    ];
+    for (policy, expected, actions, warnings) in rows {
+        let data = data.clone();
+        let operation = answering(move || Output::dynamic(data.clone()))
+            .schemas(Schema::unknown(), schema())
+            .policy(policy);
+        let outcome = outcome(operation).await.unwrap();
+        let mut found: Vec<_> = outcome.repairs.iter().map(|repair| repair.action).collect();
+        let mut actions = actions.to_vec();
+        found.sort_by_key(|action| format!("{action:?}"));
+        actions.sort_by_key(|action| format!("{action:?}"));
+        assert_eq!(found, actions, "{policy:?}");
+        let paths: Vec<_> = outcome.warnings.iter().map(|warning| warning.path.as_str()).collect();
+        assert_eq!(paths, warnings, "{policy:?}");
+        assert_eq!(outcome.envelope.into_value().unwrap().data, expected, "{policy:?}");
+    }
+}

@@ -1,0 +1,129 @@
+//! JavaScript regular expressions, without the `u` flag, on an engine whose work is bounded.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use fancy_regex::{Regex, RegexBuilder};
+
+use super::translate::translate;
+
+/// About a millisecond for one string. Only look-around and back-references backtrack at all.
+const MAX_BACKTRACKS: usize = 100_000;
+
+/// A pattern that is compiled when a string first meets it.
+///
+/// A broken one is a failure only of the check that needs it, as it is in JavaScript.
+#[derive(Debug, Clone)]
+pub(super) struct Pattern {
+    source: String,
+    regex: Arc<OnceLock<Option<Regex>>>,
+}
+
+impl Pattern {
+    pub(super) fn new(source: String) -> Self {
+        Self { source, regex: Arc::default() }
+    }
+
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether the pattern occurs in `text`, or nothing if it cannot be run.
+    pub(super) fn matches(&self, text: &str) -> Option<bool> {
+        let regex = self.regex.get_or_init(|| build(&self.source));
+        regex.as_ref()?.is_match(code_units(text).as_ref()).ok()
+    }
+}
+
+fn build(source: &str) -> Option<Regex> {
+    let translated = translate(source)?;
+    RegexBuilder::new(&translated).backtrack_limit(MAX_BACKTRACKS).build().ok()
+}
+
+/// The text with every UTF-16 surrogate as a character of its own.
+///
+/// Without the `u` flag JavaScript sees two units where there is one character beyond the basic
+/// plane. Each unit gets a private character that no other text is mapped to.
+fn code_units(text: &str) -> Cow<'_, str> {
+    // Only characters beyond the basic plane begin with such a byte.
+    if !text.bytes().any(|byte| byte >= 0xF0) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.encode_utf16().map(unit_char).collect())
+}
+
+/// The character that stands for one UTF-16 unit.
+pub(super) fn unit_char(unit: u16) -> char {
+    let unit = u32::from(unit);
+    char::from_u32(unit)
+        .or_else(|| char::from_u32(0xF_0000 + unit))
+        .expect("surrogates lie in the private plane once moved there")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_mean_what_javascript_means() {
+        let cases = [
+            ("^a", "abc", Some(true)),
+            ("^[a-z]+$", "abc\n", Some(false)),
+            (r"^\d{3}-\w+$", "123-x_y", Some(true)),
+            (r"^\d$", "٣", Some(false)),
+            (r"^\w$", "é", Some(false)),
+            (r"^\s$", "\u{feff}", Some(true)),
+            ("^.$", "😀", Some(false)),
+            ("^..$", "😀", Some(true)),
+            ("^[😀]{2}$", "😀", Some(true)),
+            (r"^\ud83d\ude00$", "😀", Some(true)),
+            (r"^\ud83d", "\u{1f601}", Some(true)),
+            ("^.$", "\u{2028}", Some(false)),
+            ("^[^]$", "\n", Some(true)),
+            ("[]", "a", Some(false)),
+            ("^[[&&a~~-]+$", "[&a~-", Some(true)),
+            (r"^[\w-.]+$", "a-.", Some(true)),
+            ("^a{,2}$", "a{,2}", Some(true)),
+            ("^x{$", "x{", Some(true)),
+            ("^]}$", "]}", Some(true)),
+            (r"^\-\_\p{L}$", "-_p{L}", Some(true)),
+            (r"^\u{3}$", "uuu", Some(true)),
+            (r"^\x41\cA\0$", "A\u{1}\0", Some(true)),
+            (r"^\101\8$", "A8", Some(true)),
+            (r"^(a|b)\1$", "aa", Some(true)),
+            (r"^(a|b)\1$", "ab", Some(false)),
+            (r"^(?<n>a)\k<n>$", "aa", Some(true)),
+            (r"^\k<n>$", "k<n>", Some(true)),
+            (r"^(?=.*\d).+$", "a1", Some(true)),
+            (r"(?<!x)y", "xy", Some(false)),
+            (r"\bé", "é", Some(false)),
+            (r"\bfoo\b", "a foo b", Some(true)),
+            ("^a*?$", "aa", Some(true)),
+            ("", "anything", Some(true)),
+            ("# x", "# x", Some(true)),
+            ("(", "", None),
+            (")", "", None),
+            ("[a", "", None),
+            ("[b-a]", "", None),
+            ("*a", "", None),
+            ("a**", "", None),
+            ("a++", "", None),
+            ("a{2}{3}", "", None),
+            ("a{3,2}", "", None),
+            ("^*", "", None),
+            ("(?i)a", "", None),
+            ("(?>a)", "", None),
+            ("\\", "", None),
+        ];
+        for (source, text, expected) in cases {
+            let found = Pattern::new(source.to_owned()).matches(text);
+            assert_eq!(found, expected, "/{source}/ on {text:?}");
+        }
+    }
+
+    #[test]
+    fn runaway_backtracking_is_a_failure_not_a_wait() {
+        let pattern = Pattern::new(r"^(a|b|ab)*\1c".to_owned());
+        assert_eq!(pattern.matches(&"ab".repeat(100)), None);
+    }
+}

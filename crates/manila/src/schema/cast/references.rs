@@ -1,0 +1,112 @@
+//! Finds what a `$ref` points to inside its own document.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use serde_json::Value;
+
+use super::js;
+
+/// The named places of a document: every `$id`, and every `$anchor` with its `#`.
+pub(super) struct Names<'s> {
+    root: &'s Value,
+    named: HashMap<String, &'s Value, RandomState>,
+}
+
+impl<'s> Names<'s> {
+    pub(super) fn new(root: &'s Value) -> Self {
+        let mut named = HashMap::default();
+        let mut waiting = vec![root];
+        // The document may nest deeper than any stack, so the walk keeps its own.
+        while let Some(value) = waiting.pop() {
+            match value {
+                Value::Object(map) => {
+                    for name in names_of(value) {
+                        named.entry(name).or_insert(value);
+                    }
+                    let members: Vec<_> = js::entries(map).map(|(_, member)| member).collect();
+                    waiting.extend(members.into_iter().rev());
+                }
+                Value::Array(items) => waiting.extend(items.iter().rev()),
+                _ => {}
+            }
+        }
+        Self { root, named }
+    }
+
+    /// The place that a reference means: `#`, a JSON Pointer, an `$id` or an anchor.
+    pub(super) fn find(&self, reference: &str) -> Option<&'s Value> {
+        if reference == "#" {
+            return Some(self.root);
+        }
+        match reference.strip_prefix("#/") {
+            Some(pointer) => pointer.split('/').try_fold(self.root, step),
+            None => self.named.get(reference).copied(),
+        }
+    }
+}
+
+fn names_of(schema: &Value) -> impl Iterator<Item = String> {
+    let id = schema["$id"].as_str().map(str::to_owned);
+    let anchor = schema["$anchor"].as_str().map(|anchor| format!("#{anchor}"));
+    id.into_iter().chain(anchor)
+}
+
+fn step<'s>(value: &'s Value, raw: &str) -> Option<&'s Value> {
+    let token = percent_decoded(raw)?.replace("~1", "/").replace("~0", "~");
+    match value {
+        Value::Object(map) => map.get(&token),
+        Value::Array(items) => items.get(js::index_of(&token)? as usize),
+        _ => None,
+    }
+}
+
+fn percent_decoded(raw: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(raw.len());
+    let mut pieces = raw.split('%');
+    bytes.extend_from_slice(pieces.next()?.as_bytes());
+    for piece in pieces {
+        let code = piece.get(..2)?;
+        if !code.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        bytes.push(u8::from_str_radix(code, 16).ok()?);
+        bytes.extend_from_slice(&piece.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_find_their_place() {
+        let document = json!({
+            "$defs": {"a/b": 1, "c~d": 2, "é f": 3, "list": [4, 5]},
+            "x": {"$id": "urn:x", "mark": 6},
+            "y": [{"$anchor": "y", "mark": 7}],
+            "": 8,
+        });
+        let cases = [
+            ("#/$defs/a~1b", json!(1)),
+            ("#/$defs/c~0d", json!(2)),
+            ("#/$defs/%C3%A9%20f", json!(3)),
+            ("#/$defs/list/1", json!(5)),
+            ("urn:x", document["x"].clone()),
+            ("#y", document["y"][0].clone()),
+            ("#/", json!(8)),
+            ("#", document.clone()),
+        ];
+        let names = Names::new(&document);
+        for (reference, expected) in cases {
+            assert_eq!(names.find(reference), Some(&expected), "{reference}");
+        }
+        for reference in ["#/$defs/none", "#/$defs/list/01", "#/$defs/%zz", "#z", "y", "#/x/mark/0"]
+        {
+            assert_eq!(names.find(reference), None, "{reference}");
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! Rewrites a JavaScript regular expression in the syntax of the engine that runs it.
+
+use std::fmt::Write;
+
+use super::pattern::unit_char;
+
+/// The pattern in the engine's syntax, or nothing if JavaScript would refuse it.
+pub(super) fn translate(source: &str) -> Option<String> {
+    let units: Vec<char> = source.encode_utf16().map(unit_char).collect();
+    let groups = count_groups(&units);
+    let mut translator =
+        Translator { units, at: 0, out: String::new(), groups, open: 0, repeatable: false };
+    while let Some(unit) = translator.take() {
+        translator.term(unit)?;
+    }
+    (translator.open == 0).then_some(translator.out)
+}
+
+const DIGIT: &str = "0-9";
+const WORD: &str = "0-9A-Za-z_";
+const SPACE: &str =
+    r"\t-\r \x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}\x{FEFF}";
+
+struct Translator {
+    units: Vec<char>,
+    at: usize,
+    out: String,
+    groups: Groups,
+    /// Groups that are not closed yet.
+    open: usize,
+    /// Whether a quantifier may follow.
+    repeatable: bool,
+}
+
+/// What decides whether `\1` and `\k` are back-references.
+struct Groups {
+    count: usize,
+    named: bool,
+}
+
+/// What an escape stands for.
+enum Escape {
+    Char(char),
+    /// The inside of a class, and whether it is turned round.
+    Class(&'static str, Turned),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turned {
+    No,
+    Yes,
+}
+
+impl Translator {
+    fn peek(&self) -> Option<char> {
+        self.units.get(self.at).copied()
+    }
+
+    fn take(&mut self) -> Option<char> {
+        let unit = self.peek()?;
+        self.at += 1;
+        Some(unit)
+    }
+
+    fn take_if(&mut self, expected: &str) -> bool {
+        let length = expected.chars().count();
+        let found = self.units.iter().skip(self.at).take(length).copied().eq(expected.chars());
+        if found {
+            self.at += length;
+        }
+        found
+    }
+
+    fn term(&mut self, unit: char) -> Option<()> {
+        match unit {
+            '^' => self.assertion(r"\A"),
+            '$' => self.assertion(r"\z"),
+            '|' => self.assertion("|"),
+            '.' => self.atom(r"[^\n\r\x{2028}\x{2029}]"),
+            '(' => self.open_group()?,
+            ')' => self.close_group()?,
+            '[' => self.class()?,
+            '*' | '+' | '?' => self.quantifier(&unit.to_string())?,
+            '{' => match self.counted() {
+                Some(counted) if is_disordered(&counted) => return None,
+                Some(counted) => self.quantifier(&counted)?,
+                None => self.literal('{'),
+            },
+            '\\' => self.escaped()?,
+            plain => self.literal(plain),
+        }
+        Some(())
+    }
+
+    fn assertion(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.repeatable = false;
+    }
+
+    fn atom(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.repeatable = true;
+    }
+
+    fn literal(&mut self, unit: char) {
+        push_char(&mut self.out, unit);
+        self.repeatable = true;
+    }
+
+    fn open_group(&mut self) -> Option<()> {
+        let opening = ["?:", "?=", "?!", "?<=", "?<!"].into_iter().find(|text| self.take_if(text));
+        self.out.push('(');
+        match opening {
+            Some(text) => self.out.push_str(text),
+            None if self.take_if("?<") => {
+                let name = self.name()?;
+                let _ = write!(self.out, "?<{name}>");
+            }
+            None if self.peek() == Some('?') => return None,
+            None => {}
+        }
+        self.open += 1;
+        self.repeatable = false;
+        Some(())
+    }
+
+    fn close_group(&mut self) -> Option<()> {
+        self.open = self.open.checked_sub(1)?;
+        self.atom(")");
+        Some(())
+    }
+
+    fn name(&mut self) -> Option<String> {
+        let end = self.units[self.at..].iter().position(|unit| *unit == '>')?;
+        let name: String = self.units[self.at..self.at + end].iter().collect();
+        self.at += end + 1;
+        (!name.is_empty()).then_some(name)
+    }
+
+    fn quantifier(&mut self, text: &str) -> Option<()> {
+        if !self.repeatable {
+            return None;
+        }
+        self.out.push_str(text);
+        if self.take_if("?") {
+            self.out.push('?');
+        }
+        self.repeatable = false;
+        Some(())
+    }
+
+    /// The rest of a `{n}`, `{n,}` or `{n,m}`; anything else leaves the brace to be a literal.
+    fn counted(&mut self) -> Option<String> {
+        let rest = self.units[self.at..].iter();
+        let inside: String =
+            rest.take_while(|unit| unit.is_ascii_digit() || **unit == ',').collect();
+        let end = inside.len();
+        let (low, high) = inside.split_once(',').unwrap_or((&inside, ""));
+        if low.is_empty() || high.contains(',') || self.units.get(self.at + end) != Some(&'}') {
+            return None;
+        }
+        self.at += end + 1;
+        Some(format!("{{{inside}}}"))
+    }
+
+    fn escaped(&mut self) -> Option<()> {
+        match self.peek()? {
+            'b' => self.boundary("(?:(?<=[W])(?![W])|(?<![W])(?=[W]))"),
+            'B' => self.boundary("(?:(?<=[W])(?=[W])|(?<![W])(?![W]))"),
+            'k' if self.groups.named => {
+                self.at += 1;
+                let name = if self.take_if("<") {
+                    self.name()?
+                } else {
+                    return None;
+                };
+                self.atom(&format!(r"\k<{name}>"));
+            }
+            digit @ '1'..='9' => self.back_reference(digit),
+            _ => match self.escape()? {
+                Escape::Char(unit) => self.literal(unit),
+                Escape::Class(inside, Turned::No) => self.atom(&format!("[{inside}]")),
+                Escape::Class(inside, Turned::Yes) => self.atom(&format!("[^{inside}]")),
+            },
+        }
+        Some(())
+    }
+
+    fn boundary(&mut self, text: &str) {
+        self.at += 1;
+        // Spelt out, because the engine's own boundary knows letters that JavaScript's does not.
+        self.assertion(&text.replace('W', WORD));
+    }
+
+    fn back_reference(&mut self, first: char) {
+        let digits: String =
+            self.units[self.at..].iter().take_while(|unit| unit.is_ascii_digit()).collect();
+        match digits.parse::<usize>() {
+            Ok(number) if number <= self.groups.count => {
+                self.at += digits.len();
+                self.atom(&format!(r"(?:\{number})"));
+            }
+            _ if first >= '8' => {
+                self.at += 1;
+                self.literal(first);
+            }
+            _ => {
+                let unit = self.octal();
+                self.literal(unit);
+            }
+        }
+    }
+
+    /// What follows a backslash inside a class, and outside where it is no assertion.
+    fn escape(&mut self) -> Option<Escape> {
+        let unit = self.peek()?;
+        if unit.is_digit(8) {
+            return Some(Escape::Char(self.octal()));
+        }
+        self.at += 1;
+        Some(match unit {
+            'd' => Escape::Class(DIGIT, Turned::No),
+            'D' => Escape::Class(DIGIT, Turned::Yes),
+            'w' => Escape::Class(WORD, Turned::No),
+            'W' => Escape::Class(WORD, Turned::Yes),
+            's' => Escape::Class(SPACE, Turned::No),
+            'S' => Escape::Class(SPACE, Turned::Yes),
+            't' => Escape::Char('\t'),
+            'n' => Escape::Char('\n'),
+            'v' => Escape::Char('\u{b}'),
+            'f' => Escape::Char('\u{c}'),
+            'r' => Escape::Char('\r'),
+            'x' => Escape::Char(self.hex(2).unwrap_or('x')),
+            'u' => Escape::Char(self.hex(4).unwrap_or('u')),
+            'c' => Escape::Char(self.control()),
+            other => Escape::Char(other),
+        })
+    }
+
+    fn octal(&mut self) -> char {
+        let mut value = 0;
+        let mut length = 0;
+        while let Some(digit) = self.peek().and_then(|unit| unit.to_digit(8)) {
+            if length == 3 || value * 8 + digit > 0o377 {
+                break;
+            }
+            value = value * 8 + digit;
+            length += 1;
+            self.at += 1;
+        }
+        char::from_u32(value).unwrap_or('\0')
+    }
+
+    fn hex(&mut self, length: usize) -> Option<char> {
+        let digits: String = self.units.get(self.at..self.at + length)?.iter().collect();
+        if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        self.at += length;
+        u16::from_str_radix(&digits, 16).ok().map(unit_char)
+    }
+
+    fn control(&mut self) -> char {
+        match self.peek() {
+            Some(letter) if letter.is_ascii_alphabetic() => {
+                self.at += 1;
+                char::from(letter as u8 % 32)
+            }
+            // Not a control character after all: the backslash stands for itself.
+            _ => {
+                self.at -= 1;
+                '\\'
+            }
+        }
+    }
+
+    fn class(&mut self) -> Option<()> {
+        let turned = if self.take_if("^") { Turned::Yes } else { Turned::No };
+        let mut inside = String::new();
+        loop {
+            if self.take_if("]") {
+                break;
+            }
+            let low = self.member()?;
+            let range = self.peek() == Some('-') && self.units.get(self.at + 1) != Some(&']');
+            if !range {
+                push_member(&mut inside, &low);
+                continue;
+            }
+            self.at += 1;
+            push_range(&mut inside, &low, &self.member()?)?;
+        }
+        self.atom(&class_text(&inside, turned));
+        Some(())
+    }
+
+    fn member(&mut self) -> Option<Escape> {
+        match self.take()? {
+            '\\' if self.take_if("b") => Some(Escape::Char('\u{8}')),
+            '\\' => self.escape(),
+            plain => Some(Escape::Char(plain)),
+        }
+    }
+}
+
+/// Whether a `{n,m}` asks for more than it allows.
+fn is_disordered(counted: &str) -> bool {
+    let bounds = counted.trim_matches(['{', '}']).split_once(',');
+    bounds.is_some_and(|(low, high)| match (low.parse::<u32>(), high.parse::<u32>()) {
+        (Ok(low), Ok(high)) => low > high,
+        _ => false,
+    })
+}
+
+fn class_text(inside: &str, turned: Turned) -> String {
+    match (inside.is_empty(), turned) {
+        (true, Turned::No) => r"[^\x{0}-\x{10FFFF}]".to_owned(),
+        (true, Turned::Yes) => r"[\x{0}-\x{10FFFF}]".to_owned(),
+        (false, Turned::No) => format!("[{inside}]"),
+        (false, Turned::Yes) => format!("[^{inside}]"),
+    }
+}
+
+fn push_member(inside: &mut String, member: &Escape) {
+    match member {
+        Escape::Char(unit) => push_char(inside, *unit),
+        Escape::Class(text, Turned::No) => inside.push_str(text),
+        Escape::Class(text, Turned::Yes) => {
+            let _ = write!(inside, "[^{text}]");
+        }
+    }
+}
+
+/// A range, or its three parts where one end is a class.
+fn push_range(inside: &mut String, low: &Escape, high: &Escape) -> Option<()> {
+    if let (Escape::Char(low), Escape::Char(high)) = (low, high) {
+        return push_unit_range(inside, *low, *high);
+    }
+    push_member(inside, low);
+    push_char(inside, '-');
+    push_member(inside, high);
+    Some(())
+}
+
+fn push_unit_range(inside: &mut String, low: char, high: char) -> Option<()> {
+    // The stand-ins for surrogates sort after U+FFFF, the surrogates themselves before U+E000.
+    let order = |unit: char| u32::from(unit) & 0xFFFF;
+    if order(low) > order(high) {
+        return None;
+    }
+    let mut piece = |from: u32, to: u32, moved: u32| {
+        let (from, to) = (order(low).max(from), order(high).min(to));
+        if from <= to {
+            let _ = write!(inside, r"\x{{{:X}}}-\x{{{:X}}}", from + moved, to + moved);
+        }
+    };
+    piece(0, 0xD7FF, 0);
+    piece(0xD800, 0xDFFF, 0xF_0000);
+    piece(0xE000, 0xFFFF, 0);
+    Some(())
+}
+
+fn push_char(out: &mut String, unit: char) {
+    if unit.is_ascii_alphanumeric() || !unit.is_ascii() {
+        out.push(unit);
+    } else {
+        let _ = write!(out, r"\x{{{:X}}}", u32::from(unit));
+    }
+}
+
+fn count_groups(units: &[char]) -> Groups {
+    let mut groups = Groups { count: 0, named: false };
+    let mut in_class = false;
+    let mut at = 0;
+    while let Some(unit) = units.get(at) {
+        match unit {
+            '\\' => at += 1,
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '(' if !in_class => {
+                let named = units.get(at + 1..at + 3) == Some(&['?', '<'])
+                    && !matches!(units.get(at + 3), Some('=' | '!'));
+                groups.named |= named;
+                groups.count += usize::from(named || units.get(at + 1) != Some(&'?'));
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    groups
+}

@@ -1,0 +1,152 @@
+//! What is learnt about a program once all of it is there.
+
+use super::super::program::{Additional, Node, NodeId, Program, Types};
+
+/// Marks the nodes whose verdict must be remembered, those that can circle in place, and the
+/// properties that tell variants apart.
+pub(super) fn mark(program: &mut Program) {
+    mark_cyclic(program);
+    mark_shared(program);
+    mark_tags(program);
+}
+
+/// A node is cyclic unless everything it applies in place is known not to be.
+fn mark_cyclic(program: &mut Program) {
+    let count = program.nodes.len();
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); count];
+    let mut open = vec![0_usize; count];
+    for (at, node) in program.nodes.iter().enumerate() {
+        for next in in_place(node) {
+            users[next as usize].push(at);
+            open[at] += 1;
+        }
+    }
+    let mut settled: Vec<usize> = (0..count).filter(|at| open[*at] == 0).collect();
+    while let Some(at) = settled.pop() {
+        for user in std::mem::take(&mut users[at]) {
+            open[user] -= 1;
+            if open[user] == 0 {
+                settled.push(user);
+            }
+        }
+    }
+    for (node, open) in program.nodes.iter_mut().zip(open) {
+        node.cyclic = open > 0;
+    }
+}
+
+/// Where one place is looked at under two schemas, what they share below would be looked at
+/// twice, and so on at every level. Those shared nodes are remembered.
+fn mark_shared(program: &mut Program) {
+    let count = program.nodes.len();
+    let mut below = vec![false; count];
+    let mut waiting: Vec<NodeId> = Vec::new();
+    for (at, node) in program.nodes.iter().enumerate() {
+        if diverges(program, node) {
+            below[at] = true;
+            waiting.extend(in_place(node).chain(children(node)));
+        }
+    }
+    let mut uses = vec![0_u32; count];
+    while let Some(id) = waiting.pop() {
+        let at = id as usize;
+        uses[at] += 1;
+        if uses[at] == 1 && !below[at] {
+            below[at] = true;
+            waiting.extend(in_place(&program.nodes[at]).chain(children(&program.nodes[at])));
+        }
+    }
+    for (node, uses) in program.nodes.iter_mut().zip(uses) {
+        node.memo = uses > 1 && leads_on(node);
+    }
+}
+
+/// Whether one value can be looked at under two of the node's schemas.
+fn diverges(program: &Program, node: &Node) -> bool {
+    let overlapping = node.object.as_ref().is_some_and(|rules| {
+        rules.patterns.len() + usize::from(!rules.names.entries().is_empty()) > 1
+            && !rules.patterns.is_empty()
+    });
+    let items = node.array.as_ref().is_some_and(|rules| rules.contains.is_some());
+    if overlapping || items {
+        return true;
+    }
+    let mut taken = local_types(node);
+    for part in in_place(node) {
+        let part = program.node(part);
+        let types = if leads_on(part) { part.types } else { Types::NONE };
+        if taken.overlaps(types) {
+            return true;
+        }
+        taken = taken.with(types);
+    }
+    false
+}
+
+fn leads_on(node: &Node) -> bool {
+    in_place(node).next().is_some() || children(node).next().is_some()
+}
+
+/// The containers that the node itself looks into.
+fn local_types(node: &Node) -> Types {
+    let object = if node.object.is_some() { Types::OBJECT } else { Types::NONE };
+    let array = if node.array.is_some() { Types::ARRAY } else { Types::NONE };
+    object.with(array)
+}
+
+/// The schemas that a node applies to its own place.
+fn in_place(node: &Node) -> impl Iterator<Item = NodeId> {
+    node.logic.iter().flat_map(|logic| {
+        let condition = logic.condition.iter().flat_map(|condition| {
+            [Some(condition.test), condition.then, condition.otherwise].into_iter().flatten()
+        });
+        logic
+            .all
+            .iter()
+            .chain(logic.unions.iter().flat_map(|union| union.variants.iter()))
+            .copied()
+            .chain(logic.not)
+            .chain(condition)
+            .chain(logic.dependents.iter().map(|(_, node)| *node))
+    })
+}
+
+/// The schemas that a node applies one level down.
+fn children(node: &Node) -> impl Iterator<Item = NodeId> {
+    let object = node.object.iter().flat_map(|rules| {
+        let additional = match rules.additional {
+            Additional::Schema(node) => Some(node),
+            _ => None,
+        };
+        let named = rules.names.entries().iter().filter_map(|property| property.node);
+        named.chain(rules.patterns.iter().map(|(_, node)| *node)).chain(additional)
+    });
+    let array = node.array.iter().flat_map(|rules| {
+        let contains = rules.contains.as_ref().map(|contains| contains.node);
+        rules.prefix.iter().copied().chain(rules.rest).chain(contains)
+    });
+    let rest = node
+        .logic
+        .iter()
+        .flat_map(|logic| logic.unevaluated_properties.into_iter().chain(logic.unevaluated_items));
+    object.chain(array).chain(rest)
+}
+
+/// A property whose schema admits a single scalar can choose a variant.
+fn mark_tags(program: &mut Program) {
+    let single: Vec<bool> = program
+        .nodes
+        .iter()
+        .map(|node| node.literals.as_ref().is_some_and(|literals| literals.len() == 1))
+        .collect();
+    for node in &mut program.nodes {
+        let Some(rules) = &mut node.object else {
+            continue;
+        };
+        rules.tags = (0_u32..)
+            .zip(rules.names.entries())
+            .filter(|(_, entry)| entry.node.is_some_and(|node| single[node as usize]))
+            .map(|(at, _)| at)
+            .collect();
+    }
+}

@@ -1,0 +1,118 @@
+//! The keywords that hold no schema.
+
+use std::cmp::Ordering;
+
+use referencing::Draft;
+use serde_json::{Map, Number, Value, json};
+
+use super::super::program::{
+    Bound, Content, Integers, Multiple, NumberRules, Pattern, TextRules, Types,
+};
+
+/// Divisors up to here are exact as floats too, so both readings of the keyword agree.
+const EXACT: u64 = 1 << 53;
+
+pub(super) fn types(schema: &Map<String, Value>) -> Types {
+    match schema.get("type") {
+        Some(Value::String(name)) => Types::named(name),
+        Some(Value::Array(names)) => names
+            .iter()
+            .filter_map(Value::as_str)
+            .fold(Types::NONE, |types, name| types.with(Types::named(name))),
+        _ => Types::ANY,
+    }
+}
+
+/// `const` and `enum` together: the values that pass both.
+pub(super) fn literals(schema: &Map<String, Value>, draft: Draft) -> Option<Box<[Value]>> {
+    let constant = schema.get("const").filter(|_| draft != Draft::Draft4);
+    let listed = schema.get("enum").and_then(Value::as_array);
+    match (constant, listed) {
+        (Some(constant), None) => Some(Box::new([constant.clone()])),
+        (None, Some(listed)) => Some(listed.clone().into()),
+        (Some(constant), Some(listed)) => {
+            let equal = |value: &&Value| jsonschema::json::cmp::equal(value, constant);
+            Some(listed.iter().filter(equal).cloned().collect())
+        }
+        (None, None) => None,
+    }
+}
+
+/// The types that a list of values has; equal numbers may differ in notation.
+pub(super) fn types_of(literals: &[Value]) -> Types {
+    literals.iter().fold(Types::NONE, |types, literal| {
+        types.with(match literal {
+            Value::Number(_) => Types::NUMBER,
+            other => Types::of(other, Integers::ByValue),
+        })
+    })
+}
+
+pub(super) fn number(schema: &Map<String, Value>, draft: Draft) -> Option<NumberRules> {
+    let mut bounds = Vec::new();
+    let sides = [
+        ("minimum", "exclusiveMinimum", Ordering::Greater),
+        ("maximum", "exclusiveMaximum", Ordering::Less),
+    ];
+    for (plain, exclusive, side) in sides {
+        let strict = schema.get(exclusive) == Some(&Value::Bool(true)) && draft == Draft::Draft4;
+        if let Some(Value::Number(limit)) = schema.get(plain) {
+            bounds.push(Bound { limit: limit.clone(), side, inclusive: !strict });
+        }
+        if let Some(Value::Number(limit)) = schema.get(exclusive)
+            && draft != Draft::Draft4
+        {
+            bounds.push(Bound { limit: limit.clone(), side, inclusive: false });
+        }
+    }
+    let multiple = schema.get("multipleOf").and_then(multiple);
+    let rules = NumberRules { bounds: bounds.into(), multiple };
+    (!rules.bounds.is_empty() || rules.multiple.is_some()).then_some(rules)
+}
+
+fn multiple(divisor: &Value) -> Option<Multiple> {
+    let exact = jsonschema::options().build(&json!({ "multipleOf": divisor })).ok()?;
+    let whole = divisor.as_u64().filter(|divisor| (1..=EXACT).contains(divisor));
+    Some(Multiple { whole, exact: Box::new(exact) })
+}
+
+pub(super) fn text(schema: &Map<String, Value>, draft: Draft) -> Option<TextRules> {
+    let rules = TextRules {
+        min: size(schema, "minLength").unwrap_or(0),
+        max: size(schema, "maxLength"),
+        pattern: schema.get("pattern").and_then(Value::as_str).and_then(Pattern::compile),
+        content: content(schema, draft),
+    };
+    let says = rules.min > 0 || rules.max.is_some() || rules.pattern.is_some();
+    (says || rules.content.is_some()).then_some(rules)
+}
+
+fn content(schema: &Map<String, Value>, draft: Draft) -> Option<Content> {
+    if !matches!(draft, Draft::Draft6 | Draft::Draft7) {
+        return None;
+    }
+    let asserted: Map<String, Value> = ["contentEncoding", "contentMediaType"]
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), schema.get(name)?.clone())))
+        .collect();
+    if asserted.is_empty() {
+        return None;
+    }
+    let alone = jsonschema::options().with_draft(draft).build(&Value::Object(asserted)).ok()?;
+    Some(Content(Box::new(alone)))
+}
+
+/// A size, which may be written as a float; one beyond memory is as good as the largest.
+pub(super) fn size(schema: &Map<String, Value>, keyword: &str) -> Option<usize> {
+    let number = schema.get(keyword)?.as_number()?;
+    Some(whole(number))
+}
+
+fn whole(number: &Number) -> usize {
+    match (number.as_u64(), number.as_f64()) {
+        (Some(size), _) => usize::try_from(size).unwrap_or(usize::MAX),
+        // The cast saturates, and a size is never negative.
+        (None, Some(size)) => size as usize,
+        (None, None) => usize::MAX,
+    }
+}

@@ -1,0 +1,200 @@
+//! The keywords about objects and arrays, which hold schemas of other places.
+
+use std::collections::HashMap;
+
+use referencing::Draft;
+use serde_json::{Map, Value};
+
+use super::super::program::{
+    Additional, ArrayRules, Contains, DependentRequired, NodeId, ObjectRules, Pattern, Property,
+    PropertyTable,
+};
+use super::keyword::size;
+use super::{ANY, Compiler, NEVER, SchemaError, Scope};
+
+/// The keywords that make an object's rules; one of them must be there.
+const OBJECT: [&str; 9] = [
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "propertyNames",
+    "required",
+    "minProperties",
+    "maxProperties",
+    "dependentRequired",
+    "dependencies",
+];
+
+const ARRAY: [&str; 6] =
+    ["prefixItems", "items", "contains", "minItems", "maxItems", "uniqueItems"];
+
+impl<'r> Compiler<'r> {
+    pub(super) fn object(
+        &mut self,
+        id: NodeId,
+        schema: &'r Map<String, Value>,
+        scope: &Scope<'r>,
+    ) -> Result<Option<ObjectRules>, SchemaError> {
+        if !OBJECT.iter().any(|keyword| schema.contains_key(*keyword)) {
+            return Ok(None);
+        }
+        let names = self.properties(id, schema, scope)?;
+        let patterns = self.patterns(schema, scope)?;
+        let additional = match schema.get("additionalProperties") {
+            None => Additional::Unsaid,
+            Some(schema) => match self.node(schema, scope)? {
+                ANY => Additional::Allowed,
+                NEVER => Additional::Forbidden,
+                node => Additional::Schema(node),
+            },
+        };
+        let named = names.iter().any(|property| property.node.is_some());
+        Ok(Some(ObjectRules {
+            required: names.iter().filter(|property| property.required).count(),
+            defaults: names.iter().filter(|property| property.default.is_some()).count(),
+            closed_set: named || !patterns.is_empty() || additional == Additional::Forbidden,
+            names: PropertyTable::new(names),
+            tags: Box::default(),
+            patterns: patterns.into(),
+            additional,
+            property_names: self.optional(schema, "propertyNames", scope)?,
+            min: size(schema, "minProperties").unwrap_or(0),
+            max: size(schema, "maxProperties"),
+            dependent_required: dependent_required(schema, scope.draft),
+        }))
+    }
+
+    fn properties(
+        &mut self,
+        id: NodeId,
+        schema: &'r Map<String, Value>,
+        scope: &Scope<'r>,
+    ) -> Result<Vec<Property>, SchemaError> {
+        let mut names = Vec::new();
+        for (name, property) in members(schema, "properties") {
+            let candidates = self.defaults_of(property, scope)?;
+            if !candidates.is_empty() {
+                self.defaults.push((id, names.len(), candidates));
+            }
+            names.push(Property {
+                name: name.as_str().into(),
+                node: Some(self.node(property, scope)?),
+                required: false,
+                default: None,
+            });
+        }
+        let mut places: HashMap<Box<str>, usize> =
+            names.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
+        for name in texts(schema.get("required")) {
+            let at = *places.entry(name.into()).or_insert_with(|| {
+                names.push(Property {
+                    name: name.into(),
+                    node: None,
+                    required: false,
+                    default: None,
+                });
+                names.len() - 1
+            });
+            names[at].required = true;
+        }
+        Ok(names)
+    }
+
+    fn patterns(
+        &mut self,
+        schema: &'r Map<String, Value>,
+        scope: &Scope<'r>,
+    ) -> Result<Vec<(Pattern, NodeId)>, SchemaError> {
+        let mut patterns = Vec::new();
+        for (pattern, property) in members(schema, "patternProperties") {
+            let compiled =
+                Pattern::compile(pattern).ok_or_else(|| SchemaError::DoesNotCompile {
+                    at: String::new(),
+                    message: format!("`{pattern}` is not a regular expression"),
+                })?;
+            patterns.push((compiled, self.node(property, scope)?));
+        }
+        Ok(patterns)
+    }
+
+    pub(super) fn array(
+        &mut self,
+        schema: &'r Map<String, Value>,
+        scope: &Scope<'r>,
+    ) -> Result<Option<ArrayRules>, SchemaError> {
+        if !ARRAY.iter().any(|keyword| schema.contains_key(*keyword)) {
+            return Ok(None);
+        }
+        let modern = matches!(scope.draft, Draft::Draft202012 | Draft::Unknown);
+        let (prefix, rest) = match (schema.get("prefixItems"), schema.get("items")) {
+            (Some(Value::Array(prefix)), rest) if modern => (prefix.as_slice(), rest),
+            (_, Some(Value::Array(prefix))) => (prefix.as_slice(), schema.get("additionalItems")),
+            (_, rest) => (&[][..], rest),
+        };
+        let prefix =
+            prefix.iter().map(|item| self.node(item, scope)).collect::<Result<Box<[_]>, _>>()?;
+        let rest = rest.map(|rest| self.node(rest, scope)).transpose()?;
+        Ok(Some(ArrayRules {
+            min: size(schema, "minItems").unwrap_or(0),
+            max: size(schema, "maxItems"),
+            unique: schema.get("uniqueItems") == Some(&Value::Bool(true)),
+            prefix,
+            rest,
+            contains: self.contains(schema, scope)?,
+        }))
+    }
+
+    fn contains(
+        &mut self,
+        schema: &'r Map<String, Value>,
+        scope: &Scope<'r>,
+    ) -> Result<Option<Contains>, SchemaError> {
+        let counted = !matches!(scope.draft, Draft::Draft6 | Draft::Draft7);
+        let Some(node) = self.optional(schema, "contains", scope)? else {
+            return Ok(None);
+        };
+        if scope.draft == Draft::Draft4 {
+            return Ok(None);
+        }
+        Ok(Some(Contains {
+            node,
+            min: size(schema, "minContains").filter(|_| counted).unwrap_or(1),
+            max: size(schema, "maxContains").filter(|_| counted),
+            evaluates: matches!(scope.draft, Draft::Draft202012 | Draft::Unknown),
+        }))
+    }
+
+    /// The node of a keyword that holds one schema.
+    pub(super) fn optional(
+        &mut self,
+        schema: &'r Map<String, Value>,
+        keyword: &str,
+        scope: &Scope<'r>,
+    ) -> Result<Option<NodeId>, SchemaError> {
+        schema.get(keyword).map(|schema| self.node(schema, scope)).transpose()
+    }
+}
+
+/// The entries of a keyword that maps names to something.
+pub(super) fn members<'r>(
+    schema: &'r Map<String, Value>,
+    keyword: &str,
+) -> impl Iterator<Item = (&'r String, &'r Value)> {
+    schema.get(keyword).and_then(Value::as_object).into_iter().flatten()
+}
+
+fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// `dependentRequired`, and the lists of `dependencies`, which the crate reads in every draft.
+fn dependent_required(schema: &Map<String, Value>, draft: Draft) -> Box<[DependentRequired]> {
+    let modern = matches!(draft, Draft::Draft201909 | Draft::Draft202012 | Draft::Unknown);
+    members(schema, "dependentRequired")
+        .filter(|_| modern)
+        .chain(members(schema, "dependencies").filter(|(_, value)| value.is_array()))
+        .map(|(trigger, names)| {
+            (trigger.as_str().into(), texts(Some(names)).map(Box::from).collect())
+        })
+        .collect()
+}

@@ -1,0 +1,224 @@
+//! Following references, and finding the default that a schema has through them.
+
+use std::collections::HashMap;
+
+use referencing::Draft;
+use serde_json::{Map, Value};
+
+use super::super::program::NodeId;
+use super::{Compiler, SchemaError, Scope, unresolved};
+
+/// How many references in a row are followed before they count as a circle.
+const MAX_HOPS: usize = 256;
+
+/// Annotations and identifiers: what may stand beside `$ref` without asking anything.
+const SILENT: [&str; 18] = [
+    "$schema",
+    "$id",
+    "id",
+    "$anchor",
+    "$dynamicAnchor",
+    "$recursiveAnchor",
+    "$comment",
+    "$defs",
+    "definitions",
+    "$vocabulary",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "example",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+];
+
+/// Whether `$ref` makes the draft ignore every keyword beside it.
+pub(super) fn replaces_siblings(schema: &Map<String, Value>, draft: Draft) -> bool {
+    matches!(draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7)
+        && matches!(schema.get("$ref"), Some(Value::String(_)))
+}
+
+/// How often each `$dynamicAnchor` of a document occurs: one that occurs once is a plain anchor.
+pub(super) struct DynamicAnchors {
+    names: HashMap<String, usize>,
+    recursive: usize,
+}
+
+impl DynamicAnchors {
+    pub(super) fn of(document: &Value) -> Self {
+        let mut found = Self { names: HashMap::new(), recursive: 0 };
+        found.collect(document);
+        found
+    }
+
+    fn collect(&mut self, value: &Value) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
+            Value::Object(members) => {
+                if let Some(Value::String(name)) = members.get("$dynamicAnchor") {
+                    *self.names.entry(name.clone()).or_default() += 1;
+                }
+                self.recursive += usize::from(members.contains_key("$recursiveAnchor"));
+                members.values().for_each(|member| self.collect(member));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the reference can only ever mean one schema.
+    fn is_static(&self, keyword: &str, reference: &str) -> bool {
+        let anchor = reference.rsplit_once('#').map_or("", |(_, anchor)| anchor);
+        match keyword {
+            "$dynamicRef" => self.names.get(anchor).is_none_or(|count| *count == 1),
+            "$recursiveRef" => self.recursive == 0,
+            _ => true,
+        }
+    }
+}
+
+impl<'r> Compiler<'r> {
+    /// Follows a schema that is nothing but a reference; `None` for references in a circle.
+    pub(super) fn follow(
+        &mut self,
+        mut schema: &'r Value,
+        mut scope: Scope<'r>,
+    ) -> Result<Option<(&'r Value, Scope<'r>)>, SchemaError> {
+        for _ in 0..MAX_HOPS {
+            scope = enter(schema, scope)?;
+            match pointer_only(schema, scope.draft) {
+                Some((keyword, reference)) => {
+                    (schema, scope) = self.resolve(keyword, reference, &scope)?;
+                }
+                None => return Ok(Some((schema, scope))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The schema that one reference names.
+    pub(super) fn resolve(
+        &mut self,
+        keyword: &str,
+        reference: &str,
+        scope: &Scope<'r>,
+    ) -> Result<(&'r Value, Scope<'r>), SchemaError> {
+        let resolved = scope.resolver.lookup(reference).map_err(unresolved)?;
+        let (schema, resolver, draft) = resolved.into_inner();
+        let outside = !reference.starts_with('#') && is_published(resolver.base_uri().as_str());
+        self.foreign |= outside || !self.anchors.is_static(keyword, reference);
+        Ok((schema, Scope { resolver, draft }))
+    }
+
+    /// The defaults that a place with this schema may take, best first: the schema's own, then
+    /// those of the schemas that apply with it, then those of the variants of a union, each of
+    /// which counts only if it fits its variant.
+    pub(super) fn defaults_of(
+        &mut self,
+        schema: &'r Value,
+        scope: &Scope<'r>,
+    ) -> Result<Vec<Candidate>, SchemaError> {
+        let mut found = Vec::new();
+        let mut waiting = vec![(schema, scope.clone(), None)];
+        for _ in 0..MAX_HOPS {
+            let Some((schema, scope, variant)) = waiting.pop() else {
+                break;
+            };
+            let Value::Object(members) = schema else {
+                continue;
+            };
+            if let Some(default) = members.get("default") {
+                found.push(Candidate { value: default.clone(), variant });
+                if variant.is_none() {
+                    break;
+                }
+                continue;
+            }
+            let scope = enter(schema, scope)?;
+            self.defaults_behind(members, &scope, variant, &mut waiting)?;
+        }
+        Ok(found)
+    }
+
+    /// Puts the schemas that apply with this one on top of the stack, the first of them last.
+    fn defaults_behind(
+        &mut self,
+        members: &'r Map<String, Value>,
+        scope: &Scope<'r>,
+        variant: Option<NodeId>,
+        waiting: &mut Vec<(&'r Value, Scope<'r>, Option<NodeId>)>,
+    ) -> Result<(), SchemaError> {
+        if !replaces_siblings(members, scope.draft) {
+            for keyword in ["oneOf", "anyOf"] {
+                for part in schemas(members, keyword).rev() {
+                    let node = self.node(part, scope)?;
+                    waiting.push((part, scope.clone(), Some(variant.unwrap_or(node))));
+                }
+            }
+            let parts = schemas(members, "allOf").rev();
+            waiting.extend(parts.map(|part| (part, scope.clone(), variant)));
+        }
+        for keyword in ["$dynamicRef", "$recursiveRef", "$ref"] {
+            if let Some(reference) = reference_in(members, keyword, scope.draft) {
+                let (schema, inside) = self.resolve(keyword, reference, scope)?;
+                waiting.push((schema, inside, variant));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A default that a property may take.
+pub(super) struct Candidate {
+    pub(super) value: Value,
+    /// The variant of a union that it must fit.
+    pub(super) variant: Option<NodeId>,
+}
+
+fn schemas<'r>(
+    schema: &'r Map<String, Value>,
+    keyword: &str,
+) -> impl DoubleEndedIterator<Item = &'r Value> {
+    schema.get(keyword).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The text of a reference keyword that the draft knows.
+pub(super) fn reference_in<'s>(
+    schema: &'s Map<String, Value>,
+    keyword: &str,
+    draft: Draft,
+) -> Option<&'s str> {
+    let known = match keyword {
+        "$dynamicRef" => matches!(draft, Draft::Draft202012 | Draft::Unknown),
+        "$recursiveRef" => draft == Draft::Draft201909,
+        _ => true,
+    };
+    schema.get(keyword).filter(|_| known)?.as_str()
+}
+
+/// The scope inside a schema, which may have an identifier or a dialect of its own.
+fn enter<'r>(schema: &'r Value, scope: Scope<'r>) -> Result<Scope<'r>, SchemaError> {
+    if !schema.is_object() {
+        return Ok(scope);
+    }
+    let draft = scope.draft.detect(schema);
+    let resource = draft.create_resource_ref(schema);
+    let resolver = scope.resolver.in_subresource(resource).map_err(unresolved)?;
+    Ok(Scope { resolver, draft })
+}
+
+/// The reference of a schema that holds nothing else.
+fn pointer_only(schema: &Value, draft: Draft) -> Option<(&'static str, &str)> {
+    let members = schema.as_object()?;
+    let (keyword, reference) = ["$ref", "$dynamicRef", "$recursiveRef"]
+        .into_iter()
+        .find_map(|keyword| Some((keyword, reference_in(members, keyword, draft)?)))?;
+    let alone = replaces_siblings(members, draft)
+        || members.keys().all(|name| name == keyword || SILENT.contains(&name.as_str()));
+    alone.then_some((keyword, reference))
+}
+
+/// The drafts' own schemas lean on the dynamic scope.
+fn is_published(uri: &str) -> bool {
+    uri.contains("json-schema.org/")
+}

@@ -1,0 +1,59 @@
+//! The part of a schema that words its own misfits without looking further down.
+
+use serde_json::{Map, Value, json};
+
+use super::super::program::{Additional, Node};
+
+/// The keywords that look at one place only.
+const LOCAL: [&str; 21] = [
+    "type",
+    "const",
+    "enum",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "contentEncoding",
+    "contentMediaType",
+    "required",
+    "minProperties",
+    "maxProperties",
+    "dependentRequired",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "format",
+];
+
+/// `None` for a schema with keywords that cannot be cut off where the place ends.
+pub(super) fn shallow(schema: &Map<String, Value>, node: &Node) -> Option<Value> {
+    if let Some(logic) = node.logic.as_deref() {
+        let union = logic.only_union().filter(|_| !node.has_rules())?;
+        let keyword = if union.exactly_one { "oneOf" } else { "anyOf" };
+        return Some(json!({ keyword: [false] }));
+    }
+    let mixed = ["contains", "propertyNames", "dependencies"];
+    if mixed.iter().any(|keyword| schema.contains_key(*keyword)) {
+        return None;
+    }
+    let mut local: Map<String, Value> = LOCAL
+        .iter()
+        .filter_map(|keyword| Some(((*keyword).to_owned(), schema.get(*keyword)?.clone())))
+        .collect();
+    let closed =
+        node.object.as_deref().is_some_and(|rules| rules.additional == Additional::Forbidden);
+    if closed {
+        for keyword in ["properties", "patternProperties"] {
+            if let Some(Value::Object(names)) = schema.get(keyword) {
+                let open = names.keys().map(|name| (name.clone(), Value::Bool(true)));
+                local.insert(keyword.to_owned(), Value::Object(open.collect()));
+            }
+        }
+        local.insert("additionalProperties".to_owned(), Value::Bool(false));
+    }
+    Some(Value::Object(local))
+}

@@ -1,0 +1,231 @@
+//! What OpenAPI 3.0 and older drafts write differently, rewritten before anything is compiled.
+
+use serde_json::{Map, Value};
+
+use super::SchemaError;
+use super::program::MAX_DEPTH;
+
+/// The document as both engines read it: `None` when it needs no rewriting.
+///
+/// `nullable: true` beside a `type` becomes the type `null`; a boolean `exclusiveMinimum` or
+/// `exclusiveMaximum` becomes the number it modifies, except in draft 4, whose own notation it is;
+/// a list of schemas under `items` becomes `prefixItems` in a document that names no draft.
+pub(super) fn rewrite(document: &Value) -> Result<Option<Value>, SchemaError> {
+    if nests_deeper(document, MAX_SCHEMA_DEPTH) {
+        return Err(SchemaError::DoesNotCompile {
+            at: String::new(),
+            message: format!("schema nests deeper than {MAX_SCHEMA_DEPTH} levels"),
+        });
+    }
+    let draft = jsonschema::Draft::default().detect(document);
+    let notation = Notation {
+        boolean_limits: draft != jsonschema::Draft::Draft4,
+        listed_items: document.get("$schema").is_none(),
+    };
+    if !notation.is_in(document) {
+        return Ok(None);
+    }
+    let mut rewritten = document.clone();
+    notation.rewrite(&mut rewritten);
+    Ok(Some(rewritten))
+}
+
+/// A schema is a document people write: far below what a value may nest.
+const MAX_SCHEMA_DEPTH: u32 = 256;
+
+/// Whether the value nests deeper than `levels`; never walks further than that.
+pub(super) fn nests_deeper(value: &Value, levels: u32) -> bool {
+    let Some(below) = levels.checked_sub(1) else {
+        return true;
+    };
+    match value {
+        Value::Array(items) => items.iter().any(|item| nests_deeper(item, below)),
+        Value::Object(members) => members.values().any(|member| nests_deeper(member, below)),
+        _ => false,
+    }
+}
+
+/// The JSON Pointer to the first place deeper than [`MAX_DEPTH`] levels, if there is one.
+pub(super) fn first_too_deep(value: &Value) -> Option<String> {
+    let mut place = value;
+    let mut path = String::new();
+    if !nests_deeper(place, MAX_DEPTH) {
+        return None;
+    }
+    for level in (0..MAX_DEPTH).rev() {
+        let (token, child) = deep_child(place, level)?;
+        super::normalise::push_token(&mut path, &token);
+        place = child;
+    }
+    Some(path)
+}
+
+fn deep_child(value: &Value, levels: u32) -> Option<(String, &Value)> {
+    match value {
+        Value::Array(items) => {
+            let at = items.iter().position(|item| nests_deeper(item, levels))?;
+            Some((at.to_string(), &items[at]))
+        }
+        Value::Object(members) => members
+            .iter()
+            .find(|(_, member)| nests_deeper(member, levels))
+            .map(|(name, member)| (name.clone(), member)),
+        _ => None,
+    }
+}
+
+/// The notations that are foreign to the document's own draft, besides `nullable`.
+#[derive(Clone, Copy)]
+struct Notation {
+    boolean_limits: bool,
+    listed_items: bool,
+}
+
+const LIMITS: [(&str, &str); 2] =
+    [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")];
+
+impl Notation {
+    fn is_in(self, value: &Value) -> bool {
+        match value {
+            Value::Array(items) => items.iter().any(|item| self.is_in(item)),
+            Value::Object(members) => {
+                is_nullable(members)
+                    || (self.boolean_limits && has_boolean_limit(members))
+                    || (self.listed_items && matches!(members.get("items"), Some(Value::Array(_))))
+                    || members.values().any(|member| self.is_in(member))
+            }
+            _ => false,
+        }
+    }
+
+    /// Rewrites a schema and the schemas in it, but no data that it carries.
+    fn rewrite(self, schema: &mut Value) {
+        match schema {
+            Value::Array(schemas) => schemas.iter_mut().for_each(|schema| self.rewrite(schema)),
+            Value::Object(members) => {
+                self.rewrite_members(members);
+                for (keyword, member) in members.iter_mut() {
+                    self.rewrite_keyword(keyword, member);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn rewrite_members(self, members: &mut Map<String, Value>) {
+        if is_nullable(members) {
+            add_null(members);
+        }
+        if self.boolean_limits {
+            LIMITS.iter().for_each(|names| rewrite_limit(members, *names));
+        }
+        if self.listed_items && matches!(members.get("items"), Some(Value::Array(_))) {
+            rewrite_items(members);
+        }
+    }
+
+    fn rewrite_keyword(self, keyword: &str, member: &mut Value) {
+        match keyword {
+            "const" | "enum" | "default" | "example" | "examples" => {}
+            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+            | "dependencies" => {
+                if let Value::Object(schemas) = member {
+                    schemas.values_mut().for_each(|schema| self.rewrite(schema));
+                }
+            }
+            _ => self.rewrite(member),
+        }
+    }
+}
+
+fn is_nullable(schema: &Map<String, Value>) -> bool {
+    schema.get("nullable") == Some(&Value::Bool(true))
+        && matches!(schema.get("type"), Some(Value::String(_) | Value::Array(_)))
+}
+
+fn has_boolean_limit(schema: &Map<String, Value>) -> bool {
+    LIMITS.iter().any(|(exclusive, _)| matches!(schema.get(*exclusive), Some(Value::Bool(_))))
+}
+
+fn add_null(schema: &mut Map<String, Value>) {
+    let Some(types) = schema.get_mut("type") else {
+        return;
+    };
+    let null = Value::from("null");
+    match types {
+        Value::Array(types) if types.contains(&null) => {}
+        Value::Array(types) => types.push(null),
+        Value::String(name) if name == "null" => {}
+        single => *single = Value::Array(vec![single.take(), null]),
+    }
+}
+
+fn rewrite_limit(schema: &mut Map<String, Value>, (exclusive, inclusive): (&str, &str)) {
+    let Some(Value::Bool(on)) = schema.get(exclusive) else {
+        return;
+    };
+    let on = *on;
+    schema.shift_remove(exclusive);
+    if on && let Some(limit) = schema.shift_remove(inclusive) {
+        schema.insert(exclusive.to_owned(), limit);
+    }
+}
+
+fn rewrite_items(schema: &mut Map<String, Value>) {
+    let listed = schema.shift_remove("items");
+    if let Some(rest) = schema.shift_remove("additionalItems") {
+        schema.insert("items".to_owned(), rest);
+    }
+    if let Some(Value::Array(listed)) = listed
+        && !listed.is_empty()
+        && !schema.contains_key("prefixItems")
+    {
+        schema.insert("prefixItems".to_owned(), Value::Array(listed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn openapi_notation_is_rewritten() {
+        let cases = [
+            (json!({"type": "string"}), None),
+            (
+                json!({"type": "string", "nullable": true}),
+                Some(json!({"type": ["string", "null"], "nullable": true})),
+            ),
+            (json!({"nullable": true}), None),
+            (json!({"minimum": 1, "exclusiveMinimum": true}), Some(json!({"exclusiveMinimum": 1}))),
+            (json!({"minimum": 1, "exclusiveMinimum": false}), Some(json!({"minimum": 1}))),
+            (
+                json!({"properties": {"nullable": true, "type": {"type": "null", "nullable": true}}}),
+                Some(
+                    json!({"properties": {"nullable": true, "type": {"type": "null", "nullable": true}}}),
+                ),
+            ),
+            (
+                json!({"items": [{"type": "null"}], "additionalItems": false}),
+                Some(json!({"items": false, "prefixItems": [{"type": "null"}]})),
+            ),
+            (
+                json!({"properties": {"items": {"items": []}}}),
+                Some(json!({"properties": {"items": {}}})),
+            ),
+            (
+                json!({"default": {"type": "a", "nullable": true}}),
+                Some(json!({"default": {"type": "a", "nullable": true}})),
+            ),
+            (
+                json!({"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": true}),
+                None,
+            ),
+        ];
+        for (document, expected) in cases {
+            assert_eq!(rewrite(&document).unwrap(), expected, "{document}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The conversions that keep a value's meaning: each can be undone without loss.
+
+use serde_json::{Number, Value};
+
+use super::super::program::{NodeId, Program};
+
+/// Whole numbers up to here are the same in every JSON reader.
+const SAFE: f64 = 9_007_199_254_740_992.0;
+
+/// The one conversion after which the value has the type that every node asks for; `None` when
+/// it has it already, and when no conversion or more than one would do.
+pub(super) fn conversion(program: &Program, nodes: &[NodeId], value: &Value) -> Option<Value> {
+    if admitted(program, nodes, value) {
+        return None;
+    }
+    let mut fitting =
+        candidates(value).into_iter().flatten().filter(|new| admitted(program, nodes, new));
+    let found = fitting.next()?;
+    fitting.next().is_none().then_some(found)
+}
+
+/// Whether every node admits the value, as far as `type`, `const` and `enum` go.
+fn admitted(program: &Program, nodes: &[NodeId], value: &Value) -> bool {
+    let types = program.type_of(value);
+    nodes.iter().all(|id| {
+        let node = program.node(*id);
+        node.types.overlaps(types) && node.admits_literal(value)
+    })
+}
+
+/// What a scalar can be written as; nothing for null and containers.
+fn candidates(value: &Value) -> [Option<Value>; 2] {
+    match value {
+        Value::String(text) => [number(text), boolean(text)],
+        Value::Number(number) => [Some(Value::String(written(number))), whole(number)],
+        Value::Bool(flag) => [Some(Value::String(flag.to_string())), None],
+        Value::Null | Value::Array(_) | Value::Object(_) => [None, None],
+    }
+}
+
+fn boolean(text: &str) -> Option<Value> {
+    match text {
+        "true" => Some(Value::Bool(true)),
+        "false" => Some(Value::Bool(false)),
+        _ => None,
+    }
+}
+
+/// The number that a text writes in the one way that number would be written back.
+fn number(text: &str) -> Option<Value> {
+    if let Some(whole) = digits(text) {
+        return Some(Value::from(whole));
+    }
+    // Anything longer than the longest number cannot come back the same.
+    if text.len() > 32 || !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+        return None;
+    }
+    let found: f64 = text.parse().ok()?;
+    if found.abs() > SAFE {
+        return None;
+    }
+    if written_float(found) != text {
+        return None;
+    }
+    // Within the safe range the cast is exact.
+    let whole = (found.fract() == 0.0).then(|| Number::from(found as i64));
+    whole.or_else(|| Number::from_f64(found)).map(Value::Number)
+}
+
+/// The usual case: a few digits, the first of them not zero.
+fn digits(text: &str) -> Option<i64> {
+    let plain = (1..16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    if plain && !text.starts_with('0') { text.parse().ok() } else { None }
+}
+
+/// A whole number that is written as a fraction, for schemas that tell them apart.
+fn whole(number: &Number) -> Option<Value> {
+    let found = number.as_f64().filter(|found| number.is_f64() && found.fract() == 0.0)?;
+    // Within the safe range the cast is exact.
+    (found.abs() <= SAFE).then(|| Value::from(found as i64))
+}
+
+/// A number as text: plain digits where they are few, an exponent elsewhere, and never a
+/// fraction of zero, since 1.0 and 1 are one number.
+fn written(number: &Number) -> String {
+    match number.as_f64() {
+        Some(found) if number.is_f64() => written_float(found),
+        _ => number.to_string(),
+    }
+}
+
+fn written_float(number: f64) -> String {
+    if number == 0.0 {
+        return "0".to_owned();
+    }
+    let shortest = format!("{number:e}");
+    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-6..21).contains(&exponent) {
+        return format!("{number}");
+    }
+    let sign = if exponent > 0 { "+" } else { "" };
+    format!("{mantissa}e{sign}{exponent}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_become_numbers_only_if_they_come_back_the_same() {
+        let cases = [
+            ("42", Some(json!(42))),
+            ("-7", Some(json!(-7))),
+            ("0", Some(json!(0))),
+            ("1.5", Some(json!(1.5))),
+            ("-0.25", Some(json!(-0.25))),
+            ("0.1", Some(json!(0.1))),
+            ("1e-9", Some(json!(1e-9))),
+            ("9007199254740992", Some(json!(9_007_199_254_740_992_i64))),
+            ("9007199254740993", None),
+            ("18446744073709551616", None),
+            ("1e+21", None),
+            ("42.0", None),
+            ("1.50", None),
+            ("1e3", None),
+            ("007", None),
+            ("+5", None),
+            ("-0", None),
+            (" 42", None),
+            ("42 ", None),
+            ("", None),
+            (".5", None),
+            ("5.", None),
+            ("0x10", None),
+            ("1_000", None),
+            ("NaN", None),
+            ("inf", None),
+            ("-inf", None),
+            ("abc", None),
+            ("٤٢", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(number(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_every_reader_writes_them() {
+        let cases = [
+            (json!(42), "42"),
+            (json!(42.0), "42"),
+            (json!(-0.0), "0"),
+            (json!(1.5), "1.5"),
+            (json!(0.000_001), "0.000001"),
+            (json!(1e-7), "1e-7"),
+            (json!(1.25e-10), "1.25e-10"),
+            (json!(1e20), "100000000000000000000"),
+            (json!(1e21), "1e+21"),
+            (json!(1.5e300), "1.5e+300"),
+            (json!(u64::MAX), "18446744073709551615"),
+        ];
+        for (number, expected) in cases {
+            let Value::Number(number) = number else { panic!("the table holds numbers") };
+            assert_eq!(written(&number), expected);
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Places with one schema: judged and repaired in the same step.
+
+use serde_json::{Map, Value};
+
+use super::super::program::{Additional, ArrayRules, Logic, Node, NodeId, ObjectRules};
+use super::super::repair::Extras;
+use super::super::verdict::{address, admits_scalar};
+use super::choose::Candidate;
+use super::convert::conversion;
+use super::{Normaliser, Step};
+
+impl<'p> Normaliser<'p> {
+    /// Normalises a place under one schema, and says whether it fits now.
+    pub(super) fn place(&mut self, id: NodeId, value: &mut Value, at: &Step<'_>) -> bool {
+        let node = self.program.node(id);
+        let admitted = node.types.overlaps(self.program.type_of(value));
+        if admitted && node.bare {
+            return true;
+        }
+        if !self.judge.enter() {
+            return false;
+        }
+        let fits = if let Some(logic) = node.logic.as_deref() {
+            self.shared(id, node, logic, value, at)
+        } else if admitted && (node.literals.is_none() || self.judge.admits_literal(node, value)) {
+            self.inside(id, node, value, at)
+        } else {
+            // A container of the wrong type is not entered, so what is wrong in it is not known.
+            self.vague |= node.looks_into(value);
+            let fits = self.convert(&[id], value, at) && admits_scalar(node, value);
+            self.noted(fits, id, at)
+        };
+        self.judge.leave();
+        fits
+    }
+
+    /// Normalises a place that several schemas may speak about.
+    fn shared(
+        &mut self,
+        id: NodeId,
+        node: &'p Node,
+        logic: &'p Logic,
+        value: &mut Value,
+        at: &Step<'_>,
+    ) -> bool {
+        if let Some(union) = logic.only_union()
+            && !node.cyclic
+            && !node.has_rules()
+            && let Some(only) = self.only_candidate(union, value)
+        {
+            return self.under_candidate(id, only, value, at);
+        }
+        let fits = self.judge.is_clean(id, value) || self.region(&[id], value, at);
+        self.vague |= !fits;
+        fits
+    }
+
+    /// Passes a local verdict on, and notes it if it is bad.
+    #[inline]
+    fn noted(&mut self, fits: bool, id: NodeId, at: &Step<'_>) -> bool {
+        if !fits {
+            self.misfit(id, at);
+        }
+        fits
+    }
+
+    /// Normalises under the only variant that the value can be meant for; unless a discriminator
+    /// says so too, one that does not fit before stripping changes nothing.
+    fn under_candidate(
+        &mut self,
+        id: NodeId,
+        only: Candidate,
+        value: &mut Value,
+        at: &Step<'_>,
+    ) -> bool {
+        let (start, stripped) = (self.log.len(), self.closed_strips);
+        let (misfits, vague) = (self.misfits.len(), self.vague);
+        let fits = self.place(only.variant, value, at);
+        let fitted = fits && self.closed_strips == stripped;
+        if fitted {
+            return true;
+        }
+        let kept = only.named || self.log.len() == start;
+        if !kept {
+            self.log.undo_below(value, &at.pointer(), start);
+            self.forget();
+        }
+        if fits && kept {
+            return true;
+        }
+        // What is wrong below is the union's business now: no variant fits.
+        self.misfits.truncate(misfits);
+        self.vague = vague;
+        self.misfit(id, at);
+        false
+    }
+
+    /// Converts a scalar to the type that all of the nodes ask for, if there is one way to.
+    pub(super) fn convert(&mut self, nodes: &[NodeId], value: &mut Value, at: &Step<'_>) -> bool {
+        let Some(new) = conversion(self.program, nodes, value) else {
+            return false;
+        };
+        let old = std::mem::replace(value, new.clone());
+        self.log.converted(at, old, new);
+        self.forget();
+        true
+    }
+
+    fn inside(&mut self, id: NodeId, node: &'p Node, value: &mut Value, at: &Step<'_>) -> bool {
+        let (below, here) = match value {
+            Value::Object(map) => match node.object.as_deref() {
+                Some(rules) => self.object(rules, map, at),
+                None => return true,
+            },
+            Value::Array(items) => match node.array.as_deref() {
+                Some(rules) => self.array(rules, items, at),
+                None => return true,
+            },
+            _ => (true, admits_scalar(node, value)),
+        };
+        self.noted(here, id, at) && below
+    }
+
+    /// Whether the items fit, and whether the array does, apart from them.
+    fn array(&mut self, rules: &'p ArrayRules, items: &mut [Value], at: &Step<'_>) -> (bool, bool) {
+        let mut below = true;
+        for (index, item) in items.iter_mut().enumerate() {
+            let Some(node) = rules.item(index) else { break };
+            below &= self.place(node, item, &at.index(index));
+        }
+        let here = rules.admits_length(items.len()) && self.judge.admits_items(rules, items, None);
+        (below, here)
+    }
+
+    /// Whether the properties fit, and whether the object does, apart from them.
+    fn object(
+        &mut self,
+        rules: &'p ObjectRules,
+        map: &mut Map<String, Value>,
+        at: &Step<'_>,
+    ) -> (bool, bool) {
+        let mut seen = Seen::default();
+        let mut below = true;
+        for (name, child) in map.iter_mut() {
+            below &= self.property(rules, name, child, &at.name(name), &mut seen);
+        }
+        // Where nothing counts or couples the properties, extras go first and leave their room to
+        // the defaults; elsewhere a default may be the reason why an extra has to stay.
+        let in_order = rules.min > 0 || !rules.dependent_required.is_empty();
+        if seen.extras > 0 && !in_order {
+            self.drop_extras(rules, map, at, &mut seen);
+        }
+        if seen.defaults < rules.defaults {
+            below &= self.fill(rules, map, at, &mut seen);
+        }
+        if seen.extras > 0 && in_order {
+            self.drop_extras(rules, map, at, &mut seen);
+        }
+        let here = seen.required == rules.required
+            && (seen.extras == 0 || rules.additional != Additional::Forbidden)
+            && rules.admits_size(map.len())
+            && self.judge.admits_names(rules, map)
+            && rules.admits_dependencies(map);
+        (below, here)
+    }
+
+    fn property(
+        &mut self,
+        rules: &'p ObjectRules,
+        name: &str,
+        child: &mut Value,
+        at: &Step<'_>,
+        seen: &mut Seen,
+    ) -> bool {
+        seen.position += 1;
+        let named = rules.names.find(name, &mut seen.cursor);
+        seen.required += usize::from(named.is_some_and(|property| property.required));
+        if named.is_some_and(|property| property.default.is_some()) {
+            seen.note_default(seen.cursor - 1);
+        }
+        let node = named.and_then(|property| property.node);
+        if !rules.patterns.is_empty() {
+            let matching = rules.patterns.iter().filter(|(pattern, _)| pattern.matches(name));
+            let nodes: Vec<NodeId> =
+                node.into_iter().chain(matching.map(|found| found.1)).collect();
+            match *nodes.as_slice() {
+                [] => {}
+                [node] => return self.place(node, child, at),
+                _ => {
+                    let fits = self.region(&nodes, child, at);
+                    self.vague |= !fits;
+                    return fits;
+                }
+            }
+        } else if let Some(node) = node {
+            return self.place(node, child, at);
+        }
+        match rules.additional {
+            Additional::Schema(node) => self.place(node, child, at),
+            Additional::Allowed => true,
+            Additional::Unsaid | Additional::Forbidden => {
+                seen.extras += 1;
+                // A required property is never extra: without it the object would not fit.
+                if !named.is_some_and(|property| property.required) {
+                    seen.unnamed.push(seen.position - 1);
+                }
+                true
+            }
+        }
+    }
+
+    /// Fills in what is missing and has a default, which is then a value like any other.
+    fn fill(
+        &mut self,
+        rules: &'p ObjectRules,
+        map: &mut Map<String, Value>,
+        at: &Step<'_>,
+        seen: &mut Seen,
+    ) -> bool {
+        let mut fits = true;
+        let depth = self.inside.len();
+        for (index, property) in rules.names.entries().iter().enumerate() {
+            let Some(default) = &property.default else {
+                continue;
+            };
+            if seen.has_default(index, &property.name, map) || !self.may_fill(default) {
+                continue;
+            }
+            let here = at.name(&property.name);
+            self.log.defaulted(&here, default.clone());
+            self.forget();
+            let child = map.entry(&*property.name).or_insert_with(|| default.clone());
+            seen.required += usize::from(property.required);
+            // Only a container has an inside to come back to the same default in.
+            let container = default.is_object() || default.is_array();
+            self.inside.extend(container.then(|| address(default)));
+            fits &= match property.node {
+                Some(node) if rules.patterns.is_empty() => self.place(node, child, &here),
+                _ => self.property(rules, &property.name, child, &here, &mut Seen::default()),
+            };
+            self.inside.truncate(depth);
+        }
+        fits
+    }
+
+    /// Strips what the schema does not name, unless the object is free-form or would then be too
+    /// small for its own schema.
+    fn drop_extras(
+        &mut self,
+        rules: &'p ObjectRules,
+        map: &mut Map<String, Value>,
+        at: &Step<'_>,
+        seen: &mut Seen,
+    ) {
+        if !rules.closed_set || self.judge.extras == Extras::Keep {
+            return;
+        }
+        let stripped = if rules.dependent_required.is_empty() {
+            self.strip_positions(at, map, &seen.unnamed, rules.min)
+        } else {
+            let mut kept = vec![true; map.len()];
+            for position in &seen.unnamed {
+                kept[*position] = false;
+            }
+            rules.keep_dependents(map, &mut kept);
+            self.strip_all_but(at, map, &kept, rules.min)
+        };
+        if rules.additional == Additional::Forbidden {
+            self.closed_strips += stripped;
+        }
+        seen.extras -= stripped;
+    }
+
+    /// Strips what stands at these positions, unless too little would be left, and says how much
+    /// that was.
+    fn strip_positions(
+        &mut self,
+        at: &Step<'_>,
+        map: &mut Map<String, Value>,
+        positions: &[usize],
+        smallest: usize,
+    ) -> usize {
+        if map.len() - positions.len() < smallest || positions.is_empty() {
+            return 0;
+        }
+        let (mut position, mut rest) = (0, positions.iter().peekable());
+        self.log.strip(at, map, || {
+            position += 1;
+            rest.next_if(|next| **next == position - 1).is_some()
+        });
+        self.forget();
+        positions.len()
+    }
+
+    /// Strips what is not kept, unless too little would be left, and says how much that was.
+    pub(super) fn strip_all_but(
+        &mut self,
+        at: &Step<'_>,
+        map: &mut Map<String, Value>,
+        kept: &[bool],
+        smallest: usize,
+    ) -> usize {
+        let left = kept.iter().filter(|kept| **kept).count();
+        if left < smallest || left == map.len() {
+            return 0;
+        }
+        let mut keep = kept.iter();
+        self.log.strip(at, map, || !keep.next().copied().unwrap_or(true));
+        self.forget();
+        kept.len() - left
+    }
+}
+
+/// What the walk over an object has met so far.
+#[derive(Default)]
+struct Seen {
+    cursor: usize,
+    required: usize,
+    defaults: usize,
+    /// Which of the first names of the table were met and have a default, a bit each.
+    defaulted: u64,
+    extras: usize,
+    /// How many properties there were.
+    position: usize,
+    /// The positions of those that may be stripped.
+    unnamed: Vec<usize>,
+}
+
+impl Seen {
+    fn note_default(&mut self, index: usize) {
+        self.defaults += 1;
+        if index < 64 {
+            self.defaulted |= 1 << index;
+        }
+    }
+
+    /// Whether a property that has a default is there already.
+    fn has_default(&self, index: usize, name: &str, map: &Map<String, Value>) -> bool {
+        if index < 64 { self.defaulted & (1 << index) != 0 } else { map.contains_key(name) }
+    }
+}

@@ -1,0 +1,102 @@
+//! The keywords about numbers, compared exactly across integers and floats.
+
+use std::cmp::Ordering;
+
+use serde_json::{Number, Value};
+
+#[derive(Default)]
+pub(in crate::schema) struct NumberRules {
+    pub(in crate::schema) bounds: Box<[Bound]>,
+    pub(in crate::schema) multiple: Option<Multiple>,
+}
+
+/// One of the four limits.
+pub(in crate::schema) struct Bound {
+    pub(in crate::schema) limit: Number,
+    /// The side of the limit on which a number must lie.
+    pub(in crate::schema) side: Ordering,
+    /// Whether the limit itself is allowed.
+    pub(in crate::schema) inclusive: bool,
+}
+
+/// `multipleOf`.
+pub(in crate::schema) struct Multiple {
+    /// The divisor where plain integer arithmetic is exact.
+    pub(in crate::schema) whole: Option<u64>,
+    /// The keyword alone, for everything else: decimals divide as the crate divides them.
+    pub(in crate::schema) exact: Box<jsonschema::Validator>,
+}
+
+impl NumberRules {
+    pub(in crate::schema) fn admit(&self, value: &Value, number: &Number) -> bool {
+        self.bounds.iter().all(|bound| bound.admits(number))
+            && self.multiple.as_ref().is_none_or(|multiple| multiple.divides(value, number))
+    }
+}
+
+impl Bound {
+    fn admits(&self, number: &Number) -> bool {
+        match compare(number, &self.limit) {
+            Some(Ordering::Equal) => self.inclusive,
+            found => found == Some(self.side),
+        }
+    }
+}
+
+impl Multiple {
+    fn divides(&self, value: &Value, number: &Number) -> bool {
+        match (self.whole, number.as_u64(), number.as_i64()) {
+            (Some(whole), Some(number), _) => number.is_multiple_of(whole),
+            (Some(whole), None, Some(number)) => number.unsigned_abs().is_multiple_of(whole),
+            _ => self.exact.is_valid(value),
+        }
+    }
+}
+
+/// Orders two numbers by value, without rounding either.
+pub(in crate::schema) fn compare(left: &Number, right: &Number) -> Option<Ordering> {
+    match (integer(left), integer(right)) {
+        (Some(left), Some(right)) => Some(left.cmp(&right)),
+        (Some(left), None) => compare_mixed(left, right.as_f64()?),
+        (None, Some(right)) => compare_mixed(right, left.as_f64()?).map(Ordering::reverse),
+        (None, None) => left.as_f64()?.partial_cmp(&right.as_f64()?),
+    }
+}
+
+fn integer(number: &Number) -> Option<i128> {
+    number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
+}
+
+/// An integer within 64 bits against a float of any size: casting the float to `i128` saturates
+/// far outside of that range, so the cast never changes the answer.
+fn compare_mixed(left: i128, right: f64) -> Option<Ordering> {
+    let whole = left.cmp(&(right.trunc() as i128));
+    Some(whole.then(0.0_f64.partial_cmp(&right.fract())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_compared_by_value() {
+        let cases = [
+            (json!(1), json!(1.0), Ordering::Equal),
+            (json!(1), json!(1.5), Ordering::Less),
+            (json!(-1), json!(-1.5), Ordering::Greater),
+            (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992.0), Ordering::Greater),
+            (json!(u64::MAX), json!(1e300), Ordering::Less),
+            (json!(i64::MIN), json!(-1e300), Ordering::Greater),
+            (json!(0.1), json!(0.2), Ordering::Less),
+        ];
+        for (left, right, expected) in cases {
+            let (Value::Number(left), Value::Number(right)) = (&left, &right) else {
+                panic!("the table holds numbers");
+            };
+            assert_eq!(compare(left, right), Some(expected), "{left} and {right}");
+            assert_eq!(compare(right, left), Some(expected.reverse()), "{right} and {left}");
+        }
+    }
+}

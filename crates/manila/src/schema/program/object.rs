@@ -1,0 +1,135 @@
+//! The keywords about objects, and the table that finds a property by its name.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::{NodeId, Pattern};
+
+pub(in crate::schema) struct ObjectRules {
+    pub(in crate::schema) names: PropertyTable,
+    /// How many names of the table are required.
+    pub(in crate::schema) required: usize,
+    /// How many names of the table have a default.
+    pub(in crate::schema) defaults: usize,
+    /// Names whose schema admits a single text or number: what tells variants apart.
+    pub(in crate::schema) tags: Box<[u32]>,
+    pub(in crate::schema) patterns: Box<[(Pattern, NodeId)]>,
+    pub(in crate::schema) additional: Additional,
+    pub(in crate::schema) property_names: Option<NodeId>,
+    pub(in crate::schema) min: usize,
+    pub(in crate::schema) max: Option<usize>,
+    pub(in crate::schema) dependent_required: Box<[DependentRequired]>,
+    /// Whether the schema says which properties there are; without that the object is free-form.
+    pub(in crate::schema) closed_set: bool,
+}
+
+/// A property, and the names that are required beside it.
+pub(in crate::schema) type DependentRequired = (Box<str>, Box<[Box<str>]>);
+
+/// `additionalProperties`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::schema) enum Additional {
+    Unsaid,
+    Allowed,
+    Forbidden,
+    Schema(NodeId),
+}
+
+pub(in crate::schema) struct Property {
+    pub(in crate::schema) name: Box<str>,
+    /// `None` for a name that is only required.
+    pub(in crate::schema) node: Option<NodeId>,
+    pub(in crate::schema) required: bool,
+    pub(in crate::schema) default: Option<Value>,
+}
+
+impl ObjectRules {
+    #[inline]
+    pub(in crate::schema) fn admits_size(&self, size: usize) -> bool {
+        size >= self.min && self.max.is_none_or(|max| size <= max)
+    }
+
+    pub(in crate::schema) fn admits_dependencies(&self, map: &Map<String, Value>) -> bool {
+        self.dependent_required.iter().all(|(trigger, names)| {
+            !map.contains_key(&**trigger) || names.iter().all(|name| map.contains_key(&**name))
+        })
+    }
+
+    /// Keeps, beside what is kept already, the properties that kept ones make required.
+    pub(in crate::schema) fn keep_dependents(&self, map: &Map<String, Value>, kept: &mut [bool]) {
+        if self.dependent_required.is_empty() {
+            return;
+        }
+        let places: HashMap<&str, usize> =
+            map.keys().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
+        let place = |name: &str| places.get(name).copied();
+        loop {
+            let before = kept.iter().filter(|kept| **kept).count();
+            for (trigger, names) in &self.dependent_required {
+                if place(trigger).is_some_and(|at| kept[at]) {
+                    names.iter().filter_map(|name| place(name)).for_each(|at| kept[at] = true);
+                }
+            }
+            if kept.iter().filter(|kept| **kept).count() == before {
+                return;
+            }
+        }
+    }
+}
+
+/// Below this many names a scan over them beats hashing.
+const SCANNED: usize = 8;
+
+/// The names a schema speaks about.
+#[derive(Default)]
+pub(in crate::schema) struct PropertyTable {
+    entries: Box<[Property]>,
+    index: HashMap<Box<str>, u32, foldhash::fast::RandomState>,
+}
+
+impl PropertyTable {
+    pub(in crate::schema) fn new(entries: Vec<Property>) -> Self {
+        let mut index = HashMap::default();
+        if entries.len() > SCANNED {
+            index.extend((0_u32..).zip(&entries).map(|(at, entry)| (entry.name.clone(), at)));
+        }
+        Self { entries: entries.into(), index }
+    }
+
+    pub(in crate::schema) fn entries(&self) -> &[Property] {
+        &self.entries
+    }
+
+    pub(in crate::schema) fn set_default(&mut self, at: usize, default: Value) {
+        self.entries[at].default = Some(default);
+    }
+
+    /// Finds a name. Objects tend to come in the order of their schema, so the entry after the
+    /// one found last is tried first.
+    #[inline]
+    pub(in crate::schema) fn find(&self, name: &str, cursor: &mut usize) -> Option<&Property> {
+        if let Some(entry) = self.entries.get(*cursor)
+            && &*entry.name == name
+        {
+            *cursor += 1;
+            return Some(entry);
+        }
+        let at = self.position(name)?;
+        *cursor = at + 1;
+        self.entries.get(at)
+    }
+
+    /// Finds a name without a cursor.
+    pub(in crate::schema) fn get(&self, name: &str) -> Option<&Property> {
+        self.entries.get(self.position(name)?)
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        if self.index.is_empty() {
+            self.entries.iter().position(|entry| &*entry.name == name)
+        } else {
+            self.index.get(name).map(|at| *at as usize)
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The JSON types as a set of bits.
+
+use serde_json::{Number, Value};
+
+/// A set of JSON types; numbers are split into whole ones and the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::schema) struct Types(u8);
+
+impl Types {
+    pub(in crate::schema) const NONE: Self = Self(0);
+    pub(in crate::schema) const NULL: Self = Self(1);
+    pub(in crate::schema) const BOOLEAN: Self = Self(1 << 1);
+    pub(in crate::schema) const FRACTION: Self = Self(1 << 2);
+    pub(in crate::schema) const INTEGER: Self = Self(1 << 3);
+    pub(in crate::schema) const STRING: Self = Self(1 << 4);
+    pub(in crate::schema) const ARRAY: Self = Self(1 << 5);
+    pub(in crate::schema) const OBJECT: Self = Self(1 << 6);
+    pub(in crate::schema) const NUMBER: Self = Self(Self::FRACTION.0 | Self::INTEGER.0);
+    pub(in crate::schema) const ANY: Self = Self(0x7f);
+
+    /// The set that a name of the `type` keyword stands for; empty for a name that is none.
+    pub(in crate::schema) fn named(name: &str) -> Self {
+        match name {
+            "null" => Self::NULL,
+            "boolean" => Self::BOOLEAN,
+            "number" => Self::NUMBER,
+            "integer" => Self::INTEGER,
+            "string" => Self::STRING,
+            "array" => Self::ARRAY,
+            "object" => Self::OBJECT,
+            _ => Self::NONE,
+        }
+    }
+
+    /// The one type of a value.
+    #[inline]
+    pub(in crate::schema) fn of(value: &Value, integers: Integers) -> Self {
+        match value {
+            Value::Null => Self::NULL,
+            Value::Bool(_) => Self::BOOLEAN,
+            Value::Number(number) => Self::of_number(number, integers),
+            Value::String(_) => Self::STRING,
+            Value::Array(_) => Self::ARRAY,
+            Value::Object(_) => Self::OBJECT,
+        }
+    }
+
+    #[inline]
+    fn of_number(number: &Number, integers: Integers) -> Self {
+        if !number.is_f64() {
+            return Self::INTEGER;
+        }
+        let found = number.as_f64().unwrap_or(f64::NAN);
+        let whole = match integers {
+            Integers::ByValue => found.fract() == 0.0,
+            Integers::ByNotation => found.abs() >= BEYOND_INTEGERS,
+        };
+        if whole { Self::INTEGER } else { Self::FRACTION }
+    }
+
+    #[inline]
+    pub(in crate::schema) fn overlaps(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub(in crate::schema) fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(in crate::schema) fn shared_with(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+/// From here on the parser keeps integers as floats.
+const BEYOND_INTEGERS: f64 = 9_223_372_036_854_775_808.0;
+
+/// What counts as an integer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::schema) enum Integers {
+    /// `1.0` is an integer: every draft but the oldest.
+    ByValue,
+    /// `1.0` is not: draft 4. What is too large to be kept as an integer still is one.
+    ByNotation,
+}

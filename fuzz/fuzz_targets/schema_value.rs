@@ -1,0 +1,37 @@
+//! Two JSON documents, a schema and a value, split at the first newline or NUL: nothing panics,
+//! the verdict is the `jsonschema` crate's, and normalising twice is normalising once.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use manila::{Extras, Schema};
+use serde_json::Value;
+
+fuzz_target!(|input: &[u8]| {
+    let Some(at) = input.iter().position(|byte| matches!(byte, b'\n' | 0)) else { return };
+    let (Ok(json), Ok(value)) = (
+        serde_json::from_slice::<Value>(&input[..at]),
+        serde_json::from_slice::<Value>(&input[at + 1..]),
+    ) else {
+        return;
+    };
+    let Ok(schema) = Schema::new(json) else { return };
+    for extras in [Extras::Strip, Extras::Keep] {
+        check(&schema, &value, extras);
+    }
+});
+
+fn check(schema: &Schema, value: &Value, extras: Extras) {
+    let mut output = value.clone();
+    let Ok(done) = schema.normalise(&mut output, extras) else { return };
+    let mut again = output.clone();
+    let second = schema.normalise(&mut again, extras).expect("it compiled before");
+    assert!(second.repairs.is_empty(), "not idempotent: {:?}", second.repairs);
+    assert_eq!(again, output);
+    assert_eq!(done.issues.is_empty(), schema.fits(&output).expect("it compiled before"));
+    // The crate reads some notations differently, and then refuses the schema or says nothing.
+    if let Ok(validator) = jsonschema::options().should_validate_formats(false).build(schema.json())
+        && !schema.json().to_string().contains("nullable")
+    {
+        assert_eq!(done.issues.is_empty(), validator.is_valid(&output), "verdicts differ");
+    }
+}
