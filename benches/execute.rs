@@ -19,6 +19,10 @@ use manila::{
 };
 use serde_json::{Value, json};
 
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const WORDS: [&str; 12] = [
     "issues",
     "list",

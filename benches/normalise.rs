@@ -19,6 +19,10 @@ use std::time::{Duration, Instant};
 use manila::{Extras, Schema};
 use serde_json::{Value, json};
 
+/// As in the binary; the parser that we are compared with has it too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SIZES: [&str; 3] = ["small", "medium", "large"];
 
 fn main() {

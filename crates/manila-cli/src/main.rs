@@ -14,6 +14,10 @@ use clap::Parser;
 use arguments::{Arguments, Command};
 use failure::Failure;
 
+/// JSON is many small allocations; this allocator makes them about twice as fast as the system's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     start_logging(&arguments.command);

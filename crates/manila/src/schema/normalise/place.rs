@@ -202,7 +202,7 @@ impl<'p> Normaliser<'p> {
                 seen.extras += 1;
                 // A required property is never extra: without it the object would not fit.
                 if !named.is_some_and(|property| property.required) {
-                    seen.unnamed.push(seen.position - 1);
+                    seen.unnamed.insert(seen.position - 1);
                 }
                 true
             }
@@ -259,8 +259,8 @@ impl<'p> Normaliser<'p> {
             self.strip_positions(at, map, &seen.unnamed, rules.min)
         } else {
             let mut kept = vec![true; map.len()];
-            for position in &seen.unnamed {
-                kept[*position] = false;
+            for (position, kept) in kept.iter_mut().enumerate() {
+                *kept = !seen.unnamed.contains(position);
             }
             rules.keep_dependents(map, &mut kept);
             self.strip_all_but(at, map, &kept, rules.min)
@@ -277,19 +277,19 @@ impl<'p> Normaliser<'p> {
         &mut self,
         at: &Step<'_>,
         map: &mut Map<String, Value>,
-        positions: &[usize],
+        positions: &Positions,
         smallest: usize,
     ) -> usize {
-        if map.len() - positions.len() < smallest || positions.is_empty() {
+        if positions.count == 0 || map.len() - positions.count < smallest {
             return 0;
         }
-        let (mut position, mut rest) = (0, positions.iter().peekable());
+        let mut position = 0;
         self.log.strip(at, map, || {
             position += 1;
-            rest.next_if(|next| **next == position - 1).is_some()
+            positions.contains(position - 1)
         });
         self.forget();
-        positions.len()
+        positions.count
     }
 
     /// Strips what is not kept, unless too little would be left, and says how much that was.
@@ -322,8 +322,35 @@ struct Seen {
     extras: usize,
     /// How many properties there were.
     position: usize,
-    /// The positions of those that may be stripped.
-    unnamed: Vec<usize>,
+    /// Those that may be stripped.
+    unnamed: Positions,
+}
+
+/// Some properties of an object, by their positions; a bit each for the first ones, so that an
+/// ordinary object needs no list.
+#[derive(Default)]
+struct Positions {
+    count: usize,
+    first: u64,
+    /// Sorted, since an object is walked from front to back.
+    rest: Vec<usize>,
+}
+
+impl Positions {
+    fn insert(&mut self, position: usize) {
+        self.count += 1;
+        match position {
+            0..64 => self.first |= 1 << position,
+            _ => self.rest.push(position),
+        }
+    }
+
+    fn contains(&self, position: usize) -> bool {
+        match position {
+            0..64 => self.first & (1 << position) != 0,
+            _ => self.rest.binary_search(&position).is_ok(),
+        }
+    }
 }
 
 impl Seen {
