@@ -110,7 +110,7 @@ fn wants_json(options: &CallOptions) -> bool {
 }
 
 fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), Failure> {
-    for warning in &outcome.warnings {
+    for warning in outcome.warnings() {
         output::warning(&format!("the output does not fit its schema: {warning}"));
     }
     if options.data {

@@ -65,14 +65,13 @@ pub(super) async fn exit(call: &CallState, ending: &Ending<'_>) {
 }
 
 fn log(call: &CallState, ending: &Ending<'_>) {
-    let view = call.view();
-    let (request_id, operation) = (view.request_id, view.operation_id);
+    let (request_id, operation) = (call.context.request_id(), call.context.operation());
     match ending {
         Ending::Answered(outcome) => {
-            for repair in &outcome.repairs {
+            for repair in outcome.repairs() {
                 tracing::debug!(%request_id, operation, path = repair.path, action = ?repair.action, "output repaired");
             }
-            for warning in &outcome.warnings {
+            for warning in outcome.warnings() {
                 tracing::warn!(%request_id, operation, path = warning.path, problem = warning.message, "output does not fit its schema");
             }
         }

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 
 use crate::envelope::Envelope;
 use crate::payload::Payload;
-use crate::schema::{Issue, Repair};
+use crate::schema::{Issue, Normalised, Repair};
 
 /// An envelope, and what was done to its data or is still wrong with it.
 ///
@@ -16,15 +16,30 @@ use crate::schema::{Issue, Repair};
 pub struct Outcome {
     /// The result and where it came from.
     pub envelope: Envelope<Payload>,
-    /// Every change that was made to the data.
-    pub repairs: Vec<Repair>,
-    /// What does not fit the declared schema.
-    pub warnings: Vec<Issue>,
+    /// Behind a pointer, since most results need none and an outcome is moved at every step.
+    findings: Option<Box<Normalised>>,
 }
 
 impl Outcome {
     pub(super) fn new(envelope: Envelope<Payload>) -> Self {
-        Self { envelope, repairs: Vec::new(), warnings: Vec::new() }
+        Self { envelope, findings: None }
+    }
+
+    /// Keeps what was found, if anything was.
+    pub(super) fn note(&mut self, findings: Normalised) {
+        if !findings.repairs.is_empty() || !findings.issues.is_empty() {
+            self.findings = Some(Box::new(findings));
+        }
+    }
+
+    /// Every change that was made to the data.
+    pub fn repairs(&self) -> &[Repair] {
+        self.findings.as_ref().map_or(&[], |findings| &findings.repairs)
+    }
+
+    /// What does not fit the declared schema.
+    pub fn warnings(&self) -> &[Issue] {
+        self.findings.as_ref().map_or(&[], |findings| &findings.issues)
     }
 }
 
@@ -33,11 +48,11 @@ impl Serialize for Outcome {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("data", &self.envelope.data)?;
         map.serialize_entry("meta", &self.envelope.meta)?;
-        if !self.repairs.is_empty() {
-            map.serialize_entry("repairs", &self.repairs)?;
+        if !self.repairs().is_empty() {
+            map.serialize_entry("repairs", self.repairs())?;
         }
-        if !self.warnings.is_empty() {
-            map.serialize_entry("warnings", &self.warnings)?;
+        if !self.warnings().is_empty() {
+            map.serialize_entry("warnings", self.warnings())?;
         }
         map.end()
     }

@@ -18,22 +18,18 @@ pub(super) fn shape(operation: &Operation, output: Output) -> Result<Outcome, Ca
     if schema.is_unknown() || policy.output == OutputPolicy::Raw {
         return Ok(outcome);
     }
-    match standing(&outcome.envelope) {
+    let findings = match standing(&outcome.envelope) {
         Standing::Final => return Ok(outcome),
-        Standing::NoStructure => outcome.warnings.push(Issue::new(
-            "",
-            "the tool declares an output schema and sent no structured content",
-        )),
-        Standing::Data => {
-            let fitted = fit(schema, policy, &mut outcome.envelope.data);
-            outcome.repairs = fitted.repairs;
-            outcome.warnings = fitted.issues;
+        Standing::NoStructure => {
+            only_warning(&"the tool declares an output schema and sent no structured content")
         }
-    }
-    if policy.output == OutputPolicy::Enforce && !outcome.warnings.is_empty() {
+        Standing::Data => fit(schema, policy, &mut outcome.envelope.data),
+    };
+    if policy.output == OutputPolicy::Enforce && !findings.issues.is_empty() {
         let id = operation.id().as_str();
-        return Err(CallError::output_validation_failed(id, &outcome.warnings));
+        return Err(CallError::output_validation_failed(id, &findings.issues));
     }
+    outcome.note(findings);
     Ok(outcome)
 }
 

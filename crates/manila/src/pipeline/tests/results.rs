@@ -70,7 +70,7 @@ async fn data_that_does_not_fit_is_a_warning_unless_it_is_enforced() {
             .policy(ResultPolicy::new(policy));
         match (outcome(operation).await, expected) {
             (Ok(outcome), Ok(warnings)) => {
-                assert_eq!(outcome.warnings.len(), warnings, "{policy:?}");
+                assert_eq!(outcome.warnings().len(), warnings, "{policy:?}");
             }
             (Err(error), Err(code)) => {
                 assert_eq!(error.code().as_str(), code);
@@ -110,7 +110,7 @@ async fn what_a_tool_said_is_never_repaired() {
             match outcome(operation).await {
                 Ok(outcome) => {
                     assert!(!refused, "{name} {policy:?}");
-                    assert_eq!(outcome.warnings.len(), warnings, "{name} {policy:?}");
+                    assert_eq!(outcome.warnings().len(), warnings, "{name} {policy:?}");
                     assert_eq!(serde_json::to_value(outcome.envelope).unwrap(), before, "{name}");
                 }
                 Err(error) => {
@@ -136,7 +136,7 @@ async fn a_schema_that_does_not_compile_is_a_warning_on_output_and_an_error_on_i
     let broken = || Schema::new(json!({"type": "nonsense"})).unwrap();
     let operation = answering(|| Output::dynamic(json!(1)));
     let warned = outcome(operation.schemas(Schema::unknown(), broken())).await.unwrap();
-    assert!(warned.warnings[0].message.contains("does not compile"), "{:?}", warned.warnings);
+    assert!(warned.warnings()[0].message.contains("does not compile"), "{:?}", warned.warnings());
     let operation = answering(|| Output::dynamic(json!(1)));
     let error = outcome(operation.schemas(broken(), Schema::unknown())).await.unwrap_err();
     assert_eq!(error.code().as_str(), "EXECUTION_ERROR");
@@ -183,12 +183,13 @@ async fn every_repair_is_on_the_outcome_and_what_was_made_up_is_a_warning() {
             .schemas(Schema::unknown(), schema())
             .policy(policy);
         let outcome = outcome(operation).await.unwrap();
-        let mut found: Vec<_> = outcome.repairs.iter().map(|repair| repair.action).collect();
+        let mut found: Vec<_> = outcome.repairs().iter().map(|repair| repair.action).collect();
         let mut actions = actions.to_vec();
         found.sort_by_key(|action| format!("{action:?}"));
         actions.sort_by_key(|action| format!("{action:?}"));
         assert_eq!(found, actions, "{policy:?}");
-        let paths: Vec<_> = outcome.warnings.iter().map(|warning| warning.path.as_str()).collect();
+        let paths: Vec<_> =
+            outcome.warnings().iter().map(|warning| warning.path.as_str()).collect();
         assert_eq!(paths, warnings, "{policy:?}");
         assert_eq!(outcome.envelope.into_value().unwrap().data, expected, "{policy:?}");
     }
