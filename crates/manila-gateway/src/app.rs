@@ -91,7 +91,8 @@ impl Gateway {
         &self.0.pipeline
     }
 
-    /// The doors, to be mounted in another server. Whoever mounts them binds, and stops.
+    /// The doors, to be mounted in another server. Whoever mounts them binds, and stops. They answer
+    /// only to loopback names in `Host` and `Origin`, since they ask nobody who they are.
     pub fn router(&self) -> Router {
         door::router(self.clone())
     }

@@ -39,7 +39,7 @@ pub(crate) async fn call(invocation: Invocation) -> Result<(), Failure> {
         never = draw(reports) => match never {},
         never = abort_on_signals(abort) => match never {},
     };
-    pipeline.drain(PATIENCE).await;
+    wind_up(&pipeline).await;
     let outcome = result.map_err(|error| failed(error, &ready.options))?;
     print(&outcome, &ready.options)?;
     if outcome.envelope.is_error() { Err(Failure::Reported) } else { Ok(()) }
@@ -61,7 +61,7 @@ pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), Failure> {
         never = abort_on_signals(abort) => match never {},
     };
     drop(values);
-    pipeline.drain(PATIENCE).await;
+    wind_up(&pipeline).await;
     result
 }
 
@@ -129,6 +129,14 @@ async fn abort_on_signals(abort: AbortHandle) -> Never {
     abort.abort("interrupted");
     interrupted().await;
     std::process::exit(130);
+}
+
+/// Lets a cancelled handler notice; whoever interrupts again does not want to wait for it.
+async fn wind_up(pipeline: &Pipeline) {
+    tokio::select! {
+        _ = pipeline.drain(PATIENCE) => {}
+        () = interrupted() => std::process::exit(130),
+    }
 }
 
 async fn interrupted() {

@@ -1,23 +1,10 @@
 //! `cast`: one document, or one on each line.
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{command, json, manila, stderr, stdout};
-
-fn piped(arguments: &[&str], input: &str) -> Output {
-    let mut child = command(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
-}
+use super::{json, manila, piped, stderr, stdout};
 
 const SCHEMA: &str = r#"{"type":"object","properties":{"n":{"type":"integer"},"s":{"type":"string","default":"x"}},"required":["n"]}"#;
 

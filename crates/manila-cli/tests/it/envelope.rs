@@ -1,22 +1,8 @@
 //! `decode` and `encode`.
 
-use std::io::Write;
-use std::process::{Output, Stdio};
-
-use super::{command, json, stderr, stdout};
+use super::{json, piped, stderr, stdout};
 
 const READABLE: &str = r#"{"payload":{"b":1,"a":[]},"meta":{"tool":"t","ts":"2025-06-17T18:30:00.000Z","version":1},"summary":"Done."}"#;
-
-fn piped(arguments: &[&str], input: &str) -> Output {
-    let mut child = command(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
-}
 
 #[test]
 fn what_is_encoded_decodes_to_the_same() {

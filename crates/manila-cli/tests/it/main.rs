@@ -15,7 +15,8 @@ mod readme;
 mod serve;
 mod signals;
 
-use std::process::{Command, Output};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 
 fn manila(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
@@ -25,6 +26,18 @@ fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_manila"));
     command.args(arguments).env_remove("MANILA_LOG").env("RUST_BACKTRACE", "0");
     command
+}
+
+/// Runs a command with this on its standard input.
+fn piped(arguments: &[&str], input: &str) -> Output {
+    let mut child = command(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
 }
 
 fn stdout(output: &Output) -> String {
