@@ -31,7 +31,7 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::List(options) => command::list(&options),
         Command::Search(options) => command::search(&options),
-        Command::Schema { what, .. } if what == "envelope" => command::envelope_schema(),
+        Command::Schema { what, format } if what == "envelope" => command::envelope_schema(format),
         Command::Schema { what, format } => command::schema(&what, format),
         Command::Cast(options) => command::cast(&options),
         Command::Decode(input) => command::decode(&input),

@@ -46,12 +46,24 @@ pub(crate) fn warning(message: &str) {
 /// Indented below an error.
 pub(crate) fn note(message: &str) {
     // Nothing can be done about a standard error that is closed.
-    let _ = writeln!(anstream::stderr().lock(), "  {message}");
+    let _ = writeln!(anstream::stderr().lock(), "  {}", harmless(message));
 }
 
 fn to_stderr(label: &str, colour: AnsiColor, message: &str) {
     let style = Style::new().bold().fg_color(Some(colour.into()));
+    let message = harmless(message);
     let _ = writeln!(anstream::stderr().lock(), "{style}{label}{style:#}: {message}");
+}
+
+/// Other people's words without what a terminal would obey: escape sequences can set titles, write to
+/// the clipboard and hide text.
+pub(crate) fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
+    let is_harmful = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.contains(is_harmful) {
+        text.replace(is_harmful, "\u{fffd}").into()
+    } else {
+        text.into()
+    }
 }
 
 fn write_coloured(out: &mut String, value: &Value, depth: usize) {
@@ -107,6 +119,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn escape_sequences_of_others_are_not_obeyed() {
+        assert_eq!(harmless("a\n\tb ✓"), "a\n\tb ✓");
+        assert_eq!(
+            harmless("\u{1b}]52;c;AA\u{7}\r\u{9b}x"),
+            "\u{fffd}]52;c;AA\u{fffd}\u{fffd}\u{fffd}x"
+        );
+    }
 
     #[test]
     fn coloured_json_is_still_that_json() {

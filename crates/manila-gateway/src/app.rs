@@ -65,6 +65,9 @@ pub enum ListenError {
          as 127.0.0.1 is allowed"
     )]
     NotLoopback(SocketAddr),
+    /// The listener does not say where it listens.
+    #[error("the listener has no address: {0}")]
+    NoAddress(#[source] std::io::Error),
     /// The address cannot be had.
     #[error("cannot listen on {address}: {source}")]
     Bind {
@@ -103,19 +106,26 @@ impl Gateway {
     ///
     /// [`ListenError::NotLoopback`], or the system's refusal.
     pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
-        if !address.ip().is_loopback() {
-            return Err(ListenError::NotLoopback(address));
-        }
+        check_loopback(address)?;
         TcpListener::bind(address).await.map_err(|source| ListenError::Bind { address, source })
     }
 
     /// Serves until `shutdown` resolves, then drains: no new connections, streams end, calls in
     /// flight have [`GatewaySettings::drain`] to finish, and what is left is aborted.
+    ///
+    /// # Errors
+    ///
+    /// [`ListenError::NotLoopback`]: nobody is asked who they are, whoever bound the listener.
     pub async fn serve(
         &self,
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
-    ) -> Drained {
-        server::serve(&self.0, self.router(), listener, shutdown).await
+    ) -> Result<Drained, ListenError> {
+        check_loopback(listener.local_addr().map_err(ListenError::NoAddress)?)?;
+        Ok(server::serve(&self.0, self.router(), listener, shutdown).await)
     }
+}
+
+fn check_loopback(address: SocketAddr) -> Result<(), ListenError> {
+    if address.ip().is_loopback() { Ok(()) } else { Err(ListenError::NotLoopback(address)) }
 }

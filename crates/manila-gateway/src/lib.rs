@@ -9,13 +9,13 @@
 //! | `server` | connections: accepted, bounded, owned, drained |
 //!
 //! ```
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use manila_gateway::{Gateway, builtin};
 //!
 //! let gateway = Gateway::new(builtin::registry());
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
 //! let stop = async { /* a signal, in real life */ };
-//! let drained = gateway.serve(listener, stop).await;
+//! let drained = gateway.serve(listener, stop).await?;
 //! assert!(drained.in_time);
 //! # Ok(()) }
 //! ```

@@ -51,7 +51,9 @@ pub(crate) async fn serve(
 }
 
 async fn drain(parts: &Parts, mut connections: JoinSet<()>) -> Drained {
-    let deadline = Instant::now() + parts.settings.drain;
+    // A time beyond the end of the clock is as good as a day.
+    let drain = parts.settings.drain.min(Duration::from_secs(86_400));
+    let deadline = Instant::now() + drain;
     parts.stopping.cancel();
     let ended = async { while connections.join_next().await.is_some() {} };
     let in_time = tokio::time::timeout_at(deadline, ended).await.is_ok();

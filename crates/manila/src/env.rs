@@ -25,12 +25,12 @@ use crate::payload::{Payload, PayloadError};
 #[derive(Debug, Clone)]
 pub struct Env {
     context: CallContext,
-    /// Empty means every namespace.
-    namespaces: Vec<String>,
+    /// `None` means every namespace; an empty list means none.
+    namespaces: Option<Vec<String>>,
     timeout: Option<Duration>,
 }
 
-/// Gives a handler a way to call the operations of `namespaces`; none named means all of them.
+/// Gives a handler a way to call the operations of `namespaces`, and of no others.
 ///
 /// ```
 /// use manila::{CallContext, HandlerError, build_env};
@@ -48,12 +48,17 @@ pub fn build_env<S: Into<String>>(
 ) -> Env {
     Env {
         context: context.clone(),
-        namespaces: namespaces.into_iter().map(Into::into).collect(),
+        namespaces: Some(namespaces.into_iter().map(Into::into).collect()),
         timeout: None,
     }
 }
 
 impl Env {
+    /// A way to the operations of every namespace.
+    pub fn everywhere(context: &CallContext) -> Self {
+        Self { context: context.clone(), namespaces: None, timeout: None }
+    }
+
     /// Bounds each call by this time as well; the shorter of it and the remaining deadline wins.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
@@ -113,7 +118,8 @@ impl Env {
         input: Payload,
     ) -> Result<NestedCall<'a>, CallError> {
         let namespace = operation.split('.').next().unwrap_or_default();
-        if !self.namespaces.is_empty() && !self.namespaces.iter().any(|open| open == namespace) {
+        let open = self.namespaces.as_ref();
+        if open.is_some_and(|open| !open.iter().any(|open| open == namespace)) {
             let by = self.context.operation();
             let message = format!("{by} may not call into the namespace `{namespace}`");
             return Err(CallError::access_denied(message));

@@ -47,6 +47,9 @@ struct Inner {
     transient: bool,
     /// Whether the one who failed knows that nothing had been sent.
     before_sending: bool,
+    /// Whether it came out of a nested call: what it says about that call says nothing about what
+    /// the caller had done before.
+    crossed: bool,
     cause: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -179,6 +182,7 @@ impl CallError {
                 retryable: false,
                 transient,
                 before_sending: false,
+                crossed: false,
                 cause: None,
             }),
         }
@@ -310,10 +314,18 @@ impl CallError {
     pub(crate) fn settled(mut self, progress: CallProgress) -> Self {
         let started = progress.dispatched && !self.inner.before_sending;
         let safe = !started || progress.kind == Kind::Query || progress.idempotent;
-        self.inner.retryable = safe && self.inner.transient;
-        if !safe && self.inner.code.leaves_doubt() {
+        if !safe && (self.inner.code.leaves_doubt() || self.inner.crossed) {
             self.mark_may_have_run();
         }
+        self.inner.retryable = safe && self.inner.transient && !self.may_have_run();
+        self.inner.before_sending = false;
+        self
+    }
+
+    /// The same error as the handler sees it whose call failed inside its own.
+    #[must_use]
+    pub(crate) fn crossing(mut self) -> Self {
+        self.inner.crossed = true;
         self
     }
 

@@ -39,10 +39,11 @@ pub(crate) async fn call(invocation: Invocation) -> Result<(), Failure> {
         never = draw(reports) => match never {},
         never = abort_on_signals(abort) => match never {},
     };
+    let shown = result
+        .map_err(|error| failed(error, &ready.options))
+        .and_then(|outcome| print(&outcome, &ready.options));
     wind_up(&pipeline).await;
-    let outcome = result.map_err(|error| failed(error, &ready.options))?;
-    print(&outcome, &ready.options)?;
-    if outcome.envelope.is_error() { Err(Failure::Reported) } else { Ok(()) }
+    shown
 }
 
 pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), Failure> {
@@ -51,10 +52,16 @@ pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), Failure> {
     let mut values = pipeline.start_subscription(ready.request(), caller());
     let abort = values.abort_handle();
     let printing = async {
+        let mut shown = Ok(());
         while let Some(value) = values.next().await {
-            print(&value.map_err(|error| failed(error, &ready.options))?, &ready.options)?;
+            let value = value.map_err(|error| failed(error, &ready.options))?;
+            match print(&value, &ready.options) {
+                // A tool that failed once is a failure in the end; the stream goes on.
+                Err(Failure::Reported) => shown = Err(Failure::Reported),
+                other => other?,
+            }
         }
-        Ok(())
+        shown
     };
     let result = tokio::select! {
         result = printing => result,
@@ -109,6 +116,7 @@ fn wants_json(options: &CallOptions) -> bool {
     !options.data && output::is_plain(options.json)
 }
 
+/// Prints what a call gave; a tool that says it failed has failed.
 fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), Failure> {
     for warning in outcome.warnings() {
         output::warning(&format!("the output does not fit its schema: {warning}"));
@@ -118,7 +126,7 @@ fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), Failure> {
     } else {
         output::print_json(outcome, options.json)?;
     }
-    Ok(())
+    if outcome.envelope.is_error() { Err(Failure::Reported) } else { Ok(()) }
 }
 
 enum Never {}

@@ -34,8 +34,8 @@ pub(crate) fn schema(id: &str, format: Format) -> Result<(), Failure> {
     Ok(output::print_json(operation.spec(), format.json)?)
 }
 
-pub(crate) fn envelope_schema() -> Result<(), Failure> {
-    Ok(output::print_json(&*ENVELOPE_SCHEMA, false)?)
+pub(crate) fn envelope_schema(format: Format) -> Result<(), Failure> {
+    Ok(output::print_json(&*ENVELOPE_SCHEMA, format.json)?)
 }
 
 /// An operation that is not there, with the one that was probably meant.
@@ -65,7 +65,8 @@ fn print(operations: &[Arc<Operation>], format: Format) -> Result<(), Failure> {
     table.set_header(["OPERATION", "TYPE", "DESCRIPTION"]);
     for operation in operations {
         let spec = operation.spec();
-        table.add_row([operation.id().as_str(), spec.kind.as_str(), &spec.description]);
+        let cells = [operation.id().as_str(), spec.kind.as_str(), &spec.description];
+        table.add_row(cells.map(|cell| output::harmless(cell).into_owned()));
     }
     Ok(output::print_line(&table.trim_fmt())?)
 }

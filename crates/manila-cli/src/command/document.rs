@@ -19,12 +19,12 @@ pub(super) fn read(file: Option<&Path>) -> anyhow::Result<String> {
     }
 }
 
-/// The documents of a text: its lines, if there are several and each is JSON by itself; else the
-/// text as one.
+/// The documents of a text: its lines, if there are several and the first is JSON by itself; else
+/// the text as one.
 pub(super) fn split(text: &str) -> Vec<&str> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let is_json = |line: &&str| serde_json::from_str::<IgnoredAny>(line).is_ok();
-    if lines.len() > 1 && lines.iter().all(is_json) { lines } else { vec![text.trim()] }
+    if lines.len() > 1 && lines.first().is_some_and(is_json) { lines } else { vec![text.trim()] }
 }
 
 #[cfg(test)]
@@ -32,11 +32,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_documents_only_if_each_is_json() {
+    fn lines_are_documents_only_if_the_first_is_json() {
         for (text, documents) in [
             ("{\"a\":1}", 1),
             ("{\"a\":1}\n", 1),
             ("{\"a\":1}\n{\"a\":2}\n\n[3]", 3),
+            ("{\"a\":1}\nbroken", 2),
             ("{\n\"a\": 1\n}", 1),
             ("plain\ntext", 1),
             ("", 1),

@@ -20,7 +20,7 @@ pub(crate) fn decode(input: &EnvelopeInput) -> Result<(), Failure> {
                 without += 1;
                 let reason = fallback.to_string();
                 if let Some(text) = fallback.text {
-                    output::print_line(&text)?;
+                    output::print_line(&output::harmless(&text))?;
                 }
                 output::error(&at_line(position, documents.len(), &reason));
             }

@@ -25,7 +25,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     if let Err(error) = print_offer(&registry, listener.local_addr()?) {
         tracing::debug!(%error, "the offer was not printed whole");
     }
-    gateway.serve(listener, stop).await;
+    gateway.serve(listener, stop).await.map_err(anyhow::Error::from)?;
     Ok(())
 }
 

@@ -73,6 +73,7 @@ async fn add(input: Add) -> Result<Sum, HandlerError> {
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Note {
     /// What to remember.
+    #[schemars(length(max = 10_000))]
     text: String,
 }
 
@@ -130,19 +131,26 @@ struct Tick {
     elapsed_ms: u64,
 }
 
-fn clock(Clock { count, every_ms }: Clock) -> impl Stream<Item = Result<Tick, HandlerError>> {
+fn clock(
+    context: CallContext,
+    Clock { count, every_ms }: Clock,
+) -> impl Stream<Item = Result<Tick, HandlerError>> {
     let mut interval = tokio::time::interval(Duration::from_millis(every_ms.max(1)));
     // A consumer who was slow gets the next tick late, not a burst of missed ones.
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let state = (interval, 0, tokio::time::Instant::now());
-    futures::stream::unfold(state, move |(mut interval, ticks, began)| async move {
+    let state = (context, interval, 0, tokio::time::Instant::now());
+    futures::stream::unfold(state, move |(context, mut interval, ticks, began)| async move {
         if ticks == count {
             return None;
         }
-        interval.tick().await;
+        tokio::select! {
+            biased;
+            () = context.cancelled() => return None,
+            _ = interval.tick() => {}
+        }
         let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let tick = Tick { tick: ticks + 1, of: count, elapsed_ms };
-        Some((Ok(tick), (interval, ticks + 1, began)))
+        Some((Ok(tick), (context, interval, ticks + 1, began)))
     })
 }
 

@@ -36,18 +36,34 @@ pub(super) enum Form {
 
 pub(super) async fn call(
     State(gateway): State<Gateway>,
-    Path((namespace, name)): Path<(String, String)>,
+    path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
     query: Result<Query<Options>, axum::extract::rejection::QueryRejection>,
     request: Request,
 ) -> Response {
     let id = request_id(request.headers());
-    let answered = answer(&gateway, &format!("{namespace}.{name}"), query, request, &id).await;
+    let answered = match operation_id(path) {
+        Ok(operation) => answer(&gateway, &operation, query, request, &id).await,
+        Err(problem) => Err(problem),
+    };
     let mut response =
         answered.unwrap_or_else(|problem| problem.with_request_id(id.to_string()).into_response());
     if let Ok(value) = HeaderValue::from_str(&id.to_string()) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     response
+}
+
+/// An id splits at its first dot, so a namespace with a dot would be another operation's address.
+fn operation_id(
+    path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
+) -> Result<String, Problem> {
+    match path {
+        Ok(Path((namespace, name))) if !namespace.contains('.') => {
+            Ok(format!("{namespace}.{name}"))
+        }
+        Ok(_) => Err(Problem::not_found("a namespace has no dot; the name is one encoded segment")),
+        Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, error.body_text())),
+    }
 }
 
 async fn answer(

@@ -19,11 +19,17 @@ pub(crate) fn router(gateway: Gateway) -> Router {
         .route("/api/{namespace}/{name}", any(http::call))
         .route("/health", get(health::health))
         .fallback(nothing_here)
+        .method_not_allowed_fallback(only_get)
         .layer(axum::middleware::from_fn(guard::same_machine))
         .with_state(gateway)
 }
 
 async fn nothing_here() -> Response {
     Problem::not_found("nothing is served here; try /health or POST /api/{namespace}/{name}")
+        .into_response()
+}
+
+async fn only_get() -> Response {
+    Problem::new(axum::http::StatusCode::METHOD_NOT_ALLOWED, "this address answers to GET")
         .into_response()
 }

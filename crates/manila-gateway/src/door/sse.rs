@@ -79,6 +79,13 @@ impl Events {
 
     fn event(&mut self, value: Option<Item>) -> Vec<u8> {
         match value {
+            // As for a call: a tool's failure has no data form.
+            Some(Ok(outcome)) if self.form == Form::Data && outcome.envelope.is_error() => {
+                match outcome.envelope.into_result() {
+                    Ok(_) => Vec::new(),
+                    Err(error) => self.problem(error),
+                }
+            }
             Some(Ok(outcome)) => {
                 self.sent += 1;
                 let mut event = format!("id: {}\ndata: ", self.sent).into_bytes();
@@ -88,14 +95,18 @@ impl Events {
             }
             Some(Err(error)) => {
                 self.over = true;
-                let problem = Problem::of(error, self.operation.as_deref().map(Operation::spec));
-                [b"event: error\ndata: ", &*problem.to_json(), b"\n\n"].concat()
+                self.problem(error)
             }
             None => {
                 self.over = true;
                 b"event: complete\ndata: {}\n\n".to_vec()
             }
         }
+    }
+
+    fn problem(&self, error: CallError) -> Vec<u8> {
+        let problem = Problem::of(error, self.operation.as_deref().map(Operation::spec));
+        [b"event: error\ndata: ", &*problem.to_json(), b"\n\n"].concat()
     }
 
     fn write(&self, event: &mut Vec<u8>, outcome: &Outcome) {

@@ -62,4 +62,8 @@ async fn only_loopback_is_served_without_authentication() {
         let refused = Gateway::bind(address.parse().unwrap()).await;
         assert!(matches!(refused, Err(ListenError::NotLoopback(_))), "{address}");
     }
+    let everywhere = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let gateway = Gateway::new(manila_gateway::builtin::registry());
+    let refused = gateway.serve(everywhere, std::future::pending()).await;
+    assert!(matches!(refused, Err(ListenError::NotLoopback(_))), "whoever bound it");
 }

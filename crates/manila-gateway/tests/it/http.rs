@@ -53,7 +53,10 @@ async fn bad_requests_are_refused_by_name() {
     let json = Some("application/json");
     let large = format!("\"{}\"", "x".repeat(2_000));
     let deep = format!("{{\"a\":{}1{}, \"b\":1}}", "[".repeat(400), "]".repeat(400));
-    let rows: [(Method, &str, Option<&str>, &[u8], u16, &str); 14] = [
+    let rows: [(Method, &str, Option<&str>, &[u8], u16, &str); 17] = [
+        (Method::POST, "/api/demo/%FF", json, b"{}", 400, "UTF-8"),
+        (Method::POST, "/api/demo.x/add", json, b"{}", 404, "no dot"),
+        (Method::POST, "/health", json, b"{}", 405, "GET"),
         (Method::POST, "/api/demo/none", json, b"{}", 404, "Operation not found: demo.none"),
         (Method::POST, "/api/Demo/add", json, b"{}", 404, "Operation not found"),
         (Method::POST, "/api/demo", json, b"{}", 404, "nothing is served here"),

@@ -45,10 +45,9 @@ impl Running {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = gateway.clone();
-        let served =
-            tokio::spawn(
-                async move { serving.serve(listener, async { drop(stopped.await) }).await },
-            );
+        let served = tokio::spawn(async move {
+            serving.serve(listener, async { drop(stopped.await) }).await.unwrap()
+        });
         Self { address, gateway, stop, served }
     }
 

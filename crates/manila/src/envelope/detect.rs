@@ -133,6 +133,8 @@ mod tests {
             with(http(), "setCookie", json!("odd, but optional")),
             with(http(), "sse", json!({"eventType": "message", "lastEventId": "", "retry": 3})),
             with(http(), "sse", json!({"eventType": "message", "lastEventId": "", "newer": 1})),
+            with(http(), "sse", json!({"eventType": "message", "lastEventId": "", "retry": -1})),
+            with(http(), "setCookie", json!([])),
             with(http(), "headers", json!({})),
             with(mcp(), "content", json!([])),
             with(mcp(), "structuredContent", json!({"a": 1})),

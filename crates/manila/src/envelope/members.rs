@@ -44,6 +44,10 @@ impl Members {
         as_integer(&self.take_if(key, |value| as_integer(value).is_some())?)
     }
 
+    pub(super) fn unsigned(&mut self, key: &str) -> Option<u64> {
+        self.take_if(key, Value::is_u64)?.as_u64()
+    }
+
     pub(super) fn object(&mut self, key: &str) -> Option<Map<String, Value>> {
         match self.take_if(key, Value::is_object)? {
             Value::Object(members) => Some(members),
@@ -63,6 +67,15 @@ impl Members {
             value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
         })?;
         serde_json::from_value(items).ok()
+    }
+
+    /// As `strings`, leaving an empty list where it is.
+    pub(super) fn some_strings(&mut self, key: &str) -> Option<Vec<String>> {
+        if self.0.get(key)?.as_array().is_some_and(Vec::is_empty) {
+            None
+        } else {
+            self.strings(key)
+        }
     }
 
     pub(super) fn any(&mut self, key: &str) -> Option<Value> {

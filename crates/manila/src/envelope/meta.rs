@@ -196,7 +196,7 @@ impl HttpMeta {
             status_code: status_code.unwrap_or_default(),
             headers: headers.unwrap_or_default(),
             content_type: members.string("contentType").unwrap_or_default(),
-            set_cookie: members.strings("setCookie").unwrap_or_default(),
+            set_cookie: members.some_strings("setCookie").unwrap_or_default(),
             sse: SseMeta::take_from(&mut members),
             extra: members.rest(),
         }
@@ -228,7 +228,7 @@ impl SseMeta {
             |(event_type, last_event_id)| Self {
                 event_type,
                 last_event_id,
-                retry: known.integer("retry").and_then(|ms| u64::try_from(ms).ok()),
+                retry: known.unsigned("retry"),
             },
         );
         if read.is_none() || !known.rest().is_empty() {

@@ -1,8 +1,8 @@
 //! What a handler knows about the call it serves.
 
 use std::any::Any;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -32,7 +32,10 @@ pub(crate) struct ContextParts {
     request_id: RequestId,
     parent_request_id: Option<RequestId>,
     identity: Option<Arc<Identity>>,
+    /// The deadline that was asked for.
     deadline: Option<Instant>,
+    /// The deadline of a call that named none, set when it first has to wait.
+    default_deadline: OnceLock<Instant>,
     progress: ProgressSender,
     metadata: Option<Arc<Map<String, Value>>>,
     pub(super) cancellation: Cancellation,
@@ -95,13 +98,13 @@ impl CallContext {
     /// A call out of a handler: on the caller's behalf, with what is left of its time.
     pub(crate) fn below(caller: &Self, operation: Arc<str>, timeout: Option<Duration>) -> Self {
         let above = &caller.0;
-        let own = timeout.map(|timeout| Instant::now() + timeout);
+        let own = timeout.and_then(from_now);
         let call = Beginning {
             operation,
             request_id: RequestId::fresh(),
             parent_request_id: Some(above.request_id.clone()),
             identity: above.identity.clone(),
-            deadline: own.into_iter().chain(above.deadline).min(),
+            deadline: own.into_iter().chain(caller.deadline()).min(),
             progress: ProgressSender::default(),
             metadata: above.metadata.clone(),
         };
@@ -122,6 +125,7 @@ impl CallContext {
             parent_request_id: call.parent_request_id,
             identity: call.identity,
             deadline: call.deadline,
+            default_deadline: OnceLock::new(),
             progress: call.progress,
             metadata: call.metadata,
             cancellation: Cancellation::default(),
@@ -158,14 +162,24 @@ impl CallContext {
         self.0.metadata.as_deref()
     }
 
-    /// When the caller stops waiting.
+    /// When the caller stops waiting. A call that named no deadline has one from the moment in which
+    /// it first waits for something.
     pub fn deadline(&self) -> Option<Instant> {
-        self.0.deadline
+        self.0.deadline.or_else(|| self.0.default_deadline.get().copied())
+    }
+
+    /// The deadline, after giving one to a call that named none.
+    pub(crate) fn deadline_or(&self, timeout: Duration) -> Option<Instant> {
+        if let Some(deadline) = self.deadline() {
+            return Some(deadline);
+        }
+        let deadline = from_now(timeout)?;
+        Some(*self.0.default_deadline.get_or_init(|| deadline))
     }
 
     /// How long the caller still waits.
     pub fn remaining(&self) -> Option<Duration> {
-        self.0.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+        self.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
     /// Resolves when the call should stop: aborted, out of time, or abandoned.
@@ -214,6 +228,11 @@ impl CallContext {
         }
         false
     }
+}
+
+/// The instant that far away; a time beyond the end of the clock is no deadline.
+pub(crate) fn from_now(timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(timeout)
 }
 
 impl std::fmt::Debug for CallContext {

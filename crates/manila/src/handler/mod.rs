@@ -19,7 +19,7 @@ use crate::spec::Kind;
 
 pub use cancellation::AbortHandle;
 pub use context::CallContext;
-pub(crate) use context::{Beginning, NestedCall, Nesting};
+pub(crate) use context::{Beginning, NestedCall, Nesting, from_now};
 pub use progress::{Progress, ProgressSender};
 pub use request_id::RequestId;
 pub use typed::{IntoOnceHandler, IntoStreamHandler};

@@ -1,7 +1,7 @@
 //! The id that follows a call from its door to the far end and back.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -11,10 +11,10 @@ use serde::{Serialize, Serializer};
 ///
 /// A fresh id is a random number of this process and a counter, written out only when somebody
 /// reads it: most calls are never looked at.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub struct RequestId(Form);
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 enum Form {
     Fresh(u64),
     Given(Arc<str>),
@@ -36,6 +36,24 @@ impl<T: Into<Arc<str>>> From<T> for RequestId {
     }
 }
 
+// An id that went out fresh comes back as text, and is still the same id.
+impl PartialEq for RequestId {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Form::Fresh(own), Form::Fresh(other)) => own == other,
+            _ => self.to_string() == other.to_string(),
+        }
+    }
+}
+
+impl Eq for RequestId {}
+
+impl Hash for RequestId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.to_string().hash(state);
+    }
+}
+
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -54,5 +72,22 @@ impl fmt::Debug for RequestId {
 impl Serialize for RequestId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn an_id_is_the_same_after_it_was_written() {
+        let fresh = RequestId::fresh();
+        let back = RequestId::from(fresh.to_string());
+        assert_eq!(fresh, back);
+        assert!(HashSet::from([fresh.clone()]).contains(&back));
+        assert_ne!(fresh, RequestId::fresh());
+        assert_ne!(RequestId::from("a"), RequestId::from("b"));
     }
 }

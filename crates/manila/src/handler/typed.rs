@@ -159,7 +159,9 @@ where
 fn read<I: DeserializeOwned>(input: Payload) -> Result<I, HandlerError> {
     input.into_typed().map_err(|error| {
         let issue = Issue::new("", error.to_string());
-        CallError::validation("the input does not fit the operation", &[issue]).into()
+        CallError::validation("the input does not fit the operation", &[issue])
+            .before_sending()
+            .into()
     })
 }
 

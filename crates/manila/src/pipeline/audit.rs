@@ -64,26 +64,52 @@ pub(super) async fn exit(call: &CallState, ending: &Ending<'_>) {
     }
 }
 
+/// Nothing is repaired in silence, neither in an answer nor in a value of a stream. What is wrong is
+/// said with its place; the words may quote the value, so they are for debugging only.
+pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
+    let (request_id, operation) = (call.context.request_id(), call.context.operation());
+    for repair in outcome.repairs() {
+        let (path, action) = (&repair.path, repair.action);
+        if action.is_warning() {
+            tracing::warn!(%request_id, operation, path, ?action, "output repaired");
+        } else {
+            tracing::debug!(%request_id, operation, path, ?action, "output repaired");
+        }
+    }
+    for warning in outcome.warnings() {
+        let (path, problem) = (&warning.path, &warning.message);
+        tracing::warn!(%request_id, operation, path, "output does not fit its schema");
+        tracing::debug!(%request_id, operation, path, problem, "output does not fit its schema");
+    }
+}
+
 fn log(call: &CallState, ending: &Ending<'_>) {
     let (request_id, operation) = (call.context.request_id(), call.context.operation());
     match ending {
-        Ending::Answered(outcome) => {
-            for repair in outcome.repairs() {
-                tracing::debug!(%request_id, operation, path = repair.path, action = ?repair.action, "output repaired");
-            }
-            for warning in outcome.warnings() {
-                tracing::warn!(%request_id, operation, path = warning.path, problem = warning.message, "output does not fit its schema");
-            }
-        }
+        Ending::Answered(_) => {}
         Ending::Failed(error) if error.code().origin() == Origin::Caller => {
             tracing::debug!(%request_id, operation, %error, "call refused");
         }
         Ending::Failed(error) => {
-            let cause = std::error::Error::source(error).map(tracing::field::display);
-            tracing::info!(%request_id, operation, %error, cause, "call failed");
+            let causes = causes(error);
+            tracing::info!(%request_id, operation, %error, causes, "call failed");
         }
         Ending::Completed { values } => {
             tracing::debug!(%request_id, operation, values, "subscription completed");
         }
     }
+}
+
+/// What lies behind an error, from the outside in, without the words that the error says itself.
+fn causes(error: &CallError) -> String {
+    let mut causes = Vec::new();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error_below) = cause {
+        let words = error_below.to_string();
+        if words != error.message() {
+            causes.push(words);
+        }
+        cause = error_below.source();
+    }
+    causes.join(": ")
 }

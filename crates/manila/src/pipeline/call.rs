@@ -50,11 +50,12 @@ impl Future for Call {
     type Output = Result<Outcome, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let running = self.running.as_mut().expect("a call is not polled after it has answered");
+        // Taken out while it is polled: one that panics must not be carried on.
+        let mut running = self.running.take().expect("a call is not polled after it has answered");
         let polled = running.as_mut().poll(cx);
-        match polled {
-            Poll::Ready(_) => self.running = None,
-            Poll::Pending => self.caller.note_runtime(),
+        if polled.is_pending() {
+            self.running = Some(running);
+            self.caller.note_runtime();
         }
         polled
     }

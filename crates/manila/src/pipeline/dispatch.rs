@@ -71,7 +71,7 @@ pub(super) fn stream(call: &mut CallState, holds: Holds) -> Result<Running, Call
 }
 
 fn wrong_consumer(call: &CallState, what: &str) -> CallError {
-    CallError::validation(format!("{} {what}", call.context.operation()), &[])
+    CallError::validation(format!("{} {what}", call.context.operation()), &[]).before_sending()
 }
 
 /// The next value of a stream; `None` is its end.
@@ -93,12 +93,14 @@ pub(super) async fn next(
     }
 }
 
-/// Lets a stream that nobody reads any more notice it.
+/// Lets a stream that nobody reads any more notice it. It is polled to its next value and no
+/// further: one that still yields after the signal is at a safe place to be dropped, and one that is
+/// always ready would never stop.
 pub(super) fn wind_up_stream(call: &CallState, running: Running) {
     call.context.abort(None);
     let Running { values, holds } = running;
-    let drained = AssertUnwindSafe(values.for_each(|_| std::future::ready(()))).catch_unwind();
-    wind_up(call, drained.map(drop).boxed(), holds);
+    let next = AssertUnwindSafe(values.into_future()).catch_unwind();
+    wind_up(call, next.map(drop).boxed(), holds);
 }
 
 /// Polls a cancelled handler on until it has noticed, for a bounded time. The caller does not wait

@@ -121,7 +121,7 @@ fn run(mut call: CallState) -> impl Future<Output = Result<Outcome, CallError>> 
 async fn stages(call: &mut CallState) -> Result<Outcome, CallError> {
     let mut holds = enter(call).await?;
     let output = dispatch::once(call, &mut holds).await?;
-    result::shape(call.operation()?, output)
+    result::shape(call, output)
 }
 
 /// Everything before dispatch, the same for calls and subscriptions.

@@ -22,7 +22,7 @@ impl Nesting for Shared {
         call: NestedCall<'_>,
     ) -> BoxFuture<'static, Result<Envelope<Payload>, CallError>> {
         let call = Call::new(CallState::nested(self, call));
-        async { Ok(call.await?.envelope) }.boxed()
+        async { Ok(call.await.map_err(CallError::crossing)?.envelope) }.boxed()
     }
 
     fn subscribe(
@@ -30,7 +30,7 @@ impl Nesting for Shared {
         call: NestedCall<'_>,
     ) -> BoxStream<'static, Result<Envelope<Payload>, CallError>> {
         let values = Subscription::new(CallState::nested(self, call));
-        values.map(|value| Ok(value?.envelope)).boxed()
+        values.map(|value| Ok(value.map_err(CallError::crossing)?.envelope)).boxed()
     }
 
     fn adopt(&self, runtime: &Handle, context: CallContext, mut rest: BoxFuture<'static, ()>) {

@@ -3,22 +3,30 @@
 
 use serde_json::Value;
 
+use super::audit;
 use super::outcome::Outcome;
-use crate::envelope::{Envelope, Meta};
+use super::state::CallState;
+use crate::envelope::{ContentBlock, Envelope, Meta};
 use crate::error::CallError;
 use crate::handler::Output;
 use crate::operation::{Operation, OutputPolicy, ResultPolicy};
 use crate::payload::Payload;
 use crate::schema::{Issue, Normalised, RepairAction, Schema};
 
-/// Detects, wraps, normalises and validates, in this order.
-pub(super) fn shape(operation: &Operation, output: Output) -> Result<Outcome, CallError> {
+/// Detects, wraps, normalises and validates, in this order, and says what it found.
+pub(super) fn shape(call: &CallState, output: Output) -> Result<Outcome, CallError> {
+    let outcome = fitted(call.operation()?, output)?;
+    audit::log_findings(call, &outcome);
+    Ok(outcome)
+}
+
+fn fitted(operation: &Operation, output: Output) -> Result<Outcome, CallError> {
     let mut outcome = Outcome::new(wrap(operation, output));
     let (schema, policy) = (&operation.spec().output_schema, operation.policy());
     if schema.is_unknown() || policy.output == OutputPolicy::Raw {
         return Ok(outcome);
     }
-    let findings = match standing(&outcome.envelope) {
+    let findings = match standing(&mut outcome.envelope) {
         Standing::Final => return Ok(outcome),
         Standing::NoStructure => {
             only_warning(&"the tool declares an output schema and sent no structured content")
@@ -55,21 +63,28 @@ enum Standing {
     NoStructure,
 }
 
-fn standing(envelope: &Envelope<Payload>) -> Standing {
+fn standing(envelope: &mut Envelope<Payload>) -> Standing {
     match &envelope.meta {
         Meta::Mcp(meta) if meta.is_error => Standing::Final,
         Meta::Mcp(meta) if meta.structured_content.is_none() => {
-            let blocks = envelope.data.as_value().and_then(Value::as_array);
-            let is_content = blocks.is_some_and(|blocks| {
-                blocks.len() == meta.content.len()
-                    && blocks.iter().zip(&meta.content).all(|(value, block)| {
-                        serde_json::to_value(block).is_ok_and(|block| block == *value)
-                    })
-            });
-            if is_content { Standing::NoStructure } else { Standing::Data }
+            let value = envelope.data.value().ok();
+            match value.and_then(|value| value.as_array()) {
+                Some(items) if are_blocks(items, &meta.content) => Standing::NoStructure,
+                _ => Standing::Data,
+            }
         }
         _ => Standing::Data,
     }
+}
+
+/// Whether the items are the tool's own blocks. They are compared as blocks, since one of an unknown
+/// type stands in the content as its text.
+fn are_blocks(items: &[Value], content: &[ContentBlock]) -> bool {
+    items.len() == content.len()
+        && items
+            .iter()
+            .zip(content)
+            .all(|(item, block)| ContentBlock::from_value(item.clone()) == *block)
 }
 
 /// Makes the data fit as far as the policy allows. A schema or data that cannot be read is worth a

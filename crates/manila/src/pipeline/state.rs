@@ -12,7 +12,7 @@ use super::request::CallRequest;
 use super::seam::{CallView, Step};
 use crate::access::Authority;
 use crate::error::{CallError, CallProgress};
-use crate::handler::{Beginning, CallContext, Handler, NestedCall, RequestId};
+use crate::handler::{Beginning, CallContext, Handler, NestedCall, RequestId, from_now};
 use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::registry::Catalog;
@@ -63,7 +63,7 @@ impl CallState {
             request_id: request.request_id.unwrap_or_else(RequestId::fresh),
             parent_request_id: request.parent_request_id,
             identity,
-            deadline: request.timeout.map(|timeout| Instant::now() + timeout),
+            deadline: request.timeout.and_then(from_now),
             progress: request.progress,
             metadata: request.metadata,
         };
@@ -179,10 +179,13 @@ impl CallState {
     /// Starts the clock of a call that named no deadline. The clock is not read before somebody
     /// has to wait, so a call that is answered at once does not pay for it.
     async fn deadline_passed(&self) {
-        match (self.context.deadline(), self.kind()) {
-            (Some(deadline), _) => tokio::time::sleep_until(deadline).await,
-            (None, Some(Kind::Subscription)) => std::future::pending().await,
-            (None, _) => tokio::time::sleep(self.shared.settings.call_timeout).await,
+        let deadline = match self.kind() {
+            Some(Kind::Subscription) => self.context.deadline(),
+            _ => self.context.deadline_or(self.shared.settings.call_timeout),
+        };
+        match deadline {
+            Some(deadline) => tokio::time::sleep_until(deadline).await,
+            None => std::future::pending().await,
         }
     }
 

@@ -95,7 +95,7 @@ async fn start(call: &mut CallState) -> Result<Running, CallError> {
 
 async fn next(call: CallState, mut running: Running, values: u64) -> Step {
     let value = match dispatch::next(&call, &mut running).await {
-        Ok(Some(output)) => call.operation().and_then(|operation| result::shape(operation, output)),
+        Ok(Some(output)) => result::shape(&call, output),
         Ok(None) => {
             audit::exit(&call, &Ending::Completed { values }).await;
             return None;

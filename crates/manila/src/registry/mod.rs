@@ -64,7 +64,7 @@ impl Registry {
     ///
     /// [`OperationError::Duplicate`] if the id is taken.
     pub fn register(&self, operation: Operation) -> Result<(), OperationError> {
-        self.apply([Change::Register(operation)])
+        self.apply([Change::Register(operation)]).map(drop)
     }
 
     /// Adds one operation, or puts it in place of the one with the same id.
@@ -74,19 +74,19 @@ impl Registry {
 
     /// Removes one operation, and says whether it was there.
     pub fn unregister(&self, id: &OperationId) -> bool {
-        let was_there = self.catalog().get(id.as_str()).is_some();
-        self.apply([Change::Unregister(id.clone())]).expect("removing cannot clash");
-        was_there
+        self.apply([Change::Unregister(id.clone())]).expect("removing cannot clash")
     }
 
-    /// Makes all changes at once, or none of them.
+    /// Makes all changes at once, or none of them, and says whether anything changed. Listeners are
+    /// told only if it did.
     ///
     /// # Errors
     ///
     /// The first change that cannot be made; the registry is then as it was.
-    pub fn apply(&self, changes: impl IntoIterator<Item = Change>) -> Result<(), OperationError> {
+    pub fn apply(&self, changes: impl IntoIterator<Item = Change>) -> Result<bool, OperationError> {
         let guard = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut operations = self.catalog().operations();
+        let mut changed = false;
         for change in changes {
             match change {
                 Change::Register(operation) if operations.contains_key(operation.id()) => {
@@ -94,16 +94,17 @@ impl Registry {
                 }
                 Change::Register(operation) | Change::Replace(operation) => {
                     operations.insert(operation.id().clone(), Arc::new(operation));
+                    changed = true;
                 }
-                Change::Unregister(id) => {
-                    operations.remove(&id);
-                }
+                Change::Unregister(id) => changed |= operations.remove(&id).is_some(),
             }
         }
-        self.0.catalog.store(Arc::new(Catalog::new(operations)));
-        drop(guard);
-        self.0.changed.send_modify(|changes| *changes += 1);
-        Ok(())
+        if changed {
+            self.0.catalog.store(Arc::new(Catalog::new(operations)));
+            drop(guard);
+            self.0.changed.send_modify(|changes| *changes += 1);
+        }
+        Ok(changed)
     }
 
     /// What is registered now; later changes are not seen in it.
@@ -169,6 +170,7 @@ mod tests {
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
         assert!(registry.register(operation("demo.a")).is_err());
+        assert!(!registry.unregister(&"demo.none".parse().unwrap()));
         assert!(!changes.has_changed().unwrap());
     }
 }

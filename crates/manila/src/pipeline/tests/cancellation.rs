@@ -304,3 +304,80 @@ async fn a_call_that_waits_for_approval_can_be_cancelled() {
     assert_eq!(code(pipeline.call(request, Authority::outside(None)).await), "TIMEOUT");
     assert_eq!(log.take(), ["enter t.wait", "exit t.wait TIMEOUT"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_always_ready_can_be_left_and_aborted() {
+    let handler =
+        Handler::stream_fn(|_, _| futures::stream::repeat_with(|| Ok(Output::dynamic(json!(1)))));
+    let endless = Operation::from_spec(spec("t.endless", Kind::Subscription)).handler(handler);
+    let pipeline = Pipeline::new(registry([endless]));
+    let mut left = pipeline.subscribe("t.endless", json!({}));
+    left.next().await.unwrap().unwrap();
+    drop(left);
+    let mut aborted =
+        pipeline.start_subscription(CallRequest::new("t.endless", json!({})), trusted());
+    aborted.next().await.unwrap().unwrap();
+    aborted.abort_handle().abort("enough");
+    assert_eq!(code(aborted.next().await.unwrap()), "ABORTED");
+    drop(aborted);
+    assert!(pipeline.drain(Duration::from_secs(1)).await);
+    assert_eq!(pipeline.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_default_deadline_is_one_for_the_whole_call_and_can_be_seen() {
+    struct Half;
+    impl ApprovalGate for Half {
+        fn obtain(&self, _: &CallView<'_>) -> Step<()> {
+            Step::Later(Box::pin(async {
+                tokio::time::sleep(Duration::from_secs(200)).await;
+                Ok(())
+            }))
+        }
+    }
+    let seen = Log::default();
+    let log = seen.clone();
+    let slow = dynamic("t.slow", Kind::Query, move |context, _| {
+        log.add(context.remaining().unwrap().as_secs().to_string());
+        std::future::pending()
+    });
+    let pipeline = Pipeline::builder(registry([slow])).approval(Half).build();
+    let began = tokio::time::Instant::now();
+    assert_eq!(code(pipeline.execute("t.slow", json!({})).await), "TIMEOUT");
+    assert_eq!(began.elapsed().as_secs(), 300);
+    assert_eq!(seen.take(), ["100"]);
+}
+
+#[tokio::test]
+async fn a_timeout_beyond_the_end_of_the_clock_is_none() {
+    let pipeline =
+        Pipeline::new(registry([dynamic("t.op", Kind::Query, async |_, _| Ok(json!(1)))]));
+    let request = CallRequest::new("t.op", json!({})).timeout(Duration::MAX);
+    assert_eq!(code(pipeline.call(request, trusted()).await), "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_in_a_queue_before_it_is_known_that_he_may() {
+    let log = Log::default();
+    let mut control = crate::access::AccessControl::default();
+    control.required_scopes.push("write".to_owned());
+    let object = crate::schema::Schema::new(json!({"type": "object"})).unwrap();
+    let write = waiting("t.write", Kind::Mutation, &log)
+        .exclusive()
+        .access(control)
+        .schemas(object, crate::schema::Schema::unknown());
+    let pipeline = Pipeline::new(registry([write]));
+    let start = |input: Value, scope: &str| {
+        pipeline.call(CallRequest::new("t.write", input), outside(&[scope]))
+    };
+    let holder = start(json!({}), "write");
+    let abort = holder.abort_handle();
+    let refused = async {
+        settle().await;
+        assert_eq!(code(start(json!({}), "read").now_or_never().unwrap()), "ACCESS_DENIED");
+        assert_eq!(code(start(json!(5), "write").now_or_never().unwrap()), "VALIDATION_ERROR");
+        assert!(start(json!({}), "write").now_or_never().is_none(), "and this one waits");
+        abort.abort("seen");
+    };
+    assert_eq!(code(tokio::join!(holder, refused).0), "ABORTED");
+}

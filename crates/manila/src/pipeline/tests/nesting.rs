@@ -172,3 +172,53 @@ async fn a_nested_mutation_survives_the_handler_that_gave_up_on_it() {
     assert!(pipeline.drain(Duration::from_secs(5)).await);
     assert_eq!(log.take(), ["written"]);
 }
+
+/// A charge, then a nested call that fails: whatever that failure says about itself, the charge was
+/// made.
+#[tokio::test]
+async fn a_failure_inside_a_mutation_leaves_the_mutation_in_doubt() {
+    let failing = |error: fn() -> CallError| {
+        dynamic("t.mail", Kind::Query, move |_, _| async move { Err(error().into()) })
+    };
+    let errors: [fn() -> CallError; 4] = [
+        || CallError::unavailable("down").before_sending(),
+        || CallError::overloaded("full"),
+        || CallError::access_denied("no"),
+        || CallError::validation("bad", &[]),
+    ];
+    for error in errors {
+        let checkout = dynamic("t.checkout", Kind::Mutation, async |context, _| {
+            Ok(build_env(&context, ["t"]).execute("t.mail", json!({})).await?.data)
+        });
+        let pipeline = Pipeline::new(registry([checkout, failing(error)]));
+        let error = pipeline.execute("t.checkout", json!({})).await.unwrap_err();
+        assert!(error.may_have_run() && !error.is_retryable(), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_query_over_a_mutation_in_doubt_is_not_retryable() {
+    let write =
+        dynamic("t.write", Kind::Mutation, async |_, _| Err(CallError::unavailable("cut").into()));
+    let outer = dynamic("t.outer", Kind::Query, async |context, _| {
+        Ok(build_env(&context, ["t"]).execute("t.write", json!({})).await?.data)
+    });
+    let pipeline = Pipeline::new(registry([write, outer]));
+    let error = pipeline.execute("t.outer", json!({})).await.unwrap_err();
+    assert!(error.may_have_run() && !error.is_retryable(), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_empty_list_of_namespaces_opens_none() {
+    let inner = dynamic("t.inner", Kind::Query, async |_, _| Ok(json!(1)));
+    let outer = dynamic("t.outer", Kind::Query, async |context, input| {
+        let env = match input.as_str() {
+            Some("none") => build_env(&context, [""; 0]),
+            _ => crate::env::Env::everywhere(&context),
+        };
+        Ok(env.execute("t.inner", json!({})).await?.data)
+    });
+    let pipeline = Pipeline::new(registry([inner, outer]));
+    assert_eq!(code(pipeline.execute("t.outer", json!("none")).await), "ACCESS_DENIED");
+    assert_eq!(code(pipeline.execute("t.outer", json!("all")).await), "ok");
+}

@@ -85,7 +85,18 @@ async fn data_that_does_not_fit_is_a_warning_unless_it_is_enforced() {
 async fn what_a_tool_said_is_never_repaired() {
     let text = || vec![ContentBlock::text("no such file")];
     let blocks = || json!([{"type": "text", "text": "no such file"}]);
-    let rows: [(&str, Envelope<Payload>, usize); 4] = [
+    let raw = |text: &str| Payload::from_json(text.to_owned()).unwrap();
+    let odd = || json!({"type": "hologram", "n": []});
+    let rows: [(&str, Envelope<Payload>, usize); 6] = [
+        ("blocks as text", Envelope::mcp(raw(&blocks().to_string()), McpMeta::new(text())), 1),
+        (
+            "a block of an unknown type",
+            Envelope::mcp(
+                json!([odd()]).into(),
+                McpMeta::new(vec![ContentBlock::from_value(odd())]),
+            ),
+            1,
+        ),
         ("a failure", Envelope::mcp(blocks().into(), McpMeta::new(text()).with_error()), 0),
         ("blocks only", Envelope::mcp(blocks().into(), McpMeta::new(text())), 1),
         (
