@@ -27,6 +27,20 @@ pub(crate) fn build(spec: Option<&OperationSpec>, words: &[String]) -> Result<Va
     Ok(Value::Object(members))
 }
 
+/// Keys that the operation does not name: allowed by most schemas, and mostly typing mistakes.
+pub(crate) fn unknown_keys<'a>(spec: &OperationSpec, input: &'a Value) -> Vec<&'a str> {
+    let schema = spec.input_schema.json();
+    let is_open = ["additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"]
+        .iter()
+        .any(|keyword| schema.get(keyword).is_some());
+    let (Some(input), Some(_), false) = (input.as_object(), schema.get("properties"), is_open)
+    else {
+        return Vec::new();
+    };
+    let names = input.keys().map(String::as_str);
+    names.filter(|name| property(Some(schema), name).is_none()).collect()
+}
+
 fn read_document(word: &str) -> Result<Value, String> {
     let text = match word.strip_prefix('@') {
         Some(path) => std::fs::read_to_string(path)
@@ -157,6 +171,16 @@ mod tests {
             let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
             assert_eq!(build(Some(&spec()), &words), Ok(expected), "{words:?}");
         }
+    }
+
+    #[test]
+    fn keys_that_the_operation_does_not_name_are_found() {
+        assert_eq!(unknown_keys(&spec(), &json!({"n": 1, "m": 2})), ["m"]);
+        assert_eq!(unknown_keys(&spec(), &json!([1])), [""; 0]);
+        let mut open = spec();
+        open.input_schema =
+            Schema::new(json!({"properties": {}, "additionalProperties": true})).unwrap();
+        assert_eq!(unknown_keys(&open, &json!({"m": 2})), [""; 0]);
     }
 
     #[test]

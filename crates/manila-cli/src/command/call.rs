@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::catalog::unknown;
 use super::registry;
+use super::signal::StopRequests;
 use crate::arguments::{CallOptions, Invocation};
 use crate::failure::Failure;
 use crate::{input, output};
@@ -24,6 +25,7 @@ const PROGRESS_QUEUE: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn call(invocation: Invocation) -> Result<(), Failure> {
+    let mut requests = StopRequests::new()?;
     let mut ready = prepare(invocation)?;
     if ready.kind == Kind::Subscription {
         let id = &ready.operation;
@@ -37,16 +39,17 @@ pub(crate) async fn call(invocation: Invocation) -> Result<(), Failure> {
     let result = tokio::select! {
         result = call => result,
         never = draw(reports) => match never {},
-        never = abort_on_signals(abort) => match never {},
+        never = abort_on_signals(&mut requests, abort) => match never {},
     };
     let shown = result
         .map_err(|error| failed(error, &ready.options))
         .and_then(|outcome| print(&outcome, &ready.options));
-    wind_up(&pipeline).await;
+    wind_up(&pipeline, &mut requests).await;
     shown
 }
 
 pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), Failure> {
+    let mut requests = StopRequests::new()?;
     let mut ready = prepare(invocation)?;
     let pipeline = ready.pipeline.clone();
     let mut values = pipeline.start_subscription(ready.request(), caller());
@@ -65,10 +68,10 @@ pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), Failure> {
     };
     let result = tokio::select! {
         result = printing => result,
-        never = abort_on_signals(abort) => match never {},
+        never = abort_on_signals(&mut requests, abort) => match never {},
     };
     drop(values);
-    wind_up(&pipeline).await;
+    wind_up(&pipeline, &mut requests).await;
     result
 }
 
@@ -98,6 +101,9 @@ fn prepare(invocation: Invocation) -> Result<Ready, Failure> {
         return Err(unknown(&catalog, &operation, wants_json(&options)));
     };
     let input = input::build(Some(found.spec()), &words).map_err(Failure::Usage)?;
+    for key in input::unknown_keys(found.spec(), &input) {
+        output::warning(&format!("{operation} has no input `{key}`"));
+    }
     let kind = Operation::spec(found).kind;
     Ok(Ready { pipeline: Pipeline::new(registry), operation, kind, input, options })
 }
@@ -132,25 +138,18 @@ fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), Failure> {
 enum Never {}
 
 /// The first signal asks the call to stop; the second one ends the command on the spot.
-async fn abort_on_signals(abort: AbortHandle) -> Never {
-    interrupted().await;
+async fn abort_on_signals(requests: &mut StopRequests, abort: AbortHandle) -> Never {
+    requests.next().await;
     abort.abort("interrupted");
-    interrupted().await;
+    requests.next().await;
     std::process::exit(130);
 }
 
 /// Lets a cancelled handler notice; whoever interrupts again does not want to wait for it.
-async fn wind_up(pipeline: &Pipeline) {
+async fn wind_up(pipeline: &Pipeline, requests: &mut StopRequests) {
     tokio::select! {
         _ = pipeline.drain(PATIENCE) => {}
-        () = interrupted() => std::process::exit(130),
-    }
-}
-
-async fn interrupted() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        // Without signals there is nothing to wait for.
-        std::future::pending::<()>().await;
+        () = requests.next() => std::process::exit(130),
     }
 }
 

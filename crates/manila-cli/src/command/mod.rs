@@ -7,6 +7,7 @@ mod completions;
 mod document;
 mod envelope;
 mod serve;
+mod signal;
 
 pub(crate) use call::{call, subscribe};
 pub(crate) use cast::cast;

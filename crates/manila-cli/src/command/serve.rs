@@ -7,6 +7,7 @@ use manila::{Pipeline, Registry};
 use manila_gateway::{Gateway, GatewaySettings, ListenError};
 
 use super::registry;
+use super::signal::StopRequests;
 use crate::arguments::ServeOptions;
 use crate::failure::Failure;
 use crate::output;
@@ -17,16 +18,29 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     settings.drain = options.drain;
     let gateway = Gateway::with(Pipeline::new(registry.clone()), settings);
     let listener = Gateway::bind(options.listen).await.map_err(|error| match error {
-        ListenError::Bind { .. } => anyhow!(error).context("choose another address with --listen"),
+        ListenError::Bind { .. } => anyhow!("{error}; choose another address with --listen"),
         other => anyhow!(other),
     })?;
-    let stop = stop_asked()?;
+    let mut requests = StopRequests::new()?;
     // A reader who has seen enough of the offer must not end the gateway.
     if let Err(error) = print_offer(&registry, listener.local_addr()?) {
         tracing::debug!(%error, "the offer was not printed whole");
     }
-    gateway.serve(listener, stop).await.map_err(anyhow::Error::from)?;
-    Ok(())
+    let (stop, asked) = tokio::sync::oneshot::channel::<()>();
+    let serving = gateway.serve(listener, async { drop(asked.await) });
+    let watching = async {
+        requests.next().await;
+        tracing::info!("stopping: no new connections, calls in flight may finish");
+        drop(stop);
+        requests.next().await;
+    };
+    tokio::select! {
+        served = serving => served.map(drop).map_err(|error| anyhow!(error).into()),
+        () = watching => {
+            tracing::warn!("asked to stop again: ending at once");
+            std::process::exit(130)
+        }
+    }
 }
 
 fn print_offer(registry: &Registry, address: SocketAddr) -> std::io::Result<()> {
@@ -47,23 +61,4 @@ fn print_offer(registry: &Registry, address: SocketAddr) -> std::io::Result<()> 
     output::print_line(&format!(
         "  curl http://{address}/api/demo/add --json '{{\"a\": 2, \"b\": 3}}'\n"
     ))
-}
-
-/// Resolves on Ctrl-C or SIGTERM. The handlers are installed before the first connection.
-fn stop_asked() -> std::io::Result<impl Future<Output = ()>> {
-    #[cfg(unix)]
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    Ok(async move {
-        #[cfg(unix)]
-        let asked = async {
-            terminate.recv().await;
-        };
-        #[cfg(not(unix))]
-        let asked = std::future::pending::<()>();
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            () = asked => {}
-        }
-        tracing::info!("stopping: no new connections, calls in flight may finish");
-    })
 }

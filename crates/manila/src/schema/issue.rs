@@ -33,14 +33,43 @@ impl Issue {
                 let missing = path.join(property.as_str().unwrap_or_default());
                 Self::new(missing.to_string(), "this property is required and missing")
             }
-            _ => Self::new(path.to_string(), error.to_string()),
+            _ => Self::new(path.to_string(), shortened(error.to_string())),
         }
     }
+}
+
+/// Messages quote the value, and a value can be the whole input.
+fn shortened(message: String) -> String {
+    const LONGEST: usize = 400;
+    if message.chars().nth(LONGEST).is_none() {
+        return message;
+    }
+    let keep = |characters: &mut dyn Iterator<Item = char>| -> String { characters.collect() };
+    let start = keep(&mut message.chars().take(LONGEST / 2));
+    let end: String = message.chars().rev().take(LONGEST / 2).collect();
+    format!("{start} … {}", keep(&mut end.chars().rev()))
 }
 
 impl std::fmt::Display for Issue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let at = if self.path.is_empty() { "(root)" } else { &self.path };
         write!(f, "{at}: {}", self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::schema::Schema;
+
+    #[test]
+    fn a_message_does_not_echo_a_large_value() {
+        let schema = Schema::new(json!({"type": "object"})).unwrap();
+        let large = json!(vec!["ä"; 100_000]);
+        let issues = schema.check(&large).unwrap();
+        assert_eq!(issues.len(), 1);
+        assert!(issues[0].message.len() < 2_000, "{}", issues[0].message.len());
+        assert!(issues[0].message.ends_with("is not of type \"object\""), "{}", issues[0].message);
     }
 }
