@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use harness::{Cost, claim, measure};
+use harness::{Cost, claim, measure, measure_together};
 use manila::{
     Change, Handler, HandlerError, Kind, Operation, OperationSpec, Output, Payload, Pipeline,
     Registry, Schema,
@@ -43,25 +43,24 @@ fn main() {
     let small = pipeline(1);
     let large = pipeline(10_000);
 
-    println!("One call of an operation that gives back its input, schemas unknown:");
-    let payload = || json!({"a": 2, "b": 3});
-    let direct = measure_direct(&runtime, payload());
-    println!("  its boxed future alone          {direct}");
-    let through = measure_execute(&runtime, &small, "bench.echo", payload());
-    println!("  execute                         {through}");
-    let in_large = measure_execute(&runtime, &large, "bench.echo", payload());
-    println!("  execute, 10,000 operations      {in_large}");
-    let validated = measure_execute(&runtime, &small, "bench.checked", payload());
-    println!("  execute, input and output known {validated}");
-
-    println!("The same with larger payloads:");
-    let mut largest = through;
-    for items in [100, 10_000] {
-        let list: Vec<Value> = (0..items).map(|n| json!({"id": n, "name": "item"})).collect();
-        let kilobytes = serde_json::to_vec(&list).unwrap().len() / 1_000;
-        largest = measure_execute(&runtime, &small, "bench.echo", Value::from(list));
-        println!("  execute, {kilobytes:>4} KB                 {largest}");
-    }
+    let numbers = || json!({"a": 2, "b": 3});
+    let list = |items: i64| (0..items).map(|n| json!({"id": n, "name": "item"})).collect::<Value>();
+    let _guard = runtime.enter();
+    let [direct, through, in_large, kilobytes, megabyte, validated] = measure_together([
+        &mut direct(numbers()),
+        &mut execute(&small, "bench.echo", numbers()),
+        &mut execute(&large, "bench.echo", numbers()),
+        &mut execute(&small, "bench.echo", list(400)),
+        &mut execute(&small, "bench.echo", list(40_000)),
+        &mut execute(&small, "bench.checked", numbers()),
+    ]);
+    println!("One call of an operation that gives back its input:");
+    println!("  its boxed future alone           {direct}");
+    println!("  execute, schemas unknown         {through}");
+    println!("  execute, 10,000 operations       {in_large}");
+    println!("  execute, 10 KB of payload        {kilobytes}");
+    println!("  execute, 1 MB of payload         {megabyte}");
+    println!("  execute, input and output known  {validated}");
 
     println!("A catalog of 10,000 operations:");
     let registry = large.registry();
@@ -72,19 +71,19 @@ fn main() {
         next = (next + 7_919) % ids.len();
         black_box(registry.catalog().get(&ids[next]));
     });
-    println!("  look-up                         {look_up}");
+    println!("  look-up                          {look_up}");
     let search = measure(|| {
         black_box(registry.catalog().search("list payment issues", 20));
     });
-    println!("  search, three words             {search}");
+    println!("  search, three words              {search}");
     let rebuild = measure(|| registry.replace(echo("bench.echo", Schema::unknown())));
-    println!("  replacing one operation         {rebuild}");
+    println!("  replacing one operation          {rebuild}");
 
     println!();
     let above = |cost: Cost| (cost.nanos - direct.nanos) / 1e3;
     claim("execute above its boxed future", above(through), "µs", 0.5);
     claim("execute above its boxed future, 10,000 operations", above(in_large), "µs", 0.5);
-    claim("1 KB to 1 MB of payload, growth", largest.nanos / through.nanos, "times", 1.25);
+    claim("1 MB of payload beside 15 bytes", megabyte.nanos / through.nanos, "times", 1.25);
     claim("look-up among 10,000", look_up.nanos / 1e3, "µs", 1.0);
     claim("search among 10,000", search.nanos / 1e6, "ms", 1.0);
 }
@@ -121,31 +120,23 @@ fn pipeline(operations: usize) -> Pipeline {
 
 type Direct = Arc<dyn Fn(Payload) -> BoxFuture<'static, Result<Output, HandlerError>>>;
 
-fn measure_direct(runtime: &tokio::runtime::Runtime, value: Value) -> Cost {
+fn direct(value: Value) -> impl FnMut() {
     let direct: Direct = black_box(Arc::new(|input| Box::pin(async { Ok(Output::Data(input)) })));
     let mut value = Some(value);
-    runtime.block_on(async {
-        measure(|| {
-            let answered = now(direct(value.take().unwrap().into()));
-            let Ok(Output::Data(data)) = answered else { panic!("an echo gives data") };
-            value = Some(data.into_value().unwrap());
-        })
-    })
+    move || {
+        let answered = now(direct(value.take().unwrap().into()));
+        let Ok(Output::Data(data)) = answered else { panic!("an echo gives data") };
+        value = Some(data.into_value().unwrap());
+    }
 }
 
-fn measure_execute(
-    runtime: &tokio::runtime::Runtime,
-    pipeline: &Pipeline,
-    id: &str,
-    value: Value,
-) -> Cost {
+fn execute(pipeline: &Pipeline, id: &'static str, value: Value) -> impl FnMut() {
+    let pipeline = pipeline.clone();
     let mut value = Some(value);
-    runtime.block_on(async {
-        measure(|| {
-            let envelope = now(pipeline.execute(id, value.take().unwrap())).unwrap();
-            value = Some(envelope.data);
-        })
-    })
+    move || {
+        let envelope = now(pipeline.execute(id, value.take().unwrap())).unwrap();
+        value = Some(envelope.data);
+    }
 }
 
 /// An echo never waits, so one poll is the whole call; the runtime's own loop is not measured.

@@ -25,18 +25,33 @@ impl fmt::Display for Cost {
 
 /// Runs `run` in batches that last about two milliseconds each, for about half a second.
 pub(crate) fn measure(mut run: impl FnMut()) -> Cost {
-    let mut batch = 1_u32;
-    while time(batch, &mut run) < Duration::from_millis(2) {
-        batch *= 2;
-    }
-    let mut samples: Vec<f64> =
-        (0..200).map(|_| time(batch, &mut run).as_nanos() as f64 / f64::from(batch)).collect();
-    samples.sort_by(f64::total_cmp);
-    let at = |share: usize| samples[samples.len() * share / 100];
-    Cost { nanos: at(50), noise: (at(90) - at(10)) / 2.0 / at(50) }
+    let [cost] = measure_together([&mut run]);
+    cost
 }
 
-fn time(batch: u32, run: &mut impl FnMut()) -> Duration {
+/// Measures several things turn by turn, a batch each, so that a machine which slows down for a
+/// while slows all of them.
+pub(crate) fn measure_together<const N: usize>(mut runs: [&mut dyn FnMut(); N]) -> [Cost; N] {
+    let mut batches = [1_u32; N];
+    for (run, batch) in runs.iter_mut().zip(&mut batches) {
+        while time(*batch, run) < Duration::from_millis(2) {
+            *batch *= 2;
+        }
+    }
+    let mut samples = [const { Vec::new() }; N];
+    for _ in 0..200 {
+        for ((run, batch), samples) in runs.iter_mut().zip(batches).zip(&mut samples) {
+            samples.push(time(batch, run).as_nanos() as f64 / f64::from(batch));
+        }
+    }
+    samples.map(|mut samples| {
+        samples.sort_by(f64::total_cmp);
+        let at = |share: usize| samples[samples.len() * share / 100];
+        Cost { nanos: at(50), noise: (at(90) - at(10)) / 2.0 / at(50) }
+    })
+}
+
+fn time(batch: u32, run: &mut dyn FnMut()) -> Duration {
     let began = Instant::now();
     for _ in 0..batch {
         run();
