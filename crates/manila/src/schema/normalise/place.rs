@@ -84,6 +84,12 @@ impl<'p> Normaliser<'p> {
         if !kept {
             self.log.undo_below(value, &at.pointer(), start);
             self.forget();
+            // It may fit as it was, where only a default that was filled in does not.
+            if self.judge.fits(id, value) {
+                self.misfits.truncate(misfits);
+                self.vague = vague;
+                return true;
+            }
         }
         if fits && kept {
             return true;
