@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-
-use crate::duration::parse_duration;
+use manila_gateway::config::{Config, parse_duration};
 
 /// Operations from any world, one calling convention, one response envelope.
 #[derive(Debug, Parser)]
@@ -25,11 +24,14 @@ pub(crate) enum Command {
     List(ListOptions),
     /// Find operations by words
     Search(SearchOptions),
-    /// Show what an operation takes and gives, or the schema of the `envelope`
+    /// Show what an operation takes and gives, or the schema of the `envelope`, the `events` of the
+    /// call protocol, or the `config`
     Schema {
-        /// An operation such as demo.add, or `envelope`
-        #[arg(value_name = "OP|envelope")]
+        /// An operation such as demo.add, `envelope`, `events`, or `config` for manila.toml
+        #[arg(value_name = "OP|envelope|events|config")]
         what: String,
+        #[command(flatten)]
+        remote: Remote,
         #[command(flatten)]
         format: Format,
     },
@@ -45,6 +47,11 @@ pub(crate) enum Command {
     Decode(EnvelopeInput),
     /// Write {payload, meta, summary} as ToolEnvelope V1 results
     Encode(EnvelopeInput),
+    /// Make the tokens that callers show
+    Token {
+        #[command(subcommand)]
+        command: TokenCommand,
+    },
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -54,6 +61,12 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeOptions {
+    /// The configuration; manila.toml if it is here, else nothing is configured
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Say what the configuration holds or what is wrong with it, and stop
+    #[arg(long)]
+    pub(crate) check: bool,
     /// Where to listen; without authentication only loopback addresses are allowed
     #[arg(long, default_value = "127.0.0.1:7411", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
@@ -62,11 +75,52 @@ pub(crate) struct ServeOptions {
     pub(crate) drain: Duration,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token, print it once, and keep its SHA-256 in the configuration
+    New(TokenOptions),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Standard output is the token and nothing else. A gateway that runs learns of it when it starts again.
+  manila token new ci --scope github:read --resource repo:manila=read,write
+  TOKEN=$(manila token new ci --replace)        a new token in place of the old one")]
+pub(crate) struct TokenOptions {
+    /// Whose token it is
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// What the identity may do; can be given several times
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(crate) scopes: Vec<String>,
+    /// Actions on a resource; can be given several times
+    #[arg(long = "resource", value_name = "TYPE:ID=ACTION[,ACTION]", value_parser = parse_resource)]
+    pub(crate) resources: Vec<(String, Vec<String>)>,
+    /// The configuration to write to
+    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
+    pub(crate) config: PathBuf,
+    /// Give a new token to somebody who has one; scopes and resources that are not given stay
+    #[arg(long)]
+    pub(crate) replace: bool,
+}
+
+/// An id may hold an `=`, an action does not.
+fn parse_resource(text: &str) -> Result<(String, Vec<String>), String> {
+    let (resource, actions) = text.rsplit_once('=').unwrap_or((text, ""));
+    let actions: Vec<String> = actions.split(',').map(|action| action.trim().to_owned()).collect();
+    if actions.iter().any(String::is_empty) {
+        return Err("write type:id=action, or type:id=action,action".to_owned());
+    }
+    Ok((resource.to_owned(), actions))
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ListOptions {
     /// Only this namespace
     #[arg(long, short, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) remote: Remote,
     #[command(flatten)]
     pub(crate) format: Format,
 }
@@ -78,7 +132,10 @@ pub(crate) struct SearchOptions {
     pub(crate) words: Vec<String>,
     /// How many operations to show
     #[arg(long, default_value_t = 20, value_name = "N")]
-    pub(crate) limit: usize,
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) limit: u16,
+    #[command(flatten)]
+    pub(crate) remote: Remote,
     #[command(flatten)]
     pub(crate) format: Format,
 }
@@ -126,6 +183,35 @@ pub(crate) struct Format {
     pub(crate) json: bool,
 }
 
+/// Where the operations are: in this process, or in a gateway.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Remote {
+    /// A running gateway, such as ws://127.0.0.1:7411; else the built-in operations of this command
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// What the gateway knows you by; MANILA_TOKEN if it is absent
+    #[arg(long, value_name = "TOKEN", requires = "url")]
+    pub(crate) token: Option<Hidden>,
+}
+
+/// A text that is typed and never shown again.
+#[derive(Clone)]
+pub(crate) struct Hidden(pub(crate) String);
+
+impl std::str::FromStr for Hidden {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hidden(…)")
+    }
+}
+
 /// The options before the operation are clap's; what follows it is read by `Invocation::resolve`,
 /// because every other `--key` there belongs to the operation's input.
 #[derive(Debug, Args)]
@@ -157,6 +243,8 @@ pub(crate) struct CallOptions {
     /// Give up after this time, such as 500ms, 10s or 2m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) remote: Remote,
 }
 
 impl Invocation {
@@ -177,17 +265,30 @@ impl Invocation {
                 }
                 "--json" => options.json = true,
                 "--data" => options.data = true,
-                "--timeout" => {
-                    let value = rest.next().ok_or("--timeout needs a duration such as 10s")?;
-                    options.timeout = Some(parse_duration(&value)?);
+                "--timeout" | "--url" | "--token" => {
+                    let value = rest.next().ok_or_else(|| format!("{argument} needs a value"))?;
+                    options.set(&argument, value)?;
                 }
-                other => match other.strip_prefix("--timeout=") {
-                    Some(value) => options.timeout = Some(parse_duration(value)?),
-                    None => input.push(argument),
+                other => match other.split_once('=') {
+                    Some((name @ ("--timeout" | "--url" | "--token"), value)) => {
+                        options.set(name, value.to_owned())?;
+                    }
+                    _ => input.push(argument),
                 },
             }
         }
         Ok((options, operation, input))
+    }
+}
+
+impl CallOptions {
+    fn set(&mut self, name: &str, value: String) -> Result<(), String> {
+        match name {
+            "--timeout" => self.timeout = Some(parse_duration(&value)?),
+            "--url" => self.remote.url = Some(value),
+            _ => self.remote.token = Some(Hidden(value)),
+        }
+        Ok(())
     }
 }
 
@@ -200,6 +301,23 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_resource_has_actions() {
+        for (text, expected) in [
+            ("repo:x=read", Some(("repo:x", "read"))),
+            ("repo:x=read,write", Some(("repo:x", "read+write"))),
+            ("repo:x= read , write", Some(("repo:x", "read+write"))),
+            ("query:a=b=read", Some(("query:a=b", "read"))),
+            ("repo:x", None),
+            ("repo:x=", None),
+            ("repo:x=read,", None),
+        ] {
+            let parsed = parse_resource(text).ok().map(|(name, actions)| (name, actions.join("+")));
+            let parsed = parsed.as_ref().map(|(name, actions)| (name.as_str(), actions.as_str()));
+            assert_eq!(parsed, expected, "{text}");
+        }
     }
 
     #[test]

@@ -3,15 +3,18 @@
 use std::process::ExitCode;
 
 use manila::CallError;
+use manila_gateway::config::ConfigError;
 use serde_json::{Value, json};
 
 use crate::output;
 
-/// Exit codes: 1 the call failed, 2 usage.
+/// Exit codes: 1 the call failed, 2 usage, which a configuration is part of, 3 not reachable.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The command line does not make sense.
     Usage(String),
+    /// The configuration does not make sense.
+    Config(ConfigError),
     /// The call ended with an error; `hint` is what to try instead.
     Call {
         error: CallError,
@@ -19,6 +22,8 @@ pub(crate) enum Failure {
         /// Whether programs are reading standard output.
         json: bool,
     },
+    /// The gateway is not there, or not any more.
+    Unreachable(String),
     /// What there is to say has been printed.
     Reported,
     /// Anything else that stops a command.
@@ -34,9 +39,19 @@ impl Failure {
                 output::error(&message);
                 ExitCode::from(2)
             }
+            Self::Config(error) => {
+                for problem in error.problems() {
+                    output::error(&problem.to_string());
+                }
+                ExitCode::from(2)
+            }
             Self::Call { error, hint, json } => {
                 report_call(&error, hint.as_deref(), json);
                 ExitCode::from(1)
+            }
+            Self::Unreachable(message) => {
+                output::error(&message);
+                ExitCode::from(3)
             }
             Self::Reported => ExitCode::from(1),
             Self::Other(error) => {
@@ -76,6 +91,12 @@ fn explain(error: &CallError) -> Vec<String> {
             .collect(),
         Some(details) => vec![format!("details: {details}")],
         None => Vec::new(),
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
     }
 }
 

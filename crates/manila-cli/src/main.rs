@@ -2,7 +2,6 @@
 
 mod arguments;
 mod command;
-mod duration;
 mod failure;
 mod input;
 mod output;
@@ -29,13 +28,20 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::List(options) => command::list(&options),
-        Command::Search(options) => command::search(&options),
-        Command::Schema { what, format } if what == "envelope" => command::envelope_schema(format),
-        Command::Schema { what, format } => command::schema(&what, format),
+        Command::List(options) => runtime()?.block_on(command::list(&options)),
+        Command::Search(options) => runtime()?.block_on(command::search(&options)),
+        Command::Schema { what, format, .. } if what == "envelope" => {
+            command::envelope_schema(format)
+        }
+        Command::Schema { what, format, .. } if what == "events" => command::event_schema(format),
+        Command::Schema { what, format, .. } if what == "config" => command::config_schema(format),
+        Command::Schema { what, remote, format } => {
+            runtime()?.block_on(command::schema(&what, &remote, format))
+        }
         Command::Cast(options) => command::cast(&options),
         Command::Decode(input) => command::decode(&input),
         Command::Encode(input) => command::encode(&input),
+        Command::Token { command } => command::token(command),
         Command::Completions { shell } => command::completions(shell),
         Command::Call(invocation) => runtime()?.block_on(command::call(invocation)),
         Command::Subscribe(invocation) => runtime()?.block_on(command::subscribe(invocation)),

@@ -43,6 +43,11 @@ pub(crate) fn warning(message: &str) {
     to_stderr("warning", AnsiColor::Yellow, message);
 }
 
+/// A sentence for people beside an output for programs.
+pub(crate) fn remark(message: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{}", harmless(message));
+}
+
 /// Indented below an error.
 pub(crate) fn note(message: &str) {
     // Nothing can be done about a standard error that is closed.

@@ -5,10 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use manila::hub::{Hub, HubSettings};
+use manila::link::WsSettings;
 use manila::{Pipeline, Registry};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use crate::auth::Authenticator;
 use crate::door;
 use crate::server::{self, Drained};
 
@@ -16,12 +20,18 @@ use crate::server::{self, Drained};
 #[derive(Debug, Clone)]
 pub struct Gateway(pub(crate) Arc<Parts>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) pipeline: Pipeline,
+    /// The peers that talk the call protocol, and what they offer.
+    pub(crate) hub: Hub,
+    /// Who callers are; every door asks it first.
+    pub(crate) authenticator: Authenticator,
     pub(crate) settings: GatewaySettings,
     /// Set when the gateway begins to stop; streams end by it, calls do not.
     pub(crate) stopping: CancellationToken,
+    /// Owns the peers whose name is not known yet; they end when the gateway begins to stop.
+    pub(crate) arriving: TaskTracker,
 }
 
 /// The numbers that bound a gateway.
@@ -40,6 +50,12 @@ pub struct GatewaySettings {
     pub heartbeat: Duration,
     /// How long calls in flight may go on after the gateway was asked to stop.
     pub drain: Duration,
+    /// How long a peer may take to say who it is.
+    pub introduction: Duration,
+    /// What bounds the hub and its connections.
+    pub hub: HubSettings,
+    /// What bounds a WebSocket.
+    pub websocket: WsSettings,
 }
 
 impl Default for GatewaySettings {
@@ -51,6 +67,9 @@ impl Default for GatewaySettings {
             body_timeout: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),
             drain: Duration::from_secs(10),
+            introduction: Duration::from_secs(5),
+            hub: HubSettings::default(),
+            websocket: WsSettings::default(),
         }
     }
 }
@@ -62,7 +81,7 @@ pub enum ListenError {
     /// Nobody is asked who they are, so only this machine may call.
     #[error(
         "refusing to listen on {0}: there is no authentication, so only a loopback address such \
-         as 127.0.0.1 is allowed"
+         as 127.0.0.1 is allowed; `manila token new` makes a token, and then others may come"
     )]
     NotLoopback(SocketAddr),
     /// The listener does not say where it listens.
@@ -79,14 +98,27 @@ pub enum ListenError {
 }
 
 impl Gateway {
-    /// A gateway with the default settings.
+    /// A gateway with the default settings, open to this machine.
     pub fn new(registry: Registry) -> Self {
         Self::with(Pipeline::new(registry), GatewaySettings::default())
     }
 
-    /// A gateway in front of a pipeline that somebody else has set up.
+    /// A gateway in front of a pipeline that somebody else has set up, open to this machine.
     pub fn with(pipeline: Pipeline, settings: GatewaySettings) -> Self {
-        Self(Arc::new(Parts { pipeline, settings, stopping: CancellationToken::new() }))
+        Self(Arc::new(Parts {
+            hub: Hub::new(pipeline.clone(), settings.hub.clone()),
+            pipeline,
+            authenticator: Authenticator::open(),
+            settings,
+            stopping: CancellationToken::new(),
+            arriving: TaskTracker::new(),
+        }))
+    }
+
+    /// The same gateway, with somebody who knows its callers.
+    #[must_use]
+    pub fn with_authenticator(self, authenticator: Authenticator) -> Self {
+        Self(Arc::new(Parts { authenticator, ..Arc::unwrap_or_clone(self.0) }))
     }
 
     /// The pipeline behind the doors.
@@ -94,19 +126,29 @@ impl Gateway {
         &self.0.pipeline
     }
 
-    /// The doors, to be mounted in another server. Whoever mounts them binds, and stops. They answer
-    /// only to loopback names in `Host` and `Origin`, since they ask nobody who they are.
+    /// The hub behind the door of the call protocol.
+    pub fn hub(&self) -> &Hub {
+        &self.0.hub
+    }
+
+    /// Who callers are.
+    pub fn authenticator(&self) -> &Authenticator {
+        &self.0.authenticator
+    }
+
+    /// The doors, to be mounted in another server. Whoever mounts them binds, and stops. Without
+    /// authentication they answer only to loopback names in `Host` and `Origin`.
     pub fn router(&self) -> Router {
         door::router(self.clone())
     }
 
-    /// Binds an address, if it is one that may be served without authentication.
+    /// Binds an address, if it is one that may be served: any with authentication, else loopback.
     ///
     /// # Errors
     ///
     /// [`ListenError::NotLoopback`], or the system's refusal.
-    pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
-        check_loopback(address)?;
+    pub async fn bind(&self, address: SocketAddr) -> Result<TcpListener, ListenError> {
+        self.check_address(address)?;
         TcpListener::bind(address).await.map_err(|source| ListenError::Bind { address, source })
     }
 
@@ -115,17 +157,20 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// [`ListenError::NotLoopback`]: nobody is asked who they are, whoever bound the listener.
+    /// [`ListenError::NotLoopback`] without authentication, whoever bound the listener.
     pub async fn serve(
         &self,
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<Drained, ListenError> {
-        check_loopback(listener.local_addr().map_err(ListenError::NoAddress)?)?;
+        self.check_address(listener.local_addr().map_err(ListenError::NoAddress)?)?;
         Ok(server::serve(&self.0, self.router(), listener, shutdown).await)
     }
-}
 
-fn check_loopback(address: SocketAddr) -> Result<(), ListenError> {
-    if address.ip().is_loopback() { Ok(()) } else { Err(ListenError::NotLoopback(address)) }
+    fn check_address(&self, address: SocketAddr) -> Result<(), ListenError> {
+        if address.ip().is_loopback() || !self.0.authenticator.is_open() {
+            return Ok(());
+        }
+        Err(ListenError::NotLoopback(address))
+    }
 }

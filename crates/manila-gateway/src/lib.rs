@@ -4,7 +4,9 @@
 //! | room | holds |
 //! |---|---|
 //! | `app` | the composition: registry → pipeline → doors |
+//! | [`auth`] | tokens, and the identities that they stand for |
 //! | `builtin` | the operations of the embedded default |
+//! | [`config`] | `manila.toml`: read, checked, and written to |
 //! | `door` | HTTP in and out; each door translates one outcome type |
 //! | `server` | connections: accepted, bounded, owned, drained |
 //!
@@ -21,9 +23,13 @@
 //! ```
 
 mod app;
+pub mod auth;
 pub mod builtin;
+pub mod config;
 mod door;
 mod server;
+mod source;
 
 pub use app::{Gateway, GatewaySettings, ListenError};
 pub use server::Drained;
+pub use source::Sources;

@@ -55,13 +55,18 @@ async fn drain(parts: &Parts, mut connections: JoinSet<()>) -> Drained {
     let drain = parts.settings.drain.min(Duration::from_secs(86_400));
     let deadline = Instant::now() + drain;
     parts.stopping.cancel();
+    parts.arriving.close();
     let ended = async { while connections.join_next().await.is_some() {} };
-    let in_time = tokio::time::timeout_at(deadline, ended).await.is_ok();
+    let (ended, peers_answered) =
+        tokio::join!(tokio::time::timeout_at(deadline, ended), parts.hub.drain(drain));
     let cut = connections.len();
     connections.shutdown().await;
     let calls_ended =
         parts.pipeline.drain(deadline.saturating_duration_since(Instant::now())).await;
-    let drained = Drained { in_time: in_time && calls_ended, cut };
+    // Links go last: calls in flight may have needed them.
+    parts.hub.close().await;
+    parts.arriving.wait().await;
+    let drained = Drained { in_time: ended.is_ok() && peers_answered && calls_ended, cut };
     if drained.in_time {
         tracing::info!("drained");
     } else {
@@ -96,7 +101,8 @@ async fn connection(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         biased;

@@ -124,6 +124,17 @@ impl AccessControl {
         self.check_resource(identity, input)
     }
 
+    /// Whether `identity` may call with some input: what decides whether the operation is listed.
+    pub fn admits(&self, identity: Option<&Identity>) -> bool {
+        if self.is_open() {
+            return true;
+        }
+        let Some(identity) = identity else { return false };
+        let resource =
+            self.resource().is_none_or(|(kind, action)| identity.may(action, kind, None));
+        resource && self.check_scopes(identity).is_ok()
+    }
+
     fn check_scopes(&self, identity: &Identity) -> Result<(), CallError> {
         if let Some(missing) = self.required_scopes.iter().find(|scope| !identity.has_scope(scope))
         {

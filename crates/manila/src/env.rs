@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::envelope::Envelope;
 use crate::error::CallError;
-use crate::handler::{CallContext, NestedCall};
+use crate::handler::{CallContext, NestedCall, NestedStanding};
+use crate::outcome::Outcome;
 use crate::payload::{Payload, PayloadError};
 
 /// A handler's way to the operations of some namespaces.
@@ -104,12 +105,12 @@ impl Env {
             Ok(call) => self.context.nesting().subscribe(call),
             Err(error) => failed(error),
         };
-        stream.map(|item| item?.into_value().map_err(|error| unreadable(&error))).boxed()
+        stream.map(|item| item?.envelope.into_value().map_err(|error| unreadable(&error))).boxed()
     }
 
     async fn run(&self, operation: &str, input: Payload) -> Result<Envelope<Payload>, CallError> {
         let call = self.nested(operation, input)?;
-        self.context.nesting().execute(call).await
+        Ok(self.context.nesting().execute(call).await?.envelope)
     }
 
     fn nested<'a>(
@@ -124,11 +125,24 @@ impl Env {
             let message = format!("{by} may not call into the namespace `{namespace}`");
             return Err(CallError::access_denied(message));
         }
-        Ok(NestedCall { from: &self.context, operation, input, timeout: self.timeout })
+        let standing = NestedStanding::Trusted;
+        Ok(NestedCall { from: &self.context, operation, input, timeout: self.timeout, standing })
     }
 }
 
-fn failed(error: CallError) -> BoxStream<'static, Result<Envelope<Payload>, CallError>> {
+/// Calls an operation as the one who called this handler: with that one's rights, and as untrusted
+/// as if the request had come in at a door.
+pub(crate) async fn call_as_caller(
+    context: &CallContext,
+    operation: &str,
+    input: Payload,
+) -> Result<Outcome, CallError> {
+    let standing = NestedStanding::AsCaller;
+    let call = NestedCall { from: context, operation, input, timeout: None, standing };
+    context.nesting().execute(call).await
+}
+
+fn failed(error: CallError) -> BoxStream<'static, Result<Outcome, CallError>> {
     futures::stream::once(future::ready(Err(error))).boxed()
 }
 

@@ -41,13 +41,18 @@
 
 mod access;
 mod clock;
+pub mod connection;
 mod env;
 mod envelope;
 mod error;
 mod handler;
+pub mod hub;
+pub mod link;
 mod operation;
+mod outcome;
 mod payload;
 mod pipeline;
+pub mod protocol;
 mod registry;
 mod schema;
 mod spec;
@@ -66,12 +71,13 @@ pub use handler::{
     Progress, ProgressSender, RequestId, StreamHandler,
 };
 pub use operation::{Operation, OperationBuilder, OperationError, OutputPolicy, ResultPolicy};
+pub use outcome::Outcome;
 pub use payload::{Payload, PayloadError};
 pub use pipeline::{
-    ApprovalGate, AuditSink, Call, CallRequest, CallView, Ending, Limits, Outcome, Permit,
-    Pipeline, PipelineBuilder, Settings, Step, Subscription,
+    ApprovalGate, AuditSink, Call, CallRequest, CallView, Ending, Limits, Permit, Pipeline,
+    PipelineBuilder, Settings, Step, Subscription,
 };
-pub use registry::{Catalog, Change, Registry, SearchHit};
+pub use registry::{Catalog, Change, Registry, SearchHit, nearest};
 pub use schema::{
     CastCode, CastError, Extras, Issue, Normalised, Repair, RepairAction, Schema, SchemaError,
 };

@@ -34,6 +34,8 @@ pub struct Operation {
     spec: Arc<OperationSpec>,
     handler: Option<Handler>,
     policy: ResultPolicy,
+    /// Whether whoever runs it is away; it is listed, and its calls fail at once.
+    offline: bool,
 }
 
 /// How far the result pipeline goes to make an output fit.
@@ -130,6 +132,18 @@ impl Operation {
     /// How its results are treated.
     pub fn policy(&self) -> ResultPolicy {
         self.policy
+    }
+
+    /// Whether whoever runs it is away, so that a call would fail.
+    pub fn is_offline(&self) -> bool {
+        self.offline
+    }
+
+    /// The same operation, listed as offline or as back.
+    #[must_use]
+    pub fn with_offline(mut self, offline: bool) -> Self {
+        self.offline = offline;
+        self
     }
 }
 
@@ -239,7 +253,8 @@ impl OperationBuilder {
             };
             return Err(OperationError::WrongHandler { id, kind: self.spec.kind, handler });
         }
-        Ok(Operation { id, spec: Arc::new(self.spec), handler: self.handler, policy: self.policy })
+        let (spec, handler) = (Arc::new(self.spec), self.handler);
+        Ok(Operation { id, spec, handler, policy: self.policy, offline: false })
     }
 }
 

@@ -1,18 +1,13 @@
 //! `call` and `subscribe`: run an operation and print what it gives.
 
-use std::time::Duration;
-
 use futures::StreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use manila::{
-    AbortHandle, Authority, CallError, CallRequest, Identity, Kind, Operation, Outcome, Pipeline,
-    Progress, ProgressSender,
-};
-use serde_json::Value;
+use manila::connection::CallAbort;
+use manila::{CallError, CallRequest, Kind, OperationSpec, Outcome, Progress, ProgressSender};
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::catalog::unknown;
-use super::registry;
+use super::backend::Backend;
 use super::signal::StopRequests;
 use crate::arguments::{CallOptions, Invocation};
 use crate::failure::Failure;
@@ -21,43 +16,42 @@ use crate::{input, output};
 /// Progress that waits to be drawn; a full channel drops reports.
 const PROGRESS_QUEUE: usize = 16;
 
-/// How long a cancelled handler has to notice before the command ends anyway.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 pub(crate) async fn call(invocation: Invocation) -> Result<(), Failure> {
     let mut requests = StopRequests::new()?;
-    let mut ready = prepare(invocation)?;
+    let mut ready = until_interrupted(&mut requests, prepare(invocation)).await?;
     if ready.kind == Kind::Subscription {
         let id = &ready.operation;
         return Err(Failure::Usage(format!("{id} is a subscription; use `manila subscribe {id}`")));
     }
     let (sender, reports) = mpsc::channel(PROGRESS_QUEUE);
-    let pipeline = ready.pipeline.clone();
-    let request = ready.request().progress(ProgressSender::new(sender));
-    let call = pipeline.call(request, caller());
-    let abort = call.abort_handle();
+    let client = ready.backend.client.clone();
+    let calling = client.call(ready.request().progress(ProgressSender::new(sender)));
+    let abort = calling.abort_handle();
     let result = tokio::select! {
-        result = call => result,
+        result = calling => result,
         never = draw(reports) => match never {},
         never = abort_on_signals(&mut requests, abort) => match never {},
     };
-    let shown = result
-        .map_err(|error| failed(error, &ready.options))
-        .and_then(|outcome| print(&outcome, &ready.options));
-    wind_up(&pipeline, &mut requests).await;
+    let shown = match result {
+        Ok(outcome) => print(&outcome, &ready.options),
+        Err(error) => Err(ready.failed(error).await),
+    };
+    wind_up(ready.backend, &mut requests).await;
     shown
 }
 
 pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), Failure> {
     let mut requests = StopRequests::new()?;
-    let mut ready = prepare(invocation)?;
-    let pipeline = ready.pipeline.clone();
-    let mut values = pipeline.start_subscription(ready.request(), caller());
-    let abort = values.abort_handle();
+    let mut ready = until_interrupted(&mut requests, prepare(invocation)).await?;
+    let client = ready.backend.client.clone();
+    let mut values = client.subscribe(ready.request());
     let printing = async {
         let mut shown = Ok(());
         while let Some(value) = values.next().await {
-            let value = value.map_err(|error| failed(error, &ready.options))?;
+            let value = match value {
+                Ok(value) => value,
+                Err(error) => return Err(ready.failed(error).await),
+            };
             match print(&value, &ready.options) {
                 // A tool that failed once is a failure in the end; the stream goes on.
                 Err(Failure::Reported) => shown = Err(Failure::Reported),
@@ -68,15 +62,18 @@ pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), Failure> {
     };
     let result = tokio::select! {
         result = printing => result,
-        never = abort_on_signals(&mut requests, abort) => match never {},
+        () = requests.next() => {
+            Err(ready.failed(CallError::aborted("the call was aborted: interrupted")).await)
+        }
     };
+    // Dropping it aborts it at its source.
     drop(values);
-    wind_up(&pipeline, &mut requests).await;
+    wind_up(ready.backend, &mut requests).await;
     result
 }
 
 struct Ready {
-    pipeline: Pipeline,
+    backend: Backend,
     operation: String,
     kind: Kind,
     input: Value,
@@ -91,35 +88,41 @@ impl Ready {
             None => request,
         }
     }
+
+    async fn failed(&self, error: CallError) -> Failure {
+        self.backend.failure(error, &self.operation, wants_json(&self.options)).await
+    }
 }
 
-fn prepare(invocation: Invocation) -> Result<Ready, Failure> {
+async fn prepare(invocation: Invocation) -> Result<Ready, Failure> {
     let (options, operation, words) = invocation.resolve().map_err(Failure::Usage)?;
-    let registry = registry();
-    let catalog = registry.catalog();
-    let Some(found) = catalog.get(&operation) else {
-        return Err(unknown(&catalog, &operation, wants_json(&options)));
+    let backend = Backend::open(&options.remote).await?;
+    let spec = match backend.ask("hub.schema", json!({"id": operation})).await {
+        Ok(spec) => spec,
+        Err(error) => {
+            return Err(backend.failure(error, &operation, wants_json(&options)).await);
+        }
     };
-    let input = input::build(Some(found.spec()), &words).map_err(Failure::Usage)?;
-    for key in input::unknown_keys(found.spec(), &input) {
+    let spec: OperationSpec = serde_json::from_value(spec)
+        .map_err(|error| anyhow::anyhow!("the spec of {operation} cannot be read: {error}"))?;
+    let input = input::build(Some(&spec), &words).map_err(Failure::Usage)?;
+    for key in input::unknown_keys(&spec, &input) {
         output::warning(&format!("{operation} has no input `{key}`"));
     }
-    let kind = Operation::spec(found).kind;
-    Ok(Ready { pipeline: Pipeline::new(registry), operation, kind, input, options })
-}
-
-/// The person at the keyboard, who may do what the machine may.
-fn caller() -> Authority {
-    Authority::outside(Some(Identity::new("local").into()))
-}
-
-fn failed(error: CallError, options: &CallOptions) -> Failure {
-    Failure::Call { error, hint: None, json: wants_json(options) }
+    Ok(Ready { backend, operation, kind: spec.kind, input, options })
 }
 
 /// Whether a program reads errors from standard output; where only data is wanted, none does.
 fn wants_json(options: &CallOptions) -> bool {
     !options.data && output::is_plain(options.json)
+}
+
+/// Before there is a call, an interrupt ends the command.
+async fn until_interrupted<T>(requests: &mut StopRequests, work: impl Future<Output = T>) -> T {
+    tokio::select! {
+        done = work => done,
+        () = requests.next() => std::process::exit(130),
+    }
 }
 
 /// Prints what a call gave; a tool that says it failed has failed.
@@ -138,7 +141,7 @@ fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), Failure> {
 enum Never {}
 
 /// The first signal asks the call to stop; the second one ends the command on the spot.
-async fn abort_on_signals(requests: &mut StopRequests, abort: AbortHandle) -> Never {
+async fn abort_on_signals(requests: &mut StopRequests, abort: CallAbort) -> Never {
     requests.next().await;
     abort.abort("interrupted");
     requests.next().await;
@@ -146,9 +149,9 @@ async fn abort_on_signals(requests: &mut StopRequests, abort: AbortHandle) -> Ne
 }
 
 /// Lets a cancelled handler notice; whoever interrupts again does not want to wait for it.
-async fn wind_up(pipeline: &Pipeline, requests: &mut StopRequests) {
+async fn wind_up(backend: Backend, requests: &mut StopRequests) {
     tokio::select! {
-        _ = pipeline.drain(PATIENCE) => {}
+        () = backend.close() => {}
         () = requests.next() => std::process::exit(130),
     }
 }

@@ -1,57 +1,70 @@
 //! `list`, `search` and `schema`: what there is.
 
-use std::sync::Arc;
-
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
-use manila::{CallError, Catalog, ENVELOPE_SCHEMA, Operation, OperationSpec};
+use manila::ENVELOPE_SCHEMA;
+use manila::protocol::CALL_EVENT_SCHEMA;
+use manila_gateway::config::Config;
+use serde_json::{Value, json};
 
-use super::registry;
-use crate::arguments::{Format, ListOptions, SearchOptions};
+use super::backend::Backend;
+use crate::arguments::{Format, ListOptions, Remote, SearchOptions};
 use crate::failure::Failure;
 use crate::output;
 
-pub(crate) fn list(options: &ListOptions) -> Result<(), Failure> {
-    let catalog = registry().catalog();
-    let wanted = |operation: &&Arc<Operation>| {
-        options.namespace.as_ref().is_none_or(|namespace| operation.id().namespace() == namespace)
+pub(crate) async fn list(options: &ListOptions) -> Result<(), Failure> {
+    let backend = Backend::open(&options.remote).await?;
+    let found = match backend.list(options.namespace.as_deref()).await {
+        Ok(found) => found,
+        Err(error) => return Err(backend.failure(error, "", is_plain(options.format)).await),
     };
-    let found: Vec<_> = catalog.list().iter().filter(wanted).cloned().collect();
+    backend.close().await;
     print(&found, options.format)
 }
 
-pub(crate) fn search(options: &SearchOptions) -> Result<(), Failure> {
-    let hits = registry().catalog().search(&options.words.join(" "), options.limit);
-    let found: Vec<_> = hits.into_iter().map(|hit| hit.operation).collect();
-    print(&found, options.format)
+pub(crate) async fn search(options: &SearchOptions) -> Result<(), Failure> {
+    let backend = Backend::open(&options.remote).await?;
+    let input = json!({"query": options.words.join(" "), "limit": options.limit});
+    let mut found = match backend.ask("hub.search", input).await {
+        Ok(found) => found,
+        Err(error) => return Err(backend.failure(error, "", is_plain(options.format)).await),
+    };
+    backend.close().await;
+    match found["operations"].take() {
+        Value::Array(found) => print(&found, options.format),
+        _ => print(&[], options.format),
+    }
 }
 
-pub(crate) fn schema(id: &str, format: Format) -> Result<(), Failure> {
-    let catalog = registry().catalog();
-    let Some(operation) = catalog.get(id) else {
-        return Err(unknown(&catalog, id, output::is_plain(format.json)));
+pub(crate) async fn schema(id: &str, remote: &Remote, format: Format) -> Result<(), Failure> {
+    let backend = Backend::open(remote).await?;
+    let spec = match backend.ask("hub.schema", json!({"id": id})).await {
+        Ok(spec) => spec,
+        Err(error) => return Err(backend.failure(error, id, is_plain(format)).await),
     };
-    Ok(output::print_json(operation.spec(), format.json)?)
+    backend.close().await;
+    Ok(output::print_json(&spec, format.json)?)
 }
 
 pub(crate) fn envelope_schema(format: Format) -> Result<(), Failure> {
     Ok(output::print_json(&*ENVELOPE_SCHEMA, format.json)?)
 }
 
-/// An operation that is not there, with the one that was probably meant.
-pub(super) fn unknown(catalog: &Catalog, id: &str, json: bool) -> Failure {
-    let hint = catalog.nearest(id).map_or_else(
-        || "`manila list` shows every operation".to_owned(),
-        |nearest| format!("did you mean `{nearest}`?"),
-    );
-    let error = CallError::operation_not_found(id);
-    Failure::Call { error, hint: Some(hint), json }
+pub(crate) fn event_schema(format: Format) -> Result<(), Failure> {
+    Ok(output::print_json(&*CALL_EVENT_SCHEMA, format.json)?)
 }
 
-fn print(operations: &[Arc<Operation>], format: Format) -> Result<(), Failure> {
-    if output::is_plain(format.json) {
-        let specs: Vec<&OperationSpec> = operations.iter().map(|found| found.spec()).collect();
-        return Ok(output::print_plain(&specs)?);
+pub(crate) fn config_schema(format: Format) -> Result<(), Failure> {
+    Ok(output::print_json(&Config::json_schema(), format.json)?)
+}
+
+fn is_plain(format: Format) -> bool {
+    output::is_plain(format.json)
+}
+
+fn print(operations: &[Value], format: Format) -> Result<(), Failure> {
+    if is_plain(format) {
+        return Ok(output::print_plain(&operations)?);
     }
     if operations.is_empty() {
         return Ok(output::print_line("Nothing found.")?);
@@ -64,8 +77,11 @@ fn print(operations: &[Arc<Operation>], format: Format) -> Result<(), Failure> {
     }
     table.set_header(["OPERATION", "TYPE", "DESCRIPTION"]);
     for operation in operations {
-        let spec = operation.spec();
-        let cells = [operation.id().as_str(), spec.kind.as_str(), &spec.description];
+        let text = |name: &str| operation[name].as_str().unwrap_or_default();
+        let is_offline = text("status") == "offline";
+        let kind =
+            if is_offline { format!("{} (offline)", text("type")) } else { text("type").into() };
+        let cells = [text("id"), &kind, text("description")];
         table.add_row(cells.map(|cell| output::harmless(cell).into_owned()));
     }
     Ok(output::print_line(&table.trim_fmt())?)

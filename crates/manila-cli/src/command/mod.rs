@@ -1,5 +1,6 @@
 //! One file a command.
 
+mod backend;
 mod call;
 mod cast;
 mod catalog;
@@ -8,17 +9,12 @@ mod document;
 mod envelope;
 mod serve;
 mod signal;
+mod token;
 
 pub(crate) use call::{call, subscribe};
 pub(crate) use cast::cast;
-pub(crate) use catalog::{envelope_schema, list, schema, search};
+pub(crate) use catalog::{config_schema, envelope_schema, event_schema, list, schema, search};
 pub(crate) use completions::completions;
 pub(crate) use envelope::{decode, encode};
 pub(crate) use serve::serve;
-
-use manila::Registry;
-
-/// The operations that commands work on.
-fn registry() -> Registry {
-    manila_gateway::builtin::registry()
-}
+pub(crate) use token::token;

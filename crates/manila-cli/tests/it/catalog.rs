@@ -5,15 +5,24 @@ use super::{json, manila, stderr, stdout};
 #[test]
 fn list_shows_every_operation_or_a_namespace() {
     let ids = |arguments: &[&str]| {
-        let specs = json(&manila(arguments));
-        let id = |spec: &serde_json::Value| {
-            format!("{}.{}", spec["namespace"].as_str().unwrap(), spec["name"].as_str().unwrap())
-        };
-        specs.as_array().unwrap().iter().map(id).collect::<Vec<_>>()
+        let listed = json(&manila(arguments));
+        let id = |listed: &serde_json::Value| listed["id"].as_str().unwrap().to_owned();
+        listed.as_array().unwrap().iter().map(id).collect::<Vec<_>>()
     };
-    let all = ["demo.add", "demo.clock", "demo.fail", "demo.messy", "demo.note", "demo.slow"];
+    let all = [
+        "demo.add",
+        "demo.clock",
+        "demo.fail",
+        "demo.messy",
+        "demo.note",
+        "demo.slow",
+        "hub.call",
+        "hub.list",
+        "hub.schema",
+        "hub.search",
+    ];
     assert_eq!(ids(&["list"]), all);
-    assert_eq!(ids(&["list", "--namespace", "demo"]), all);
+    assert_eq!(ids(&["list", "--namespace", "demo"]), all[..6]);
     assert_eq!(ids(&["list", "--namespace", "none"]), [""; 0]);
     assert_eq!(ids(&["search", "two", "numbers"])[0], "demo.add");
     assert_eq!(ids(&["search", "time", "--limit", "1"]).len(), 1);
@@ -25,6 +34,8 @@ fn schema_shows_an_operation_or_the_envelope() {
     assert_eq!(spec["inputSchema"]["required"], serde_json::json!(["a", "b"]));
     let envelope = json(&manila(&["schema", "envelope"]));
     assert_eq!(envelope["title"], "ResponseEnvelope");
+    let events = json(&manila(&["schema", "events"]));
+    assert_eq!(events["$defs"]["call.requested"]["title"], "call.requested");
     let output = manila(&["schema", "demo.sum"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("Operation not found: demo.sum"));

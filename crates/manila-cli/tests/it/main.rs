@@ -10,12 +10,15 @@
 mod calls;
 mod cast;
 mod catalog;
+mod config;
 mod envelope;
 mod readme;
+mod remote;
 mod serve;
 mod signals;
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 fn manila(arguments: &[&str]) -> Output {
@@ -51,4 +54,38 @@ fn stderr(output: &Output) -> String {
 fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {} {}", stdout(output), stderr(output)))
+}
+
+/// A folder of this test's own, gone in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("manila-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Runs a command in it.
+    fn manila(&self, arguments: &[&str]) -> Output {
+        command(arguments).current_dir(&self.0).output().unwrap()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.join(name), text).unwrap();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }

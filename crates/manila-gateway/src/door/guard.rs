@@ -1,35 +1,73 @@
-//! Keeps web pages out of a gateway that trusts its machine.
+//! Keeps web pages out.
 //!
 //! A page can make a browser send requests to loopback, directly or by pointing a name of its own
-//! at 127.0.0.1. Both show in the headers: `Origin` names the page, `Host` the rebound name.
+//! at 127.0.0.1. Both show in the headers: `Origin` names the page, `Host` the rebound name. A
+//! gateway that asks nobody who they are accepts neither; one that asks for tokens is known by names
+//! that it cannot know itself, so there only pages of other hosts are refused.
 
-use axum::extract::Request;
-use axum::http::{StatusCode, Uri, header};
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
 use super::problem::Problem;
+use crate::app::Gateway;
 
-pub(super) async fn same_machine(request: Request, next: Next) -> Response {
-    for (name, what) in [(header::HOST, "Host"), (header::ORIGIN, "Origin")] {
-        let Some(value) = request.headers().get(&name) else { continue };
-        if !value.to_str().is_ok_and(is_loopback) {
-            let message =
-                format!("the {what} header does not name this machine's loopback address");
-            return Problem::new(StatusCode::FORBIDDEN, message).into_response();
+pub(super) async fn keep_pages_out(
+    State(gateway): State<Gateway>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let passed = if gateway.authenticator().is_open() {
+        same_machine(request.headers())
+    } else {
+        same_host(request.headers())
+    };
+    match passed {
+        Ok(()) => next.run(request).await,
+        Err(message) => Problem::new(StatusCode::FORBIDDEN, message).into_response(),
+    }
+}
+
+fn same_machine(headers: &HeaderMap) -> Result<(), &'static str> {
+    let rules = [
+        (header::HOST, "the Host header does not name this machine's loopback address"),
+        (header::ORIGIN, "the Origin header does not name this machine's loopback address"),
+    ];
+    for (name, message) in rules {
+        let mut values = headers.get_all(name).iter();
+        if !values.all(|value| value.to_str().is_ok_and(is_loopback)) {
+            return Err(message);
         }
     }
-    next.run(request).await
+    Ok(())
+}
+
+/// Ports are not compared: whoever stands in front of the gateway may have another one.
+fn same_host(headers: &HeaderMap) -> Result<(), &'static str> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let host = text(header::HOST).and_then(host_of);
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let is_same = |origin: &str| host.is_some() && host_of(origin) == host;
+    if origins.all(|origin| origin.to_str().is_ok_and(is_same)) {
+        return Ok(());
+    }
+    Err("the Origin header names another host, and pages of other hosts may not call")
+}
+
+/// The host of `host[:port]` or `scheme://host[:port]`, in lower case.
+fn host_of(value: &str) -> Option<String> {
+    let authority = value.split_once("://").map_or(value, |(_, authority)| authority);
+    let uri = authority.parse::<Uri>().ok()?;
+    Some(uri.authority().map(Authority::host)?.to_ascii_lowercase())
 }
 
 /// Whether `host[:port]` or `scheme://host[:port]` is loopback.
 fn is_loopback(value: &str) -> bool {
-    let authority = value.split_once("://").map_or(value, |(_, authority)| authority);
-    let Ok(uri) = authority.parse::<Uri>() else { return false };
-    let Some(host) = uri.authority().map(axum::http::uri::Authority::host) else { return false };
+    let Some(host) = host_of(value) else { return false };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let is_name =
-        host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost");
+    let is_name = host == "localhost" || host.ends_with(".localhost");
     is_name || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
@@ -60,6 +98,31 @@ mod tests {
             ("http://", false),
         ] {
             assert_eq!(is_loopback(value), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn with_tokens_only_pages_of_other_hosts_are_refused() {
+        for (host, origin, expected) in [
+            (Some("hub.example"), None, true),
+            (None, None, true),
+            (Some("hub.example"), Some("https://hub.example"), true),
+            (Some("hub.example:7411"), Some("https://HUB.example"), true),
+            (Some("[::1]:7411"), Some("http://[::1]"), true),
+            (Some("hub.example"), Some("https://evil.example"), false),
+            (Some("hub.example"), Some("https://hub.example.evil.example"), false),
+            (Some("hub.example"), Some("null"), false),
+            (Some("hub.example"), Some(""), false),
+            (Some(""), Some(""), false),
+            (None, Some("https://evil.example"), false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(header::HOST, host), (header::ORIGIN, origin)] {
+                if let Some(value) = value {
+                    headers.insert(name, value.parse().unwrap());
+                }
+            }
+            assert_eq!(same_host(&headers).is_ok(), expected, "{host:?} {origin:?}");
         }
     }
 }

@@ -11,6 +11,7 @@ use manila::{Authority, CallRequest, Kind, Operation, Outcome, Payload, RequestI
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::bearer;
 use super::problem::Problem;
 use super::sse;
 use crate::app::{Gateway, GatewaySettings};
@@ -41,8 +42,11 @@ pub(super) async fn call(
     request: Request,
 ) -> Response {
     let id = request_id(request.headers());
-    let answered = match operation_id(path) {
-        Ok(operation) => answer(&gateway, &operation, query, request, &id).await,
+    // Who calls comes first: nobody learns what is here by asking for it.
+    let asked = bearer::identify(gateway.authenticator(), request.headers())
+        .and_then(|identity| Ok((Authority::outside(Some(identity)), operation_id(path)?)));
+    let answered = match asked {
+        Ok((caller, operation)) => answer(&gateway, caller, &operation, query, request, &id).await,
         Err(problem) => Err(problem),
     };
     let mut response =
@@ -68,6 +72,7 @@ fn operation_id(
 
 async fn answer(
     gateway: &Gateway,
+    caller: Authority,
     operation_id: &str,
     query: Result<Query<Options>, axum::extract::rejection::QueryRejection>,
     request: Request,
@@ -82,8 +87,6 @@ async fn answer(
     let input = read_body(request, &gateway.0.settings).await?;
     let operation = gateway.pipeline().registry().catalog().get(operation_id).cloned();
     let call = CallRequest::new(operation_id, input).door("http").request_id(id.clone());
-    // Loopback without tokens: whoever reaches this door is nobody in particular.
-    let caller = Authority::outside(None);
     if operation.as_ref().is_some_and(|operation| operation.spec().kind == Kind::Subscription) {
         let stream = gateway.pipeline().start_subscription(call, caller);
         return sse::respond(gateway, stream, operation, form).await;

@@ -1,6 +1,8 @@
 //! The doors, by address. Each turns a request into a call and an outcome into a response; errors
 //! leave by `problem` and nowhere else.
 
+mod bearer;
+mod call;
 mod guard;
 mod health;
 mod http;
@@ -15,18 +17,22 @@ use crate::app::Gateway;
 use problem::Problem;
 
 pub(crate) fn router(gateway: Gateway) -> Router {
+    let guard = axum::middleware::from_fn_with_state(gateway.clone(), guard::keep_pages_out);
     Router::new()
         .route("/api/{namespace}/{name}", any(http::call))
+        .route("/hub", get(call::upgrade))
         .route("/health", get(health::health))
         .fallback(nothing_here)
         .method_not_allowed_fallback(only_get)
-        .layer(axum::middleware::from_fn(guard::same_machine))
+        .layer(guard)
         .with_state(gateway)
 }
 
 async fn nothing_here() -> Response {
-    Problem::not_found("nothing is served here; try /health or POST /api/{namespace}/{name}")
-        .into_response()
+    Problem::not_found(
+        "nothing is served here; try /health, POST /api/{namespace}/{name} or a WebSocket to /hub",
+    )
+    .into_response()
 }
 
 async fn only_get() -> Response {

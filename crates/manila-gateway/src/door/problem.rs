@@ -1,7 +1,7 @@
 //! The one way errors leave over HTTP: `application/problem+json` with the call's error inside.
 
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use manila::{CallError, ErrorCode, OperationSpec};
 use serde::Serialize;
@@ -21,6 +21,9 @@ pub(super) struct Problem {
     error: Option<CallError>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
+    /// What the client has to know beside the problem, such as how to prove who it is.
+    #[serde(skip)]
+    header: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
 impl Problem {
@@ -32,7 +35,19 @@ impl Problem {
             detail: detail.into(),
             error: None,
             request_id: None,
+            header: None,
         }
+    }
+
+    /// Somebody must say who he is, in the way that `challenge` names.
+    pub(super) fn unauthorised(detail: impl Into<String>, challenge: &'static str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, detail)
+            .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
+    }
+
+    pub(super) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.header = Some(Box::new((name, value)));
+        self
     }
 
     pub(super) fn not_found(detail: impl Into<String>) -> Self {
@@ -63,6 +78,7 @@ impl Problem {
         if self.status == StatusCode::TOO_MANY_REQUESTS {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        headers.extend(self.header.map(|header| *header));
         response
     }
 }

@@ -58,12 +58,12 @@ async fn what_does_not_end_by_the_deadline_is_cut() {
 
 #[tokio::test]
 async fn only_loopback_is_served_without_authentication() {
+    let gateway = Gateway::new(manila_gateway::builtin::registry());
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
-        let refused = Gateway::bind(address.parse().unwrap()).await;
+        let refused = gateway.bind(address.parse().unwrap()).await;
         assert!(matches!(refused, Err(ListenError::NotLoopback(_))), "{address}");
     }
     let everywhere = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let gateway = Gateway::new(manila_gateway::builtin::registry());
     let refused = gateway.serve(everywhere, std::future::pending()).await;
     assert!(matches!(refused, Err(ListenError::NotLoopback(_))), "whoever bound it");
 }

@@ -7,6 +7,7 @@
     reason = "a test fails by panicking, and its rows are tuples"
 )]
 
+mod auth;
 mod drain;
 mod http;
 mod sse;
@@ -40,8 +41,11 @@ impl Running {
         for operation in operations {
             registry.register(operation).unwrap();
         }
-        let gateway = Gateway::with(Pipeline::new(registry), settings);
-        let listener = Gateway::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        Self::serve(Gateway::with(Pipeline::new(registry), settings), "127.0.0.1:0").await
+    }
+
+    async fn serve(gateway: Gateway, address: &str) -> Self {
+        let listener = gateway.bind(address.parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = gateway.clone();

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::CallContext;
 use crate::error::CallError;
+use crate::spec::Kind;
 
 /// The signal of one call. Nested calls hang below it through the context of their caller, and are
 /// cancelled with it.
@@ -66,6 +67,14 @@ impl CallContext {
         self.parts().cancellation.outlives_caller.store(true, Ordering::Release);
     }
 
+    /// The call turned out to be a mere way to another operation, and ends as that one would: with
+    /// its caller, unless it writes.
+    pub(crate) fn act_as(&self, kind: Kind, idempotent: bool) {
+        let _ = self.parts().acts_as.set((kind, idempotent));
+        let outlives_caller = kind == Kind::Mutation;
+        self.parts().cancellation.outlives_caller.store(outlives_caller, Ordering::Release);
+    }
+
     fn cancel(&self, cause: Cause) {
         let signal = &self.parts().cancellation;
         // Only the first cause counts: whoever comes later finds the call already ended.
@@ -112,6 +121,20 @@ pub struct AbortHandle(CallContext);
 impl AbortHandle {
     pub(crate) fn new(context: CallContext) -> Self {
         Self(context)
+    }
+
+    /// Resolves when the call should stop, or its deadline has passed.
+    pub(crate) async fn unwanted(&self) {
+        let deadline = async {
+            match self.0.deadline() {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.0.cancelled() => {}
+            () = deadline => {}
+        }
     }
 
     /// Asks the call to stop. A call that has already ended is not disturbed.

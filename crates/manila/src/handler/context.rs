@@ -16,9 +16,10 @@ use super::cancellation::Cancellation;
 use super::progress::{Progress, ProgressSender};
 use super::request_id::RequestId;
 use crate::access::Identity;
-use crate::envelope::Envelope;
 use crate::error::CallError;
+use crate::outcome::Outcome;
 use crate::payload::Payload;
+use crate::spec::Kind;
 
 /// The circumstances of one call: ids, identity, deadline, cancellation, progress, and a way on
 /// to other operations through [`build_env`](crate::build_env). Cloning it is cheap.
@@ -38,7 +39,10 @@ pub(crate) struct ContextParts {
     default_deadline: OnceLock<Instant>,
     progress: ProgressSender,
     metadata: Option<Arc<Map<String, Value>>>,
+    attached: Option<Attachment>,
     pub(super) cancellation: Cancellation,
+    /// What the call really does, where that is known only after it was dispatched.
+    pub(super) acts_as: OnceLock<(Kind, bool)>,
     /// The call that this one is part of, in this process.
     pub(super) caller: Option<CallContext>,
     /// How many calls are above.
@@ -60,19 +64,24 @@ pub(crate) struct Beginning {
     pub(crate) deadline: Option<Instant>,
     pub(crate) progress: ProgressSender,
     pub(crate) metadata: Option<Arc<Map<String, Value>>>,
+    pub(crate) attached: Option<Attachment>,
 }
+
+/// Something that the door knows and one kind of handler asks for, such as the connection a call
+/// came in on. It never leaves the process, and nested calls do not see it.
+pub(crate) type Attachment = Arc<dyn Any + Send + Sync>;
 
 /// How a handler's calls get back into the pipeline, without the handler knowing the pipeline.
 pub(crate) trait Nesting: Send + Sync {
     fn execute(
         self: Arc<Self>,
         call: NestedCall<'_>,
-    ) -> BoxFuture<'static, Result<Envelope<Payload>, CallError>>;
+    ) -> BoxFuture<'static, Result<Outcome, CallError>>;
 
     fn subscribe(
         self: Arc<Self>,
         call: NestedCall<'_>,
-    ) -> BoxStream<'static, Result<Envelope<Payload>, CallError>>;
+    ) -> BoxStream<'static, Result<Outcome, CallError>>;
 
     /// Runs what is left of a call that nobody waits for any more, in an owned task.
     fn adopt(&self, runtime: &Handle, context: CallContext, rest: BoxFuture<'static, ()>);
@@ -84,6 +93,16 @@ pub(crate) struct NestedCall<'a> {
     pub(crate) operation: &'a str,
     pub(crate) input: Payload,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) standing: NestedStanding,
+}
+
+/// As whom a handler calls on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NestedStanding {
+    /// As itself: it is running, so it may.
+    Trusted,
+    /// As the one who called it, with that one's rights and no others.
+    AsCaller,
 }
 
 impl CallContext {
@@ -107,6 +126,7 @@ impl CallContext {
             deadline: own.into_iter().chain(caller.deadline()).min(),
             progress: ProgressSender::default(),
             metadata: above.metadata.clone(),
+            attached: None,
         };
         let (nesting, snapshot) = (Arc::clone(&above.nesting), Arc::clone(&above.snapshot));
         Self::new(nesting, snapshot, call, Some(caller.clone()), above.depth + 1)
@@ -128,7 +148,9 @@ impl CallContext {
             default_deadline: OnceLock::new(),
             progress: call.progress,
             metadata: call.metadata,
+            attached: call.attached,
             cancellation: Cancellation::default(),
+            acts_as: OnceLock::new(),
             caller,
             depth,
             has_turn: AtomicBool::new(false),
@@ -157,9 +179,29 @@ impl CallContext {
         self.0.identity.as_deref()
     }
 
+    /// As [`CallContext::identity`], to be kept.
+    pub(crate) fn shared_identity(&self) -> Option<Arc<Identity>> {
+        self.0.identity.clone()
+    }
+
+    /// As [`CallContext::metadata`], to be kept.
+    pub(crate) fn shared_metadata(&self) -> Option<Arc<Map<String, Value>>> {
+        self.0.metadata.clone()
+    }
+
+    /// What the call turned out to do, and whether twice is the same as once.
+    pub(crate) fn acting_as(&self) -> Option<(Kind, bool)> {
+        self.0.acts_as.get().copied()
+    }
+
     /// What came with the request beside its input, such as a trace context.
     pub fn metadata(&self) -> Option<&Map<String, Value>> {
         self.0.metadata.as_deref()
+    }
+
+    /// What the door attached, if it is of this type.
+    pub fn attached<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.0.attached.as_deref()?.downcast_ref()
     }
 
     /// When the caller stops waiting. A call that named no deadline has one from the moment in which

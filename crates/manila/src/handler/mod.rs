@@ -14,12 +14,13 @@ use serde_json::Value;
 
 use crate::envelope::Envelope;
 use crate::error::HandlerError;
+use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::spec::Kind;
 
 pub use cancellation::AbortHandle;
 pub use context::CallContext;
-pub(crate) use context::{Beginning, NestedCall, Nesting, from_now};
+pub(crate) use context::{Attachment, Beginning, NestedCall, NestedStanding, Nesting, from_now};
 pub use progress::{Progress, ProgressSender};
 pub use request_id::RequestId;
 pub use typed::{IntoOnceHandler, IntoStreamHandler};
@@ -63,6 +64,8 @@ pub enum Output {
     Dynamic(Payload),
     /// An envelope, made by an adapter.
     Envelope(Envelope<Payload>),
+    /// What another call ended with, handed on with its repairs and warnings.
+    Relayed(Outcome),
 }
 
 impl Output {

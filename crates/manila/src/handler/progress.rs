@@ -1,5 +1,7 @@
 //! How far a call has come, for whoever is watching.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -38,21 +40,47 @@ impl Progress {
     }
 }
 
-/// Where progress goes. The channel is bounded by whoever made it; when it is full a report is
-/// dropped, because a later one says more and a slow watcher must not slow the work.
-#[derive(Debug, Clone, Default)]
-pub struct ProgressSender(Option<mpsc::Sender<Progress>>);
+/// Where progress goes: into a bounded channel, or to a function that must not wait. A report that
+/// finds no room is dropped, because a later one says more and a slow watcher must not slow the work.
+#[derive(Clone, Default)]
+pub struct ProgressSender(Way);
+
+#[derive(Clone, Default)]
+enum Way {
+    #[default]
+    Nowhere,
+    Channel(mpsc::Sender<Progress>),
+    Function(Arc<dyn Fn(Progress) + Send + Sync>),
+}
 
 impl ProgressSender {
     /// Sends reports into a bounded channel.
     pub fn new(sender: mpsc::Sender<Progress>) -> Self {
-        Self(Some(sender))
+        Self(Way::Channel(sender))
+    }
+
+    /// Gives reports to a function, which is called by the handler and must return at once.
+    pub fn from_fn(watch: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        Self(Way::Function(Arc::new(watch)))
+    }
+
+    /// Whether anybody listens.
+    pub(crate) fn is_watched(&self) -> bool {
+        !matches!(self.0, Way::Nowhere)
     }
 
     pub(crate) fn send(&self, progress: Progress) {
-        if let Some(sender) = &self.0 {
+        match &self.0 {
+            Way::Nowhere => {}
             // Full or closed: either way nobody misses this one report.
-            let _ = sender.try_send(progress);
+            Way::Channel(sender) => drop(sender.try_send(progress)),
+            Way::Function(watch) => watch(progress),
         }
+    }
+}
+
+impl std::fmt::Debug for ProgressSender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ProgressSender").field(&self.is_watched()).finish()
     }
 }

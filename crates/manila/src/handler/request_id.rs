@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The id of one call: given by the caller, or fresh.
 ///
@@ -27,6 +27,14 @@ impl RequestId {
     /// An id that nobody else has.
     pub fn fresh() -> Self {
         Self(Form::Fresh(NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// The id as text, shared where it was given as text.
+    pub(crate) fn to_shared(&self) -> Arc<str> {
+        match &self.0 {
+            Form::Fresh(_) => self.to_string().into(),
+            Form::Given(text) => Arc::clone(text),
+        }
     }
 }
 
@@ -72,6 +80,12 @@ impl fmt::Debug for RequestId {
 impl Serialize for RequestId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::outcome::Outcome;
 use super::seam::{CallView, Step};
 use super::state::CallState;
 use crate::error::{CallError, Origin};
+use crate::outcome::Outcome;
 
 /// Writes down what happens.
 pub trait AuditSink: Send + Sync + 'static {

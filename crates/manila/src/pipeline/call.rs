@@ -7,11 +7,11 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
-use super::outcome::Outcome;
 use super::run;
 use super::state::CallState;
 use crate::error::CallError;
 use crate::handler::{AbortHandle, CallContext};
+use crate::outcome::Outcome;
 
 /// A call, started by its first poll and run by whoever awaits it.
 ///

@@ -11,26 +11,25 @@ use super::Shared;
 use super::call::Call;
 use super::state::CallState;
 use super::subscription::Subscription;
-use crate::envelope::Envelope;
 use crate::error::CallError;
 use crate::handler::{CallContext, NestedCall, Nesting};
-use crate::payload::Payload;
+use crate::outcome::Outcome;
 
 impl Nesting for Shared {
     fn execute(
         self: Arc<Self>,
         call: NestedCall<'_>,
-    ) -> BoxFuture<'static, Result<Envelope<Payload>, CallError>> {
+    ) -> BoxFuture<'static, Result<Outcome, CallError>> {
         let call = Call::new(CallState::nested(self, call));
-        async { Ok(call.await.map_err(CallError::crossing)?.envelope) }.boxed()
+        call.map(|ended| ended.map_err(CallError::crossing)).boxed()
     }
 
     fn subscribe(
         self: Arc<Self>,
         call: NestedCall<'_>,
-    ) -> BoxStream<'static, Result<Envelope<Payload>, CallError>> {
+    ) -> BoxStream<'static, Result<Outcome, CallError>> {
         let values = Subscription::new(CallState::nested(self, call));
-        values.map(|value| Ok(value.map_err(CallError::crossing)?.envelope)).boxed()
+        values.map(|value| value.map_err(CallError::crossing)).boxed()
     }
 
     fn adopt(&self, runtime: &Handle, context: CallContext, mut rest: BoxFuture<'static, ()>) {

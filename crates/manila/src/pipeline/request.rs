@@ -1,17 +1,17 @@
 //! What is asked for.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::handler::{ProgressSender, RequestId};
+use crate::handler::{Attachment, ProgressSender, RequestId};
 use crate::payload::Payload;
 
 /// A request as a door puts it together; what is not said has its default.
 ///
 /// The name is borrowed: it is looked up when the call is made and not needed after that.
-#[derive(Debug)]
 #[must_use = "a request does nothing until it is called"]
 pub struct CallRequest<'a> {
     pub(super) operation: &'a str,
@@ -23,6 +23,19 @@ pub struct CallRequest<'a> {
     pub(super) door: &'static str,
     pub(super) progress: ProgressSender,
     pub(super) metadata: Option<Arc<Map<String, Value>>>,
+    pub(super) attached: Option<Attachment>,
+}
+
+/// A request that outlives the name it was looked up by.
+pub(crate) struct RequestParts {
+    pub(crate) operation: Arc<str>,
+    pub(crate) input: Payload,
+    pub(crate) request_id: Option<RequestId>,
+    pub(crate) parent_request_id: Option<RequestId>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) progress: ProgressSender,
+    pub(crate) metadata: Option<Arc<Map<String, Value>>>,
 }
 
 impl<'a> CallRequest<'a> {
@@ -38,6 +51,21 @@ impl<'a> CallRequest<'a> {
             door: "local",
             progress: ProgressSender::default(),
             metadata: None,
+            attached: None,
+        }
+    }
+
+    /// What a call that leaves this process is made of.
+    pub(crate) fn into_parts(self) -> RequestParts {
+        RequestParts {
+            operation: self.operation.into(),
+            input: self.input,
+            request_id: self.request_id,
+            parent_request_id: self.parent_request_id,
+            timeout: self.timeout,
+            idle_timeout: self.idle_timeout,
+            progress: self.progress,
+            metadata: self.metadata,
         }
     }
 
@@ -81,5 +109,32 @@ impl<'a> CallRequest<'a> {
     pub fn metadata(mut self, metadata: Map<String, Value>) -> Self {
         self.metadata = Some(Arc::new(metadata));
         self
+    }
+
+    /// As [`CallRequest::metadata`], shared with whoever it came from.
+    pub(crate) fn shared_metadata(mut self, metadata: Option<Arc<Map<String, Value>>>) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// What the door lets a handler ask for with [`CallContext::attached`](crate::CallContext::attached);
+    /// it stays in this process.
+    pub fn attach<T: Any + Send + Sync>(self, attached: Arc<T>) -> Self {
+        self.attach_any(attached)
+    }
+
+    pub(crate) fn attach_any(mut self, attached: Attachment) -> Self {
+        self.attached = Some(attached);
+        self
+    }
+}
+
+impl std::fmt::Debug for CallRequest<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallRequest")
+            .field("operation", &self.operation)
+            .field("request_id", &self.request_id)
+            .field("door", &self.door)
+            .finish_non_exhaustive()
     }
 }

@@ -4,12 +4,12 @@
 use serde_json::Value;
 
 use super::audit;
-use super::outcome::Outcome;
 use super::state::CallState;
 use crate::envelope::{ContentBlock, Envelope, Meta};
 use crate::error::CallError;
 use crate::handler::Output;
 use crate::operation::{Operation, OutputPolicy, ResultPolicy};
+use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::{Issue, Normalised, RepairAction, Schema};
 
@@ -21,7 +21,7 @@ pub(super) fn shape(call: &CallState, output: Output) -> Result<Outcome, CallErr
 }
 
 fn fitted(operation: &Operation, output: Output) -> Result<Outcome, CallError> {
-    let mut outcome = Outcome::new(wrap(operation, output));
+    let mut outcome = wrap(operation, output);
     let (schema, policy) = (&operation.spec().output_schema, operation.policy());
     if schema.is_unknown() || policy.output == OutputPolicy::Raw {
         return Ok(outcome);
@@ -41,16 +41,17 @@ fn fitted(operation: &Operation, output: Output) -> Result<Outcome, CallError> {
     Ok(outcome)
 }
 
-fn wrap(operation: &Operation, output: Output) -> Envelope<Payload> {
+fn wrap(operation: &Operation, output: Output) -> Outcome {
     let data = match output {
-        Output::Envelope(envelope) => return envelope,
+        Output::Envelope(envelope) => return envelope.into(),
+        Output::Relayed(outcome) => return outcome,
         Output::Dynamic(payload) => match Envelope::detect_payload(payload) {
-            Ok(envelope) => return envelope,
+            Ok(envelope) => return envelope.into(),
             Err(data) => data,
         },
         Output::Data(data) => data,
     };
-    Envelope::local(data, operation.id().to_shared())
+    Envelope::local(data, operation.id().to_shared()).into()
 }
 
 /// What the declared schema has to say about an envelope.

@@ -12,7 +12,9 @@ use super::request::CallRequest;
 use super::seam::{CallView, Step};
 use crate::access::Authority;
 use crate::error::{CallError, CallProgress};
-use crate::handler::{Beginning, CallContext, Handler, NestedCall, RequestId, from_now};
+use crate::handler::{
+    Beginning, CallContext, Handler, NestedCall, NestedStanding, RequestId, from_now,
+};
 use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::registry::Catalog;
@@ -66,6 +68,7 @@ impl CallState {
             deadline: request.timeout.and_then(from_now),
             progress: request.progress,
             metadata: request.metadata,
+            attached: request.attached,
         };
         let nesting: Arc<Shared> = Arc::clone(shared);
         Self {
@@ -81,7 +84,8 @@ impl CallState {
         }
     }
 
-    /// A call out of a handler, which is trusted because its caller is running.
+    /// A call out of a handler: trusted because its caller is running, unless it acts as somebody
+    /// else.
     pub(super) fn nested(shared: Arc<Shared>, call: NestedCall<'_>) -> Self {
         let catalog = call.from.snapshot().downcast_ref::<Catalog>();
         let (target, operation) = Target::find(catalog, call.operation);
@@ -90,7 +94,7 @@ impl CallState {
             context: CallContext::below(call.from, operation, call.timeout),
             target,
             input: Some(call.input),
-            trusted: true,
+            trusted: call.standing == NestedStanding::Trusted,
             door: "local",
             idle_timeout: None,
             began: None,
@@ -192,11 +196,12 @@ impl CallState {
     /// Decides, once, what the error means for somebody who would call again.
     pub(super) fn settle(&self, error: CallError) -> CallError {
         let progress = match self.operation() {
-            Ok(operation) => CallProgress {
-                kind: operation.spec().kind,
-                idempotent: operation.spec().idempotent,
-                dispatched: self.dispatched,
-            },
+            Ok(operation) => {
+                let spec = operation.spec();
+                let as_declared = (spec.kind, spec.idempotent);
+                let (kind, idempotent) = self.context.acting_as().unwrap_or(as_declared);
+                CallProgress { kind, idempotent, dispatched: self.dispatched }
+            }
             Err(_) => CallProgress { kind: Kind::Query, idempotent: false, dispatched: false },
         };
         error.settled(progress)

@@ -7,11 +7,11 @@ use futures::stream::{BoxStream, Stream, StreamExt};
 
 use super::call::Caller;
 use super::dispatch::{self, Running};
-use super::outcome::Outcome;
 use super::state::CallState;
 use super::{audit, enter, result, run};
 use crate::error::CallError;
 use crate::handler::AbortHandle;
+use crate::outcome::Outcome;
 use crate::spec::Kind;
 use audit::Ending;
 

@@ -75,15 +75,19 @@ impl Catalog {
 
     /// The id that somebody who wrote `id` probably meant.
     pub fn nearest(&self, id: &str) -> Option<&OperationId> {
-        let wanted = id.to_lowercase();
-        let scored = self.list().iter().map(|operation| {
-            let candidate = operation.id();
-            (strsim::damerau_levenshtein(&wanted, &candidate.as_str().to_lowercase()), candidate)
-        });
-        // A third of the letters may be wrong; beyond that it is a guess, not a suggestion.
-        let (distance, nearest) = scored.min_by_key(|(distance, _)| *distance)?;
-        (distance <= wanted.chars().count().max(3) / 3).then_some(nearest)
+        let nearest = nearest(id, self.list().iter().map(|operation| operation.id().as_str()))?;
+        self.get(nearest).map(|operation| operation.id())
     }
+}
+
+/// The name among `names` that somebody who wrote `wanted` probably meant.
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = wanted.to_lowercase();
+    let scored =
+        names.map(|name| (strsim::damerau_levenshtein(&wanted, &name.to_lowercase()), name));
+    // A third of the letters may be wrong; beyond that it is a guess, not a suggestion.
+    let (distance, nearest) = scored.min_by_key(|(distance, _)| *distance)?;
+    (distance <= wanted.chars().count().max(3) / 3).then_some(nearest)
 }
 
 #[cfg(test)]

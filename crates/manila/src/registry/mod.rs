@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::operation::{Operation, OperationError};
 use crate::spec::OperationId;
 
-pub use catalog::Catalog;
+pub use catalog::{Catalog, nearest};
 pub use search::SearchHit;
 
 /// The operations of a process. Cloning it shares them.

@@ -11,6 +11,7 @@
 mod envelope_corpus;
 mod envelope_properties;
 mod examples;
+mod hub;
 mod schema_cast;
 mod schema_corpus;
 mod schema_generators;

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 /// `500ms`, `10s`, `2m`, `1h`; a bare number is seconds.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+///
+/// What is wrong with the text, in words for whoever typed it.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let seconds = match unit {

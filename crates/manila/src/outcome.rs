@@ -21,14 +21,21 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn new(envelope: Envelope<Payload>) -> Self {
+    pub(crate) fn new(envelope: Envelope<Payload>) -> Self {
         Self { envelope, findings: None }
     }
 
-    /// Keeps what was found, if anything was.
-    pub(super) fn note(&mut self, findings: Normalised) {
-        if !findings.repairs.is_empty() || !findings.issues.is_empty() {
-            self.findings = Some(Box::new(findings));
+    /// Adds what was found, if anything was, to what was known before.
+    pub(crate) fn note(&mut self, mut findings: Normalised) {
+        if findings.repairs.is_empty() && findings.issues.is_empty() {
+            return;
+        }
+        match &mut self.findings {
+            Some(known) => {
+                known.repairs.append(&mut findings.repairs);
+                known.issues.append(&mut findings.issues);
+            }
+            None => self.findings = Some(Box::new(findings)),
         }
     }
 
@@ -40,6 +47,12 @@ impl Outcome {
     /// What does not fit the declared schema.
     pub fn warnings(&self) -> &[Issue] {
         self.findings.as_ref().map_or(&[], |findings| &findings.issues)
+    }
+}
+
+impl From<Envelope<Payload>> for Outcome {
+    fn from(envelope: Envelope<Payload>) -> Self {
+        Self::new(envelope)
     }
 }
 

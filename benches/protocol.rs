@@ -1,0 +1,279 @@
+//! What the call protocol costs over a loopback WebSocket, beside a bare echo of the same bytes.
+//!
+//! Ours and the echo take turns on one runtime of two threads, each over one connection, with 1 and
+//! with 64 requests in flight. The operation adds two numbers and checks both its schemas. Then: the
+//! same calls inside the process, the values of a subscription, and the memory of calls that wait.
+
+#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use futures::stream::FuturesUnordered;
+use futures::{SinkExt, StreamExt};
+use manila::connection::{CallHandler, Callers, Client, Connection, ConnectionSettings, Serve};
+use manila::link::{Connector, WsConnector, WsSettings, accept_key, ws};
+use manila::{
+    Authority, CallContext, CallRequest, HandlerError, Operation, Payload, Pipeline, Registry,
+};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::tungstenite::Message;
+
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Makes this program measure memory and nothing else, so that it starts with a clean heap.
+const MEMORY: &str = "--memory-of-pending-calls";
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+#[derive(serde::Serialize, schemars::JsonSchema)]
+struct Sum {
+    sum: i64,
+}
+
+async fn add(input: Add) -> Result<Sum, HandlerError> {
+    Ok(Sum { sum: input.a + input.b })
+}
+
+async fn never(context: CallContext, _: ()) -> Result<(), HandlerError> {
+    context.cancelled().await;
+    Ok(())
+}
+
+fn count(n: u64) -> impl futures::Stream<Item = Result<u64, HandlerError>> {
+    futures::stream::iter((0..n).map(Ok))
+}
+
+fn pipeline() -> Pipeline {
+    let registry = Registry::new();
+    registry.register(Operation::query("bench.add", add).build().unwrap()).unwrap();
+    registry.register(Operation::query("bench.never", never).build().unwrap()).unwrap();
+    registry.register(Operation::subscription("bench.count", count).build().unwrap()).unwrap();
+    let mut settings = manila::Settings::default();
+    settings.concurrent_calls = 100_000;
+    Pipeline::builder(registry).settings(settings).build()
+}
+
+fn main() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    if std::env::args().any(|argument| argument == MEMORY) {
+        return runtime.block_on(async { tokio::spawn(memory()).await.unwrap() });
+    }
+    runtime.block_on(async { tokio::spawn(bench()).await.unwrap() });
+    let this = std::env::current_exe().unwrap();
+    std::process::Command::new(this).arg(MEMORY).status().unwrap();
+}
+
+async fn bench() {
+    let pipeline = pipeline();
+    let ours = connect(&pipeline).await;
+    let mut echo = Echo::connect().await;
+    let local = Client::in_process(pipeline.clone(), Authority::outside(None));
+    println!("Calls over one loopback WebSocket, beside a bare echo of the same bytes:");
+    for (in_flight, batch) in [(1, 300), (64, 6_400)] {
+        let (mut called, mut echoed, mut inside) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut times, mut echo_times) = (Vec::new(), Vec::new());
+        for round in 0..60 {
+            let took = calls(&ours, in_flight, batch, &mut times).await;
+            let echo_took = echo.run(in_flight, batch, &mut echo_times).await;
+            let inside_took = calls(&local, in_flight, batch * 10, &mut Vec::new()).await / 10;
+            // The first rounds pay for what is made on first use.
+            if round >= 5 {
+                called.push(per_second(batch, took));
+                echoed.push(per_second(batch, echo_took));
+                inside.push(per_second(batch, inside_took));
+            }
+        }
+        let ratio = median(called.iter().zip(&echoed).map(|(ours, echo)| ours / echo).collect());
+        let times_over = median(inside.iter().zip(&called).map(|(a, b)| a / b).collect());
+        println!(
+            "  {in_flight:2} in flight: ours {:9.0} calls/s  {}",
+            median(called),
+            latency(times)
+        );
+        println!("                echo {:9.0} msgs/s   {}", median(echoed), latency(echo_times));
+        println!("          in-process {:9.0} calls/s", median(inside));
+        at_least("of the throughput of the echo", ratio, 0.6);
+        at_least("times that inside the process", times_over, 20.0);
+    }
+    subscription(&ours).await;
+}
+
+async fn calls(
+    client: &Client,
+    in_flight: usize,
+    batch: u32,
+    times: &mut Vec<Duration>,
+) -> Duration {
+    let began = Instant::now();
+    let call = || {
+        let began = Instant::now();
+        let input = Payload::from_json(r#"{"a":2,"b":3}"#.to_owned()).unwrap();
+        let calling = client.call(CallRequest::new("bench.add", input));
+        async move { calling.await.map(|_| began.elapsed()) }
+    };
+    let mut running: FuturesUnordered<_> = (0..in_flight).map(|_| call()).collect();
+    let mut left = batch as usize - in_flight;
+    while let Some(took) = running.next().await {
+        times.push(took.unwrap());
+        if left > 0 {
+            left -= 1;
+            running.push(call());
+        }
+    }
+    began.elapsed()
+}
+
+async fn connect(pipeline: &Pipeline) -> Client {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let handler = CallHandler::new(pipeline.clone(), Callers::Authenticated(None));
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let link = ws(shake_hands(stream).await, Vec::new(), WsSettings::default()).await;
+        let mut settings = ConnectionSettings::default();
+        settings.serving = 20_000;
+        Connection::new(link, Serve::Operations(handler), settings).1.run().await;
+    });
+    let link = WsConnector::new(&format!("ws://{address}"), None).unwrap().connect().await.unwrap();
+    let (client, connection) = Connection::new(link, Serve::Nothing, ConnectionSettings::default());
+    tokio::spawn(connection.run());
+    client
+}
+
+/// The serving half of the handshake, with nothing behind it.
+async fn shake_hands(mut stream: TcpStream) -> TcpStream {
+    stream.set_nodelay(true).unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    let head = String::from_utf8(head).unwrap();
+    let key = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();
+    let accept = accept_key(key.as_bytes());
+    let answer = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Accept: {accept}\r\n\r\n"
+    );
+    stream.write_all(answer.as_bytes()).await.unwrap();
+    stream
+}
+
+struct Echo(tokio_tungstenite::WebSocketStream<TcpStream>);
+
+impl Echo {
+    async fn connect() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+            while let Some(Ok(message)) = socket.next().await {
+                socket.send(message).await.unwrap();
+            }
+        });
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (socket, _) =
+            tokio_tungstenite::client_async(format!("ws://{address}/"), stream).await.unwrap();
+        Self(socket)
+    }
+
+    async fn run(&mut self, in_flight: usize, batch: u32, times: &mut Vec<Duration>) -> Duration {
+        // What one of our requests looks like on the wire.
+        let frame = json!({
+            "type": "call.requested", "id": "0123456789abcdef00000001",
+            "payload": {
+                "requestId": "0123456789abcdef00000001", "operationId": "bench.add",
+                "input": {"a": 2, "b": 3}, "deadline": 1_700_000_000_000_i64, "timeoutMs": 300_000,
+            },
+        });
+        let frame = Message::text(frame.to_string());
+        let began = Instant::now();
+        let mut sent = VecDeque::new();
+        for _ in 0..in_flight {
+            sent.push_back(Instant::now());
+            self.0.send(frame.clone()).await.unwrap();
+        }
+        let mut left = batch as usize - in_flight;
+        while let Some(at) = sent.pop_front() {
+            self.0.next().await.unwrap().unwrap();
+            times.push(at.elapsed());
+            if left > 0 {
+                left -= 1;
+                sent.push_back(Instant::now());
+                self.0.send(frame.clone()).await.unwrap();
+            }
+        }
+        began.elapsed()
+    }
+}
+
+async fn subscription(client: &Client) {
+    const VALUES: u32 = 100_000;
+    let mut rates = Vec::new();
+    for _ in 0..5 {
+        let began = Instant::now();
+        let values = client.subscribe(CallRequest::new("bench.count", json!(VALUES)));
+        assert_eq!(values.count().await, VALUES as usize);
+        rates.push(per_second(VALUES, began.elapsed()));
+    }
+    println!("  a subscription: {:9.0} values/s", median(rates));
+}
+
+async fn memory() {
+    const CALLS: usize = 10_000;
+    let client = connect(&pipeline()).await;
+    calls(&client, 64, 10_000, &mut Vec::new()).await;
+    let before = resident();
+    let waiting: Vec<_> = (0..CALLS)
+        .map(|_| tokio::spawn(client.call(CallRequest::new("bench.never", json!(null)))))
+        .collect();
+    while client.pending_count() < CALLS {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Until the other end has them all too.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let each = (resident() - before) / CALLS;
+    println!("10,000 pending calls, both ends and the callers' tasks in one process:");
+    let verdict = if each < 2_048 { "holds" } else { "DOES NOT HOLD" };
+    println!("claim {verdict}: {each} bytes of resident memory each, under 2048");
+    drop(waiting);
+}
+
+/// The resident memory of this process in bytes.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1_024
+}
+
+fn per_second(count: u32, took: Duration) -> f64 {
+    f64::from(count) / took.as_secs_f64()
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+fn latency(mut times: Vec<Duration>) -> String {
+    times.sort();
+    let at = |share: usize| times[times.len() * share / 100].as_secs_f64() * 1e6;
+    format!("p50 {:7.1} µs  p99 {:7.1} µs", at(50), at(99))
+}
+
+fn at_least(what: &str, value: f64, least: f64) {
+    let verdict = if value >= least { "holds" } else { "DOES NOT HOLD" };
+    println!("claim {verdict}: {value:.2} {what}, at least {least}");
+}

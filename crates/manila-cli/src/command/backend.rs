@@ -1,0 +1,124 @@
+//! Where a command finds operations: in this process or in a gateway, asked in the same way.
+
+use std::time::Duration;
+
+use manila::connection::{Client, Connection, ConnectionSettings, Serve};
+use manila::hub::Hub;
+use manila::link::{CloseReason, Connector, WsConnector};
+use manila::protocol::Secret;
+use manila::{Authority, CallError, Change, ErrorCode, Identity, Pipeline};
+use manila_gateway::builtin;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::arguments::Remote;
+use crate::failure::Failure;
+
+/// How long a cancelled handler, or a gateway that is told goodbye, has before the command ends.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The token of those who do not want it in their list of processes.
+const TOKEN_VARIABLE: &str = "MANILA_TOKEN";
+
+pub(super) struct Backend {
+    pub(super) client: Client,
+    behind: Behind,
+}
+
+enum Behind {
+    Pipeline(Pipeline),
+    Connection(JoinHandle<CloseReason>),
+}
+
+impl Backend {
+    pub(super) async fn open(remote: &Remote) -> Result<Self, Failure> {
+        match &remote.url {
+            Some(url) => Self::connect(url, remote).await,
+            None => Ok(Self::in_process()),
+        }
+    }
+
+    fn in_process() -> Self {
+        let registry = builtin::registry();
+        let contract = Hub::contract().into_iter().map(Change::Replace);
+        registry.apply(contract).expect("replacing cannot clash");
+        let pipeline = Pipeline::new(registry);
+        // The person at the keyboard, who may do what the machine may.
+        let caller = Authority::outside(Some(Identity::new("local").into()));
+        let client = Client::in_process(pipeline.clone(), caller);
+        Self { client, behind: Behind::Pipeline(pipeline) }
+    }
+
+    async fn connect(url: &str, remote: &Remote) -> Result<Self, Failure> {
+        let token = remote.token.as_ref().map(|token| token.0.clone());
+        let token = token.or_else(|| std::env::var(TOKEN_VARIABLE).ok()).map(Secret::new);
+        let connector =
+            WsConnector::new(url, token).map_err(|error| Failure::Usage(error.to_string()))?;
+        let link = connector.connect().await.map_err(|error| {
+            Failure::Unreachable(format!("{error}; is `manila serve` running there?"))
+        })?;
+        let settings = ConnectionSettings::default();
+        let (client, connection) = Connection::new(link, Serve::Nothing, settings);
+        Ok(Self { client, behind: Behind::Connection(tokio::spawn(connection.run())) })
+    }
+
+    /// Calls one of the hub's own operations.
+    pub(super) async fn ask(&self, operation: &str, input: Value) -> Result<Value, CallError> {
+        Ok(self.client.execute(operation, input).await?.data)
+    }
+
+    /// The list of operations, all pages of it.
+    pub(super) async fn list(&self, namespace: Option<&str>) -> Result<Vec<Value>, CallError> {
+        let mut all = Vec::new();
+        let mut cursor = Value::Null;
+        loop {
+            let mut input = json!({});
+            for (name, value) in [("namespace", json!(namespace)), ("cursor", cursor)] {
+                if !value.is_null() {
+                    input[name] = value;
+                }
+            }
+            let mut page = self.ask("hub.list", input).await?;
+            if let Value::Array(operations) = page["operations"].take() {
+                all.extend(operations);
+            }
+            cursor = page["nextCursor"].take();
+            if cursor.is_null() {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// What to print about a failure; a gateway that is gone is another one than a call that failed.
+    pub(super) async fn failure(&self, error: CallError, operation: &str, json: bool) -> Failure {
+        if self.client.is_closed() && *error.code() == ErrorCode::Unavailable {
+            return Failure::Unreachable(error.to_string());
+        }
+        let is_unknown = *error.code() == ErrorCode::OperationNotFound
+            && error.message().ends_with(&format!(": {operation}"));
+        let hint = if is_unknown { Some(self.suggest(operation).await) } else { None };
+        Failure::Call { error, hint, json }
+    }
+
+    async fn suggest(&self, operation: &str) -> String {
+        let listed = self.list(None).await.unwrap_or_default();
+        let ids = listed.iter().filter_map(|operation| operation["id"].as_str());
+        manila::nearest(operation, ids).map_or_else(
+            || "`manila list` shows every operation".to_owned(),
+            |nearest| format!("did you mean `{nearest}`?"),
+        )
+    }
+
+    /// Lets what was cancelled notice it, here or at the far end.
+    pub(super) async fn close(self) {
+        match self.behind {
+            Behind::Pipeline(pipeline) => {
+                pipeline.drain(PATIENCE).await;
+            }
+            Behind::Connection(running) => {
+                self.client.close(CloseReason::done());
+                let _ = tokio::time::timeout(PATIENCE, running).await;
+            }
+        }
+    }
+}

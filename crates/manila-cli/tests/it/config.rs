@@ -1,0 +1,167 @@
+//! `token new`, `serve --config`, `serve --check` and `schema config`: from a token to a call.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use super::{Folder, command, json, manila, stderr, stdout};
+
+#[test]
+fn a_token_that_is_made_is_asked_for_and_known() {
+    let folder = Folder::new("token-serve");
+    let made = folder.manila(&["token", "new", "ci", "--scope", "a", "--resource", "repo:x=read"]);
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let token = stdout(&made).trim().to_owned();
+    assert!(token.starts_with("mnl_") && token.len() == 47 && stdout(&made).lines().count() == 1);
+    assert!(stderr(&made).contains("shown once; only its SHA-256 is stored in manila.toml"));
+    let file = folder.read("manila.toml");
+    assert!(!file.contains(&token) && !stderr(&made).contains(&token));
+    assert!(
+        file.contains("scopes = [\"a\"]") && file.contains("\"repo:x\" = [\"read\"]"),
+        "{file}"
+    );
+
+    // With identities another address than loopback may be served.
+    let mut child = command(&["serve", "--listen", "0.0.0.0:0"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let first = lines.next().unwrap();
+    let port = first.rsplit_once(':').unwrap().1.to_owned();
+    let offer: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
+    let said = "Asks for a token; 1 identity has one.";
+    assert!(offer.iter().any(|line| line.contains(said)), "{offer:?}");
+    for (header, status) in [
+        (String::new(), "401"),
+        ("authorization: Bearer mnl_wrong\r\n".to_owned(), "401"),
+        (format!("authorization: Bearer {token}\r\n"), "200"),
+    ] {
+        let answer = add(&port, &header);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn add(port: &str, header: &str) -> String {
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    let head = format!(
+        "POST /api/demo/add HTTP/1.1\r\nhost: hub.example\r\nconnection: close\r\n{header}\
+         content-length: 13\r\n\r\n{{\"a\":2,\"b\":3}}"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_file_keeps_what_people_wrote_and_its_mode() {
+    let folder = Folder::new("token-keep");
+    let typed = "# mine\n[source.office] # far away\nhub = { url = \"ws://${HOST}/hub\" }\n# end\n";
+    folder.write("hub.toml", typed);
+    let token = |arguments: &[&str]| {
+        let output = folder.manila(&[&["token", "new"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    };
+    token(&["ci", "--config", "hub.toml", "--scope", "a"]);
+    let first = folder.read("hub.toml");
+    assert!(first.starts_with(typed), "{first}");
+    token(&["ci", "--config", "hub.toml", "--replace"]);
+    let second = folder.read("hub.toml");
+    assert!(second.starts_with(typed) && second != first, "{second}");
+    assert!(second.contains("scopes = [\"a\"]"), "what was not given stays: {second}");
+    token(&["cd"]);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let mode = |name: &str| {
+            std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777
+        };
+        assert_eq!(mode("manila.toml"), 0o600, "a new file is its owner's");
+        let path = folder.path().join("hub.toml");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("hub.toml", folder.path().join("link.toml")).unwrap();
+        token(&["ce", "--config", "link.toml"]);
+        assert_eq!(mode("hub.toml"), 0o640, "an old one keeps its mode");
+        assert!(std::fs::symlink_metadata(folder.path().join("link.toml")).unwrap().is_symlink());
+    }
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    let expected: &[&str] = if cfg!(unix) {
+        &["hub.toml", "link.toml", "manila.toml"]
+    } else {
+        &["hub.toml", "manila.toml"]
+    };
+    assert_eq!(names, expected, "nothing is left behind");
+}
+
+/// Each row: the arguments behind `token new`, the exit code, and what is said.
+#[test]
+fn tokens_that_cannot_be_made_are_refused_by_name() {
+    let folder = Folder::new("token-refuse");
+    folder.write("manila.toml", "[identity.ci]\ntoken_hash = \"\"\n");
+    folder.write("broken.toml", "[identity\n");
+    folder.write("busy.toml", "");
+    folder.write(".busy.toml.new", "");
+    let rows: [(&[&str], i32, &str); 9] = [
+        (&["ci"], 2, "`ci` exists already in manila.toml; --replace gives it a new token"),
+        (&["cd", "--replace"], 2, "there is no `cd` in manila.toml"),
+        (&["a b"], 2, "the name of an identity is"),
+        (&["local"], 2, "choose another name"),
+        (&["x", "--resource", "repo=read"], 2, "a resource is `type:id`"),
+        (&["x", "--resource", "repo:x"], 2, "write type:id=action"),
+        (&["x", "--config", "broken.toml"], 2, "broken.toml:1:10: this is not TOML"),
+        (&["x", "--config", "busy.toml"], 1, "if not, remove"),
+        (&["x", "--config", "no/such/folder.toml"], 1, "cannot write no/such/folder.toml"),
+    ];
+    for (arguments, exit, said) in rows {
+        let output = folder.manila(&[&["token", "new"], arguments].concat());
+        assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
+        assert_eq!(stdout(&output), "", "{arguments:?}");
+        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+    }
+    assert_eq!(folder.read("manila.toml"), "[identity.ci]\ntoken_hash = \"\"\n");
+}
+
+#[test]
+fn check_says_what_there_is_or_everything_that_is_wrong() {
+    let folder = Folder::new("check");
+    let check = |arguments: &[&str], exit: i32| {
+        let output = folder.manila(&[&["serve", "--check"], arguments].concat());
+        assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
+        (stdout(&output), stderr(&output))
+    };
+    assert!(check(&[], 0).0.contains("the embedded default"));
+    folder.manila(&["token", "new", "box", "--scope", "a", "--scope", "b"]);
+    let good = folder.read("manila.toml") + "[source.box]\nspoke = { identity = \"box\" }\n";
+    folder.write("manila.toml", &good);
+    let (out, _) = check(&[], 0);
+    for said in ["1 identity, 1 source.", "identity box: a, b", "source box: a spoke"] {
+        assert!(out.contains(said), "{out}");
+    }
+    folder
+        .write("bad.toml", "[source.demo]\nhub = { url = \"${NO_SUCH_VARIABLE}\" }\ntimout = 1\n");
+    let (out, problems) = check(&["--config", "bad.toml"], 2);
+    assert_eq!(out, "");
+    for said in [
+        "error: bad.toml:2:15: source.demo.hub.url: the environment variable `NO_SUCH_VARIABLE`",
+        "error: bad.toml:3:1: source.demo.timout: unknown key; did you mean `timeout`?",
+    ] {
+        assert!(problems.contains(said), "{problems}");
+    }
+    assert!(check(&["--config", "none.toml"], 2).1.contains("none.toml: cannot be read"));
+    let served = folder.manila(&["serve", "--config", "bad.toml"]);
+    assert_eq!(served.status.code(), Some(2), "nothing is served by a bad file");
+}
+
+#[test]
+fn the_schema_of_the_file_is_printed() {
+    let schema = json(&manila(&["schema", "config"]));
+    assert_eq!(schema["title"], "manila.toml");
+    assert!(schema["properties"]["identity"]["description"].is_string());
+}

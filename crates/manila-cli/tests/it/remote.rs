@@ -1,0 +1,132 @@
+//! `--url` and `--token`: the same commands against a running gateway.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use super::{Folder, command, json as parsed, manila, stderr, stdout};
+
+/// A gateway of its own process, ended with this.
+struct Gateway {
+    child: Child,
+    url: String,
+}
+
+impl Gateway {
+    fn start(folder: &Folder) -> Self {
+        let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
+            .current_dir(folder.path())
+            .env("MANILA_LOG", "info,manila_gateway=debug")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        let url = format!("ws://{}", first.rsplit_once("http://").unwrap().1);
+        Self { child, url }
+    }
+
+    fn manila(&self, arguments: &[&str]) -> std::process::Output {
+        let mut all = arguments.to_vec();
+        all.extend(["--url", &self.url]);
+        manila(&all)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn commands_work_against_a_gateway_as_they_do_without() {
+    let folder = Folder::new("remote");
+    let gateway = Gateway::start(&folder);
+    let listed = parsed(&gateway.manila(&["list"]));
+    let ids: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|listed| listed["id"].as_str().unwrap()).collect();
+    assert!(ids.contains(&"demo.add") && ids.contains(&"hub.register"), "{ids:?}");
+    let found = parsed(&gateway.manila(&["search", "two", "numbers"]));
+    assert_eq!(found[0]["id"], "demo.add");
+    let spec = parsed(&gateway.manila(&["schema", "demo.add"]));
+    assert_eq!(spec["inputSchema"]["required"], json!(["a", "b"]));
+
+    let sum = gateway.manila(&["call", "demo.add", "--a", "2", "--b", "3", "--data"]);
+    assert_eq!((stdout(&sum).trim(), sum.status.code()), (r#"{"sum":5}"#, Some(0)));
+    let messy = parsed(&gateway.manila(&["call", "demo.messy"]));
+    assert_eq!(messy["repairs"], parsed(&manila(&["call", "demo.messy"]))["repairs"]);
+    let ticks = ["subscribe", "demo.clock", "--count", "3", "--every-ms", "1", "--data"];
+    assert_eq!(stdout(&gateway.manila(&ticks)).lines().count(), 3);
+
+    let failed = gateway.manila(&["call", "demo.fail"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert_eq!(parsed(&failed)["error"]["code"], "DEMO_FAILURE");
+    let unknown = gateway.manila(&["call", "demo.ad"]);
+    assert!(stderr(&unknown).contains("did you mean `demo.add`?"), "{}", stderr(&unknown));
+    let late = gateway.manila(&["call", "demo.slow", "--ms", "60000", "--timeout", "50ms"]);
+    assert_eq!(parsed(&late)["error"]["code"], "TIMEOUT");
+}
+
+#[test]
+fn an_interrupt_reaches_the_gateway() {
+    let folder = Folder::new("remote-interrupt");
+    let mut gateway = Gateway::start(&folder);
+    let mut log = BufReader::new(gateway.child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let child = command(&["call", "demo.slow", "--ms", "60000", "--url", &gateway.url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(log.any(|line| line.contains("demo.slow starts")));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("ABORTED"), "{}", stderr(&output));
+    assert!(log.any(|line| line.contains("demo.slow was cancelled and stopped")));
+}
+
+#[test]
+fn tokens_are_asked_for_and_never_shown() {
+    let folder = Folder::new("remote-token");
+    let token = stdout(&folder.manila(&["token", "new", "ci"])).trim().to_owned();
+    let gateway = Gateway::start(&folder);
+    let call = ["call", "demo.add", "--a", "1", "--b", "1", "--data"];
+    let with = |token: &str| {
+        let mut all = call.to_vec();
+        all.extend(["--token", token]);
+        gateway.manila(&all)
+    };
+    assert_eq!(stdout(&with(&token)).trim(), r#"{"sum":2}"#);
+    let by_variable =
+        command(&call).args(["--url", &gateway.url]).env("MANILA_TOKEN", &token).output().unwrap();
+    assert_eq!(stdout(&by_variable).trim(), r#"{"sum":2}"#);
+    let wrong = "mnl_0000000000000000000000000000000000000000000";
+    for refused in [with(wrong), gateway.manila(&call)] {
+        assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("ACCESS_DENIED"), "{}", stderr(&refused));
+        assert!(!stderr(&refused).contains("mnl_"), "{}", stderr(&refused));
+    }
+}
+
+#[test]
+fn a_gateway_that_is_not_there_exits_with_three() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for command in [&["list"][..], &["call", "demo.add"], &["subscribe", "demo.clock"]] {
+        let mut all = command.to_vec();
+        let url = format!("ws://{free}");
+        all.extend(["--url", &url]);
+        let output = manila(&all);
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        assert!(stderr(&output).contains("is `manila serve` running there?"));
+    }
+    for (url, said) in [("127.0.0.1:7411", "ws://127.0.0.1:7411"), ("ftp://x", "use ws://")] {
+        let output = manila(&["list", "--url", url]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+}

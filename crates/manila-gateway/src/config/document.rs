@@ -1,0 +1,164 @@
+//! A TOML document that knows where everything stands, and collects what is wrong with it.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::nearest::suggestion;
+use super::node::Node;
+use super::problem::{ConfigError, Places, Problem};
+
+/// Where `${VAR}` comes from.
+pub(super) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+pub(super) struct Document<'a> {
+    file: &'a Path,
+    text: &'a str,
+    root: Spanned<DeValue<'a>>,
+    pub(super) environment: &'a Environment<'a>,
+    /// Shared with the nodes that are being read; a place is an offset in the text.
+    problems: RefCell<Vec<(usize, String, String)>>,
+    /// Keys whose values do not fit; they are read over, so that what follows them is read too.
+    skipped: RefCell<BTreeSet<String>>,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn parse(
+        file: &'a Path,
+        text: &'a str,
+        environment: &'a Environment<'a>,
+    ) -> Result<Self, ConfigError> {
+        // The error's own text quotes the line, and the line may hold a secret: only its message.
+        let root = DeTable::parse(text).map_err(|error| {
+            let problem = Problem::not_toml(file, text, error.span(), error.message());
+            ConfigError::new(vec![problem])
+        })?;
+        let span = root.span();
+        let root = Spanned::new(span, DeValue::Table(root.into_inner()));
+        Ok(Self {
+            file,
+            text,
+            root,
+            environment,
+            problems: RefCell::default(),
+            skipped: RefCell::default(),
+        })
+    }
+
+    /// Reports the keys of the root that nobody knows.
+    pub(super) fn check_root(&self, known: &[&str]) {
+        let Some(root) = self.root.get_ref().as_table() else { return };
+        for (key, _) in root {
+            if !known.contains(&key.get_ref().as_ref()) {
+                self.unknown_key(join("", key.get_ref()), key.span(), key.get_ref(), known);
+            }
+        }
+    }
+
+    /// The entries of a table of the root, each read by itself, so that one that is wrong does not
+    /// hide what is wrong with the next.
+    pub(super) fn entries<T: DeserializeOwned>(&self, table: &str) -> BTreeMap<String, T> {
+        let Some(value) = self.root.get_ref().get(table) else { return BTreeMap::new() };
+        let Some(entries) = value.get_ref().as_table() else {
+            let message = format!("expected tables such as [{table}.NAME]");
+            self.report_at(value.span().start, table.to_owned(), message);
+            return BTreeMap::new();
+        };
+        let mut read = BTreeMap::new();
+        for (name, value) in entries {
+            let node = Node::new(self, value, join(table, name.get_ref()));
+            if let Some(entry) = self.entry(&node) {
+                read.insert(name.get_ref().to_string(), entry);
+            }
+        }
+        read
+    }
+
+    /// An entry, as far as it can be read: each round skips one more key, and a table has few that
+    /// are known.
+    fn entry<T: DeserializeOwned>(&self, node: &Node<'_>) -> Option<T> {
+        loop {
+            let misfit = match T::deserialize(node.clone()) {
+                Ok(entry) => return Some(entry),
+                Err(misfit) => misfit,
+            };
+            let (field, missing) = (misfit.field.clone(), misfit.missing);
+            let is_reported =
+                missing.is_some_and(|missing| field.is_none() && self.skips(&node.child(missing)));
+            if !is_reported {
+                let (offset, key, message) = misfit.placed(node);
+                self.report_at(offset, key, message);
+            }
+            if !self.skipped.borrow_mut().insert(field?) {
+                return None;
+            }
+        }
+    }
+
+    pub(super) fn skips(&self, key: &str) -> bool {
+        self.skipped.borrow().contains(key)
+    }
+
+    pub(super) fn has(&self, path: &[&str]) -> bool {
+        self.find(path).1 == path.len()
+    }
+
+    /// Something is wrong with what stands at this path, or would stand there.
+    pub(super) fn report(&self, path: &[&str], message: impl Into<String>) {
+        let key = path.iter().fold(String::new(), |key, part| join(&key, part));
+        self.report_at(self.find(path).0.start, key, message.into());
+    }
+
+    pub(super) fn unknown_key(&self, key: String, at: Range<usize>, name: &str, known: &[&str]) {
+        let message = format!("unknown key; {}", suggestion(name, known));
+        self.report_at(at.start, key, message);
+    }
+
+    /// Whether all was well.
+    pub(super) fn finish(self) -> Result<(), ConfigError> {
+        let mut problems = self.problems.into_inner();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        // What was read twice was reported twice.
+        problems.sort();
+        problems.dedup();
+        let mut places = Places::of(self.text);
+        let placed = problems
+            .into_iter()
+            .map(|(offset, key, message)| Problem::at(self.file, places.at(offset), key, message));
+        Err(ConfigError::new(placed.collect()))
+    }
+
+    fn report_at(&self, offset: usize, key: String, message: String) {
+        self.problems.borrow_mut().push((offset, key, message));
+    }
+
+    /// The place of the deepest part of a path that is there, and how deep that is.
+    fn find(&self, path: &[&str]) -> (Range<usize>, usize) {
+        let mut found = &self.root;
+        for (depth, part) in path.iter().enumerate() {
+            match found.get_ref().get(*part) {
+                Some(next) => found = next,
+                None => return (found.span(), depth),
+            }
+        }
+        (found.span(), path.len())
+    }
+}
+
+/// A key as TOML writes it.
+pub(super) fn join(key: &str, part: &str) -> String {
+    let is_bare = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+    let part = if !part.is_empty() && part.bytes().all(is_bare) {
+        part.to_owned()
+    } else {
+        format!("{part:?}")
+    };
+    if key.is_empty() { part } else { format!("{key}.{part}") }
+}

@@ -1,0 +1,240 @@
+//! The file as it is typed: what serde reads, and what the JSON Schema describes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use manila::{Extras, OutputPolicy};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, Expected, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::document::Document;
+use super::duration::parse_duration;
+
+/// The configuration of a Manila gateway. `${VAR}` in a string is replaced from the environment,
+/// `$${` is a plain `${`.
+#[derive(Debug, JsonSchema)]
+#[schemars(title = "manila.toml", deny_unknown_fields)]
+pub(super) struct ConfigFile {
+    /// Who may come in. With none, everybody on this machine may, without a token.
+    #[schemars(default, extend("default" = {}))]
+    pub(super) identity: BTreeMap<String, IdentityText>,
+    /// Where operations come from. The name becomes their namespace.
+    #[schemars(default, extend("default" = {}))]
+    pub(super) source: BTreeMap<String, SourceText>,
+}
+
+impl ConfigFile {
+    pub(super) fn read(document: &Document<'_>) -> Self {
+        document.check_root(&["identity", "source"]);
+        Self { identity: document.entries("identity"), source: document.entries("source") }
+    }
+}
+
+/// Somebody with a token; `manila token new NAME` writes it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table with `token_hash`")]
+#[schemars(rename = "Identity")]
+pub(super) struct IdentityText {
+    /// The SHA-256 of the token, in hexadecimal digits.
+    #[schemars(regex(pattern = "^[0-9a-fA-F]{64}$"))]
+    pub(super) token_hash: String,
+    /// What the identity may do in general.
+    #[serde(default)]
+    pub(super) scopes: Vec<String>,
+    /// Actions on single resources: `"type:id" = ["action"]`; `type:*` is every one of a type.
+    #[serde(default)]
+    pub(super) resources: BTreeMap<String, Vec<String>>,
+    /// Which messages the identity may send in a workspace.
+    #[serde(default)]
+    pub(super) capabilities: Vec<String>,
+}
+
+/// Where operations come from: exactly one of `spoke` and `hub`, and what is adjusted on the way.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table with `spoke` or `hub`")]
+#[schemars(rename = "Source", extend("oneOf" = [{"required": ["spoke"]}, {"required": ["hub"]}]))]
+pub(super) struct SourceText {
+    /// A process that connects to this gateway and offers operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SpokeText")]
+    pub(super) spoke: Option<SpokeText>,
+    /// The operations of another hub.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "HubText")]
+    pub(super) hub: Option<HubText>,
+    /// Who may call: `"open"`, or those with all of these scopes. Replaces what the source says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AccessText")]
+    pub(super) access: Option<AccessText>,
+    /// How long a call may take, such as `"500ms"`, `"10s"`, `"2m"`; a number is seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DurationText")]
+    pub(super) timeout: Option<DurationText>,
+    /// What is done about an output that does not fit its schema: repair it without making anything
+    /// up, cast it as TypeBox does, refuse what cannot be repaired, or do not look.
+    #[serde(default)]
+    #[schemars(schema_with = "output_schema")]
+    pub(super) output: OutputPolicy,
+    /// What is done about properties of an output that no schema names.
+    #[serde(default)]
+    #[schemars(schema_with = "extras_schema")]
+    pub(super) extras: Extras,
+    /// Whether calls of an operation run one after another; what the source says, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    pub(super) exclusive: Option<bool>,
+    /// Only operations whose name fits one of these patterns; `*` stands for anything.
+    #[serde(default = "everything")]
+    pub(super) include: Vec<String>,
+    /// None of the operations whose name fits one of these patterns.
+    #[serde(default)]
+    pub(super) exclude: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table such as { identity = \"NAME\" }")]
+#[schemars(rename = "Spoke")]
+pub(super) struct SpokeText {
+    /// Only this identity may connect under the name of the source.
+    pub(super) identity: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table such as { url = \"ws://…\" }")]
+#[schemars(rename = "Hub")]
+pub(super) struct HubText {
+    /// The address of the other hub, `ws://…`.
+    pub(super) url: String,
+    /// The token that the other hub knows this gateway by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub(super) token: Option<String>,
+}
+
+/// Without the token.
+impl fmt::Debug for HubText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HubText").finish_non_exhaustive()
+    }
+}
+
+fn everything() -> Vec<String> {
+    vec!["*".to_owned()]
+}
+
+fn output_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["normalise", "cast", "enforce", "raw"]})
+}
+
+fn extras_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["strip", "keep"]})
+}
+
+/// `"open"` or `{ scopes = […] }`.
+#[derive(Debug)]
+pub(super) enum AccessText {
+    Open,
+    Scopes(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScopesText {
+    scopes: Vec<String>,
+}
+
+impl<'de> Deserialize<'de> for AccessText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Access;
+        impl<'de> Visitor<'de> for Access {
+            type Value = AccessText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"open\" or { scopes = […] }")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<AccessText, E> {
+                match text {
+                    "open" => Ok(AccessText::Open),
+                    _ => Err(E::custom("expected \"open\" or { scopes = […] }")),
+                }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<AccessText, A::Error> {
+                let read = ScopesText::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(AccessText::Scopes(read.scopes))
+            }
+        }
+        deserializer.deserialize_any(Access)
+    }
+}
+
+impl JsonSchema for AccessText {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Access".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [
+            {"const": "open"},
+            {
+                "type": "object",
+                "properties": {
+                    "scopes": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                },
+                "required": ["scopes"],
+                "additionalProperties": false,
+            },
+        ]})
+    }
+}
+
+/// `"10s"` or `10`.
+#[derive(Debug)]
+pub(super) struct DurationText(pub(super) Duration);
+
+impl<'de> Deserialize<'de> for DurationText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = DurationText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a duration such as \"500ms\", \"10s\", \"2m\" or \"1h\"")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<DurationText, E> {
+                // Its own words tell the text, which may have come from a secret variable.
+                let wrong = format!("expected {}", &self as &dyn Expected);
+                parse_duration(text).map(DurationText).map_err(|_| E::custom(wrong))
+            }
+
+            fn visit_i64<E: Error>(self, seconds: i64) -> Result<DurationText, E> {
+                self.visit_str(&seconds.to_string())
+            }
+
+            fn visit_f64<E: Error>(self, seconds: f64) -> Result<DurationText, E> {
+                self.visit_str(&seconds.to_string())
+            }
+        }
+        deserializer.deserialize_any(Text)
+    }
+}
+
+impl JsonSchema for DurationText {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                {"type": "string", "pattern": r"^([0-9.]+(ms|s|m|h)?|.*\$\{.*)$"},
+                {"type": "number", "exclusiveMinimum": 0},
+            ],
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! Where operations come from, and what is adjusted on their way in.
+
+use std::time::Duration;
+
+use manila::{AccessControl, OperationSpec, ResultPolicy};
+
+use super::glob::Glob;
+use crate::auth::Token;
+
+/// A source of operations.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SourceConfig {
+    /// The namespace of its operations.
+    pub name: String,
+    /// What it is.
+    pub kind: SourceKind,
+    /// What is different here from what it says about itself.
+    pub adjustments: Adjustments,
+}
+
+/// What a source is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SourceKind {
+    /// A process that connects to this gateway and registers its operations.
+    Spoke {
+        /// The one identity that may use this name.
+        identity: String,
+    },
+    /// The operations of another hub.
+    Hub {
+        /// `ws://…`.
+        url: String,
+        /// What the other hub knows this gateway by.
+        token: Option<Token>,
+    },
+}
+
+/// Who may call what a source offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Access {
+    /// Everybody who came through the door.
+    Open,
+    /// Whoever holds all of these; at least one.
+    Scopes(Vec<String>),
+}
+
+/// What the operator wants to be different from what a source says about its operations.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Adjustments {
+    /// Replaces the source's own access control, whole.
+    pub access: Option<Access>,
+    /// Bounds each call; the shorter of it and the caller's deadline wins.
+    pub timeout: Option<Duration>,
+    /// How its results are treated.
+    pub policy: ResultPolicy,
+    /// Replaces what the source says about calls at the same time.
+    pub exclusive: Option<bool>,
+    /// Names that are let in.
+    pub include: Vec<Glob>,
+    /// Names that are kept out, although they were let in.
+    pub exclude: Vec<Glob>,
+}
+
+/// Everything is let in as it is.
+impl Default for Adjustments {
+    fn default() -> Self {
+        Self {
+            access: None,
+            timeout: None,
+            policy: ResultPolicy::default(),
+            exclusive: None,
+            include: vec![Glob::new("*")],
+            exclude: Vec::new(),
+        }
+    }
+}
+
+impl Adjustments {
+    /// The operation as it is offered here, and how its results are treated; `None` if it is not
+    /// offered.
+    pub fn apply(&self, mut spec: OperationSpec) -> Option<(OperationSpec, ResultPolicy)> {
+        let fits = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(&spec.name));
+        if !fits(&self.include) || fits(&self.exclude) {
+            return None;
+        }
+        if let Some(access) = &self.access {
+            spec.access_control = access.to_control();
+        }
+        if let Some(exclusive) = self.exclusive {
+            spec.exclusive = exclusive;
+        }
+        Some((spec, self.policy))
+    }
+}
+
+impl Access {
+    fn to_control(&self) -> AccessControl {
+        let mut control = AccessControl::default();
+        if let Self::Scopes(scopes) = self {
+            control.required_scopes.clone_from(scopes);
+        }
+        control
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use manila::{Extras, Kind, OutputPolicy};
+
+    use super::*;
+
+    fn spec(name: &str) -> OperationSpec {
+        let id = manila::OperationId::new("github", name).unwrap();
+        let mut spec = OperationSpec::new(&id, Kind::Query);
+        spec.access_control.required_scopes = vec!["own".to_owned()];
+        spec.access_control.resource_type = Some("repo".to_owned());
+        spec.exclusive = true;
+        spec
+    }
+
+    #[test]
+    fn names_are_let_in_and_kept_out() {
+        let globs = |patterns: &[&str]| patterns.iter().map(|text| Glob::new(*text)).collect();
+        for (include, exclude, name, expected) in [
+            (&["*"][..], &[][..], "issues/list", true),
+            (&["issues/*"], &[], "issues/list", true),
+            (&["issues/*"], &[], "repos/list", false),
+            (&["issues/*", "repos/*"], &[], "repos/list", true),
+            (&["*"], &["*/delete"], "repos/delete", false),
+            (&["*"], &["*/delete"], "repos/list", true),
+            (&["repos/delete"], &["*/delete"], "repos/delete", false),
+            (&[], &[], "repos/list", false),
+        ] {
+            let (include, exclude) = (globs(include), globs(exclude));
+            let adjustments = Adjustments { include, exclude, ..Adjustments::default() };
+            let row = format!("{adjustments:?} {name}");
+            assert_eq!(adjustments.apply(spec(name)).is_some(), expected, "{row}");
+        }
+    }
+
+    #[test]
+    fn what_is_set_replaces_and_what_is_not_stays() {
+        let (own, none) = (spec("x").access_control, AccessControl::default());
+        let mut scoped = AccessControl::default();
+        scoped.required_scopes = vec!["a".to_owned(), "b".to_owned()];
+        let scopes = Access::Scopes(vec!["a".to_owned(), "b".to_owned()]);
+        for (access, control) in [(None, own), (Some(Access::Open), none), (Some(scopes), scoped)] {
+            for (exclusive, expected) in [(None, true), (Some(false), false), (Some(true), true)] {
+                let adjustments =
+                    Adjustments { access: access.clone(), exclusive, ..Adjustments::default() };
+                let (spec, _) = adjustments.apply(spec("x")).unwrap();
+                assert_eq!((&spec.access_control, spec.exclusive), (&control, expected));
+            }
+        }
+        let mut policy = ResultPolicy::default();
+        policy.output = OutputPolicy::Enforce;
+        policy.extras = Extras::Keep;
+        let adjustments = Adjustments { policy, ..Adjustments::default() };
+        assert_eq!(adjustments.apply(spec("x")).unwrap().1, policy);
+    }
+}

@@ -1,0 +1,351 @@
+//! The file from text to what holds, and from text to what is said about it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use manila::{Extras, OutputPolicy};
+use proptest::prelude::*;
+
+use super::*;
+
+const HASH: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+/// One of everything.
+const GOOD: &str = r#"
+# Who may come in.
+[identity.ci]
+token_hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+scopes = ["github:read"]
+resources = { "repo:manila" = ["read", "write"], "repo:*" = ["read"] }
+capabilities = ["mcp/request:tools/call:github__*"]
+
+[identity."ada@example"]
+token_hash = "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AE"
+
+[source.box]
+spoke = { identity = "ci" }
+
+[source.office]
+hub = { url = "ws://${HOST}:7411/hub", token = "${SECRET}" }
+access = { scopes = ["office"] }
+timeout = "30s"
+output = "enforce"
+extras = "keep"
+exclusive = true
+include = ["issues/*", "repos/*"]
+exclude = ["*/delete"]
+"#;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    let environment = |name: &str| match name {
+        "HOST" => Some("hub.example".to_owned()),
+        "SECRET" => Some("hush-hush".to_owned()),
+        _ => None,
+    };
+    Config::parse(Path::new("manila.toml"), text, &environment)
+}
+
+#[test]
+fn a_good_file_holds_what_it_says() {
+    let config = parse(GOOD).unwrap();
+    let names: Vec<_> = config.identities.iter().map(|known| known.identity.id.as_str()).collect();
+    assert_eq!(names, ["ada@example", "ci"]);
+    let ci = &config.identities[1];
+    assert_eq!(ci.token_hash.to_string(), HASH);
+    assert_eq!(ci.identity.scopes, ["github:read"]);
+    assert_eq!(ci.identity.resources["repo:manila"], ["read", "write"]);
+    assert_eq!(ci.capabilities, ["mcp/request:tools/call:github__*"]);
+    assert_eq!(config.authenticator().authenticate(Some("abc")).unwrap().id, "ci");
+
+    let [spoke, office] = &config.sources[..] else { panic!("{:?}", config.sources) };
+    assert_eq!(spoke.kind, SourceKind::Spoke { identity: "ci".to_owned() });
+    assert!(spoke.adjustments.access.is_none() && spoke.adjustments.timeout.is_none());
+    assert_eq!(spoke.adjustments.include, [Glob::new("*")]);
+    let SourceKind::Hub { url, token } = &office.kind else { panic!("{office:?}") };
+    assert_eq!(url, "ws://hub.example:7411/hub");
+    assert_eq!(token.as_ref().unwrap().reveal(), "hush-hush");
+    let adjustments = &office.adjustments;
+    assert_eq!(adjustments.access, Some(Access::Scopes(vec!["office".to_owned()])));
+    assert_eq!(adjustments.timeout, Some(Duration::from_secs(30)));
+    assert_eq!(adjustments.policy.output, OutputPolicy::Enforce);
+    assert_eq!(adjustments.policy.extras, Extras::Keep);
+    assert_eq!(adjustments.exclusive, Some(true));
+    assert_eq!(adjustments.exclude, [Glob::new("*/delete")]);
+    assert!(!format!("{config:?}").contains("hush"), "secrets are not printed");
+}
+
+#[test]
+fn nothing_configured_is_open() {
+    for text in ["", "# nothing\n", "[identity]\n[source]\n"] {
+        let config = parse(text).unwrap();
+        assert!(config.authenticator().is_open(), "{text}");
+        assert!(config.sources.is_empty(), "{text}");
+    }
+}
+
+/// Each row: a source's timeout, and its seconds if it is one.
+#[test]
+fn a_timeout_has_several_forms() {
+    let seconds = |text: &str| {
+        let text = format!("[source.a]\nhub = {{ url = \"ws://x\" }}\ntimeout = {text}\n");
+        let config = parse(&text).ok()?;
+        config.sources[0].adjustments.timeout.map(|timeout| timeout.as_secs_f64())
+    };
+    for (text, expected) in [
+        ("\"30s\"", Some(30.0)),
+        ("\"500ms\"", Some(0.5)),
+        ("\"2m\"", Some(120.0)),
+        ("\"7\"", Some(7.0)),
+        ("7", Some(7.0)),
+        ("0x10", Some(16.0)),
+        ("1_000", Some(1_000.0)),
+        ("1.5", Some(1.5)),
+        ("0", None),
+        ("-1", None),
+        ("nan", None),
+        ("inf", None),
+        ("1e300", None),
+        ("\"soon\"", None),
+        ("true", None),
+        ("2026-01-01", None),
+    ] {
+        assert_eq!(seconds(text), expected, "{text}");
+    }
+}
+
+/// Each row: a file, and everything that is said about it, in order.
+#[test]
+fn every_problem_has_a_place_a_key_and_a_remedy() {
+    let identity = format!("[identity.ci]\ntoken_hash = \"{HASH}\"\n");
+    let twice = format!("{identity}[identity.cd]\ntoken_hash = \"{}\"\n", HASH.to_uppercase());
+    let misspelt = format!("{identity}scope = []\n\"odd key\" = 1\n[sources.x]\n");
+    let local = format!("[identity.local]\ntoken_hash = \"{HASH}\"\n");
+    let resource = format!("{identity}resources = {{ repo = [\"read\"], \":x\" = [] }}\n");
+    let rows: [(&str, &[&str]); 31] = [
+        ("a = ", &["1:5: this is not TOML: "]),
+        ("[identity", &["1:10: this is not TOML: "]),
+        ("a = 1\na = 2", &["2:1: this is not TOML: duplicate key"]),
+        (
+            &misspelt,
+            &[
+                "3:1: identity.ci.scope: unknown key; did you mean `scopes`?",
+                "4:1: identity.ci.\"odd key\": unknown key; known here: `token_hash`, `scopes`, ",
+                "5:2: sources: unknown key; did you mean `source`?",
+            ],
+        ),
+        ("identity = 3", &["1:12: identity: expected tables such as [identity.NAME]"]),
+        ("[identity]\nci = 3", &["2:6: identity.ci: expected a table with `token_hash`, found"]),
+        ("[[source]]", &["source: expected tables such as [source.NAME]"]),
+        ("[identity.ci]\n", &["1:1: identity.ci: the key `token_hash` is missing; add it"]),
+        (
+            "[identity.ci]\ntoken_hash = \"abc\"",
+            &["2:14: identity.ci.token_hash: a token hash is the 64 hexadecimal digits"],
+        ),
+        (
+            "[identity.ci]\ntoken_hash = 5",
+            &["2:14: identity.ci.token_hash: expected a string, found a number"],
+        ),
+        (
+            "[identity.ci]\ntoken_hash = \"\"\nscopes = [\"a\", 5]",
+            &[
+                "2:14: identity.ci.token_hash: a token hash is",
+                "3:16: identity.ci.scopes[1]: expected a string, found a number",
+            ],
+        ),
+        (
+            "[identity.ci]\ntoken_hash = 5\nscopes = 5\nscope = 5\nresources = { a = 5 }",
+            &[
+                "2:14: identity.ci.token_hash: expected a string, found a number",
+                "3:10: identity.ci.scopes: expected a list, found a number",
+                "4:1: identity.ci.scope: unknown key; did you mean `scopes`?",
+                "5:19: identity.ci.resources.a: expected a list, found a number",
+            ],
+        ),
+        (
+            "[identity.ci]\nscopes = 5",
+            &["1:1: identity.ci: the key `token_hash` is missing", "2:10: identity.ci.scopes: ex"],
+        ),
+        (&twice, &["2:14: identity.ci.token_hash: `cd` has the same token; `manila token new ci"]),
+        (&local, &["1:1: identity.local: `local` is who calls without a token; choose"]),
+        ("[identity.\"a b\"]\ntoken_hash = \"\"", &["\"a b\": the name of an", "64 hexadecimal"]),
+        (
+            &resource,
+            &[
+                "3:22: identity.ci.resources.repo: a resource is `type:id`",
+                "3:39: identity.ci.resources.\":x\": a resource is `type:id`",
+            ],
+        ),
+        ("[source.a]", &["1:1: source.a: a source is a `spoke` or a `hub`; add one"]),
+        (
+            "[source.a]\nspoke = { identity = \"ci\" }\nhub = { url = \"ws://x\" }",
+            &["source.a: a source is a `spoke` or a `hub`; remove one of the two"],
+        ),
+        (
+            "[source.a]\nspoke = { identity = \"ci\" }",
+            &["2:22: source.a.spoke.identity: no [identity.NAME] has this name; `manila token"],
+        ),
+        (
+            "[source.A]\nhub = { url = \"ws://x\" }",
+            &["1:1: source.A: `A` is not a namespace: expected lower-case letters"],
+        ),
+        (
+            "[source.demo]\nhub = { url = \"ws://x\" }",
+            &["1:1: source.demo: `demo` is a namespace of the gateway itself; choose another"],
+        ),
+        ("[source.a]\nhub = { url = \"http://x\" }", &["2:15: source.a.hub.url: the address of"]),
+        ("[source.a]\nhub = { url = \"ws://me:hush@x\" }", &["put the token in `token`"]),
+        (
+            "[source.a]\nhub = { url = \"ws://x\", tokn = \"hush-hush\" }",
+            &["2:25: source.a.hub.tokn: unknown key; did you mean `token`?"],
+        ),
+        (
+            "[source.a]\nhub = { url = \"ws://${WHERE}\" }",
+            &["2:15: source.a.hub.url: the environment variable `WHERE` is not set"],
+        ),
+        (
+            "[source.a]\nhub = { url = \"ws://x\" }\noutput = \"normalize\"",
+            &["3:10: source.a.output: expected one of `normalise`, `cast`, `enforce`, `raw`; did \
+               you mean `normalise`?"],
+        ),
+        (
+            "[source.a]\nhub = { url = \"ws://x\" }\noutput = \"${SECRET}\"",
+            &["3:10: source.a.output: expected one of `normalise`, `cast`, `enforce`, `raw`"],
+        ),
+        (
+            "[source.a]\nhub = \"${SECRET}\"\n[source.b]\naccess = \"${SECRET}\"\nhub.url = 'ws://x'\n\
+             [source.c]\ntimeout = \"${SECRET}\"\nhub.url = 'ws://x'\n[source.d]\naccess = { scopes = [] }\n\
+             hub = { url = \"${SECRET}\" }\n[source.e]\naccess = { scope = [] }\nhub.url = 'ws://x'\n\
+             [source.f]\nspoke = { identity = \"${SECRET}\" }",
+            &[
+                "2:7: source.a.hub: expected a table such as { url = \"ws://…\" }, found a string",
+                "4:10: source.b.access: expected \"open\" or { scopes = […] }",
+                "7:11: source.c.timeout: expected a duration such as \"500ms\"",
+                "10:21: source.d.access.scopes: no scope is asked for; write access = \"open\"",
+                "11:15: source.d.hub.url: the address of a hub is",
+                "13:12: source.e.access.scope: unknown key; did you mean `scopes`?",
+                "16:22: source.f.spoke.identity: no [identity.NAME] has this name",
+            ],
+        ),
+        (
+            "[source.a]\nhub = { url = \"ws://x\" }\ninclude = [\"\"]\nexclusive = \"yes\"",
+            &[
+                "3:11: source.a.include: an empty pattern",
+                "4:13: source.a.exclusive: expected true or false, found a string",
+            ],
+        ),
+        (
+            "[source.a]\nhub = { url = \"ws://x\" }\ninclude = [\"\"]\ntimeout = 0",
+            &["3:11: source.a.include: an empty pattern", "4:11: source.a.timeout: nothing is"],
+        ),
+    ];
+    for (text, expected) in rows {
+        let error = parse(text).expect_err(text);
+        let said = error.to_string();
+        assert_eq!(error.problems().len(), expected.len(), "{text}\n{said}");
+        for (problem, expected) in error.problems().iter().zip(expected) {
+            let problem = problem.to_string();
+            assert!(problem.starts_with("manila.toml:"), "{problem}");
+            assert!(problem.contains(expected), "{text}\n{problem}\n{expected}");
+        }
+        assert!(!said.contains("hush"), "no value is told: {said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Config::load(Path::new("no-such/manila.toml")).unwrap_err();
+    assert!(error.to_string().starts_with("no-such/manila.toml: cannot be read: "), "{error}");
+}
+
+/// What the reader takes, the schema takes, and what it describes has words.
+#[test]
+fn the_schema_describes_the_file() {
+    let json = Config::json_schema();
+    let schema = manila::Schema::new(json.clone()).unwrap();
+    let good: serde_json::Value = toml::from_str(GOOD).unwrap();
+    assert_eq!(schema.check(&good).unwrap(), []);
+    let timeout = |value: serde_json::Value| serde_json::json!({"source": {"a": {"hub": {"url": "ws://x"}, "timeout": value}}});
+    for (value, fits) in [
+        (timeout("30s".into()), true),
+        (timeout(5.into()), true),
+        (timeout("${LONG}".into()), true),
+        (timeout("soon".into()), false),
+        (serde_json::json!({"source": {"a": {}}}), false),
+        (serde_json::json!({"identity": {"a": {"token_hash": "x"}}}), false),
+        (serde_json::json!({"sources": {}}), false),
+        (serde_json::json!({}), true),
+    ] {
+        assert_eq!(schema.check(&value).unwrap().is_empty(), fits, "{value}");
+    }
+    let source = &json["$defs"]["Source"]["properties"];
+    for (key, default) in [
+        ("output", serde_json::json!("normalise")),
+        ("extras", serde_json::json!("strip")),
+        ("include", serde_json::json!(["*"])),
+        ("exclude", serde_json::json!([])),
+    ] {
+        assert_eq!(source[key]["default"], default, "{key}");
+    }
+    for (name, definition) in json["$defs"].as_object().unwrap() {
+        for (key, property) in definition["properties"].as_object().into_iter().flatten() {
+            assert!(property["description"].is_string(), "{name}.{key} has no description");
+        }
+    }
+    for key in json["properties"].as_object().unwrap().keys() {
+        assert!(parse(&format!("[{key}]")).is_ok(), "the reader knows {key}");
+    }
+    assert!(!json.to_string().contains("null"), "TOML has no null: {json}");
+}
+
+/// The guide's file is good, and its errors are what is said about the lines above them.
+#[test]
+fn the_guide_is_true() {
+    let guide = include_str!("../../../../docs/configuration.md");
+    let block = |kind: &str| {
+        let start = format!("```{kind}\n");
+        let blocks = guide.split(start.as_str()).skip(1);
+        blocks.map(|rest| rest.split("```").next().unwrap()).collect::<Vec<_>>()
+    };
+    let [good, bad] = block("toml")[..] else { panic!("a good file and a bad one") };
+    let config = parse(&good.replace("OFFICE_TOKEN", "SECRET")).unwrap();
+    assert_eq!((config.identities.len(), config.sources.len()), (2, 2));
+    let error = parse(bad).unwrap_err();
+    assert_eq!(error.to_string(), block("text")[0].trim());
+}
+
+/// Texts that break parsers.
+#[test]
+fn hostile_texts_are_answered() {
+    let deep_key = format!("source.{}a = 1", "a.".repeat(100_000));
+    let deep_list = format!("source = {}", "[".repeat(100_000));
+    let deep_table = format!("[source.a]\nhub = {}", "{a=".repeat(100_000));
+    let long_key = format!("[source.a]\n{} = 1", "k".repeat(1_000_000));
+    let references = format!("[source.a]\nhub = {{ url = \"{}\" }}", "${HOST}".repeat(100_000));
+    let many: String = (0..5_000).map(|n| format!("[source.a{n}]\nx = 1\n")).collect();
+    let texts = [&deep_key, &deep_list, &deep_table, &long_key, &references, &many];
+    for text in texts {
+        assert!(parse(text).is_err(), "{}", &text[..40]);
+    }
+    for text in ["\u{feff}", "\0", "\"", "[", "[[", "=", "a.", "\u{feff}[source.a]\nhub=1", "''''"]
+    {
+        drop(parse(text));
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC*") {
+        drop(parse(&text));
+    }
+
+    /// Near misses: a good file with a piece cut out, put elsewhere or replaced.
+    #[test]
+    fn no_damaged_file_panics(from in 0..GOOD.len(), length in 0..40usize, to in 0..GOOD.len(), with in "[\\[\\]{}=.\"'${}\\n a0-]{0,6}") {
+        let (mut text, end) = (GOOD.to_owned(), (from + length).min(GOOD.len()));
+        let piece: String = text.drain(from..end).collect();
+        let to = to.min(text.len());
+        text.insert_str(to, &piece);
+        text.insert_str(from.min(text.len()), &with);
+        drop(parse(&text));
+    }
+}

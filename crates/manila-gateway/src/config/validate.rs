@@ -1,0 +1,182 @@
+//! From what was typed to what holds: every name is one, every reference leads somewhere.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use axum::http::Uri;
+use manila::{Identity, OperationId, ResultPolicy};
+
+use super::document::Document;
+use super::file::{AccessText, ConfigFile, HubText, IdentityText, SourceText};
+use super::glob::Glob;
+use super::source::{Access, Adjustments, SourceConfig, SourceKind};
+use super::{Config, IdentityConfig};
+use crate::auth::{LOCAL, Token, TokenHash};
+
+/// Namespaces of operations that the gateway brings itself.
+const BUILT_IN: [&str; 3] = ["demo", "hub", "gateway"];
+
+pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
+    Config {
+        identities: identities(document, file.identity),
+        sources: file.source.into_iter().filter_map(|entry| source(document, entry)).collect(),
+    }
+}
+
+fn identities(
+    document: &Document<'_>,
+    entries: BTreeMap<String, IdentityText>,
+) -> Vec<IdentityConfig> {
+    let mut owners: BTreeMap<TokenHash, String> = BTreeMap::new();
+    let mut identities = Vec::new();
+    for (name, text) in entries {
+        if let Err(message) = check_identity_name(&name) {
+            document.report(&["identity", &name], message);
+        }
+        for resource in text.resources.keys() {
+            if let Err(message) = check_resource(resource) {
+                document.report(&["identity", &name, "resources", resource], message);
+            }
+        }
+        let place = ["identity", &name, "token_hash"];
+        let token_hash = match text.token_hash.parse::<TokenHash>() {
+            Ok(hash) => hash,
+            Err(error) => {
+                document.report(&place, error.to_string());
+                continue;
+            }
+        };
+        match owners.entry(token_hash) {
+            Entry::Vacant(free) => drop(free.insert(name.clone())),
+            Entry::Occupied(owner) => {
+                let owner = owner.get();
+                let message = format!(
+                    "`{owner}` has the same token; `manila token new {name} --replace` makes another"
+                );
+                document.report(&place, message);
+            }
+        }
+        let mut identity = Identity::new(name).with_scopes(text.scopes);
+        identity.resources = text.resources;
+        identities.push(IdentityConfig { identity, token_hash, capabilities: text.capabilities });
+    }
+    identities
+}
+
+/// An identity's name stands in log lines and in messages, so it is plain.
+pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@');
+    if name == LOCAL {
+        return Err(format!("`{LOCAL}` is who calls without a token; choose another name"));
+    }
+    if (1..=64).contains(&name.len()) && name.bytes().all(is_plain) {
+        return Ok(());
+    }
+    Err("the name of an identity is 1 to 64 letters, digits, `-`, `_`, `.` or `@`".to_owned())
+}
+
+/// `type:id`, as [`manila::AccessControl`] looks it up.
+pub(super) fn check_resource(resource: &str) -> Result<(), String> {
+    match resource.split_once(':') {
+        Some((kind, id)) if !kind.is_empty() && !id.is_empty() => Ok(()),
+        _ => Err("a resource is `type:id`, or `type:*` for every one of a type".to_owned()),
+    }
+}
+
+fn source(document: &Document<'_>, entry: (String, SourceText)) -> Option<SourceConfig> {
+    let (name, text) = entry;
+    let place = ["source", name.as_str()];
+    if let Err(error) = OperationId::new(&name, "any") {
+        document.report(&place, error.to_string());
+    } else if BUILT_IN.contains(&name.as_str()) {
+        let message = format!("`{name}` is a namespace of the gateway itself; choose another name");
+        document.report(&place, message);
+    }
+    let adjustments = adjustments(document, &name, &text);
+    let kind = match (text.spoke, text.hub) {
+        (Some(spoke), None) => spoke_kind(document, &name, spoke.identity),
+        (None, Some(hub)) => hub_kind(document, &name, hub),
+        (None, None) => {
+            // One that does not fit has been reported.
+            if !document.has(&["source", &name, "spoke"])
+                && !document.has(&["source", &name, "hub"])
+            {
+                document.report(&place, "a source is a `spoke` or a `hub`; add one of the two");
+            }
+            return None;
+        }
+        (Some(_), Some(_)) => {
+            document.report(&place, "a source is a `spoke` or a `hub`; remove one of the two");
+            return None;
+        }
+    };
+    Some(SourceConfig { name, kind, adjustments })
+}
+
+fn spoke_kind(document: &Document<'_>, name: &str, identity: String) -> SourceKind {
+    if !document.has(&["identity", &identity]) {
+        // The name came from a value, and `${VAR}` may have put anything there.
+        document.report(
+            &["source", name, "spoke", "identity"],
+            "no [identity.NAME] has this name; `manila token new NAME` makes one",
+        );
+    }
+    SourceKind::Spoke { identity }
+}
+
+fn hub_kind(document: &Document<'_>, name: &str, hub: HubText) -> SourceKind {
+    if let Err(message) = check_hub_url(&hub.url) {
+        document.report(&["source", name, "hub", "url"], message);
+    }
+    SourceKind::Hub { url: hub.url, token: hub.token.map(Token::from) }
+}
+
+fn check_hub_url(url: &str) -> Result<(), &'static str> {
+    let uri = url.parse::<Uri>().ok();
+    let is_socket = uri.as_ref().is_some_and(|uri| {
+        matches!(uri.scheme_str(), Some("ws")) && uri.host().is_some_and(|h| !h.is_empty())
+    });
+    let authority = uri.as_ref().and_then(Uri::authority);
+    if !is_socket {
+        return Err("the address of a hub is ws://HOST/…");
+    }
+    if authority.is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("an address has no user and password; put the token in `token`");
+    }
+    Ok(())
+}
+
+fn adjustments(document: &Document<'_>, name: &str, text: &SourceText) -> Adjustments {
+    let timeout = text.timeout.as_ref().map(|timeout| timeout.0);
+    if timeout.is_some_and(|timeout| timeout.is_zero()) {
+        document.report(&["source", name, "timeout"], "nothing is done in no time; write more");
+    }
+    let access = text.access.as_ref().map(|access| match access {
+        AccessText::Open => Access::Open,
+        AccessText::Scopes(scopes) => {
+            if scopes.is_empty() {
+                let message = "no scope is asked for; write access = \"open\" if that is meant";
+                document.report(&["source", name, "access", "scopes"], message);
+            }
+            Access::Scopes(scopes.clone())
+        }
+    });
+    let mut policy = ResultPolicy::default();
+    (policy.output, policy.extras) = (text.output, text.extras);
+    Adjustments {
+        access,
+        timeout,
+        policy,
+        exclusive: text.exclusive,
+        include: globs(document, [name, "include"], &text.include),
+        exclude: globs(document, [name, "exclude"], &text.exclude),
+    }
+}
+
+fn globs(document: &Document<'_>, [name, key]: [&str; 2], patterns: &[String]) -> Vec<Glob> {
+    if patterns.iter().any(String::is_empty) {
+        let message = "an empty pattern fits no operation; `*` fits every one";
+        document.report(&["source", name, key], message);
+    }
+    patterns.iter().map(Glob::new).collect()
+}

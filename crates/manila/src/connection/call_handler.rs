@@ -1,0 +1,235 @@
+//! The requests of a peer as calls of a pipeline.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::drive::say;
+use super::peer::{Peer, Running};
+use crate::access::{Authority, Identity};
+use crate::clock;
+use crate::error::CallError;
+use crate::handler::{AbortHandle, ProgressSender, RequestId};
+use crate::outcome::Outcome;
+use crate::pipeline::{CallRequest, Pipeline, Subscription};
+use crate::protocol::{Event, Requested};
+use crate::spec::Kind;
+
+/// Runs what a peer asks for, on the authority that the link gives it and no other: trust never
+/// crosses a link.
+#[derive(Debug, Clone)]
+pub struct CallHandler {
+    pipeline: Pipeline,
+    callers: Callers,
+    door: &'static str,
+    attached: Option<Attached>,
+    draining: CancellationToken,
+}
+
+#[derive(Clone)]
+struct Attached(Arc<dyn Any + Send + Sync>);
+
+/// Who is taken to be asking.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Callers {
+    /// The one whom the link has authenticated, whatever the events say.
+    Authenticated(Option<Arc<Identity>>),
+    /// Whom the events name: the peer is a hub that has authenticated its callers.
+    AsTold,
+}
+
+impl CallHandler {
+    /// A handler in front of a pipeline.
+    pub fn new(pipeline: Pipeline, callers: Callers) -> Self {
+        let draining = CancellationToken::new();
+        Self { pipeline, callers, door: "call", attached: None, draining }
+    }
+
+    /// Lets handlers ask what connection a call came in on.
+    #[must_use]
+    pub(crate) fn attach(mut self, attached: Arc<dyn Any + Send + Sync>) -> Self {
+        self.attached = Some(Attached(attached));
+        self
+    }
+
+    /// A signal after which nothing new is begun and streams end.
+    #[must_use]
+    pub fn until(mut self, draining: CancellationToken) -> Self {
+        self.draining = draining;
+        self
+    }
+
+    pub(super) fn serve(&self, peer: &Arc<Peer>, request: Requested, tasks: &mut JoinSet<()>) {
+        if self.draining.is_cancelled() {
+            let error = CallError::unavailable("this end of the connection is stopping");
+            return say(peer, Event::Failed { id: request.id, error }, tasks);
+        }
+        let id = Arc::clone(&request.id);
+        let operation = Arc::clone(&request.operation);
+        let catalog = self.pipeline.registry().catalog();
+        let kind = catalog.get(&operation).map(|found| found.spec().kind);
+        let window = request.window;
+        let (request, authority) = self.to_call(peer, &operation, request);
+        if kind == Some(Kind::Subscription) {
+            let values = self.pipeline.start_subscription(request, authority);
+            return self.stream(peer, id, values, window, tasks);
+        }
+        let mut call = self.pipeline.call(request, authority);
+        // Most calls are answered by their first poll, and those need no task.
+        if let Some(ended) = (&mut call).now_or_never() {
+            return say(peer, answer(id, ended), tasks);
+        }
+        let running = Running { abort: Some(call.abort_handle()), credit: None };
+        peer.begin_serving(Arc::clone(&id), running);
+        let peer = Arc::clone(peer);
+        tasks.spawn(async move {
+            let ended = call.await;
+            peer.end_serving(&id);
+            // A peer that is gone needs no answer.
+            let _ = peer.outgoing.send(answer(id, ended)).await;
+        });
+    }
+
+    fn to_call<'a>(
+        &self,
+        peer: &Arc<Peer>,
+        operation: &'a str,
+        request: Requested,
+    ) -> (CallRequest<'a>, Authority) {
+        let remaining = request.remaining_ms(clock::epoch_ms());
+        let identity = match &self.callers {
+            Callers::Authenticated(identity) => identity.clone(),
+            Callers::AsTold => request.identity,
+        };
+        let mut call = CallRequest::new(operation, request.input)
+            .request_id(Arc::clone(&request.id))
+            .door(self.door)
+            .progress(progress(peer, request.id))
+            .shared_metadata(request.metadata);
+        if let Some(remaining) = remaining {
+            call = call.timeout(Duration::from_millis(remaining));
+        }
+        if let Some(idle) = request.idle_timeout_ms {
+            call = call.idle_timeout(Duration::from_millis(idle));
+        }
+        if let Some(parent) = request.parent_id {
+            call = call.parent_request_id(RequestId::from(parent));
+        }
+        if let Some(Attached(attached)) = &self.attached {
+            call = call.attach_any(Arc::clone(attached));
+        }
+        (call, Authority::outside(identity))
+    }
+
+    fn stream(
+        &self,
+        peer: &Arc<Peer>,
+        id: Arc<str>,
+        values: Subscription,
+        window: Option<u32>,
+        tasks: &mut JoinSet<()>,
+    ) {
+        let credit = window.map(|window| Arc::new(Semaphore::new(window as usize)));
+        let abort = values.abort_handle();
+        let running = Running { abort: Some(abort.clone()), credit: credit.clone() };
+        peer.begin_serving(Arc::clone(&id), running);
+        let streaming = Streaming {
+            peer: Arc::clone(peer),
+            id,
+            values,
+            credit,
+            abort,
+            draining: self.draining.clone(),
+        };
+        tasks.spawn(streaming.run());
+    }
+}
+
+fn answer(id: Arc<str>, ended: Result<Outcome, CallError>) -> Event {
+    match ended {
+        Ok(outcome) => Event::Responded { id, outcome },
+        Err(error) => Event::Failed { id, error },
+    }
+}
+
+/// Reports of a call that outlives its connection go nowhere.
+fn progress(peer: &Arc<Peer>, id: Arc<str>) -> ProgressSender {
+    let peer = Arc::downgrade(peer);
+    ProgressSender::from_fn(move |progress| {
+        if let Some(peer) = peer.upgrade() {
+            let _ = peer.outgoing.try_send(Event::Progress { id: Arc::clone(&id), progress });
+        }
+    })
+}
+
+/// A subscription of the peer: polled only while there is room for what it gives.
+struct Streaming {
+    peer: Arc<Peer>,
+    id: Arc<str>,
+    values: Subscription,
+    credit: Option<Arc<Semaphore>>,
+    abort: AbortHandle,
+    draining: CancellationToken,
+}
+
+impl Streaming {
+    async fn run(mut self) {
+        let last = loop {
+            // Whoever is not wanted any more says so when it is polled.
+            tokio::select! {
+                biased;
+                () = self.abort.unwanted() => {}
+                () = room(self.credit.as_deref(), &self.peer.outgoing) => {}
+            }
+            let value = tokio::select! {
+                biased;
+                value = self.values.next() => value,
+                () = self.draining.cancelled() => {
+                    Some(Err(CallError::unavailable("this end of the connection is stopping")))
+                }
+            };
+            let id = Arc::clone(&self.id);
+            match value {
+                Some(Ok(outcome)) => {
+                    if self.peer.outgoing.send(Event::Responded { id, outcome }).await.is_err() {
+                        return;
+                    }
+                }
+                Some(Err(error)) => break Event::Failed { id, error },
+                None => break Event::Completed { id },
+            }
+        };
+        self.peer.end_serving(&self.id);
+        let _ = self.peer.outgoing.send(last).await;
+    }
+}
+
+/// Waits until the peer has granted another value and the queue has a place for it.
+async fn room(credit: Option<&Semaphore>, outgoing: &Sender<Event>) {
+    if let Some(credit) = credit
+        && let Ok(permit) = credit.acquire().await
+    {
+        permit.forget();
+    }
+    until_room(outgoing).await;
+}
+
+/// Waits for a place without keeping it, since the next value may be long in coming.
+async fn until_room(outgoing: &Sender<Event>) {
+    if outgoing.capacity() == 0 {
+        drop(outgoing.reserve().await);
+    }
+}
+
+impl std::fmt::Debug for Attached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Attached")
+    }
+}

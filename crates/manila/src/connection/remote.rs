@@ -1,0 +1,203 @@
+//! One request over a link, from the caller's side.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use tokio::sync::{mpsc, oneshot};
+
+use super::peer::{AnswerTo, OnClash, Peer, Waiter};
+use super::values;
+use crate::access::Identity;
+use crate::clock;
+use crate::error::CallError;
+use crate::handler::{ProgressSender, RequestId, from_now};
+use crate::outcome::Outcome;
+use crate::pipeline::CallRequest;
+use crate::protocol::{Consumer, Control, Event, Patience, Requested};
+
+/// A call that is handed on: on behalf of somebody, or of nobody in particular.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Behalf(pub(crate) Option<Arc<Identity>>);
+
+/// A request that has an id and is not sent yet.
+pub(super) struct Asked {
+    request: Requested,
+    patience: Patience,
+    progress: ProgressSender,
+    on_clash: OnClash,
+}
+
+impl Asked {
+    /// Reads a request; a call without a deadline gets `default_timeout`.
+    pub(super) fn new(
+        request: CallRequest<'_>,
+        behalf: Option<Behalf>,
+        default_timeout: Option<Duration>,
+    ) -> Self {
+        let parts = request.into_parts();
+        let id = parts.request_id.unwrap_or_else(RequestId::fresh).to_shared();
+        let mut request = Requested::new(id, parts.operation, parts.input);
+        let timeout = parts.timeout.or(default_timeout);
+        request.timeout_ms = timeout.map(milliseconds);
+        request.deadline = timeout.map(|timeout| {
+            let ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+            clock::epoch_ms().saturating_add(ms)
+        });
+        request.idle_timeout_ms = parts.idle_timeout.map(milliseconds);
+        request.parent_id = parts.parent_request_id.map(|parent| parent.to_shared());
+        request.metadata = parts.metadata;
+        let on_clash = if behalf.is_some() { OnClash::Rename } else { OnClash::Refuse };
+        request.identity = behalf.and_then(|behalf| behalf.0);
+        let patience = Patience { deadline: timeout.and_then(from_now), idle: parts.idle_timeout };
+        Self { request, patience, progress: parts.progress, on_clash }
+    }
+
+    pub(super) fn id(&self) -> &Arc<str> {
+        &self.request.id
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Gives the request up when it is dropped before its end, and tells the far end.
+struct Claim {
+    peer: Arc<Peer>,
+    id: Arc<str>,
+    was_sent: bool,
+    is_over: bool,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.peer.leave(&self.id, Some("the caller gave up"), self.was_sent);
+        }
+    }
+}
+
+pub(super) async fn call(peer: Arc<Peer>, asked: Asked) -> Result<Outcome, CallError> {
+    let (reply, mut answer) = oneshot::channel();
+    let (mut claim, event) = open(&peer, asked, Consumer::Call, AnswerTo::Call(reply))?;
+    let ended = match send(&mut claim, event, &mut answer).await {
+        Some(ended) => ended,
+        None => answer.await.ok(),
+    };
+    claim.is_over = true;
+    ended.unwrap_or_else(|| Err(peer.gone()))
+}
+
+/// Puts the request into the queue. A request whose time runs out while it waits for room is
+/// answered without being sent.
+async fn send(
+    claim: &mut Claim,
+    event: Event,
+    answer: &mut oneshot::Receiver<Result<Outcome, CallError>>,
+) -> Option<Option<Result<Outcome, CallError>>> {
+    let event = match claim.peer.outgoing.try_send(event) {
+        Ok(()) => {
+            claim.was_sent = true;
+            return None;
+        }
+        Err(mpsc::error::TrySendError::Closed(_)) => return Some(None),
+        Err(mpsc::error::TrySendError::Full(event)) => event,
+    };
+    let outgoing = claim.peer.outgoing.clone();
+    tokio::select! {
+        biased;
+        ended = answer => Some(ended.ok()),
+        sent = outgoing.send(event) => {
+            claim.was_sent = sent.is_ok();
+            sent.is_err().then_some(None)
+        }
+    }
+}
+
+fn open(
+    peer: &Arc<Peer>,
+    asked: Asked,
+    consumer: Consumer,
+    to: AnswerTo,
+) -> Result<(Claim, Event), CallError> {
+    let Asked { mut request, patience, progress, on_clash } = asked;
+    let wanted = Arc::clone(&request.id);
+    let id = peer.open(wanted, on_clash, consumer, patience, Waiter { to, progress })?;
+    if id != request.id {
+        // Two callers chose the same id; what this call is known by elsewhere is its parent here.
+        request.parent_id = Some(std::mem::replace(&mut request.id, Arc::clone(&id)));
+    }
+    let claim = Claim { peer: Arc::clone(peer), id, was_sent: false, is_over: false };
+    Ok((claim, Event::Requested(Box::new(request))))
+}
+
+/// The values of a request; it goes out when the stream is first polled.
+pub(super) fn subscribe(
+    peer: Arc<Peer>,
+    asked: Asked,
+) -> BoxStream<'static, Result<Outcome, CallError>> {
+    async move {
+        match start(&peer, asked).await {
+            Ok(stream) => stream.values().left_stream(),
+            Err(error) => futures::stream::once(std::future::ready(Err(error))).right_stream(),
+        }
+    }
+    .flatten_stream()
+    .boxed()
+}
+
+async fn start(peer: &Arc<Peer>, mut asked: Asked) -> Result<RemoteStream, CallError> {
+    let window = peer.settings.window.max(1);
+    asked.request.window = Some(window);
+    let (sender, mut values) = values::channel(&peer.settings);
+    let (mut claim, event) =
+        open(peer, asked, Consumer::Subscription, AnswerTo::Subscription(sender))?;
+    let outgoing = peer.outgoing.clone();
+    tokio::select! {
+        biased;
+        sent = outgoing.send(event) => match sent {
+            Ok(()) => claim.was_sent = true,
+            Err(_) => return Err(peer.gone().before_sending()),
+        },
+        // Nothing was sent, so nothing can come but the end.
+        _ = values.next() => {}
+    }
+    Ok(RemoteStream { claim, values, taken: 0, grant_at: (window / 2).max(1) })
+}
+
+struct RemoteStream {
+    claim: Claim,
+    values: values::Receiver,
+    /// Values that the consumer has taken since room was last granted.
+    taken: u32,
+    grant_at: u32,
+}
+
+impl RemoteStream {
+    fn values(self) -> impl futures::Stream<Item = Result<Outcome, CallError>> + Send {
+        futures::stream::unfold(Some(self), async |stream| {
+            let mut stream = stream?;
+            match stream.values.next().await {
+                Some(outcome) => {
+                    stream.grant();
+                    Some((Ok(outcome), Some(stream)))
+                }
+                None => {
+                    stream.claim.is_over = true;
+                    let error = stream.values.fate()?;
+                    Some((Err(error), None))
+                }
+            }
+        })
+    }
+
+    fn grant(&mut self) {
+        self.taken += 1;
+        if self.taken >= self.grant_at {
+            let (id, count) = (Arc::clone(&self.claim.id), std::mem::take(&mut self.taken));
+            self.claim.peer.post(Event::Control(Control::More { id, count }));
+        }
+    }
+}

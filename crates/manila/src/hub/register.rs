@@ -1,0 +1,215 @@
+//! `hub.register`: a spoke says who it is and what it offers.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::forward::Forward;
+use super::slot::Slot;
+use super::{Inner, SpokeRules};
+use crate::access::Identity;
+use crate::connection::Client;
+use crate::error::{CallError, HandlerError};
+use crate::handler::CallContext;
+use crate::operation::{Operation, ResultPolicy};
+use crate::registry::Change;
+use crate::spec::{OperationId, OperationSpec};
+
+/// Names that belong to the gateway itself.
+const RESERVED: [&str; 4] = ["demo", "gateway", "hub", "manila"];
+
+pub(super) fn operation() -> Operation {
+    Operation::mutation("hub.register", register)
+        .title("Offer operations")
+        .description("Offers the operations of the connection that it is called on, under a name.")
+        .idempotent()
+        .build()
+        .expect("the contract is well formed")
+}
+
+/// The connection that a call came in on, as the handler of `hub.register` sees it.
+pub(super) struct Registrant {
+    hub: Weak<Inner>,
+    number: u64,
+    identity: Arc<Identity>,
+    /// Set as soon as there is one, which is before the first call.
+    client: OnceLock<Client>,
+}
+
+impl Registrant {
+    pub(super) fn new(hub: &Arc<Inner>, number: u64, identity: Arc<Identity>) -> Self {
+        Self { hub: Arc::downgrade(hub), number, identity, client: OnceLock::new() }
+    }
+
+    pub(super) fn set_client(&self, client: Client) {
+        let _ = self.client.set(client);
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Offer {
+    /// The name of the spoke: `fs.read` of the spoke `box` becomes `box.fs.read`.
+    name: String,
+    /// What it offers, instead of whatever it offered before.
+    operations: Vec<Value>,
+}
+
+/// What became of an offer.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(super) struct Registered {
+    /// The ids under which operations can be called now.
+    pub(super) registered: Vec<String>,
+    pub(super) refused: Vec<Refused>,
+}
+
+/// An operation that was not taken.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(super) struct Refused {
+    pub(super) id: String,
+    pub(super) reason: String,
+}
+
+async fn register(context: CallContext, offer: Offer) -> Result<Registered, HandlerError> {
+    let Some(registrant) = context.attached::<Registrant>() else {
+        let message = "hub.register offers the operations of a connection: call it on one";
+        return Err(CallError::validation(message, &[]).into());
+    };
+    let (Some(hub), Some(client)) = (registrant.hub.upgrade(), registrant.client.get()) else {
+        return Err(CallError::unavailable("the hub is gone").into());
+    };
+    let identity = &registrant.identity.id;
+    let registered =
+        hub.install(&offer.name, identity, registrant.number, client, offer.operations).await?;
+    tracing::info!(
+        spoke = offer.name,
+        %identity,
+        registered = registered.registered.len(),
+        refused = registered.refused.len(),
+        "spoke registered"
+    );
+    Ok(registered)
+}
+
+impl Inner {
+    /// Puts what a peer offers into the registry, under a name that its identity may use.
+    pub(super) async fn install(
+        &self,
+        name: &str,
+        identity: &str,
+        number: u64,
+        client: &Client,
+        offered: Vec<Value>,
+    ) -> Result<Registered, CallError> {
+        check_name(name)?;
+        if offered.len() > self.settings.operations {
+            let most = self.settings.operations;
+            return Err(CallError::overloaded(format!("a spoke offers at most {most} operations")));
+        }
+        let (slot, rules) = self.claim(name, identity)?;
+        let (operations, refused) = build_aside(slot, rules, offered).await;
+        let mut spokes = self.spokes();
+        // A peer that has left in the meantime stays away: nobody would take it offline again.
+        if client.is_closed() {
+            return Err(CallError::unavailable("the connection has ended"));
+        }
+        let ids: Vec<OperationId> = operations.iter().map(|made| made.id().clone()).collect();
+        let registered = ids.iter().map(OperationId::to_string).collect();
+        let gone = spokes.settle(name, number, client.clone(), ids);
+        let changes = gone.into_iter().map(Change::Unregister);
+        let changes = changes.chain(operations.into_iter().map(Change::Replace));
+        self.pipeline.registry().apply(changes).expect("replacing cannot clash");
+        Ok(Registered { registered, refused })
+    }
+
+    fn claim(&self, name: &str, identity: &str) -> Result<(Arc<Slot>, SpokeRules), CallError> {
+        let mut spokes = self.spokes();
+        let catalog = self.pipeline.registry().catalog();
+        let slot = spokes.claim(name, identity, self.settings.spokes, &catalog)?;
+        Ok((slot, spokes.rules(name)))
+    }
+}
+
+/// Compiling thousands of schemas takes a while, in which nobody else should have to wait.
+async fn build_aside(
+    slot: Arc<Slot>,
+    rules: SpokeRules,
+    offered: Vec<Value>,
+) -> (Vec<Operation>, Vec<Refused>) {
+    const QUICK: usize = 32;
+    if offered.len() <= QUICK {
+        return build(&slot, &rules, offered);
+    }
+    let built = tokio::task::spawn_blocking(move || build(&slot, &rules, offered)).await;
+    built.unwrap_or_default()
+}
+
+fn check_name(name: &str) -> Result<(), CallError> {
+    if RESERVED.contains(&name) {
+        let message = format!("the name `{name}` is the gateway's own; choose another");
+        return Err(CallError::access_denied(message));
+    }
+    OperationId::new(name, "x").map(drop).map_err(|error| {
+        CallError::validation(format!("a spoke cannot be called that: {error}"), &[])
+    })
+}
+
+/// One odd operation is refused with its reason; the others stay.
+fn build(
+    slot: &Arc<Slot>,
+    rules: &SpokeRules,
+    offered: Vec<Value>,
+) -> (Vec<Operation>, Vec<Refused>) {
+    let (mut operations, mut refused) = (Vec::<Operation>::new(), Vec::new());
+    let mut taken = std::collections::HashSet::new();
+    for (index, offer) in offered.into_iter().enumerate() {
+        let label = label(&offer).unwrap_or_else(|| format!("operations[{index}]"));
+        match build_one(slot, rules, offer) {
+            Ok(Some(made)) if taken.insert(made.id().clone()) => operations.push(made),
+            Ok(Some(_)) => {
+                let reason = "it was offered twice".to_owned();
+                refused.push(Refused { id: label, reason });
+            }
+            Ok(None) => {
+                let reason = "it is excluded by the configuration of this hub".to_owned();
+                refused.push(Refused { id: label, reason });
+            }
+            Err(reason) => refused.push(Refused { id: label, reason }),
+        }
+    }
+    (operations, refused)
+}
+
+fn label(offer: &Value) -> Option<String> {
+    let (namespace, name) = (offer.get("namespace")?.as_str()?, offer.get("name")?.as_str()?);
+    Some(format!("{namespace}.{name}"))
+}
+
+fn build_one(
+    slot: &Arc<Slot>,
+    rules: &SpokeRules,
+    offer: Value,
+) -> Result<Option<Operation>, String> {
+    let spec: OperationSpec = serde_json::from_value(offer).map_err(|error| error.to_string())?;
+    let own = spec.id().map_err(|error| error.to_string())?;
+    for (schema, what) in
+        [(&spec.input_schema, "inputSchema"), (&spec.output_schema, "outputSchema")]
+    {
+        schema.compile().map_err(|error| format!("{what}: {error}"))?;
+    }
+    let mut listed = spec;
+    (listed.namespace, listed.name) = (slot.name.clone(), own.to_string());
+    let (listed, policy) = match &rules.adjust {
+        Some(adjust) => match adjust(listed) {
+            Some(adjusted) => adjusted,
+            None => return Ok(None),
+        },
+        None => (listed, ResultPolicy::default()),
+    };
+    let forward =
+        Forward { slot: Arc::clone(slot), operation: own.to_string(), timeout: rules.timeout };
+    let handler = forward.handler(listed.kind);
+    let made = Operation::from_spec(listed).handler(handler).policy(policy).build();
+    made.map(Some).map_err(|error| error.to_string())
+}

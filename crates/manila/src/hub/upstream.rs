@@ -1,0 +1,136 @@
+//! Another hub as a source: what it offers can be called here, under a name.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Hub, Inner};
+use crate::connection::{Client, Session, SessionSettings};
+use crate::error::CallError;
+use crate::link::Connector;
+
+/// How often the list of the other hub is read again.
+const RENEWAL: Duration = Duration::from_secs(30);
+
+/// How many specs are asked for at a time.
+const ASKED_AT_ONCE: usize = 32;
+
+/// Marks a spec that came from another hub. Those are not taken on, or two hubs that list each
+/// other would never stop.
+const FROM_HUB: &str = "manila/hub";
+
+/// A connection to another hub, whose operations stand in this one's registry. Dropping it ends it.
+#[derive(Debug)]
+pub struct Upstream(#[expect(dead_code, reason = "held, so that it ends with this")] Session);
+
+impl Upstream {
+    /// Offers what another hub offers to our identity there: its `demo.add` is `name.demo.add` here.
+    pub fn start(
+        hub: &Hub,
+        name: &str,
+        connector: impl Connector,
+        settings: SessionSettings,
+    ) -> Self {
+        let (inner, name) = (Arc::downgrade(&hub.0), name.to_owned());
+        let greeting = Arc::new(move |client: Client| {
+            let (inner, name) = (inner.clone(), name.clone());
+            async move {
+                let inner = inner.upgrade().ok_or_else(|| CallError::unavailable("no hub"))?;
+                let number = inner.next_peer.fetch_add(1, Ordering::Relaxed);
+                take_over(&inner, &name, number, &client).await?;
+                inner.tasks.clone().spawn(follow(inner, name, number, client));
+                Ok(())
+            }
+            .boxed()
+        });
+        Self(Session::greeting(connector, None, greeting, settings))
+    }
+}
+
+/// Reads the list again from time to time, and takes the operations offline when the link is lost.
+async fn follow(inner: Arc<Inner>, name: String, number: u64, client: Client) {
+    while !client.is_closed() {
+        tokio::select! {
+            () = client.closed() => {}
+            () = inner.draining.cancelled() => client.close(crate::link::CloseReason::done()),
+            () = tokio::time::sleep(RENEWAL) => {
+                if let Err(error) = take_over(&inner, &name, number, &client).await {
+                    tracing::warn!(hub = name, %error, "the list of the other hub was not read");
+                }
+            }
+        }
+    }
+    inner.take_offline(number);
+}
+
+async fn take_over(
+    inner: &Arc<Inner>,
+    name: &str,
+    number: u64,
+    client: &Client,
+) -> Result<(), CallError> {
+    let ids = listed(client).await?;
+    let specs: Vec<Value> = futures::stream::iter(ids)
+        .map(|id| async move { spec(client, name, &id).await })
+        .buffered(ASKED_AT_ONCE)
+        .try_filter_map(|spec| std::future::ready(Ok(spec)))
+        .try_collect()
+        .await?;
+    // The operator of this hub named the other one, so the name is the operator's.
+    let registered = inner.install(name, "", number, client, specs).await?;
+    for refused in &registered.refused {
+        let (operation, reason) = (&refused.id, &refused.reason);
+        tracing::warn!(hub = name, operation, reason, "not taken over");
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    operations: Vec<Listed>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+}
+
+async fn listed(client: &Client) -> Result<Vec<String>, CallError> {
+    let mut ids = Vec::new();
+    let mut input = json!({});
+    loop {
+        let page = client.execute("hub.list", input).await?;
+        let page: Page = serde_json::from_value(page.data)
+            .map_err(|error| CallError::execution(format!("the list cannot be read: {error}")))?;
+        let foreign = page.operations.into_iter().map(|listed| listed.id);
+        ids.extend(foreign.filter(|id| !id.starts_with("hub.")));
+        match page.next_cursor {
+            Some(cursor) => input = json!({"cursor": cursor}),
+            None => return Ok(ids),
+        }
+    }
+}
+
+/// The spec of one operation; one that vanished in between or came from a third hub is left out.
+async fn spec(client: &Client, name: &str, id: &str) -> Result<Option<Value>, CallError> {
+    let mut spec = match client.execute("hub.schema", json!({"id": id})).await {
+        Ok(answer) => answer.data,
+        Err(error) if client.is_closed() => return Err(error),
+        Err(_) => return Ok(None),
+    };
+    if spec.get("_meta").is_some_and(|meta| meta.get(FROM_HUB).is_some()) {
+        return Ok(None);
+    }
+    let Some(members) = spec.as_object_mut() else { return Ok(None) };
+    let meta = members.entry("_meta").or_insert_with(|| json!({}));
+    meta[FROM_HUB] = name.into();
+    // Who may call it there was decided there; who may call it here is decided here.
+    members.insert("accessControl".to_owned(), json!({"requiredScopes": []}));
+    Ok(Some(spec))
+}

@@ -1,0 +1,164 @@
+//! What carries events between two processes, or between two ends inside one.
+//!
+//! A link runs no task of its own: whoever uses it polls its parts. It is a bounded queue of events
+//! to send, a stream of events that came, and a pump that moves the first to wherever the far end is.
+
+mod connect;
+mod memory;
+#[cfg(feature = "ws")]
+mod ws;
+
+use std::sync::{Arc, OnceLock};
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::protocol::{Event, FrameError};
+
+pub use connect::{ConnectError, Connector};
+pub use memory::{MemoryConnector, memory};
+#[cfg(feature = "ws")]
+pub use ws::{WsConnector, WsSettings, accept_key, ws};
+
+/// Events that wait to be sent; when it is full, streams are not polled and answers wait.
+pub(crate) const QUEUE: usize = 256;
+
+/// One end of a link.
+pub struct Link {
+    /// Bounded: senders wait for room.
+    pub(crate) outgoing: mpsc::Sender<Event>,
+    /// Ends when the link is gone.
+    pub(crate) incoming: BoxStream<'static, Result<Event, FrameError>>,
+    /// Sends what is queued until there is nobody left who could queue, or the link is gone.
+    pub(crate) pump: BoxFuture<'static, ()>,
+    pub(crate) closing: Closing,
+}
+
+/// Ends a link from somewhere else, with a reason that the far end is told. The first reason counts.
+#[derive(Debug, Clone, Default)]
+pub struct Closing(Arc<ClosingParts>);
+
+#[derive(Debug, Default)]
+struct ClosingParts {
+    token: CancellationToken,
+    reason: OnceLock<CloseReason>,
+}
+
+/// Why a link ends, in the codes that WebSocket has for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CloseReason {
+    /// A close code, such as 1000.
+    pub code: u16,
+    /// Words for a person.
+    pub words: String,
+}
+
+impl CloseReason {
+    /// A reason with a code of its own.
+    pub fn new(code: u16, words: impl Into<String>) -> Self {
+        Self { code, words: words.into() }
+    }
+
+    /// Nothing more to say.
+    pub fn done() -> Self {
+        Self::new(1000, "")
+    }
+
+    /// The process is stopping.
+    pub fn going_away() -> Self {
+        Self::new(1001, "going away")
+    }
+
+    /// The far end vanished without a word.
+    pub fn lost(words: impl Into<String>) -> Self {
+        Self::new(1006, words)
+    }
+
+    /// The far end did not take what was sent to it.
+    pub fn too_slow() -> Self {
+        Self::new(1013, "the send queue stayed full")
+    }
+
+    /// The far end did not say who it is, or nobody knows it.
+    pub fn unauthenticated(words: impl Into<String>) -> Self {
+        Self::new(4401, words)
+    }
+}
+
+impl std::fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.words.as_str() {
+            "" => write!(f, "code {}", self.code),
+            words => write!(f, "{words} (code {})", self.code),
+        }
+    }
+}
+
+impl Closing {
+    /// Ends the link.
+    pub fn close(&self, reason: CloseReason) {
+        let _ = self.0.reason.set(reason);
+        self.0.token.cancel();
+    }
+
+    /// Resolves when the link ends.
+    pub async fn closed(&self) {
+        self.0.token.cancelled().await;
+    }
+
+    /// Whether it has ended, or is about to.
+    pub fn is_closed(&self) -> bool {
+        self.0.token.is_cancelled()
+    }
+
+    /// Why, once it has ended.
+    pub fn reason(&self) -> Option<&CloseReason> {
+        self.0.reason.get()
+    }
+}
+
+impl Link {
+    /// Waits for the first event, while the link is kept going. `None`: it ended before.
+    ///
+    /// Only for whoever has to know the peer before a connection is made of the link.
+    pub async fn first(&mut self) -> Option<Result<Event, FrameError>> {
+        use futures::StreamExt;
+        tokio::select! {
+            biased;
+            event = self.incoming.next() => event,
+            () = &mut self.pump => None,
+            () = self.closing.closed() => None,
+        }
+    }
+
+    /// Puts an event that was taken with [`Link::first`] back.
+    #[must_use]
+    pub fn with_first(mut self, event: Result<Event, FrameError>) -> Self {
+        use futures::StreamExt;
+        self.incoming =
+            futures::stream::once(std::future::ready(event)).chain(self.incoming).boxed();
+        self
+    }
+
+    /// Ends the link and lets the far end hear the reason.
+    pub async fn refuse(self, reason: CloseReason) {
+        self.closing.close(reason);
+        let patience = std::time::Duration::from_secs(2);
+        // Whoever does not listen to the reason is gone anyway.
+        let _ = tokio::time::timeout(patience, self.pump).await;
+    }
+
+    /// The handle that ends it.
+    pub fn closing(&self) -> &Closing {
+        &self.closing
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("closing", &self.closing).finish_non_exhaustive()
+    }
+}

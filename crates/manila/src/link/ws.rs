@@ -1,0 +1,232 @@
+//! A link over WebSocket: one text frame for each event.
+
+mod client;
+mod socket;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+use self::socket::{Heard, Socket};
+use super::{CloseReason, Closing, Link, QUEUE};
+use crate::protocol::Event;
+
+pub use client::WsConnector;
+
+/// The numbers that bound a WebSocket.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct WsSettings {
+    /// The largest frame that is taken, in bytes; a larger one ends the link with 1009.
+    pub frame_bytes: usize,
+    /// How often a ping is sent. A peer that was silent for more than two of them is gone.
+    pub ping: Duration,
+    /// How long the send queue may stay full before the link ends with 1013.
+    pub stall: Duration,
+    /// How long the end of a link may take, so that the far end hears the reason.
+    pub farewell: Duration,
+    /// How long a connection may take to be made.
+    pub connect: Duration,
+}
+
+impl Default for WsSettings {
+    fn default() -> Self {
+        Self {
+            frame_bytes: 16 * 1024 * 1024,
+            ping: Duration::from_secs(15),
+            stall: Duration::from_secs(10),
+            farewell: Duration::from_secs(5),
+            connect: Duration::from_secs(10),
+        }
+    }
+}
+
+impl WsSettings {
+    fn config(self) -> WebSocketConfig {
+        WebSocketConfig::default()
+            .max_message_size(Some(self.frame_bytes))
+            .max_frame_size(Some(self.frame_bytes))
+            .read_buffer_size(32 * 1024)
+    }
+}
+
+/// The value of `Sec-WebSocket-Accept` for a client's key.
+pub fn accept_key(key: &[u8]) -> String {
+    tokio_tungstenite::tungstenite::handshake::derive_accept_key(key)
+}
+
+/// The serving end of a link, over a stream on which the handshake is done; `read` is what came
+/// behind it.
+pub async fn ws<S>(stream: S, read: Vec<u8>, settings: WsSettings) -> Link
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let config = Some(settings.config());
+    let socket = WebSocketStream::from_partially_read(stream, read, Role::Server, config).await;
+    link(socket, settings)
+}
+
+fn link<S>(socket: WebSocketStream<S>, settings: WsSettings) -> Link
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let closing = Closing::default();
+    let (outgoing, queue) = mpsc::channel(QUEUE);
+    let heard = Arc::new(Heard::now());
+    let socket = Socket::new(socket);
+    let events = socket.clone().events(closing.clone(), Arc::clone(&heard));
+    let ended = closing.clone();
+    let until_closed = async move { ended.closed().await };
+    let pump = Pump {
+        socket,
+        queue,
+        room: outgoing.downgrade(),
+        closing: closing.clone(),
+        heard,
+        settings,
+    };
+    Link {
+        outgoing,
+        incoming: events.take_until(until_closed.boxed()).boxed(),
+        pump: pump.run().boxed(),
+        closing,
+    }
+}
+
+struct Pump<S> {
+    socket: Socket<S>,
+    queue: mpsc::Receiver<Event>,
+    /// To see whether the queue is full while it is being emptied.
+    room: mpsc::WeakSender<Event>,
+    closing: Closing,
+    heard: Arc<Heard>,
+    settings: WsSettings,
+}
+
+/// Why the pump stops sending.
+enum Stop {
+    /// Nobody can queue any more.
+    Done,
+    /// The far end does not take what it is sent.
+    Stalled,
+    /// The far end is not there.
+    Lost(String),
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
+    async fn run(mut self) {
+        let closing = self.closing.clone();
+        let stopped = tokio::select! {
+            biased;
+            stop = self.send_all() => Some(stop),
+            () = closing.closed() => None,
+        };
+        match stopped {
+            Some(Stop::Done) => closing.close(CloseReason::done()),
+            Some(Stop::Stalled) => closing.close(CloseReason::too_slow()),
+            Some(Stop::Lost(words)) => {
+                closing.close(CloseReason::lost(words));
+                return;
+            }
+            None => {}
+        }
+        let farewell = self.settings.farewell;
+        let _ = tokio::time::timeout(farewell, self.say_goodbye()).await;
+    }
+
+    /// What is queued goes out together: one flush for as much as there is.
+    async fn send_all(&mut self) -> Stop {
+        let mut ping = tokio::time::interval(self.settings.ping);
+        ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        ping.reset();
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = self.queue.recv() => Some(event),
+                _ = ping.tick() => None,
+            };
+            let sent = match event {
+                Some(Some(event)) => self.send(event).await,
+                Some(None) => return Stop::Done,
+                None if self.heard.silence() > 2 * self.settings.ping => {
+                    return Stop::Lost("no answer to pings".to_owned());
+                }
+                None => self.ping().await,
+            };
+            if let Err(stop) = sent {
+                return stop;
+            }
+        }
+    }
+
+    async fn send(&mut self, first: Event) -> Result<(), Stop> {
+        let (socket, queue) = (&self.socket, &mut self.queue);
+        let sending = async {
+            socket.feed(first).await?;
+            while let Ok(event) = queue.try_recv() {
+                socket.feed(event).await?;
+            }
+            socket.flush().await
+        };
+        unless_stalled(&self.room, self.settings.stall, sending).await
+    }
+
+    async fn ping(&mut self) -> Result<(), Stop> {
+        let sending = async {
+            self.socket.feed_ping().await?;
+            self.socket.flush().await
+        };
+        unless_stalled(&self.room, self.settings.stall, sending).await
+    }
+
+    /// Sends what is still queued and the reason, then reads what the far end had under way: closing
+    /// a socket with unread bytes would take the reason back.
+    async fn say_goodbye(mut self) {
+        let reason = self.closing.reason().cloned().unwrap_or_else(CloseReason::done);
+        if reason.code != CloseReason::too_slow().code {
+            while let Ok(event) = self.queue.try_recv() {
+                if self.socket.feed(event).await.is_err() {
+                    return;
+                }
+            }
+        }
+        if self.socket.close(&reason).await.is_ok() {
+            self.socket.discard().await;
+        }
+    }
+}
+
+/// Sends, and looks from time to time whether the queue is full all the while.
+async fn unless_stalled(
+    room: &mpsc::WeakSender<Event>,
+    stall: Duration,
+    sending: impl Future<Output = Result<(), String>>,
+) -> Result<(), Stop> {
+    let mut sending = std::pin::pin!(sending);
+    // What can be sent at once needs no clock.
+    if let Some(sent) = sending.as_mut().now_or_never() {
+        return sent.map_err(Stop::Lost);
+    }
+    let mut look = tokio::time::interval((stall / 20).max(Duration::from_millis(1)));
+    let mut full_since: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            biased;
+            sent = &mut sending => return sent.map_err(Stop::Lost),
+            _ = look.tick() => {}
+        }
+        let is_full = room.upgrade().is_some_and(|sender| sender.capacity() == 0);
+        match full_since {
+            _ if !is_full => full_since = None,
+            None => full_since = Some(Instant::now()),
+            Some(since) if since.elapsed() >= stall => return Err(Stop::Stalled),
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The JSON Schema of every event, for peers in other languages.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
+
+use super::event::names;
+use crate::envelope::ENVELOPE_SCHEMA;
+
+/// The schema of a frame: one of the events and control frames, each under `$defs` by its type.
+pub static CALL_EVENT_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let mut definitions = Map::new();
+    for (name, payload) in payloads() {
+        definitions.insert(name.to_owned(), frame(name, &payload));
+    }
+    let any: Vec<Value> =
+        definitions.keys().map(|name| json!({"$ref": format!("#/$defs/{name}")})).collect();
+    // The envelope comes with definitions of its own, which its references look for at the root.
+    let mut envelope = ENVELOPE_SCHEMA.clone();
+    if let Some(members) = envelope.as_object_mut() {
+        members.shift_remove("$schema");
+        if let Some(Value::Object(parts)) = members.shift_remove("$defs") {
+            definitions.extend(parts);
+        }
+    }
+    definitions.insert("ResponseEnvelope".to_owned(), envelope);
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "CallEvent",
+        "description": "One frame of the call protocol.",
+        "oneOf": any,
+        "$defs": definitions,
+    })
+});
+
+fn frame(name: &str, payload: &Value) -> Value {
+    let id = if name.starts_with("__") {
+        json!({"type": "string"})
+    } else {
+        json!({"type": "string", "minLength": 1, "description": "The request id."})
+    };
+    json!({
+        "title": name,
+        "type": "object",
+        "required": ["type", "id", "payload"],
+        "properties": {"type": {"const": name}, "id": id, "payload": payload},
+    })
+}
+
+fn payloads() -> [(&'static str, Value); 10] {
+    [
+        (names::REQUESTED, requested()),
+        (
+            names::RESPONDED,
+            about(
+                &["output"],
+                json!({
+                    "output": {"$ref": "#/$defs/ResponseEnvelope"},
+                    "repairs": {"type": "array", "items": {"type": "object"}},
+                    "warnings": {"type": "array", "items": {"type": "object"}},
+                }),
+            ),
+        ),
+        (
+            names::PROGRESS,
+            about(
+                &["progress"],
+                json!({
+                    "progress": {"type": "number"},
+                    "total": {"type": "number"},
+                    "message": {"type": "string"},
+                }),
+            ),
+        ),
+        (names::COMPLETED, about(&[], json!({}))),
+        (names::ABORTED, about(&[], json!({"reason": {"type": "string"}}))),
+        (
+            names::ERROR,
+            about(
+                &["code", "message"],
+                json!({
+                    "code": {"type": "string"},
+                    "message": {"type": "string"},
+                    "details": {},
+                    "retryable": {"type": "boolean", "default": false},
+                }),
+            ),
+        ),
+        (names::AUTH, control(&json!({"token": {"type": "string"}}))),
+        (names::SUBSCRIBE, control(&topic())),
+        (names::UNSUBSCRIBE, control(&topic())),
+        (
+            names::MORE,
+            control(&json!({
+                "requestId": {"type": "string"},
+                "count": {"type": "integer", "minimum": 0, "maximum": u32::MAX},
+            })),
+        ),
+    ]
+}
+
+fn requested() -> Value {
+    about(
+        &["operationId"],
+        json!({
+            "operationId": {"type": "string", "description": "`namespace.name`"},
+            "input": {"description": "What the operation takes; `{}` if absent."},
+            "parentRequestId": {"type": "string"},
+            "deadline": {"type": "number", "description": "Milliseconds since 1970."},
+            "timeoutMs": {"type": "number", "description": "The shorter of this and `deadline` wins."},
+            "idleTimeout": {"type": "number", "description": "Milliseconds between two events."},
+            "window": {
+                "type": "integer", "minimum": 0, "maximum": u32::MAX,
+                "description": "How many values the caller takes before it grants more with `__more`.",
+            },
+            "identity": {
+                "type": "object",
+                "required": ["id"],
+                "properties": {
+                    "id": {"type": "string"},
+                    "scopes": {"type": "array", "items": {"type": "string"}},
+                    "resources": {
+                        "type": "object",
+                        "additionalProperties": {"type": "array", "items": {"type": "string"}},
+                    },
+                },
+            },
+            "metadata": {"type": "object", "description": "Such as a trace context."},
+        }),
+    )
+}
+
+/// A payload about one request.
+fn about(required: &[&str], properties: Value) -> Value {
+    let mut all = Map::new();
+    all.insert("requestId".to_owned(), json!({"type": "string", "minLength": 1}));
+    if let Value::Object(properties) = properties {
+        all.extend(properties);
+    }
+    let required: Vec<&str> = ["requestId"].iter().chain(required).copied().collect();
+    json!({"type": "object", "required": required, "properties": all})
+}
+
+/// A payload of a control frame, which needs everything in it.
+fn control(properties: &Value) -> Value {
+    let required: Vec<&String> = properties.as_object().into_iter().flat_map(Map::keys).collect();
+    json!({"type": "object", "required": required, "properties": properties})
+}
+
+fn topic() -> Value {
+    json!({"topic": {"type": "string", "description": "`type:id`, such as `call.responded:42`."}})
+}

@@ -1,0 +1,377 @@
+//! Events as text, and texts that are no events with the reason why.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::event::{Control, Event, Requested, Secret, names};
+use crate::access::Identity;
+use crate::envelope::Envelope;
+use crate::error::CallError;
+use crate::handler::Progress;
+use crate::outcome::Outcome;
+use crate::payload::Payload;
+use crate::schema::{Issue, Normalised, Repair};
+
+/// Why a frame is not an event; whoever sent it is told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct FrameError {
+    /// The request that the frame is about, as far as it could be read.
+    pub id: Arc<str>,
+    /// Whether the frame tried to answer a request, which can then only fail.
+    pub is_answer: bool,
+    /// What is wrong, and where.
+    pub message: String,
+}
+
+impl FrameError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { id: "".into(), is_answer: false, message: message.into() }
+    }
+
+    /// The event that tells the sender.
+    pub(crate) fn to_event(&self) -> Event {
+        let error = CallError::validation(self.message.clone(), &[]);
+        Event::Failed { id: Arc::clone(&self.id), error }
+    }
+}
+
+impl Event {
+    /// The event as one frame of text.
+    pub fn to_json(&self) -> String {
+        // Every part of an event is JSON already or made of strings and numbers.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads one frame. Unknown members are ignored; payloads stay text until somebody looks.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the frame, with the id of the request it is about where that can be seen.
+    pub fn from_json(text: &str) -> Result<Self, FrameError> {
+        let frame: Frame<'_> = serde_json::from_str(text).map_err(|_| blame(text))?;
+        frame.read().map_err(|message| FrameError {
+            id: frame.id.as_ref().into(),
+            is_answer: matches!(&*frame.kind, names::RESPONDED | names::ERROR),
+            message: format!("{}: {message}", frame.kind),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Frame<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+}
+
+impl<'a> Frame<'a> {
+    fn read(&self) -> Result<Event, String> {
+        match &*self.kind {
+            names::REQUESTED => self.requested(),
+            names::RESPONDED => self.responded(),
+            names::PROGRESS => {
+                let (id, progress) = self.about::<Progress>()?;
+                Ok(Event::Progress { id, progress })
+            }
+            names::COMPLETED => Ok(Event::Completed { id: self.about::<Nothing>()?.0 }),
+            names::ABORTED => {
+                let (id, aborted) = self.about::<Aborted>()?;
+                Ok(Event::Aborted { id, reason: aborted.reason })
+            }
+            names::ERROR => {
+                let (id, error) = self.about::<CallError>()?;
+                Ok(Event::Failed { id, error })
+            }
+            _ => self.control().map(Event::Control),
+        }
+    }
+
+    fn requested(&self) -> Result<Event, String> {
+        let wire: RequestedIn<'_> = self.parse()?;
+        self.check_id(wire.request_id.as_deref())?;
+        Ok(Event::Requested(Box::new(Requested {
+            id: self.shared_id(),
+            operation: wire.operation_id.as_ref().into(),
+            input: wire.input,
+            parent_id: wire.parent_request_id.map(Into::into),
+            deadline: wire.deadline.map(whole),
+            timeout_ms: wire.timeout_ms.map(positive),
+            idle_timeout_ms: wire.idle_timeout.map(positive),
+            window: wire.window,
+            identity: wire.identity.map(Arc::new),
+            metadata: wire.metadata.map(Arc::new),
+        })))
+    }
+
+    fn responded(&self) -> Result<Event, String> {
+        let wire: RespondedIn<'_> = self.parse()?;
+        self.check_id(wire.request_id.as_deref())?;
+        let envelope: Envelope<Payload> = serde_json::from_str(wire.output.get())
+            .map_err(|error| format!("`output` is not a response envelope: {}", words(&error)))?;
+        let mut outcome = Outcome::new(envelope);
+        let mut findings = Normalised::default();
+        (findings.repairs, findings.issues) = (wire.repairs, wire.warnings);
+        outcome.note(findings);
+        Ok(Event::Responded { id: self.shared_id(), outcome })
+    }
+
+    fn control(&self) -> Result<Control, String> {
+        match &*self.kind {
+            names::AUTH => Ok(Control::Auth(Secret::new(self.parse::<AuthIn>()?.token))),
+            names::SUBSCRIBE => Ok(Control::Subscribe(self.topic()?)),
+            names::UNSUBSCRIBE => Ok(Control::Unsubscribe(self.topic()?)),
+            names::MORE => {
+                let more: MoreIn = self.parse()?;
+                Ok(Control::More { id: more.request_id.into(), count: more.count })
+            }
+            other => Err(unknown_type(other)),
+        }
+    }
+
+    fn topic(&self) -> Result<String, String> {
+        let topic = self.parse::<TopicIn>()?.topic;
+        match topic.split_once(':') {
+            Some((kind, _)) if names::ALL.contains(&kind) => Ok(topic),
+            _ => Err("a topic is `type:id`, such as `call.responded:42`".to_owned()),
+        }
+    }
+
+    /// What is said about a request, once it is known to be about one request only.
+    fn about<T: for<'de> Deserialize<'de>>(&self) -> Result<(Arc<str>, T), String> {
+        let named: Named = self.parse()?;
+        self.check_id(named.request_id.as_deref())?;
+        Ok((self.shared_id(), self.parse()?))
+    }
+
+    fn parse<T: Deserialize<'a>>(&self) -> Result<T, String> {
+        serde_json::from_str(self.payload.get()).map_err(|error| words(&error))
+    }
+
+    fn check_id(&self, in_payload: Option<&str>) -> Result<(), String> {
+        match in_payload {
+            _ if self.id.is_empty() => Err("`id` is empty".to_owned()),
+            Some(id) if id == self.id => Ok(()),
+            Some(id) => Err(format!("`id` is `{}` but `requestId` is `{id}`", self.id)),
+            None => Err("`requestId` is missing from the payload".to_owned()),
+        }
+    }
+
+    fn shared_id(&self) -> Arc<str> {
+        self.id.as_ref().into()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestedIn<'a> {
+    #[serde(borrow)]
+    request_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    operation_id: Cow<'a, str>,
+    #[serde(default = "Payload::empty_object")]
+    input: Payload,
+    parent_request_id: Option<String>,
+    deadline: Option<f64>,
+    timeout_ms: Option<f64>,
+    idle_timeout: Option<f64>,
+    window: Option<u32>,
+    identity: Option<Identity>,
+    metadata: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RespondedIn<'a> {
+    #[serde(borrow)]
+    request_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    output: &'a RawValue,
+    #[serde(default)]
+    repairs: Vec<Repair>,
+    #[serde(default)]
+    warnings: Vec<Issue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Named {
+    request_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+struct Aborted {
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct AuthIn {
+    token: String,
+}
+
+#[derive(Deserialize)]
+struct TopicIn {
+    topic: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MoreIn {
+    request_id: String,
+    count: u32,
+}
+
+/// Milliseconds come from clocks that may count in fractions.
+#[expect(clippy::cast_possible_truncation, reason = "a cast saturates, which is the far future")]
+fn whole(milliseconds: f64) -> i64 {
+    milliseconds as i64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast saturates: nothing is shorter than no time, and u64 is longer than any wait"
+)]
+fn positive(milliseconds: f64) -> u64 {
+    milliseconds as u64
+}
+
+/// The reason without the position, which is one inside the payload and would mislead.
+fn words(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or_default().to_owned()
+}
+
+fn unknown_type(name: &str) -> String {
+    let near = names::ALL
+        .iter()
+        .map(|known| (strsim::damerau_levenshtein(name, known), known))
+        .min()
+        .filter(|(distance, _)| *distance <= 3);
+    match near {
+        Some((_, known)) => format!("unknown type of event; did you mean `{known}`?"),
+        None => "unknown type of event".to_owned(),
+    }
+}
+
+/// Says what is wrong with a frame that is not even the shell of an event. Slow, and rare.
+fn blame(text: &str) -> FrameError {
+    let value: Value = match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(error) => return FrameError::new(format!("the frame is not JSON: {error}")),
+    };
+    let Some(members) = value.as_object() else {
+        return FrameError::new("a frame is a JSON object with `type`, `id` and `payload`");
+    };
+    let is_text = |name: &str| members.get(name).is_some_and(Value::is_string);
+    let wrong = match () {
+        () if !is_text("type") => "`type` must be a string",
+        () if !is_text("id") => "`id` must be a string",
+        () if !members.contains_key("payload") => "`payload` is missing",
+        () => "each of `type`, `id` and `payload` may stand there only once",
+    };
+    let id = members.get("id").and_then(Value::as_str).unwrap_or_default();
+    FrameError { id: id.into(), is_answer: false, message: format!("not an event: {wrong}") }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut frame = serializer.serialize_map(Some(3))?;
+        frame.serialize_entry("type", self.type_name())?;
+        frame.serialize_entry("id", self.id())?;
+        frame.serialize_entry("payload", &PayloadOut(self))?;
+        frame.end()
+    }
+}
+
+struct PayloadOut<'a>(&'a Event);
+
+impl Serialize for PayloadOut<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut payload = serializer.serialize_map(None)?;
+        match self.0 {
+            Event::Control(control) => write_control(&mut payload, control)?,
+            event => {
+                payload.serialize_entry("requestId", event.id())?;
+                write_payload(&mut payload, event)?;
+            }
+        }
+        payload.end()
+    }
+}
+
+fn write_payload<M: SerializeMap>(payload: &mut M, event: &Event) -> Result<(), M::Error> {
+    match event {
+        Event::Requested(request) => write_requested(payload, request),
+        Event::Responded { outcome, .. } => write_outcome(payload, outcome),
+        Event::Progress { progress, .. } => {
+            payload.serialize_entry("progress", &progress.progress)?;
+            write_some(payload, "total", progress.total.as_ref())?;
+            write_some(payload, "message", progress.message.as_ref())
+        }
+        Event::Aborted { reason, .. } => write_some(payload, "reason", reason.as_ref()),
+        Event::Failed { error, .. } => {
+            payload.serialize_entry("code", error.code().as_str())?;
+            payload.serialize_entry("message", error.message())?;
+            write_some(payload, "details", error.details())?;
+            payload.serialize_entry("retryable", &error.is_retryable())
+        }
+        Event::Completed { .. } | Event::Control(_) => Ok(()),
+    }
+}
+
+fn write_requested<M: SerializeMap>(payload: &mut M, request: &Requested) -> Result<(), M::Error> {
+    payload.serialize_entry("operationId", &*request.operation)?;
+    payload.serialize_entry("input", &request.input)?;
+    write_some(payload, "parentRequestId", request.parent_id.as_deref())?;
+    write_some(payload, "deadline", request.deadline.as_ref())?;
+    write_some(payload, "timeoutMs", request.timeout_ms.as_ref())?;
+    write_some(payload, "idleTimeout", request.idle_timeout_ms.as_ref())?;
+    write_some(payload, "window", request.window.as_ref())?;
+    write_some(payload, "identity", request.identity.as_deref())?;
+    write_some(payload, "metadata", request.metadata.as_deref())
+}
+
+fn write_outcome<M: SerializeMap>(payload: &mut M, outcome: &Outcome) -> Result<(), M::Error> {
+    payload.serialize_entry("output", &outcome.envelope)?;
+    if !outcome.repairs().is_empty() {
+        payload.serialize_entry("repairs", outcome.repairs())?;
+    }
+    if !outcome.warnings().is_empty() {
+        payload.serialize_entry("warnings", outcome.warnings())?;
+    }
+    Ok(())
+}
+
+fn write_control<M: SerializeMap>(payload: &mut M, control: &Control) -> Result<(), M::Error> {
+    match control {
+        Control::Auth(token) => payload.serialize_entry("token", token.reveal()),
+        Control::Subscribe(topic) | Control::Unsubscribe(topic) => {
+            payload.serialize_entry("topic", topic)
+        }
+        Control::More { id, count } => {
+            payload.serialize_entry("requestId", &**id)?;
+            payload.serialize_entry("count", count)
+        }
+    }
+}
+
+fn write_some<M: SerializeMap, T: Serialize + ?Sized>(
+    payload: &mut M,
+    name: &'static str,
+    value: Option<&T>,
+) -> Result<(), M::Error> {
+    value.map_or(Ok(()), |value| payload.serialize_entry(name, value))
+}
