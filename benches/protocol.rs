@@ -1,12 +1,15 @@
 //! What the call protocol costs over a loopback WebSocket, beside a bare echo of the same bytes.
 //!
-//! Ours and the echo take turns on one runtime of two threads, each over one connection, with 1 and
-//! with 64 requests in flight. The operation adds two numbers and checks both its schemas. Then: the
-//! same calls inside the process, the values of a subscription, and the memory of calls that wait.
+//! Ours and the echo take turns, each over one connection, with 1 and with 64 requests in flight.
+//! Callers and whoever answers them have a thread each, as two processes would. The operation gives
+//! back its input. Then: the same calls inside the process on two threads, the values of a
+//! subscription, and the memory of calls that wait.
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
 use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use futures::stream::FuturesUnordered;
@@ -14,7 +17,8 @@ use futures::{SinkExt, StreamExt};
 use manila::connection::{CallHandler, Callers, Client, Connection, ConnectionSettings, Serve};
 use manila::link::{Connector, WsConnector, WsSettings, accept_key, ws};
 use manila::{
-    Authority, CallContext, CallRequest, HandlerError, Operation, Payload, Pipeline, Registry,
+    Authority, CallContext, CallRequest, Handler, HandlerError, Kind, Operation, OperationSpec,
+    Output, Payload, Pipeline, Registry,
 };
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,37 +29,31 @@ use tokio_tungstenite::tungstenite::Message;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Makes this program measure memory and nothing else, so that it starts with a clean heap.
-const MEMORY: &str = "--memory-of-pending-calls";
+/// Makes this program call in order to measure memory and nothing else, with a clean heap.
+const MEMORY_OF_CALLER: &str = "--memory-of-caller";
 
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Add {
-    a: i64,
-    b: i64,
-}
+/// Makes this program answer such calls.
+const MEMORY_OF_ANSWERER: &str = "--memory-of-answerer";
 
-#[derive(serde::Serialize, schemars::JsonSchema)]
-struct Sum {
-    sum: i64,
-}
-
-async fn add(input: Add) -> Result<Sum, HandlerError> {
-    Ok(Sum { sum: input.a + input.b })
-}
-
-async fn never(context: CallContext, _: ()) -> Result<(), HandlerError> {
+async fn never(context: CallContext, input: Payload) -> Result<Output, HandlerError> {
     context.cancelled().await;
-    Ok(())
+    Ok(Output::Data(input))
 }
 
 fn count(n: u64) -> impl futures::Stream<Item = Result<u64, HandlerError>> {
     futures::stream::iter((0..n).map(Ok))
 }
 
+const INPUT: &str = r#"{"a":2,"b":3}"#;
+
 fn pipeline() -> Pipeline {
     let registry = Registry::new();
-    registry.register(Operation::query("bench.add", add).build().unwrap()).unwrap();
-    registry.register(Operation::query("bench.never", never).build().unwrap()).unwrap();
+    let spec = OperationSpec::new(&"bench.echo".parse().unwrap(), Kind::Query);
+    let echo = Handler::once_fn(async |_, input| Ok(Output::Data(input)));
+    registry.register(Operation::from_spec(spec).handler(echo).build().unwrap()).unwrap();
+    let spec = OperationSpec::new(&"bench.never".parse().unwrap(), Kind::Query);
+    let never = Operation::from_spec(spec).handler(Handler::once_fn(never));
+    registry.register(never.build().unwrap()).unwrap();
     registry.register(Operation::subscription("bench.count", count).build().unwrap()).unwrap();
     let mut settings = manila::Settings::default();
     settings.concurrent_calls = 100_000;
@@ -63,20 +61,35 @@ fn pipeline() -> Pipeline {
 }
 
 fn main() {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    if std::env::args().any(|argument| argument == MEMORY) {
-        return runtime.block_on(async { tokio::spawn(memory()).await.unwrap() });
+    let asking = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let is_asked = |name: &str| std::env::args().any(|argument| argument == name);
+    if is_asked(MEMORY_OF_CALLER) {
+        return asking.block_on(memory_of_caller());
     }
-    runtime.block_on(async { tokio::spawn(bench()).await.unwrap() });
+    if is_asked(MEMORY_OF_ANSWERER) {
+        return asking.block_on(memory_of_answerer());
+    }
+    asking.block_on(bench(&Answering::start()));
     let this = std::env::current_exe().unwrap();
-    std::process::Command::new(this).arg(MEMORY).status().unwrap();
+    std::process::Command::new(this).arg(MEMORY_OF_CALLER).status().unwrap();
 }
 
-async fn bench() {
+/// The thread of those who answer.
+struct Answering(tokio::runtime::Handle);
+
+impl Answering {
+    fn start() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let handle = runtime.handle().clone();
+        std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+        Self(handle)
+    }
+}
+
+async fn bench(answering: &Answering) {
     let pipeline = pipeline();
-    let ours = connect(&pipeline).await;
-    let mut echo = Echo::connect().await;
+    let ours = connect(answering, &pipeline).await;
+    let mut echo = Echo::connect(answering).await;
     let local = Client::in_process(pipeline.clone(), Authority::outside(None));
     println!("Calls over one loopback WebSocket, beside a bare echo of the same bytes:");
     for (in_flight, batch) in [(1, 300), (64, 6_400)] {
@@ -85,12 +98,12 @@ async fn bench() {
         for round in 0..60 {
             let took = calls(&ours, in_flight, batch, &mut times).await;
             let echo_took = echo.run(in_flight, batch, &mut echo_times).await;
-            let inside_took = calls(&local, in_flight, batch * 10, &mut Vec::new()).await / 10;
+            let inside_rate = inside_rate(answering, &local, in_flight).await;
             // The first rounds pay for what is made on first use.
             if round >= 5 {
                 called.push(per_second(batch, took));
                 echoed.push(per_second(batch, echo_took));
-                inside.push(per_second(batch, inside_took));
+                inside.push(inside_rate);
             }
         }
         let ratio = median(called.iter().zip(&echoed).map(|(ours, echo)| ours / echo).collect());
@@ -108,6 +121,29 @@ async fn bench() {
     subscription(&ours).await;
 }
 
+/// Calls per second inside the process: from one caller, or from one on each of the two threads.
+async fn inside_rate(answering: &Answering, local: &Client, in_flight: usize) -> f64 {
+    const BATCH: u32 = 20_000;
+    let began = Instant::now();
+    if in_flight == 1 {
+        calls_inside(local.clone(), BATCH).await;
+        return per_second(BATCH, began.elapsed());
+    }
+    let other = answering.0.spawn(calls_inside(local.clone(), BATCH));
+    calls_inside(local.clone(), BATCH).await;
+    other.await.unwrap();
+    per_second(2 * BATCH, began.elapsed())
+}
+
+/// What a call gives back is the input of the next.
+async fn calls_inside(client: Client, batch: u32) {
+    let mut input = Payload::from_json(INPUT.to_owned()).unwrap();
+    for _ in 0..batch {
+        let outcome = client.call(CallRequest::new("bench.echo", input)).await.unwrap();
+        input = outcome.envelope.data;
+    }
+}
+
 async fn calls(
     client: &Client,
     in_flight: usize,
@@ -117,8 +153,8 @@ async fn calls(
     let began = Instant::now();
     let call = || {
         let began = Instant::now();
-        let input = Payload::from_json(r#"{"a":2,"b":3}"#.to_owned()).unwrap();
-        let calling = client.call(CallRequest::new("bench.add", input));
+        let input = Payload::from_json(INPUT.to_owned()).unwrap();
+        let calling = client.call(CallRequest::new("bench.echo", input));
         async move { calling.await.map(|_| began.elapsed()) }
     };
     let mut running: FuturesUnordered<_> = (0..in_flight).map(|_| call()).collect();
@@ -133,17 +169,24 @@ async fn calls(
     began.elapsed()
 }
 
-async fn connect(pipeline: &Pipeline) -> Client {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+async fn connect(answering: &Answering, pipeline: &Pipeline) -> Client {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let handler = CallHandler::new(pipeline.clone(), Callers::Authenticated(None));
-    tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        let link = ws(shake_hands(stream).await, Vec::new(), WsSettings::default()).await;
-        let mut settings = ConnectionSettings::default();
-        settings.serving = 20_000;
-        Connection::new(link, Serve::Operations(handler), settings).1.run().await;
-    });
+    answering.0.spawn(answer(listener, pipeline.clone()));
+    client(&address.to_string()).await
+}
+
+async fn answer(listener: std::net::TcpListener, pipeline: Pipeline) {
+    listener.set_nonblocking(true).unwrap();
+    let (stream, _) = TcpListener::from_std(listener).unwrap().accept().await.unwrap();
+    let link = ws(shake_hands(stream).await, Vec::new(), WsSettings::default()).await;
+    let handler = CallHandler::new(pipeline, Callers::Authenticated(None));
+    let mut settings = ConnectionSettings::default();
+    settings.serving = 20_000;
+    Connection::new(link, Serve::Operations(handler), settings).1.run().await;
+}
+
+async fn client(address: &str) -> Client {
     let link = WsConnector::new(&format!("ws://{address}"), None).unwrap().connect().await.unwrap();
     let (client, connection) = Connection::new(link, Serve::Nothing, ConnectionSettings::default());
     tokio::spawn(connection.run());
@@ -171,10 +214,12 @@ async fn shake_hands(mut stream: TcpStream) -> TcpStream {
 struct Echo(tokio_tungstenite::WebSocketStream<TcpStream>);
 
 impl Echo {
-    async fn connect() -> Self {
+    async fn connect(answering: &Answering) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(async move {
+        let listener = listener.into_std().unwrap();
+        answering.0.spawn(async move {
+            let listener = TcpListener::from_std(listener).unwrap();
             let (stream, _) = listener.accept().await.unwrap();
             stream.set_nodelay(true).unwrap();
             let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
@@ -194,7 +239,7 @@ impl Echo {
         let frame = json!({
             "type": "call.requested", "id": "0123456789abcdef00000001",
             "payload": {
-                "requestId": "0123456789abcdef00000001", "operationId": "bench.add",
+                "requestId": "0123456789abcdef00000001", "operationId": "bench.echo",
                 "input": {"a": 2, "b": 3}, "deadline": 1_700_000_000_000_i64, "timeoutMs": 300_000,
             },
         });
@@ -231,24 +276,58 @@ async fn subscription(client: &Client) {
     println!("  a subscription: {:9.0} values/s", median(rates));
 }
 
-async fn memory() {
+/// Ten thousand calls that wait, each end in a process of its own.
+async fn memory_of_caller() {
     const CALLS: usize = 10_000;
-    let client = connect(&pipeline()).await;
+    let mut answerer = std::process::Command::new(std::env::current_exe().unwrap())
+        .arg(MEMORY_OF_ANSWERER)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(answerer.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let client = client(&lines.next().unwrap()).await;
+    let mut resident_there = || -> usize {
+        answerer.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        lines.next().unwrap().parse().unwrap()
+    };
     calls(&client, 64, 10_000, &mut Vec::new()).await;
-    let before = resident();
-    let waiting: Vec<_> = (0..CALLS)
-        .map(|_| tokio::spawn(client.call(CallRequest::new("bench.never", json!(null)))))
-        .collect();
-    while client.pending_count() < CALLS {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    let before = (resident(), resident_there());
+    let mut waiting = Vec::new();
+    while waiting.len() < CALLS {
+        // A hundred at a time, so that what is measured are calls that wait for their answer and
+        // not for room to be sent.
+        for _ in 0..100 {
+            waiting.push(tokio::spawn(client.call(CallRequest::new("bench.never", json!(null)))));
+        }
+        while client.pending_count() < waiting.len() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
     // Until the other end has them all too.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let each = (resident() - before) / CALLS;
-    println!("10,000 pending calls, both ends and the callers' tasks in one process:");
-    let verdict = if each < 2_048 { "holds" } else { "DOES NOT HOLD" };
-    println!("claim {verdict}: {each} bytes of resident memory each, under 2048");
+    println!("10,000 pending calls, resident memory with the tasks that wait for them:");
+    let after = (resident(), resident_there());
+    for (who, before, after) in [("caller", before.0, after.0), ("answerer", before.1, after.1)] {
+        let each = (after - before) / CALLS;
+        let verdict = if each < 2_048 { "holds" } else { "DOES NOT HOLD" };
+        println!("claim {verdict}: {each} bytes each at the {who}, under 2048");
+    }
     drop(waiting);
+    answerer.kill().unwrap();
+    answerer.wait().unwrap();
+}
+
+/// Answers on a port that it prints, and prints its memory for every line that it reads.
+async fn memory_of_answerer() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    println!("{}", listener.local_addr().unwrap());
+    std::thread::spawn(|| {
+        for _ in std::io::stdin().lines() {
+            println!("{}", resident());
+        }
+    });
+    answer(listener, pipeline()).await;
 }
 
 /// The resident memory of this process in bytes.

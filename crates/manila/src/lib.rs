@@ -35,9 +35,17 @@
 //! | `error`, `access` | why a call fails, and who may call |
 //! | `registry` | changes in, immutable catalogs out, search |
 //! | `pipeline` | the life of a call: one file a stage |
+//! | [`protocol`] | the call protocol without I/O: events, pending requests |
+//! | [`link`] | what carries events: memory, WebSocket |
+//! | [`connection`] | clients and call handlers over links, sessions that reconnect |
+//! | [`hub`] | many processes, one registry: hub and spokes |
 //! | [`tool_envelope`] | ToolEnvelope V1: a structured payload beside the text of a tool result |
 //!
-//! The library has no features yet, and no network in it.
+//! | feature | adds |
+//! |---|---|
+//! | `ws` | links over WebSocket |
+//!
+//! Without features there is no network in it.
 
 mod access;
 mod clock;

@@ -1,12 +1,16 @@
 //! The requests of a peer as calls of a pipeline.
 
 use std::any::Any;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +21,7 @@ use crate::clock;
 use crate::error::CallError;
 use crate::handler::{AbortHandle, ProgressSender, RequestId};
 use crate::outcome::Outcome;
-use crate::pipeline::{CallRequest, Pipeline, Subscription};
+use crate::pipeline::{Call, CallRequest, Pipeline, Subscription};
 use crate::protocol::{Event, Requested};
 use crate::spec::Kind;
 
@@ -88,13 +92,7 @@ impl CallHandler {
         }
         let running = Running { abort: Some(call.abort_handle()), credit: None };
         peer.begin_serving(Arc::clone(&id), running);
-        let peer = Arc::clone(peer);
-        tasks.spawn(async move {
-            let ended = call.await;
-            peer.end_serving(&id);
-            // A peer that is gone needs no answer.
-            let _ = peer.outgoing.send(answer(id, ended)).await;
-        });
+        tasks.spawn(Answering::Runs { call, peer: Arc::clone(peer), id });
     }
 
     fn to_call<'a>(
@@ -149,6 +147,42 @@ impl CallHandler {
             draining: self.draining.clone(),
         };
         tasks.spawn(streaming.run());
+    }
+}
+
+/// A call whose answer goes to the peer. Written by hand, because there may be ten thousands that
+/// wait, and an `async` block would keep room for what only some of them need.
+enum Answering {
+    Runs {
+        call: Call,
+        peer: Arc<Peer>,
+        id: Arc<str>,
+    },
+    /// Answered, and without room for the answer so far.
+    Sends(BoxFuture<'static, ()>),
+    Over,
+}
+
+impl Future for Answering {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if let Self::Runs { call, .. } = &mut *self {
+            let ended = ready!(Pin::new(call).poll(cx));
+            let Self::Runs { peer, id, .. } = std::mem::replace(&mut *self, Self::Over) else {
+                return Poll::Ready(());
+            };
+            peer.end_serving(&id);
+            // A peer that is gone needs no answer.
+            if let Err(TrySendError::Full(event)) = peer.outgoing.try_send(answer(id, ended)) {
+                let outgoing = peer.outgoing.clone();
+                *self = Self::Sends(async move { drop(outgoing.send(event).await) }.boxed());
+            }
+        }
+        match &mut *self {
+            Self::Sends(sending) => sending.as_mut().poll(cx),
+            Self::Runs { .. } | Self::Over => Poll::Ready(()),
+        }
     }
 }
 

@@ -28,13 +28,16 @@ pub(super) async fn drive(
     tasks: &mut JoinSet<()>,
 ) {
     let mut alarm = Alarm::new();
+    // Kept from one round to the next: what waits for them is in their lists already.
+    let mut closed = std::pin::pin!(peer.closing.closed());
+    let mut woken = std::pin::pin!(peer.wake.notified());
     loop {
         alarm.set(peer.arm());
         tokio::select! {
             biased;
-            () = peer.closing.closed() => return,
+            () = &mut closed => return,
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
-            () = peer.wake.notified() => {}
+            () = &mut woken => woken.set(peer.wake.notified()),
             () = alarm.rings() => peer.expire(),
             event = incoming.next() => match event {
                 Some(event) => take(peer, event, serve, tasks).await,

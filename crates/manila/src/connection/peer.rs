@@ -256,15 +256,18 @@ impl Peer {
 
     /// The peer gives one of its requests up, or one of ours.
     pub(super) fn aborted(&self, id: Arc<str>, reason: Option<String>) {
-        let state = self.state();
+        let mut state = self.state();
         let Some(running) = state.serving.get(&id) else {
             drop(state);
             return self.receive(Event::Aborted { id, reason });
         };
-        let abort = running.abort.clone();
-        drop(state);
-        if let Some(abort) = abort {
-            abort.abort(reason.unwrap_or_else(|| "the caller gave up".to_owned()));
+        match running.abort.clone() {
+            Some(abort) => {
+                drop(state);
+                abort.abort(reason.unwrap_or_else(|| "the caller gave up".to_owned()));
+            }
+            // Whoever answers by hand finds out that nobody waits.
+            None => drop(state.serving.end(&id)),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::{mpsc, oneshot};
@@ -23,7 +24,8 @@ pub(crate) struct Behalf(pub(crate) Option<Arc<Identity>>);
 
 /// A request that has an id and is not sent yet.
 pub(super) struct Asked {
-    request: Requested,
+    /// Boxed once, here, and sent in the same box.
+    request: Box<Requested>,
     patience: Patience,
     progress: ProgressSender,
     on_clash: OnClash,
@@ -38,7 +40,7 @@ impl Asked {
     ) -> Self {
         let parts = request.into_parts();
         let id = parts.request_id.unwrap_or_else(RequestId::fresh).to_shared();
-        let mut request = Requested::new(id, parts.operation, parts.input);
+        let mut request = Box::new(Requested::new(id, parts.operation, parts.input));
         let timeout = parts.timeout.or(default_timeout);
         request.timeout_ms = timeout.map(milliseconds);
         request.deadline = timeout.map(|timeout| {
@@ -71,6 +73,14 @@ struct Claim {
     is_over: bool,
 }
 
+impl Claim {
+    /// The call has ended; without an answer that can only be because the link is gone.
+    fn over(mut self, ended: Option<Result<Outcome, CallError>>) -> Result<Outcome, CallError> {
+        self.is_over = true;
+        ended.unwrap_or_else(|| Err(self.peer.gone()))
+    }
+}
+
 impl Drop for Claim {
     fn drop(&mut self) {
         if !self.is_over {
@@ -79,41 +89,44 @@ impl Drop for Claim {
     }
 }
 
-pub(super) async fn call(peer: Arc<Peer>, asked: Asked) -> Result<Outcome, CallError> {
-    let (reply, mut answer) = oneshot::channel();
-    let (mut claim, event) = open(&peer, asked, Consumer::Call, AnswerTo::Call(reply))?;
-    let ended = match send(&mut claim, event, &mut answer).await {
-        Some(ended) => ended,
-        None => answer.await.ok(),
-    };
-    claim.is_over = true;
-    ended.unwrap_or_else(|| Err(peer.gone()))
+/// What has become of a call so far; small, since there may be ten thousands that wait.
+enum Calling {
+    Sent,
+    /// Boxed, because most calls find room.
+    WaitsForRoom(BoxFuture<'static, bool>),
 }
 
-/// Puts the request into the queue. A request whose time runs out while it waits for room is
-/// answered without being sent.
-async fn send(
-    claim: &mut Claim,
-    event: Event,
-    answer: &mut oneshot::Receiver<Result<Outcome, CallError>>,
-) -> Option<Option<Result<Outcome, CallError>>> {
-    let event = match claim.peer.outgoing.try_send(event) {
-        Ok(()) => {
-            claim.was_sent = true;
-            return None;
-        }
-        Err(mpsc::error::TrySendError::Closed(_)) => return Some(None),
-        Err(mpsc::error::TrySendError::Full(event)) => event,
-    };
-    let outgoing = claim.peer.outgoing.clone();
-    tokio::select! {
-        biased;
-        ended = answer => Some(ended.ok()),
-        sent = outgoing.send(event) => {
-            claim.was_sent = sent.is_ok();
-            sent.is_err().then_some(None)
+pub(super) async fn call(peer: Arc<Peer>, asked: Asked) -> Result<Outcome, CallError> {
+    let (mut claim, mut answer, calling) = start_call(&peer, asked)?;
+    if let Calling::WaitsForRoom(sending) = calling {
+        // A request whose time runs out while it waits for room is answered without being sent.
+        tokio::select! {
+            biased;
+            ended = &mut answer => return claim.over(ended.ok()),
+            sent = sending => claim.was_sent = sent,
         }
     }
+    let ended = answer.await.ok();
+    claim.over(ended)
+}
+
+type Answer = oneshot::Receiver<Result<Outcome, CallError>>;
+
+fn start_call(peer: &Arc<Peer>, asked: Asked) -> Result<(Claim, Answer, Calling), CallError> {
+    let (reply, answer) = oneshot::channel();
+    let (mut claim, event) = open(peer, asked, Consumer::Call, AnswerTo::Call(reply))?;
+    let calling = match peer.outgoing.try_send(event) {
+        Ok(()) => {
+            claim.was_sent = true;
+            Calling::Sent
+        }
+        Err(mpsc::error::TrySendError::Closed(_)) => return Err(peer.gone().before_sending()),
+        Err(mpsc::error::TrySendError::Full(event)) => {
+            let outgoing = peer.outgoing.clone();
+            Calling::WaitsForRoom(async move { outgoing.send(event).await.is_ok() }.boxed())
+        }
+    };
+    Ok((claim, answer, calling))
 }
 
 fn open(
@@ -130,7 +143,7 @@ fn open(
         request.parent_id = Some(std::mem::replace(&mut request.id, Arc::clone(&id)));
     }
     let claim = Claim { peer: Arc::clone(peer), id, was_sent: false, is_over: false };
-    Ok((claim, Event::Requested(Box::new(request))))
+    Ok((claim, Event::Requested(request)))
 }
 
 /// The values of a request; it goes out when the stream is first polled.

@@ -1,6 +1,7 @@
 //! A process that offers operations to a hub.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::json;
@@ -13,6 +14,9 @@ use crate::link::Connector;
 use crate::operation::{Operation, OperationError};
 use crate::pipeline::{CallRequest, Pipeline};
 use crate::registry::Registry;
+
+/// How long a hub may take to take an offer.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Operations under one name, offered to a hub for as long as the session lives.
 ///
@@ -91,7 +95,8 @@ impl Offer {
         let catalog = self.registry.catalog();
         let specs: Vec<_> = catalog.list().iter().map(|operation| operation.spec()).collect();
         let offer = json!({"name": self.name, "operations": specs});
-        let answer = client.call(CallRequest::new("hub.register", offer)).await?;
+        let request = CallRequest::new("hub.register", offer).timeout(PATIENCE);
+        let answer = client.call(request).await?;
         let registered: Registered = answer.envelope.data.into_typed().map_err(|error| {
             CallError::execution(format!("the hub gave an odd answer: {error}"))
         })?;

@@ -23,7 +23,7 @@ fn end(
     let events = futures::stream::unfold(incoming, async |mut incoming| {
         incoming.recv().await.map(|event| (Ok(event), incoming))
     });
-    let (ended, closed) = (closing.clone(), closing.clone());
+    let closed = closing.clone();
     let left = outgoing.clone();
     let pump = async move {
         tokio::select! {
@@ -31,13 +31,7 @@ fn end(
             () = left.closed() => closed.close(CloseReason::lost("the other end is gone")),
         }
     };
-    let until_closed = async move { ended.closed().await };
-    Link {
-        outgoing,
-        incoming: events.take_until(until_closed.boxed()).boxed(),
-        pump: pump.boxed(),
-        closing: closing.clone(),
-    }
+    Link { outgoing, incoming: events.boxed(), pump: pump.boxed(), closing: closing.clone() }
 }
 
 /// Makes links inside this process; the other end of each goes to whoever accepts.

@@ -29,7 +29,7 @@ pub(crate) const QUEUE: usize = 256;
 pub struct Link {
     /// Bounded: senders wait for room.
     pub(crate) outgoing: mpsc::Sender<Event>,
-    /// Ends when the link is gone.
+    /// Ends when the link is gone, or is not read any more once it is closing.
     pub(crate) incoming: BoxStream<'static, Result<Event, FrameError>>,
     /// Sends what is queued until there is nobody left who could queue, or the link is gone.
     pub(crate) pump: BoxFuture<'static, ()>,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use self::socket::{Heard, Socket};
+use self::socket::{FarEnd, Socket};
 use super::{CloseReason, Closing, Link, QUEUE};
 use crate::protocol::Event;
 
@@ -78,25 +78,18 @@ where
 {
     let closing = Closing::default();
     let (outgoing, queue) = mpsc::channel(QUEUE);
-    let heard = Arc::new(Heard::now());
+    let far_end = Arc::new(FarEnd::new());
     let socket = Socket::new(socket);
-    let events = socket.clone().events(closing.clone(), Arc::clone(&heard));
-    let ended = closing.clone();
-    let until_closed = async move { ended.closed().await };
+    let events = socket.clone().events(closing.clone(), Arc::clone(&far_end));
     let pump = Pump {
         socket,
         queue,
         room: outgoing.downgrade(),
         closing: closing.clone(),
-        heard,
+        far_end,
         settings,
     };
-    Link {
-        outgoing,
-        incoming: events.take_until(until_closed.boxed()).boxed(),
-        pump: pump.run().boxed(),
-        closing,
-    }
+    Link { outgoing, incoming: events.boxed(), pump: pump.run().boxed(), closing }
 }
 
 struct Pump<S> {
@@ -105,7 +98,7 @@ struct Pump<S> {
     /// To see whether the queue is full while it is being emptied.
     room: mpsc::WeakSender<Event>,
     closing: Closing,
-    heard: Arc<Heard>,
+    far_end: Arc<FarEnd>,
     settings: WsSettings,
 }
 
@@ -154,7 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
             let sent = match event {
                 Some(Some(event)) => self.send(event).await,
                 Some(None) => return Stop::Done,
-                None if self.heard.silence() > 2 * self.settings.ping => {
+                None if self.far_end.silence() > 2 * self.settings.ping => {
                     return Stop::Lost("no answer to pings".to_owned());
                 }
                 None => self.ping().await,
@@ -186,8 +179,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
     }
 
     /// Sends what is still queued and the reason, then reads what the far end had under way: closing
-    /// a socket with unread bytes would take the reason back.
+    /// a socket with unread bytes would take the reason back. A far end that said goodbye first is
+    /// answered, and waits for us to hang up.
     async fn say_goodbye(mut self) {
+        if self.far_end.has_closed() {
+            return drop(self.socket.flush().await);
+        }
         let reason = self.closing.reason().cloned().unwrap_or_else(CloseReason::done);
         if reason.code != CloseReason::too_slow().code {
             while let Ok(event) = self.queue.try_recv() {

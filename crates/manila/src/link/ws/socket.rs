@@ -1,7 +1,7 @@
 //! One WebSocket, read and written from the two halves of one task.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -27,15 +27,21 @@ impl<S> Clone for Socket<S> {
     }
 }
 
-/// When the far end was last heard.
-pub(super) struct Heard {
+/// What is known about the far end: when it was last heard, and whether it said goodbye.
+pub(super) struct FarEnd {
     start: Instant,
     at_ms: AtomicU64,
+    has_closed: AtomicBool,
 }
 
-impl Heard {
-    pub(super) fn now() -> Self {
-        Self { start: Instant::now(), at_ms: AtomicU64::new(0) }
+impl FarEnd {
+    pub(super) fn new() -> Self {
+        let (at_ms, has_closed) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { start: Instant::now(), at_ms, has_closed }
+    }
+
+    pub(super) fn has_closed(&self) -> bool {
+        self.has_closed.load(Ordering::Relaxed)
     }
 
     pub(super) fn silence(&self) -> Duration {
@@ -63,12 +69,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
     pub(super) fn events(
         self,
         closing: Closing,
-        heard: Arc<Heard>,
+        far_end: Arc<FarEnd>,
     ) -> impl Stream<Item = Result<Event, FrameError>> + Send {
         futures::stream::poll_fn(move |cx| {
             loop {
                 let read = ready!(Pin::new(&mut *self.lock()).poll_next(cx));
-                heard.note();
+                far_end.note();
                 let reason = match read {
                     Some(Ok(Message::Text(text))) => {
                         return Poll::Ready(Some(Event::from_json(&text)));
@@ -79,7 +85,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
                         return Poll::Ready(Some(Err(error)));
                     }
                     Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
-                    Some(Ok(Message::Close(frame))) => said(frame),
+                    Some(Ok(Message::Close(frame))) => {
+                        far_end.has_closed.store(true, Ordering::Relaxed);
+                        said(frame)
+                    }
                     Some(Err(error)) => blame(&error),
                     None => CloseReason::lost("the connection was closed without a word"),
                 };
