@@ -1,8 +1,11 @@
 //! `Schema::normalise` beside what it is compared with: parsing the same bytes, the `jsonschema`
 //! crate, and TypeBox under Node.
 //!
-//! Every number is the median over many batches; the spread is the distance between the quartiles
-//! as a share of the median. Run it on a quiet machine: `cargo bench -p manila --bench normalise`.
+//! A machine changes its speed from second to second, so what is compared is measured in turns: a
+//! batch of ours, one of the parser, one of the crate, one of TypeBox, which stays warm in a process
+//! of its own. Times are medians over the turns; a ratio is the median of the ratios of single
+//! turns, with half the distance between their quartiles as its noise. Run it with
+//! `cargo bench -p manila --bench normalise`.
 
 #![expect(
     clippy::print_stdout,
@@ -10,10 +13,10 @@
     reason = "a benchmark is a program that reports"
 )]
 
-use std::collections::HashMap;
 use std::hint::black_box;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use manila::{Extras, Schema};
@@ -25,79 +28,138 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const SIZES: [&str; 3] = ["small", "medium", "large"];
 
+/// How long the turns of one payload go on, and how many there are at least and at most.
+const LONG: Duration = Duration::from_secs(4);
+const TURNS: std::ops::Range<usize> = 15..200;
+
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = payloads(&root);
-    let typebox = typebox(&root, &folder);
+    let mut typebox = TypeBox::start(&root, &folder);
     println!(
-        "{:<14}{:>12}{:>8}{:>12}{:>8}{:>12}{:>14}{:>9}{:>9}",
-        "payload", "normalise", "spread", "parse", "of it", "crate", "TypeBox", "faster", "spread"
+        "{:<14}{:>12}{:>12}{:>14}{:>12}{:>12}{:>16}{:>7}",
+        "payload", "normalise", "parse", "of it", "crate", "TypeBox", "faster", "turns"
     );
     for size in SIZES {
         let schema = read(&folder, &format!("{size}.schema.json"));
         for state in ["valid", "dirty"] {
             let bytes = read(&folder, &format!("{size}.{state}.json"));
-            report(&format!("{size}.{state}"), &schema, &bytes, &typebox);
+            report(&format!("{size}.{state}"), &schema, &bytes, &mut typebox);
         }
     }
+    println!(
+        "of it, faster: the median of the ratios of single turns ± half their quartile distance"
+    );
 }
 
-struct Timing {
-    nanoseconds: f64,
-    spread: f64,
+/// The times of one turn, in nanoseconds.
+struct Turn {
+    ours: f64,
+    parse: f64,
+    validator: f64,
+    typebox: Option<f64>,
 }
 
-fn report(name: &str, schema: &[u8], bytes: &[u8], typebox: &HashMap<String, Timing>) {
+fn report(name: &str, schema: &[u8], bytes: &[u8], typebox: &mut Option<TypeBox>) {
+    let turns = turns(name, schema, bytes, typebox);
+    let median = |part: fn(&Turn) -> Option<f64>| {
+        Spread::of(turns.iter().filter_map(part)).map_or("-".to_owned(), |all| written(all.median))
+    };
+    let share = Spread::of(turns.iter().map(|turn| turn.ours / turn.parse));
+    let faster = Spread::of(turns.iter().filter_map(|turn| Some(turn.typebox? / turn.ours)));
+    println!(
+        "{name:<14}{:>12}{:>12}{:>14}{:>12}{:>12}{:>16}{:>7}",
+        median(|turn| Some(turn.ours)),
+        median(|turn| Some(turn.parse)),
+        share.map_or("-".to_owned(), |all| format!("{:.2} ± {:.2}", all.median, all.noise)),
+        median(|turn| Some(turn.validator)),
+        median(|turn| turn.typebox),
+        faster.map_or("-".to_owned(), |all| format!("{:.1}x ± {:.1}", all.median, all.noise)),
+        turns.len(),
+    );
+}
+
+fn turns(name: &str, schema: &[u8], bytes: &[u8], typebox: &mut Option<TypeBox>) -> Vec<Turn> {
     let json: Value = serde_json::from_slice(schema).expect("the schema is JSON");
     let value: Value = serde_json::from_slice(bytes).expect("the payload is JSON");
     let validator = jsonschema::validator_for(&json).expect("the schema compiles");
     let schema = Schema::new(json).expect("the schema is one");
     schema.compile().expect("the schema compiles");
     // What is made is dropped outside of the clock, here as for the parser.
-    let ours = measure(
+    let ours = Batch::new(
         || (value.clone(), None),
         |(value, done)| *done = schema.normalise(black_box(value), Extras::Strip).ok(),
     );
-    let parse = measure(
+    let parse = Batch::new(
         || None,
         |parsed| *parsed = black_box(serde_json::from_slice::<Value>(black_box(bytes)).ok()),
     );
-    let crate_ = measure(|| false, |fits| *fits = black_box(validator.is_valid(black_box(&value))));
-    let other = typebox.get(name);
-    println!(
-        "{name:<14}{:>12}{:>7.0}%{:>12}{:>8.2}{:>12}{:>14}{:>9}{:>9}",
-        written(ours.nanoseconds),
-        ours.spread * 100.0,
-        written(parse.nanoseconds),
-        ours.nanoseconds / parse.nanoseconds,
-        written(crate_.nanoseconds),
-        other.map_or("-".to_owned(), |other| written(other.nanoseconds)),
-        other.map_or("-".to_owned(), |other| {
-            format!("{:.0}x", other.nanoseconds / ours.nanoseconds)
-        }),
-        other.map_or("-".to_owned(), |other| format!("{:.0}%", other.spread * 100.0)),
-    );
+    let validator =
+        Batch::new(|| false, |fits| *fits = black_box(validator.is_valid(black_box(&value))));
+    // The first answer is late, because TypeBox gets warm before it.
+    typebox.as_mut().map(|typebox| typebox.batch(name));
+    let started = Instant::now();
+    let mut turns = Vec::new();
+    while turns.len() < TURNS.start || (started.elapsed() < LONG && turns.len() < TURNS.end) {
+        turns.push(Turn {
+            ours: ours.run(),
+            parse: parse.run(),
+            validator: validator.run(),
+            typebox: typebox.as_mut().map(|typebox| typebox.batch(name)),
+        });
+    }
+    turns
 }
 
-/// The median over many batches. A batch prepares its inputs and drops them outside of the clock.
-fn measure<T>(prepare: impl Fn() -> T, work: impl Fn(&mut T)) -> Timing {
-    let once = |count: usize| {
-        let mut inputs: Vec<T> = (0..count).map(|_| prepare()).collect();
-        let started = Instant::now();
-        inputs.iter_mut().for_each(&work);
-        let elapsed = started.elapsed();
-        elapsed.as_nanos() as f64 / count as f64
-    };
-    let rough = once(1).max(once(1));
-    let count = ((Duration::from_micros(200).as_nanos() as f64 / rough) as usize).clamp(1, 1000);
-    let started = Instant::now();
-    let mut times = Vec::new();
-    while times.len() < 30 || (started.elapsed() < Duration::from_secs(1) && times.len() < 2000) {
-        times.push(once(count));
+/// Work that is timed for a few milliseconds at a time.
+struct Batch<P, W> {
+    prepare: P,
+    work: W,
+    /// How many inputs are prepared at once; they and what is made of them are dropped outside of
+    /// the clock. They are few, because a value that has just been parsed is in the cache.
+    count: usize,
+    /// How often that is done for one time.
+    rounds: usize,
+}
+
+impl<T, P: Fn() -> T, W: Fn(&mut T)> Batch<P, W> {
+    fn new(prepare: P, work: W) -> Self {
+        let mut batch = Self { prepare, work, count: 1, rounds: 3 };
+        let rough = batch.run();
+        batch.count = ((2e5 / rough) as usize).clamp(1, 16);
+        batch.rounds = ((3e6 / (rough * batch.count as f64)) as usize).clamp(1, 500);
+        batch.run();
+        batch
     }
-    times.sort_by(f64::total_cmp);
-    let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
-    Timing { nanoseconds: at(0.5), spread: (at(0.75) - at(0.25)) / at(0.5) }
+
+    /// The mean time of one piece of work, in nanoseconds.
+    fn run(&self) -> f64 {
+        let mut elapsed = Duration::ZERO;
+        for _ in 0..self.rounds {
+            let mut inputs: Vec<T> = (0..self.count).map(|_| (self.prepare)()).collect();
+            let started = Instant::now();
+            inputs.iter_mut().for_each(&self.work);
+            elapsed += started.elapsed();
+        }
+        elapsed.as_nanos() as f64 / (self.rounds * self.count) as f64
+    }
+}
+
+struct Spread {
+    median: f64,
+    /// Half the distance between the quartiles.
+    noise: f64,
+}
+
+impl Spread {
+    /// `None` of nothing.
+    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let last = values.len().checked_sub(1)?;
+        let at = |part: f64| values[(last as f64 * part) as usize];
+        Some(Self { median: at(0.5), noise: (at(0.75) - at(0.25)) / 2.0 })
+    }
 }
 
 fn written(nanoseconds: f64) -> String {
@@ -183,37 +245,43 @@ fn generated(count: usize, dirty: bool) -> Value {
     json!({ "items": items })
 }
 
-/// TypeBox on the same bytes, by payload; empty, and loudly so, where it cannot run.
-fn typebox(root: &Path, folder: &Path) -> HashMap<String, Timing> {
-    let modules = root.join(".cache/typebox");
-    if !modules.join("node_modules/@sinclair/typebox").is_dir() {
-        eprintln!("!!! no TypeBox: npm install --prefix .cache/typebox @sinclair/typebox@0.34");
-        return HashMap::new();
+/// TypeBox on the same bytes, in a process that stays.
+struct TypeBox {
+    process: Child,
+    asked: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl TypeBox {
+    /// `None`, and loudly so, where it cannot run.
+    fn start(root: &Path, folder: &Path) -> Option<Self> {
+        let modules = root.join(".cache/typebox");
+        if !modules.join("node_modules/@sinclair/typebox").is_dir() {
+            eprintln!("!!! no TypeBox: npm install --prefix .cache/typebox @sinclair/typebox@0.34");
+            return None;
+        }
+        let mut node = Command::new("node");
+        node.arg(root.join("benches/typebox.mjs")).arg(&modules).arg(folder);
+        let started = node.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut process =
+            started.inspect_err(|error| eprintln!("!!! no node, so no TypeBox: {error}")).ok()?;
+        let asked = process.stdin.take().expect("stdin is a pipe");
+        let answers = BufReader::new(process.stdout.take().expect("stdout is a pipe"));
+        Some(Self { process, asked, answers })
     }
-    let script = root.join("benches/typebox.mjs");
-    let run = Command::new("node").arg(script).arg(&modules).arg(folder).args(SIZES).output();
-    match run {
-        Ok(output) if output.status.success() => timings(&output.stdout),
-        Ok(output) => {
-            eprintln!("!!! TypeBox failed: {}", String::from_utf8_lossy(&output.stderr));
-            HashMap::new()
-        }
-        Err(error) => {
-            eprintln!("!!! no node, so no TypeBox: {error}");
-            HashMap::new()
-        }
+
+    /// The mean time of one round, in nanoseconds.
+    fn batch(&mut self, name: &str) -> f64 {
+        writeln!(self.asked, "{name}").expect("TypeBox listens");
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).expect("TypeBox answers");
+        answer.trim().parse().expect("TypeBox answers with a number")
     }
 }
 
-fn timings(lines: &[u8]) -> HashMap<String, Timing> {
-    let lines = serde_json::Deserializer::from_slice(lines).into_iter::<Value>().flatten();
-    lines
-        .filter_map(|line| {
-            let timing = Timing {
-                nanoseconds: line["nanoseconds"].as_f64()?,
-                spread: line["spread"].as_f64()?,
-            };
-            Some((line["file"].as_str()?.to_owned(), timing))
-        })
-        .collect()
+impl Drop for TypeBox {
+    fn drop(&mut self) {
+        self.process.kill().expect("TypeBox can be stopped");
+        self.process.wait().expect("TypeBox has stopped");
+    }
 }

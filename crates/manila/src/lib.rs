@@ -87,6 +87,7 @@ pub use pipeline::{
 };
 pub use registry::{Catalog, Change, Registry, SearchHit, nearest};
 pub use schema::{
-    CastCode, CastError, Extras, Issue, Normalised, Repair, RepairAction, Schema, SchemaError,
+    CastCode, CastError, Extras, Issue, Normalised, Pointer, Repair, RepairAction, Schema,
+    SchemaError,
 };
 pub use spec::{ErrorDefinition, IdError, Kind, MAX_NAME_LENGTH, OperationId, OperationSpec};

@@ -69,7 +69,7 @@ pub(super) async fn exit(call: &CallState, ending: &Ending<'_>) {
 pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
     let (request_id, operation) = (call.context.request_id(), call.context.operation());
     for repair in outcome.repairs() {
-        let (path, action) = (&repair.path, repair.action);
+        let (path, action) = (repair.path.as_str(), repair.action);
         if action.is_warning() {
             tracing::warn!(%request_id, operation, path, ?action, "output repaired");
         } else {

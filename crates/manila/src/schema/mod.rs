@@ -5,8 +5,10 @@ mod compile;
 mod dialect;
 mod issue;
 mod normalise;
+mod pointer;
 mod program;
 mod repair;
+mod short;
 mod verdict;
 
 use std::sync::{Arc, OnceLock};
@@ -15,6 +17,7 @@ use serde_json::Value;
 
 pub use cast::{CastCode, CastError};
 pub use issue::Issue;
+pub use pointer::Pointer;
 use program::Program;
 pub use repair::{Extras, Normalised, Repair, RepairAction};
 

@@ -34,7 +34,7 @@ fn assert_explained(before: &Value, after: &Value, repairs: &[Repair]) {
     for place in differences {
         let covers = |repair: &Repair| {
             place
-                .strip_prefix(&repair.path)
+                .strip_prefix(repair.path.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         assert!(

@@ -208,7 +208,8 @@ impl Worker<'_> {
 
     fn note(&mut self, action: RepairAction, from: Option<Value>, to: Option<&Value>) {
         if let Some(repairs) = &mut self.report {
-            repairs.push(Repair { path: self.path.clone(), action, from, to: to.cloned() });
+            let path = self.path.as_str().into();
+            repairs.push(Repair { path, action, from, to: to.cloned() });
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Applied {
 #[derive(Default)]
 struct NodeList {
     nodes: Vec<NodeId>,
-    seen: HashSet<NodeId, foldhash::fast::RandomState>,
+    seen: HashSet<NodeId, foldhash::fast::FixedState>,
 }
 
 /// Up to this length a scan finds repetitions faster than a set.

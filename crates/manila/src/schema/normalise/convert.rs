@@ -10,13 +10,23 @@ const SAFE: f64 = 9_007_199_254_740_992.0;
 /// The one conversion after which the value has the type that every node asks for; `None` when
 /// it has it already, and when no conversion or more than one would do.
 pub(super) fn conversion(program: &Program, nodes: &[NodeId], value: &Value) -> Option<Value> {
-    if admitted(program, nodes, value) {
-        return None;
+    if admitted(program, nodes, value) { None } else { converted(program, nodes, value) }
+}
+
+/// The same for a value that is known not to have that type.
+pub(super) fn converted(program: &Program, nodes: &[NodeId], value: &Value) -> Option<Value> {
+    let fits = |new: &Value| admitted(program, nodes, new);
+    match value {
+        // No text writes both.
+        Value::String(text) => number(text).or_else(|| boolean(text)).filter(fits),
+        Value::Bool(flag) => Some(Value::String(flag.to_string())).filter(fits),
+        Value::Number(number) => {
+            let text = Some(Value::String(written(number))).filter(fits);
+            let whole = whole(number).filter(fits);
+            if text.is_some() && whole.is_some() { None } else { text.or(whole) }
+        }
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
-    let mut fitting =
-        candidates(value).into_iter().flatten().filter(|new| admitted(program, nodes, new));
-    let found = fitting.next()?;
-    fitting.next().is_none().then_some(found)
 }
 
 /// Whether every node admits the value, as far as `type`, `const` and `enum` go.
@@ -26,16 +36,6 @@ fn admitted(program: &Program, nodes: &[NodeId], value: &Value) -> bool {
         let node = program.node(*id);
         node.types.overlaps(types) && node.admits_literal(value)
     })
-}
-
-/// What a scalar can be written as; nothing for null and containers.
-fn candidates(value: &Value) -> [Option<Value>; 2] {
-    match value {
-        Value::String(text) => [number(text), boolean(text)],
-        Value::Number(number) => [Some(Value::String(written(number))), whole(number)],
-        Value::Bool(flag) => [Some(Value::String(flag.to_string())), None],
-        Value::Null | Value::Array(_) | Value::Object(_) => [None, None],
-    }
 }
 
 fn boolean(text: &str) -> Option<Value> {
@@ -69,8 +69,12 @@ fn number(text: &str) -> Option<Value> {
 
 /// The usual case: a few digits, the first of them not zero.
 fn digits(text: &str) -> Option<i64> {
-    let plain = (1..16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    if plain && !text.starts_with('0') { text.parse().ok() } else { None }
+    if !(1..16).contains(&text.len()) || text.starts_with('0') {
+        return None;
+    }
+    text.bytes().try_fold(0, |number, byte| {
+        byte.is_ascii_digit().then(|| number * 10 + i64::from(byte - b'0'))
+    })
 }
 
 /// A whole number that is written as a fraction, for schemas that tell them apart.

@@ -1,87 +1,47 @@
-//! The list of repairs, which can be taken back, and the way to a place.
+//! The list of repairs, which can be taken back.
 
 use serde_json::{Map, Value};
 
+use super::super::pointer::Pointer;
 use super::super::repair::{Repair, RepairAction};
-
-/// The way to a place: a chain through the frames of the walk, written out only on a repair.
-pub(super) struct Step<'a> {
-    parent: Option<&'a Step<'a>>,
-    token: Token<'a>,
-}
-
-#[derive(Clone, Copy)]
-enum Token<'a> {
-    Root,
-    Name(&'a str),
-    Index(usize),
-}
-
-impl<'a> Step<'a> {
-    pub(super) const ROOT: Step<'static> = Step { parent: None, token: Token::Root };
-
-    #[inline]
-    pub(super) fn name(&'a self, name: &'a str) -> Step<'a> {
-        Step { parent: Some(self), token: Token::Name(name) }
-    }
-
-    #[inline]
-    pub(super) fn index(&'a self, index: usize) -> Step<'a> {
-        Step { parent: Some(self), token: Token::Index(index) }
-    }
-
-    /// The JSON Pointer to the place.
-    pub(super) fn pointer(&self) -> String {
-        let mut pointer = String::with_capacity(self.length());
-        self.write(&mut pointer);
-        pointer
-    }
-
-    /// Deep walks are refused long before this recursion is.
-    fn write(&self, pointer: &mut String) {
-        if let Some(parent) = self.parent {
-            parent.write(pointer);
-        }
-        match self.token {
-            Token::Root => {}
-            Token::Name(name) => push_token(pointer, name),
-            Token::Index(index) => push_token(pointer, &index.to_string()),
-        }
-    }
-
-    /// About how long the pointer will be.
-    fn length(&self) -> usize {
-        let own = match self.token {
-            Token::Root => 0,
-            Token::Name(name) => name.len() + 1,
-            Token::Index(_) => 6,
-        };
-        own + self.parent.map_or(0, Step::length)
-    }
-}
-
-/// Appends one escaped token to a JSON Pointer.
-pub(in crate::schema) fn push_token(pointer: &mut String, token: &str) {
-    pointer.push('/');
-    if !token.bytes().any(|byte| matches!(byte, b'~' | b'/')) {
-        pointer.push_str(token);
-        return;
-    }
-    for character in token.chars() {
-        match character {
-            '~' => pointer.push_str("~0"),
-            '/' => pointer.push_str("~1"),
-            other => pointer.push(other),
-        }
-    }
-}
+use super::Step;
 
 /// The repairs so far, with what undoing them needs.
 #[derive(Default)]
 pub(super) struct Log {
     repairs: Vec<Repair>,
     /// The positions that the stripped properties had, in the order of their repairs.
-    positions: Vec<usize>,
+    positions: Stack,
+    /// Room for a name, which would else be allocated for each of them.
+    spare: String,
+}
+
+/// A stack of positions; the first few need no allocation.
+#[derive(Default)]
+struct Stack {
+    near: [usize; 6],
+    count: usize,
+    far: Vec<usize>,
+}
+
+impl Stack {
+    #[inline]
+    fn push(&mut self, position: usize) {
+        match self.near.get_mut(self.count) {
+            Some(free) => {
+                *free = position;
+                self.count += 1;
+            }
+            None => self.far.push(position),
+        }
+    }
+
+    fn pop(&mut self) -> Option<usize> {
+        self.far.pop().or_else(|| {
+            self.count = self.count.checked_sub(1)?;
+            Some(self.near[self.count])
+        })
+    }
 }
 
 impl Log {
@@ -93,12 +53,27 @@ impl Log {
         self.repairs
     }
 
-    pub(super) fn converted(&mut self, at: &Step<'_>, from: Value, to: Value) {
-        self.push(at, RepairAction::Converted, Some(from), Some(to));
+    /// Puts a converted value in the place of the one that it was made of.
+    pub(super) fn converted(&mut self, at: &Step<'_>, value: &mut Value, new: Value) {
+        let repair = self.push(at, RepairAction::Converted);
+        repair.to = Some(new.clone());
+        repair.from = Some(std::mem::replace(value, new));
     }
 
-    pub(super) fn defaulted(&mut self, at: &Step<'_>, to: Value) {
-        self.push(at, RepairAction::Defaulted, None, Some(to));
+    pub(super) fn defaulted(&mut self, at: &Step<'_>, default: &Value) {
+        self.push(at, RepairAction::Defaulted).to = Some(default.clone());
+    }
+
+    /// A name of its own, in the room of a stripped one if there is any.
+    pub(super) fn owned(&mut self, name: &str) -> String {
+        let mut owned = std::mem::take(&mut self.spare);
+        // A much longer room would stay with the value for nothing.
+        if owned.capacity() > 2 * name.len() {
+            return name.to_owned();
+        }
+        owned.clear();
+        owned.push_str(name);
+        owned
     }
 
     /// Removes the properties that `is_extra` picks; it is asked for each of them in turn.
@@ -111,8 +86,7 @@ impl Log {
         let mut position = 0;
         map.retain(|name, value| {
             if is_extra() {
-                let from = Some(value.take());
-                self.push(&at.name(name), RepairAction::Stripped, from, None);
+                self.push(&at.name(name), RepairAction::Stripped).from = Some(value.take());
                 self.positions.push(position);
                 false
             } else {
@@ -122,14 +96,39 @@ impl Log {
         });
     }
 
-    fn push(
+    /// Removes the few properties at these positions, which are sorted.
+    ///
+    /// Their repairs are in that order, but they go from back to front, so that none moves another.
+    pub(super) fn strip_few(
         &mut self,
         at: &Step<'_>,
-        action: RepairAction,
-        from: Option<Value>,
-        to: Option<Value>,
+        map: &mut Map<String, Value>,
+        positions: &[usize],
     ) {
-        self.repairs.push(Repair { path: at.pointer(), action, from, to });
+        let start = self.repairs.len();
+        self.repairs.resize_with(start + positions.len(), || blank(RepairAction::Stripped));
+        for (before, position) in positions.iter().enumerate() {
+            self.positions.push(position - before);
+        }
+        for (repair, position) in self.repairs[start..].iter_mut().zip(positions).rev() {
+            let after = map.len() - 1 - position;
+            let name = map.keys().rev().nth(after).expect("the position is one of the object");
+            self.spare.clear();
+            self.spare.push_str(name);
+            at.name(name).write(&mut repair.path);
+            repair.from = map.shift_remove(&self.spare);
+        }
+    }
+
+    /// Adds a repair that says where and how, and not yet what.
+    #[inline]
+    fn push(&mut self, at: &Step<'_>, action: RepairAction) -> &mut Repair {
+        let count = self.repairs.len();
+        // Unlike `push`, this makes the repair where it stays, without a copy of all its bytes.
+        self.repairs.resize_with(count + 1, || blank(action));
+        let repair = &mut self.repairs[count];
+        at.write(&mut repair.path);
+        repair
     }
 
     /// Takes back every repair after the first `keep`; paths begin at `value`, the root.
@@ -146,6 +145,11 @@ impl Log {
             undo(repair, position.unwrap_or_default(), place, base.len());
         }
     }
+}
+
+#[inline]
+fn blank(action: RepairAction) -> Repair {
+    Repair { path: Pointer::default(), action, from: None, to: None }
 }
 
 /// Takes one repair back; a stripped property returns to its position.
@@ -165,5 +169,48 @@ fn undo(repair: Repair, position: usize, place: &mut Value, base: usize) {
     match repair.from {
         Some(from) => _ = map.shift_insert(position.min(map.len()), name, from),
         None => _ = map.shift_remove(&name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn stripping_a_few_is_stripping_and_both_can_be_undone() {
+        let names =
+            ["a", "b~", "c/d", "", "~1", "a name longer than a path kept in place", "€", "z"];
+        let whole: Map<String, Value> =
+            names.iter().enumerate().map(|(at, name)| ((*name).to_owned(), json!([at]))).collect();
+        let root = Step::ROOT;
+        let at = root.name("x");
+        let pairs = (0..names.len()).flat_map(|one| (one..names.len()).map(move |two| (one, two)));
+        for (one, two) in pairs {
+            let (mut many, mut few) = (Log::default(), Log::default());
+            let (mut by_many, mut by_few) = (whole.clone(), whole.clone());
+            let mut extras = (0..).map(|position| position == one || position == two);
+            many.strip(&at, &mut by_many, || extras.next().unwrap());
+            let positions = if one == two { vec![one] } else { vec![one, two] };
+            few.strip_few(&at, &mut by_few, &positions);
+            assert_eq!(few.repairs, many.repairs);
+            assert!(by_few.iter().eq(&by_many), "{by_few:?} {by_many:?}");
+            for (mut log, left) in [(many, by_many), (few, by_few)] {
+                let mut value = json!({"x": left});
+                log.undo(&mut value, 0);
+                assert!(value["x"].as_object().unwrap().iter().eq(&whole), "{value}");
+            }
+        }
+    }
+
+    #[test]
+    fn positions_come_back_in_reverse_beyond_the_first_few() {
+        let mut stack = Stack::default();
+        (0..20).for_each(|position| stack.push(position));
+        assert!((0..20).rev().all(|position| stack.pop() == Some(position)));
+        assert_eq!(stack.pop(), None);
+        stack.push(7);
+        assert_eq!(stack.pop(), Some(7));
     }
 }

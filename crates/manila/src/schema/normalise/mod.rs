@@ -13,6 +13,7 @@ mod log;
 mod place;
 mod region;
 mod settle;
+mod step;
 mod strip;
 mod trial;
 
@@ -20,12 +21,13 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use super::pointer::Pointer;
 use super::program::{NodeId, Program};
 use super::repair::{Extras, Repair};
 use super::verdict::{Judge, address};
 use log::Log;
-use log::Step;
-pub(super) use log::push_token;
+use step::Step;
+pub(super) use step::push_token;
 use trial::Cost;
 
 /// What one run did.
@@ -71,7 +73,7 @@ pub(super) fn normalise(program: &Program, value: &mut Value, extras: Extras) ->
 
 /// A place that does not fit, apart from what is below it.
 pub(super) struct Misfit {
-    pub(super) path: String,
+    pub(super) path: Pointer,
     pub(super) node: NodeId,
 }
 
@@ -80,7 +82,7 @@ struct Normaliser<'p> {
     judge: Judge<'p>,
     log: Log,
     /// What the dry runs found, by schemas and place, until something changes.
-    trials: HashMap<(Box<[NodeId]>, usize), Cost, foldhash::fast::RandomState>,
+    trials: HashMap<(Box<[NodeId]>, usize), Cost, foldhash::fast::FixedState>,
     /// The unions being decided, where one may lead back to itself.
     choosing: Vec<(usize, usize)>,
     /// A choice was put off in this round, because the value it depends on was about to change.
@@ -97,7 +99,7 @@ struct Normaliser<'p> {
     inside: Vec<usize>,
     /// The defaults that would be filled in again inside themselves, for ever, and so are not
     /// filled in at all.
-    endless: HashSet<usize, foldhash::fast::RandomState>,
+    endless: HashSet<usize, foldhash::fast::FixedState>,
     /// How many of those this attempt began with.
     known_endless: usize,
 }
@@ -158,6 +160,7 @@ impl<'p> Normaliser<'p> {
     }
 
     /// Forgets what was learnt about places, because one has changed.
+    #[inline]
     fn forget(&mut self) {
         self.judge.forget();
         if !self.trials.is_empty() {

@@ -40,7 +40,7 @@ impl Normaliser<'_> {
             if !self.may_fill(default) {
                 continue;
             }
-            self.log.defaulted(&at.name(name), default.clone());
+            self.log.defaulted(&at.name(name), default);
             self.forget();
             let child = map.entry(name).or_insert_with(|| default.clone());
             let (below, _) = self.property_nodes(nodes, name);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::super::short::is_same;
 use super::{NodeId, Pattern};
 
 pub(in crate::schema) struct ObjectRules {
@@ -86,6 +87,8 @@ const SCANNED: usize = 8;
 pub(in crate::schema) struct PropertyTable {
     entries: Box<[Property]>,
     index: HashMap<Box<str>, u32, foldhash::fast::RandomState>,
+    /// The traits of all names, which rule most others out at once.
+    traits: u64,
 }
 
 impl PropertyTable {
@@ -94,7 +97,8 @@ impl PropertyTable {
         if entries.len() > SCANNED {
             index.extend((0_u32..).zip(&entries).map(|(at, entry)| (entry.name.clone(), at)));
         }
-        Self { entries: entries.into(), index }
+        let traits = entries.iter().fold(0, |all, entry| all | trait_of(&entry.name));
+        Self { entries: entries.into(), index, traits }
     }
 
     pub(in crate::schema) fn entries(&self) -> &[Property] {
@@ -105,17 +109,27 @@ impl PropertyTable {
         self.entries[at].default = Some(default);
     }
 
-    /// Finds a name. Objects tend to come in the order of their schema, so the entry after the
-    /// one found last is tried first.
+    /// Finds a name. Objects tend to come in the order of their schema, perhaps with a gap, so the
+    /// two entries after the one found last are tried first.
     #[inline]
     pub(in crate::schema) fn find(&self, name: &str, cursor: &mut usize) -> Option<&Property> {
-        if let Some(entry) = self.entries.get(*cursor)
-            && &*entry.name == name
-        {
-            *cursor += 1;
-            return Some(entry);
+        match self.entries.get(*cursor) {
+            Some(next) if is_same(&next.name, name) => {
+                *cursor += 1;
+                Some(next)
+            }
+            _ => self.find_elsewhere(name, cursor),
         }
-        let at = self.position(name)?;
+    }
+
+    /// Out of line, so that the usual case is short enough to be part of its caller.
+    #[inline(never)]
+    fn find_elsewhere(&self, name: &str, cursor: &mut usize) -> Option<&Property> {
+        let skipped = *cursor + 1;
+        let at = match self.entries.get(skipped) {
+            Some(entry) if is_same(&entry.name, name) => skipped,
+            _ => self.position(name)?,
+        };
         *cursor = at + 1;
         self.entries.get(at)
     }
@@ -126,10 +140,24 @@ impl PropertyTable {
     }
 
     fn position(&self, name: &str) -> Option<usize> {
+        if self.traits & trait_of(name) == 0 {
+            return None;
+        }
         if self.index.is_empty() {
             self.entries.iter().position(|entry| &*entry.name == name)
         } else {
             self.index.get(name).map(|at| *at as usize)
         }
     }
+}
+
+/// One of 64 bits, by the length of a name and its first and last byte.
+#[inline]
+fn trait_of(name: &str) -> u64 {
+    let ends = match name.as_bytes() {
+        [] => 0,
+        [first, .., last] => usize::from(*first) * 5 + usize::from(*last),
+        [only] => usize::from(*only),
+    };
+    1 << ((ends + name.len() * 7) % 64)
 }

@@ -29,8 +29,10 @@ pub(super) struct Judge<'p> {
     depth: u32,
     /// The nodes being applied, where one may lead back to itself.
     active: Vec<(NodeId, usize)>,
-    memo: HashMap<(NodeId, usize, bool), bool, foldhash::fast::RandomState>,
-    marked: HashMap<(NodeId, usize, bool), (bool, Marks), foldhash::fast::RandomState>,
+    /// The keys here are numbers and addresses of ours, which no caller can make collide, so that
+    /// a run need not begin with drawing seeds.
+    memo: HashMap<(NodeId, usize, bool), bool, foldhash::fast::FixedState>,
+    marked: HashMap<(NodeId, usize, bool), (bool, Marks), foldhash::fast::FixedState>,
 }
 
 /// The identity of a place while nothing is changed.
@@ -74,6 +76,7 @@ impl<'p> Judge<'p> {
     }
 
     /// Forgets what was learnt about places, because one has changed.
+    #[inline]
     pub(super) fn forget(&mut self) {
         if !self.memo.is_empty() {
             self.memo = HashMap::default();
