@@ -205,7 +205,7 @@ impl Peer {
 
     /// An answer, or news about one.
     pub(super) fn receive(&self, event: Event) {
-        let id: Arc<str> = event.id().into();
+        let id = event.shared_id();
         let mut state = self.state();
         let overrun = match state.pending.receive(Instant::now(), event) {
             Received::Value(waiter, outcome) => waiter.value(outcome).err(),

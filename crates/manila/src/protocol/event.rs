@@ -163,6 +163,19 @@ impl Event {
         }
     }
 
+    /// As [`Event::id`], to be kept.
+    pub(crate) fn shared_id(&self) -> Arc<str> {
+        match self {
+            Self::Requested(request) => Arc::clone(&request.id),
+            Self::Responded { id, .. }
+            | Self::Progress { id, .. }
+            | Self::Completed { id }
+            | Self::Aborted { id, .. }
+            | Self::Failed { id, .. } => Arc::clone(id),
+            Self::Control(_) => "".into(),
+        }
+    }
+
     /// The name of its type on the wire.
     pub fn type_name(&self) -> &'static str {
         match self {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::event::{Control, Event, Requested, Secret, names};
 use crate::access::Identity;
-use crate::envelope::Envelope;
+use crate::envelope::{Envelope, LocalMeta, Meta};
 use crate::error::CallError;
 use crate::handler::Progress;
 use crate::outcome::Outcome;
@@ -116,9 +116,7 @@ impl<'a> Frame<'a> {
     fn responded(&self) -> Result<Event, String> {
         let wire: RespondedIn<'_> = self.parse()?;
         self.check_id(wire.request_id.as_deref())?;
-        let envelope: Envelope<Payload> = serde_json::from_str(wire.output.get())
-            .map_err(|error| format!("`output` is not a response envelope: {}", words(&error)))?;
-        let mut outcome = Outcome::new(envelope);
+        let mut outcome = Outcome::new(read_envelope(wire.output)?);
         let mut findings = Normalised::default();
         (findings.repairs, findings.issues) = (wire.repairs, wire.warnings);
         outcome.note(findings);
@@ -169,6 +167,37 @@ impl<'a> Frame<'a> {
     fn shared_id(&self) -> Arc<str> {
         self.id.as_ref().into()
     }
+}
+
+/// Most envelopes are local ones with nothing unknown in them, and those need no tree of their meta.
+fn read_envelope(output: &RawValue) -> Result<Envelope<Payload>, String> {
+    if let Ok(plain) = serde_json::from_str::<PlainLocal<'_>>(output.get())
+        && plain.meta.source == "local"
+    {
+        let meta = LocalMeta::new(plain.meta.operation_id.as_ref(), plain.meta.timestamp);
+        return Ok(Envelope { data: plain.data.to_owned().into(), meta: Meta::Local(meta) });
+    }
+    serde_json::from_str(output.get())
+        .map_err(|error| format!("`output` is not a response envelope: {}", words(&error)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainLocal<'a> {
+    #[serde(borrow)]
+    data: &'a RawValue,
+    #[serde(borrow)]
+    meta: PlainLocalMeta<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PlainLocalMeta<'a> {
+    #[serde(borrow)]
+    source: Cow<'a, str>,
+    #[serde(borrow)]
+    operation_id: Cow<'a, str>,
+    timestamp: i64,
 }
 
 #[derive(Deserialize)]
