@@ -10,6 +10,7 @@ use super::command;
 fn every_transcript_of_the_readme_is_true() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let server = Server::start();
+    let _spoke = Spoke::start(&server);
     let mut commands = 0;
     for block in readme.split("```console\n").skip(1) {
         let block = block.split("```").next().unwrap();
@@ -73,6 +74,43 @@ fn blur(text: &str) -> String {
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The example that the README runs beside the gateway, registered.
+struct Spoke(Child);
+
+impl Spoke {
+    fn start(server: &Server) -> Self {
+        let mut child = Command::new(example())
+            .arg(format!("ws://{}", server.address))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let spoke = Self(child);
+        assert!(said.take(50).any(|line| line.contains("registered")), "the spoke registers");
+        spoke
+    }
+}
+
+impl Drop for Spoke {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The example as it was built. A run of the whole workspace has built it; a run of this crate alone
+/// has not.
+fn example() -> PathBuf {
+    let folder = Path::new(env!("CARGO_BIN_EXE_manila")).parent().unwrap().to_owned();
+    let example = folder.join("examples/spoke");
+    if !example.exists() {
+        let arguments = ["build", "--quiet", "-p", "manila", "--features", "ws", "--example", "spoke"];
+        let built = Command::new(env!("CARGO")).current_dir(root()).args(arguments).status();
+        assert!(built.unwrap().success(), "the example does not build");
+    }
+    example
 }
 
 struct Server {

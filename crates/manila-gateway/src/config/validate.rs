@@ -14,7 +14,7 @@ use super::{Config, IdentityConfig};
 use crate::auth::{LOCAL, Token, TokenHash};
 
 /// Namespaces of operations that the gateway brings itself.
-const BUILT_IN: [&str; 3] = ["demo", "hub", "gateway"];
+const BUILT_IN: [&str; 4] = ["demo", "hub", "gateway", "manila"];
 
 pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
     Config {

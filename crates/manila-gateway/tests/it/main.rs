@@ -8,8 +8,10 @@
 )]
 
 mod auth;
+mod chaos;
 mod drain;
 mod http;
+mod spokes;
 mod sse;
 
 use std::net::SocketAddr;

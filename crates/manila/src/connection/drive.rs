@@ -28,6 +28,7 @@ pub(super) async fn drive(
     tasks: &mut JoinSet<()>,
 ) {
     let mut alarm = Alarm::new();
+    let mut is_flushed = true;
     // Kept from one round to the next: what waits for them is in their lists already.
     let mut closed = std::pin::pin!(peer.closing.closed());
     let mut woken = std::pin::pin!(peer.wake.notified());
@@ -39,6 +40,8 @@ pub(super) async fn drive(
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             () = &mut woken => woken.set(peer.wake.notified()),
             () = alarm.rings() => peer.expire(),
+            // What is left in the outbox goes out when there is room, whether or not anything comes.
+            _ = peer.outgoing.reserve(), if !is_flushed => {}
             event = incoming.next() => match event {
                 Some(event) => take(peer, event, serve, tasks).await,
                 None => return,
@@ -54,7 +57,8 @@ pub(super) async fn drive(
                 None => break,
             }
         }
-        if !peer.flush_outbox() || peer.outgoing.capacity() < QUEUE / 2 {
+        is_flushed = peer.flush_outbox();
+        if !is_flushed || peer.outgoing.capacity() < QUEUE / 2 {
             // The pump is polled by this very task.
             tokio::task::yield_now().await;
         }

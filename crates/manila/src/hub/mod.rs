@@ -141,7 +141,7 @@ impl Hub {
         let settings = self.0.settings.connection.clone();
         let (client, connection) = Connection::new(link, Serve::Operations(handler), settings);
         registrant.set_client(client.clone());
-        self.0.peers().insert(number, client);
+        self.0.keep(number, &client);
         let leaving = Leaving { hub: Arc::clone(&self.0), number };
         self.0.tasks.spawn(async move {
             let reason = connection.run_until_lost(move || drop(leaving)).await;
@@ -192,6 +192,15 @@ impl Inner {
 
     fn peers(&self) -> MutexGuard<'_, HashMap<u64, Client>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a connection among those that [`Hub::close`] closes. Whoever comes after everybody was
+    /// sent away is sent away too.
+    fn keep(&self, number: u64, client: &Client) {
+        self.peers().insert(number, client.clone());
+        if self.tasks.is_closed() {
+            client.close(CloseReason::going_away());
+        }
     }
 
     /// The operations of a peer that left are listed as offline.

@@ -42,6 +42,7 @@ impl Upstream {
                 let inner = inner.upgrade().ok_or_else(|| CallError::unavailable("no hub"))?;
                 let number = inner.next_peer.fetch_add(1, Ordering::Relaxed);
                 take_over(&inner, &name, number, &client).await?;
+                inner.keep(number, &client);
                 inner.tasks.clone().spawn(follow(inner, name, number, client));
                 Ok(())
             }
@@ -56,7 +57,6 @@ async fn follow(inner: Arc<Inner>, name: String, number: u64, client: Client) {
     while !client.is_closed() {
         tokio::select! {
             () = client.closed() => {}
-            () = inner.draining.cancelled() => client.close(crate::link::CloseReason::done()),
             () = tokio::time::sleep(RENEWAL) => {
                 if let Err(error) = take_over(&inner, &name, number, &client).await {
                     tracing::warn!(hub = name, %error, "the list of the other hub was not read");
@@ -64,6 +64,7 @@ async fn follow(inner: Arc<Inner>, name: String, number: u64, client: Client) {
             }
         }
     }
+    inner.peers().remove(&number);
     inner.take_offline(number);
 }
 

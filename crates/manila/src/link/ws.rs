@@ -188,8 +188,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
         let reason = self.closing.reason().cloned().unwrap_or_else(CloseReason::done);
         if reason.code != CloseReason::too_slow().code {
             while let Ok(event) = self.queue.try_recv() {
+                // Whoever closed first takes no more, and still waits for its answer.
                 if self.socket.feed(event).await.is_err() {
-                    return;
+                    break;
                 }
             }
         }

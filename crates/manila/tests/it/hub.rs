@@ -76,3 +76,14 @@ async fn what_a_spoke_offers_can_be_called_until_it_leaves_and_when_it_is_back()
     assert_eq!(hub.census().pending, 0);
     assert_eq!(client.pending_count(), 0);
 }
+
+#[tokio::test]
+async fn whoever_comes_after_the_hub_has_closed_is_sent_away() {
+    let hub = hub();
+    hub.close().await;
+    let late = caller(&hub, "late");
+    tokio::time::timeout(Duration::from_secs(10), late.closed()).await.unwrap();
+    assert_eq!(late.close_reason().unwrap().code, 1001);
+    tokio::time::timeout(Duration::from_secs(10), hub.close()).await.unwrap();
+    assert_eq!(hub.census().peers, 0);
+}

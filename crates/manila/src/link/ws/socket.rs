@@ -120,19 +120,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
     }
 
     pub(super) async fn close(&self, reason: &CloseReason) -> Result<(), String> {
-        self.feed_message(Message::Close(frame(reason))).await?;
-        self.flush().await
+        // To whoever closed first the answer is queued already, and a second is refused.
+        let fed = self.feed_message(Message::Close(frame(reason))).await;
+        self.flush().await?;
+        fed
     }
 
-    /// Reads and forgets until the far end has closed too.
+    /// Reads and forgets until the far end has said goodbye too: a browser then waits for its server
+    /// to hang up. Whoever does not speak in frames any more is read until it hangs up itself.
     pub(super) async fn discard(&self) {
-        let mut room = vec![0; 16 * 1024];
-        loop {
-            let read = std::future::poll_fn(|cx| self.poll_discard(cx, &mut room)).await;
-            if read == 0 {
+        let next = || std::future::poll_fn(|cx| Pin::new(&mut *self.lock()).poll_next(cx));
+        while let Some(Ok(message)) = next().await {
+            if message.is_close() {
                 return;
             }
         }
+        let mut room = vec![0; 16 * 1024];
+        while std::future::poll_fn(|cx| self.poll_discard(cx, &mut room)).await > 0 {}
     }
 
     fn poll_discard(&self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<usize> {
