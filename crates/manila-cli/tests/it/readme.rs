@@ -106,7 +106,8 @@ fn example() -> PathBuf {
     let folder = Path::new(env!("CARGO_BIN_EXE_manila")).parent().unwrap().to_owned();
     let example = folder.join("examples/spoke");
     if !example.exists() {
-        let arguments = ["build", "--quiet", "-p", "manila", "--features", "ws", "--example", "spoke"];
+        let arguments =
+            ["build", "--quiet", "-p", "manila", "--features", "ws", "--example", "spoke"];
         let built = Command::new(env!("CARGO")).current_dir(root()).args(arguments).status();
         assert!(built.unwrap().success(), "the example does not build");
     }

@@ -8,6 +8,7 @@
 )]
 
 mod auth;
+mod call;
 mod chaos;
 mod drain;
 mod http;

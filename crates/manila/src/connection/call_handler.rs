@@ -21,9 +21,8 @@ use crate::clock;
 use crate::error::CallError;
 use crate::handler::{AbortHandle, ProgressSender, RequestId};
 use crate::outcome::Outcome;
-use crate::pipeline::{Call, CallRequest, Pipeline, Subscription};
+use crate::pipeline::{Call, CallRequest, Pipeline, Started, Subscription};
 use crate::protocol::{Event, Requested};
-use crate::spec::Kind;
 
 /// Runs what a peer asks for, on the authority that the link gives it and no other: trust never
 /// crosses a link.
@@ -77,20 +76,23 @@ impl CallHandler {
         }
         let id = Arc::clone(&request.id);
         let operation = Arc::clone(&request.operation);
-        let catalog = self.pipeline.registry().catalog();
-        let kind = catalog.get(&operation).map(|found| found.spec().kind);
         let window = request.window;
         let (request, authority) = self.to_call(peer, &operation, request);
-        if kind == Some(Kind::Subscription) {
-            let values = self.pipeline.start_subscription(request, authority);
-            return self.stream(peer, id, values, window, tasks);
-        }
-        let mut call = self.pipeline.call(request, authority);
+        // Whoever counts values subscribes, and waits for an end also where there is one answer.
+        let started = match window {
+            Some(_) => Started::Stream(self.pipeline.start_subscription(request, authority)),
+            None => self.pipeline.start(request, authority),
+        };
+        let mut call = match started {
+            Started::Stream(values) => return self.stream(peer, id, values, window, tasks),
+            Started::Call(call) => call,
+        };
         // Most calls are answered by their first poll, and those need no task.
         if let Some(ended) = (&mut call).now_or_never() {
             return say(peer, answer(id, ended), tasks);
         }
-        let running = Running { abort: Some(call.abort_handle()), credit: None };
+        let running =
+            Running { abort: Some(call.abort_handle()), credit: None, answers_once: true };
         peer.begin_serving(Arc::clone(&id), running);
         tasks.spawn(Answering::Runs { call, peer: Arc::clone(peer), id });
     }
@@ -136,7 +138,8 @@ impl CallHandler {
     ) {
         let credit = window.map(|window| Arc::new(Semaphore::new(window as usize)));
         let abort = values.abort_handle();
-        let running = Running { abort: Some(abort.clone()), credit: credit.clone() };
+        let running =
+            Running { abort: Some(abort.clone()), credit: credit.clone(), answers_once: false };
         peer.begin_serving(Arc::clone(&id), running);
         let streaming = Streaming {
             peer: Arc::clone(peer),

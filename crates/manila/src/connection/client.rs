@@ -1,12 +1,12 @@
 //! Calling operations wherever they are.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use serde_json::Value;
 
 use super::peer::Peer;
@@ -18,7 +18,7 @@ use crate::handler::{AbortHandle, RequestId};
 use crate::link::CloseReason;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::pipeline::{Call, CallRequest, Pipeline};
+use crate::pipeline::{Call, CallRequest, Pipeline, Started, Subscription};
 use crate::protocol::Event;
 
 /// Calls operations: of a pipeline in this process, or of whoever is at the other end of a link.
@@ -67,7 +67,7 @@ impl Client {
         Self(Route::Remote(peer))
     }
 
-    /// Calls an operation.
+    /// Calls an operation; of a subscription it takes the first value.
     ///
     /// # Cancellation
     ///
@@ -80,13 +80,13 @@ impl Client {
     pub(crate) fn call_for(&self, request: CallRequest<'_>, behalf: Option<Behalf>) -> Calling {
         Calling(match &self.0 {
             Route::InProcess { pipeline, authority } => {
-                CallingForm::InProcess(Some(pipeline.call(request, authority.clone())))
+                in_process(pipeline, request, authority.clone())
             }
             Route::Remote(peer) => {
                 let asked = Asked::new(request, behalf, Some(peer.settings.call_timeout));
                 let id = Arc::clone(asked.id());
                 let running = remote::call(Arc::clone(peer), asked).boxed();
-                CallingForm::Remote { peer: Arc::clone(peer), id, running }
+                CallingForm::Remote { peer: Arc::clone(peer), id, running, early: OnceLock::new() }
             }
         })
     }
@@ -157,8 +157,9 @@ impl Client {
 
     fn answer(&self, event: Event) {
         if let Route::Remote(peer) = &self.0 {
-            if !matches!(event, Event::Responded { .. }) {
-                peer.end_serving(event.id());
+            match event {
+                Event::Responded { .. } => peer.answered(event.id()),
+                _ => peer.end_serving(event.id()),
             }
             peer.post(event);
         }
@@ -217,6 +218,13 @@ impl Client {
     }
 }
 
+fn in_process(pipeline: &Pipeline, request: CallRequest<'_>, authority: Authority) -> CallingForm {
+    match pipeline.start(request, authority) {
+        Started::Stream(values) => CallingForm::First(Some(values)),
+        Started::Call(call) => CallingForm::InProcess(Some(call)),
+    }
+}
+
 fn abort(peer: &Peer, id: &Arc<str>, reason: &str) -> bool {
     let error = CallError::aborted(format!("the call was aborted: {reason}"));
     peer.give_up(id, reason, error)
@@ -228,12 +236,19 @@ pub struct Calling(CallingForm);
 
 enum CallingForm {
     InProcess(Option<Call>),
+    /// A subscription, of which a call takes the first value.
+    First(Option<Subscription>),
     Remote {
         peer: Arc<Peer>,
         id: Arc<str>,
         running: BoxFuture<'static, Result<Outcome, CallError>>,
+        /// Made with the first handle; most calls have none.
+        early: OnceLock<EarlyAbort>,
     },
 }
+
+/// The reason of an abort, kept for a call that is not pending yet: nobody has polled it.
+type EarlyAbort = Arc<OnceLock<String>>;
 
 /// Stops a call from somewhere else.
 #[derive(Clone)]
@@ -242,7 +257,7 @@ pub struct CallAbort(AbortForm);
 #[derive(Clone)]
 enum AbortForm {
     InProcess(AbortHandle),
-    Remote(Arc<Peer>, Arc<str>),
+    Remote(Arc<Peer>, Arc<str>, EarlyAbort),
     Over,
 }
 
@@ -251,7 +266,10 @@ impl CallAbort {
     pub fn abort(&self, reason: &str) {
         match &self.0 {
             AbortForm::InProcess(handle) => handle.abort(reason),
-            AbortForm::Remote(peer, id) => drop(abort(peer, id, reason)),
+            AbortForm::Remote(peer, id, early) => {
+                let _ = early.set(reason.to_owned());
+                abort(peer, id, reason);
+            }
             AbortForm::Over => {}
         }
     }
@@ -262,9 +280,11 @@ impl Calling {
     pub fn abort_handle(&self) -> CallAbort {
         CallAbort(match &self.0 {
             CallingForm::InProcess(Some(call)) => AbortForm::InProcess(call.abort_handle()),
-            CallingForm::InProcess(None) => AbortForm::Over,
-            CallingForm::Remote { peer, id, .. } => {
-                AbortForm::Remote(Arc::clone(peer), Arc::clone(id))
+            CallingForm::First(Some(values)) => AbortForm::InProcess(values.abort_handle()),
+            CallingForm::InProcess(None) | CallingForm::First(None) => AbortForm::Over,
+            CallingForm::Remote { peer, id, early, .. } => {
+                let early = Arc::clone(early.get_or_init(EarlyAbort::default));
+                AbortForm::Remote(Arc::clone(peer), Arc::clone(id), early)
             }
         })
     }
@@ -283,7 +303,24 @@ impl Future for Calling {
                 }
                 polled
             }
-            CallingForm::Remote { running, .. } => running.as_mut().poll(cx),
+            CallingForm::First(values) => {
+                let running = values.as_mut().expect("a call is not polled after it has answered");
+                let first = ready!(Pin::new(running).poll_next(cx));
+                // Its source is stopped by this.
+                *values = None;
+                let none = || Err(CallError::aborted("the operation completed without an answer"));
+                Poll::Ready(first.unwrap_or_else(none))
+            }
+            CallingForm::Remote { peer, id, running, early } => {
+                let polled = running.as_mut().poll(cx);
+                // Pending from here on, so that a handle finds it; this is for one that did not.
+                match early.get().and_then(|early| early.get()) {
+                    Some(reason) if polled.is_pending() && abort(peer, id, reason) => {
+                        running.as_mut().poll(cx)
+                    }
+                    _ => polled,
+                }
+            }
         }
     }
 }

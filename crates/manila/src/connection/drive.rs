@@ -93,7 +93,10 @@ async fn requested(peer: &Arc<Peer>, request: Requested, serve: &Serve, tasks: &
         }
         Serve::Operations(handler) => handler.serve(peer, request, tasks),
         Serve::Requests(taker) => {
-            let running = Running { abort: None, credit: None };
+            // Our own subscribers always name a window; what others ask without one may be either, and
+            // then only the place in the table is free too early.
+            let answers_once = request.window.is_none();
+            let running = Running { abort: None, credit: None, answers_once };
             peer.begin_serving(Arc::clone(&request.id), running);
             if let Err(refused) = taker.send(request).await {
                 let id = refused.0.id;

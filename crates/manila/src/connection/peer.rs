@@ -35,13 +35,15 @@ struct State {
     is_lost: bool,
 }
 
-/// What happens to a request whose id is in use on this link.
+/// Whose id a request goes out under.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum OnClash {
-    /// It is refused: its caller chose the id.
-    Refuse,
-    /// It gets a fresh id: its caller is somewhere else and knows nothing of this link.
-    Rename,
+pub(super) enum Naming {
+    /// Its caller's, who is refused if the id is in use.
+    Own,
+    /// A fresh one: its caller is somewhere else and knows nothing of this link. The id may be in
+    /// use here, or have been given up by another caller whose answer is still under way and must
+    /// reach nobody else.
+    Fresh,
 }
 
 /// Whoever waits for answers.
@@ -60,6 +62,8 @@ pub(super) struct Running {
     pub(super) abort: Option<AbortHandle>,
     /// Room for values that the peer has granted, where it counts them.
     pub(super) credit: Option<Arc<Semaphore>>,
+    /// Whether its first answer is its last.
+    pub(super) answers_once: bool,
 }
 
 impl Peer {
@@ -95,7 +99,7 @@ impl Peer {
     pub(super) fn open(
         &self,
         wanted: Arc<str>,
-        on_clash: OnClash,
+        naming: Naming,
         consumer: Consumer,
         patience: Patience,
         waiter: Waiter,
@@ -110,9 +114,9 @@ impl Peer {
             return Err(CallError::overloaded(message).before_sending());
         }
         let now = Instant::now();
-        let id = match on_clash {
-            OnClash::Rename if state.pending.contains(&wanted) => RequestId::fresh().to_shared(),
-            _ => wanted,
+        let id = match naming {
+            Naming::Fresh => RequestId::fresh().to_shared(),
+            Naming::Own => wanted,
         };
         if state.pending.open(now, Arc::clone(&id), consumer, patience, waiter).is_err() {
             let message = format!("the request id `{id}` is already in use on this connection");
@@ -252,6 +256,14 @@ impl Peer {
 
     pub(super) fn end_serving(&self, id: &str) {
         self.state().serving.end(id);
+    }
+
+    /// A request was answered, which ends a call and not a subscription.
+    pub(super) fn answered(&self, id: &str) {
+        let mut state = self.state();
+        if state.serving.get(id).is_some_and(|running| running.answers_once) {
+            state.serving.end(id);
+        }
     }
 
     /// The peer gives one of its requests up, or one of ours.

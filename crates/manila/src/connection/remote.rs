@@ -8,7 +8,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 
-use super::peer::{AnswerTo, OnClash, Peer, Waiter};
+use super::peer::{AnswerTo, Naming, Peer, Waiter};
 use super::values;
 use crate::access::Identity;
 use crate::clock;
@@ -28,7 +28,7 @@ pub(super) struct Asked {
     request: Box<Requested>,
     patience: Patience,
     progress: ProgressSender,
-    on_clash: OnClash,
+    naming: Naming,
 }
 
 impl Asked {
@@ -50,10 +50,10 @@ impl Asked {
         request.idle_timeout_ms = parts.idle_timeout.map(milliseconds);
         request.parent_id = parts.parent_request_id.map(|parent| parent.to_shared());
         request.metadata = parts.metadata;
-        let on_clash = if behalf.is_some() { OnClash::Rename } else { OnClash::Refuse };
+        let naming = if behalf.is_some() { Naming::Fresh } else { Naming::Own };
         request.identity = behalf.and_then(|behalf| behalf.0);
         let patience = Patience { deadline: timeout.and_then(from_now), idle: parts.idle_timeout };
-        Self { request, patience, progress: parts.progress, on_clash }
+        Self { request, patience, progress: parts.progress, naming }
     }
 
     pub(super) fn id(&self) -> &Arc<str> {
@@ -135,11 +135,11 @@ fn open(
     consumer: Consumer,
     to: AnswerTo,
 ) -> Result<(Claim, Event), CallError> {
-    let Asked { mut request, patience, progress, on_clash } = asked;
+    let Asked { mut request, patience, progress, naming } = asked;
     let wanted = Arc::clone(&request.id);
-    let id = peer.open(wanted, on_clash, consumer, patience, Waiter { to, progress })?;
+    let id = peer.open(wanted, naming, consumer, patience, Waiter { to, progress })?;
     if id != request.id {
-        // Two callers chose the same id; what this call is known by elsewhere is its parent here.
+        // What this call is known by elsewhere is its parent here.
         request.parent_id = Some(std::mem::replace(&mut request.id, Arc::clone(&id)));
     }
     let claim = Claim { peer: Arc::clone(peer), id, was_sent: false, is_over: false };

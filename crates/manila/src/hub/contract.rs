@@ -169,7 +169,13 @@ async fn call(context: CallContext, input: Payload) -> Result<Output, HandlerErr
     let target = visible(&context, &called.id)?;
     context.act_as(target.spec().kind, target.spec().idempotent);
     let input = called.input.map_or_else(Payload::empty_object, Payload::from);
-    Ok(Output::Relayed(call_as_caller(&context, &called.id, input).await?))
+    let answered = call_as_caller(&context, &called.id, input).await;
+    // Nothing was done before it, so what it knows of its own effects is all there is to know.
+    let outcome = answered.map_err(|error| match error.may_have_run() {
+        true => error,
+        false => error.before_sending(),
+    })?;
+    Ok(Output::Relayed(outcome))
 }
 
 /// What the call sees, and everything below it.

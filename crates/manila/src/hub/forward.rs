@@ -30,8 +30,8 @@ impl Forward {
         }
     }
 
-    /// The same request as the far end gets it: the same id, the same caller, what is left of the
-    /// time.
+    /// The same request as the far end gets it: this id as its parent's, the same caller, what is
+    /// left of the time.
     fn request<'a>(&'a self, context: &CallContext, input: Payload) -> CallRequest<'a> {
         let mut request = CallRequest::new(&self.operation, input)
             .request_id(context.request_id().clone())

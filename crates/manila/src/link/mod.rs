@@ -9,6 +9,7 @@ mod memory;
 mod ws;
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -24,6 +25,9 @@ pub use ws::{WsConnector, WsSettings, accept_key, ws};
 
 /// Events that wait to be sent; when it is full, streams are not polled and answers wait.
 pub(crate) const QUEUE: usize = 256;
+
+/// How long a link that was not made a connection of may take to say why it ends.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// One end of a link.
 pub struct Link {
@@ -126,12 +130,17 @@ impl Link {
     /// Only for whoever has to know the peer before a connection is made of the link.
     pub async fn first(&mut self) -> Option<Result<Event, FrameError>> {
         use futures::StreamExt;
-        tokio::select! {
+        let event = tokio::select! {
             biased;
             event = self.incoming.next() => event,
-            () = &mut self.pump => None,
+            () = &mut self.pump => return None,
             () = self.closing.closed() => None,
+        };
+        if event.is_none() {
+            // The far end hears why, such as that its first frame was too large.
+            let _ = tokio::time::timeout(FAREWELL, &mut self.pump).await;
         }
+        event
     }
 
     /// Puts an event that was taken with [`Link::first`] back.
@@ -146,9 +155,8 @@ impl Link {
     /// Ends the link and lets the far end hear the reason.
     pub async fn refuse(self, reason: CloseReason) {
         self.closing.close(reason);
-        let patience = std::time::Duration::from_secs(2);
         // Whoever does not listen to the reason is gone anyway.
-        let _ = tokio::time::timeout(patience, self.pump).await;
+        let _ = tokio::time::timeout(FAREWELL, self.pump).await;
     }
 
     /// The handle that ends it.

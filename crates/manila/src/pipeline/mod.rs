@@ -38,6 +38,7 @@ use crate::error::CallError;
 use crate::outcome::Outcome;
 use crate::payload::{Payload, PayloadError};
 use crate::registry::Registry;
+use crate::spec::Kind;
 
 pub use approval::ApprovalGate;
 pub use audit::{AuditSink, Ending};
@@ -71,6 +72,12 @@ struct Shared {
     tasks: TaskTracker,
     /// Set when a drain has run out of patience.
     stop: CancellationToken,
+}
+
+/// A call of an operation of either kind.
+pub(crate) enum Started {
+    Call(Call),
+    Stream(Subscription),
 }
 
 /// The numbers that bound a pipeline.
@@ -230,6 +237,15 @@ impl Pipeline {
         authority: Authority,
     ) -> Subscription {
         Subscription::new(CallState::root(&self.0, request, authority))
+    }
+
+    /// Starts what the operation is, for those who do not know it.
+    pub(crate) fn start(&self, request: CallRequest<'_>, authority: Authority) -> Started {
+        let state = CallState::root(&self.0, request, authority);
+        match state.kind() {
+            Some(Kind::Subscription) => Started::Stream(Subscription::new(state)),
+            _ => Started::Call(Call::new(state)),
+        }
     }
 
     /// How many calls and subscriptions are in flight.

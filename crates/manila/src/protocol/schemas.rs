@@ -36,6 +36,8 @@ pub static CALL_EVENT_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 fn frame(name: &str, payload: &Value) -> Value {
     let id = if name.starts_with("__") {
         json!({"type": "string"})
+    } else if name == names::ERROR {
+        json!({"type": "string", "description": "The request id; empty if it could not be read."})
     } else {
         json!({"type": "string", "minLength": 1, "description": "The request id."})
     };
@@ -79,6 +81,7 @@ fn payloads() -> [(&'static str, Value); 10] {
             about(
                 &["code", "message"],
                 json!({
+                    "requestId": {"type": "string"},
                     "code": {"type": "string"},
                     "message": {"type": "string"},
                     "details": {},

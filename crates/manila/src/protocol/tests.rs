@@ -63,6 +63,11 @@ fn events_survive_the_wire_and_fit_their_schema() {
             "1",
             &json!({"code": "SOLD_OUT", "message": "m", "details": {"left": 0}, "retryable": true}),
         ),
+        named(
+            "call.error",
+            "",
+            &json!({"code": "VALIDATION_ERROR", "message": "about no request", "retryable": false}),
+        ),
         json!({"type": "__auth", "id": "", "payload": {"token": "t"}}),
         json!({"type": "__subscribe", "id": "", "payload": {"topic": "call.responded:1"}}),
         json!({"type": "__unsubscribe", "id": "", "payload": {"topic": "call.responded:1"}}),
@@ -151,6 +156,8 @@ fn a_frame_that_is_no_event_says_why() {
         // Whoever sent it is told in an event that is one.
         let told = error.to_event().to_json();
         assert!(told.contains("VALIDATION_ERROR"), "{told}");
+        // Or two ends would tell each other for ever.
+        assert!(matches!(Event::from_json(&told), Ok(Event::Failed { .. })), "{told}");
     }
 }
 

@@ -88,6 +88,11 @@ impl<'a> Frame<'a> {
                 let (id, aborted) = self.about::<Aborted>()?;
                 Ok(Event::Aborted { id, reason: aborted.reason })
             }
+            // About no request: the far end could not tell which one a frame was about. Refusing
+            // it would be answered by another of its kind, and so on for ever.
+            names::ERROR if self.id.is_empty() => {
+                Ok(Event::Failed { id: self.shared_id(), error: self.parse()? })
+            }
             names::ERROR => {
                 let (id, error) = self.about::<CallError>()?;
                 Ok(Event::Failed { id, error })

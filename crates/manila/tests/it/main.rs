@@ -8,10 +8,12 @@
     reason = "a test fails by panicking, and its rows are tuples"
 )]
 
+mod call_frame_corpus;
 mod envelope_corpus;
 mod envelope_properties;
 mod examples;
 mod hub;
+mod links;
 mod schema_cast;
 mod schema_corpus;
 mod schema_generators;
