@@ -134,7 +134,7 @@ impl Model {
     /// Time passes, and exactly those whose time is over are given up.
     fn pass(&mut self, much: u8) {
         self.now += Duration::from_millis(much.into());
-        for expired in self.pending.expire(self.now) {
+        for expired in self.pending.expire(self.now, |_| false) {
             let which = expired.id.parse().expect("one of our ids");
             let open = self.open.remove(&which).expect("it was pending");
             assert!(open.waiter == expired.waiter && open.is_overdue(self.now));

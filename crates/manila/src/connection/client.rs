@@ -134,34 +134,39 @@ impl Client {
         })
     }
 
-    /// Answers a request of the peer; a call takes one answer, a subscription many.
+    /// Answers a request of the peer; a call takes one answer, a subscription many. Waits for room.
     ///
     /// # Errors
     ///
     /// The output is not an envelope; nothing was sent.
-    pub fn respond(&self, id: &RequestId, output: impl Into<Payload>) -> Result<(), NotAnEnvelope> {
+    pub async fn respond(
+        &self,
+        id: &RequestId,
+        output: impl Into<Payload>,
+    ) -> Result<(), NotAnEnvelope> {
         let envelope = Envelope::detect_payload(output.into()).map_err(NotAnEnvelope)?;
-        self.answer(Event::Responded { id: id.to_shared(), outcome: envelope.into() });
+        self.answer(Event::Responded { id: id.to_shared(), outcome: envelope.into() }).await;
         Ok(())
     }
 
     /// Fails a request of the peer.
-    pub fn emit_error(&self, id: &RequestId, error: CallError) {
-        self.answer(Event::Failed { id: id.to_shared(), error });
+    pub async fn emit_error(&self, id: &RequestId, error: CallError) {
+        self.answer(Event::Failed { id: id.to_shared(), error }).await;
     }
 
     /// Ends a subscription of the peer.
-    pub fn complete(&self, id: &RequestId) {
-        self.answer(Event::Completed { id: id.to_shared() });
+    pub async fn complete(&self, id: &RequestId) {
+        self.answer(Event::Completed { id: id.to_shared() }).await;
     }
 
-    fn answer(&self, event: Event) {
+    async fn answer(&self, event: Event) {
         if let Route::Remote(peer) = &self.0 {
             match event {
                 Event::Responded { .. } => peer.answered(event.id()),
                 _ => peer.end_serving(event.id()),
             }
-            peer.post(event);
+            // A peer that is gone needs no answer.
+            let _ = peer.outgoing.send(event).await;
         }
     }
 
@@ -220,7 +225,10 @@ impl Client {
 
 fn in_process(pipeline: &Pipeline, request: CallRequest<'_>, authority: Authority) -> CallingForm {
     match pipeline.start(request, authority) {
-        Started::Stream(values) => CallingForm::First(Some(values)),
+        Started::Stream(values) => {
+            values.bound_as_a_call();
+            CallingForm::First(Some(values))
+        }
         Started::Call(call) => CallingForm::InProcess(Some(call)),
     }
 }

@@ -39,7 +39,8 @@ pub struct ConnectionSettings {
     pub serving: usize,
     /// The deadline of a call that names none.
     pub call_timeout: Duration,
-    /// How many values of a subscription are taken before the consumer has seen any.
+    /// How many values of a subscription are taken before the consumer has seen any. It begins with
+    /// a few, and grows while their size allows it.
     pub window: u32,
     /// How many values, and how many bytes of them, are kept for a consumer whose source knows no
     /// window; beyond that the subscription fails as `OVERLOADED`.
@@ -56,7 +57,7 @@ impl Default for ConnectionSettings {
             call_timeout: Duration::from_secs(300),
             window: 256,
             kept_values: 4_096,
-            kept_bytes: 16 * 1024 * 1024,
+            kept_bytes: 64 * 1024 * 1024,
         }
     }
 }

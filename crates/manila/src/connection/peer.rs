@@ -197,7 +197,7 @@ impl Peer {
     /// Gives up what has run out of time, here and at the far end.
     pub(super) fn expire(&self) {
         let mut state = self.state();
-        let expired = state.pending.expire(Instant::now());
+        let expired = state.pending.expire(Instant::now(), Waiter::lags);
         for gone in &expired {
             self.say_soon(&mut state, aborted(&gone.id, Some("the deadline passed")));
         }
@@ -335,6 +335,11 @@ impl Peer {
 }
 
 impl Waiter {
+    /// Whether it has values left to take.
+    fn lags(&self) -> bool {
+        matches!(&self.to, AnswerTo::Subscription(values) if values.lags())
+    }
+
     /// One more value, unless its consumer is too far behind.
     fn value(&mut self, outcome: Outcome) -> Result<(), CallError> {
         match &mut self.to {

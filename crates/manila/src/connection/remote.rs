@@ -65,6 +65,9 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// How many values are asked for before anything is known about their size.
+const FIRST_WINDOW: u32 = 8;
+
 /// Gives the request up when it is dropped before its end, and tells the far end.
 struct Claim {
     peer: Arc<Peer>,
@@ -162,7 +165,7 @@ pub(super) fn subscribe(
 }
 
 async fn start(peer: &Arc<Peer>, mut asked: Asked) -> Result<RemoteStream, CallError> {
-    let window = peer.settings.window.max(1);
+    let window = FIRST_WINDOW.min(peer.settings.window.max(1));
     asked.request.window = Some(window);
     let (sender, mut values) = values::channel(&peer.settings);
     let (mut claim, event) =
@@ -177,15 +180,16 @@ async fn start(peer: &Arc<Peer>, mut asked: Asked) -> Result<RemoteStream, CallE
         // Nothing was sent, so nothing can come but the end.
         _ = values.next() => {}
     }
-    Ok(RemoteStream { claim, values, taken: 0, grant_at: (window / 2).max(1) })
+    Ok(RemoteStream { claim, values, window, taken: 0 })
 }
 
 struct RemoteStream {
     claim: Claim,
     values: values::Receiver,
+    /// How many values may be under way or unconsumed.
+    window: u32,
     /// Values that the consumer has taken since room was last granted.
     taken: u32,
-    grant_at: u32,
 }
 
 impl RemoteStream {
@@ -208,9 +212,23 @@ impl RemoteStream {
 
     fn grant(&mut self) {
         self.taken += 1;
-        if self.taken >= self.grant_at {
-            let (id, count) = (Arc::clone(&self.claim.id), std::mem::take(&mut self.taken));
-            self.claim.peer.post(Event::Control(Control::More { id, count }));
+        if self.taken < (self.window / 2).max(1) {
+            return;
         }
+        let count = std::mem::take(&mut self.taken) + self.widen();
+        let id = Arc::clone(&self.claim.id);
+        self.claim.peer.post(Event::Control(Control::More { id, count }));
+    }
+
+    /// Doubles the window as long as values of the size that was seen would still fit twice.
+    fn widen(&mut self) -> u32 {
+        let settings = &self.claim.peer.settings;
+        let wider = self.window.saturating_mul(2).min(settings.window);
+        if self.values.largest().saturating_mul(wider as usize) > settings.kept_bytes / 2 {
+            return 0;
+        }
+        let more = wider.saturating_sub(self.window);
+        self.window += more;
+        more
     }
 }

@@ -26,6 +26,10 @@ pub(super) struct Receiver {
 #[derive(Default)]
 struct Shared {
     bytes: AtomicUsize,
+    /// The size of the largest value so far.
+    largest: AtomicUsize,
+    /// How many values are here that nobody has taken.
+    waiting: AtomicUsize,
     /// Why it ended, if not by itself; written before the sender is dropped.
     fate: Mutex<Option<CallError>>,
 }
@@ -48,6 +52,8 @@ fn size(outcome: &Outcome) -> usize {
 impl Sender {
     pub(super) fn send(&self, outcome: Outcome) -> Result<(), CallError> {
         let size = size(&outcome);
+        self.shared.largest.fetch_max(size, Ordering::Relaxed);
+        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
         let before = self.shared.bytes.fetch_add(size, Ordering::Relaxed);
         if before > self.most_bytes {
             return Err(too_slow());
@@ -57,6 +63,11 @@ impl Sender {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => Err(too_slow()),
         }
+    }
+
+    /// Whether the consumer has values left to take: it is then not the source that is silent.
+    pub(super) fn lags(&self) -> bool {
+        self.shared.waiting.load(Ordering::Relaxed) > 0
     }
 
     pub(super) fn end(self, fate: Option<CallError>) {
@@ -75,7 +86,13 @@ impl Receiver {
     pub(super) async fn next(&mut self) -> Option<Outcome> {
         let outcome = self.queue.recv().await?;
         self.shared.bytes.fetch_sub(size(&outcome), Ordering::Relaxed);
+        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         Some(outcome)
+    }
+
+    /// The size of the largest value so far, in bytes.
+    pub(super) fn largest(&self) -> usize {
+        self.shared.largest.load(Ordering::Relaxed)
     }
 
     pub(super) fn fate(&self) -> Option<CallError> {

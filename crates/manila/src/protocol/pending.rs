@@ -158,12 +158,16 @@ impl<W> Pending<W> {
         Some(entry.waiter)
     }
 
-    /// Takes out what has run out of time.
-    pub fn expire(&mut self, now: Instant) -> Vec<Expired<W>> {
+    /// Takes out what has run out of time. A waiter that `lags` has not taken what it was given: it
+    /// is not kept waiting by a silence.
+    pub fn expire(&mut self, now: Instant, lags: impl Fn(&W) -> bool) -> Vec<Expired<W>> {
         let mut expired = Vec::new();
         while self.alarms.peek().is_some_and(|Reverse((at, _))| *at <= now) {
             let Some(Reverse((_, id))) = self.alarms.pop() else { break };
-            let Some(entry) = self.entries.get(&id) else { continue };
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            if lags(&entry.waiter) {
+                entry.idle = entry.idle.and_then(|idle| Idle::from(now, idle.longest));
+            }
             match entry.overdue(now) {
                 Some(error) => {
                     if let Some(entry) = self.entries.remove(&id) {

@@ -281,7 +281,7 @@ fn time_is_an_argument() {
         pending.open(start, "s".into(), Consumer::Subscription, patience, ()).unwrap();
         let mut given_up = None;
         for ms in 0..200 {
-            let expired = pending.expire(at(ms));
+            let expired = pending.expire(at(ms), |()| false);
             if let [gone] = &expired[..] {
                 assert_eq!((&*gone.id, gone.error.code().as_str()), ("s", "TIMEOUT"), "{name}");
                 given_up = Some(ms);
@@ -295,6 +295,18 @@ fn time_is_an_argument() {
         assert_eq!(given_up, expected, "{name}");
         assert_eq!(pending.is_empty(), expected.is_some(), "{name}");
     }
+}
+
+#[test]
+fn a_consumer_that_lags_is_not_kept_waiting_by_silence() {
+    let start = Instant::now();
+    let at = |ms: u64| start + Duration::from_millis(ms);
+    let patience = Patience { deadline: Some(at(100)), idle: Some(Duration::from_millis(10)) };
+    let mut pending = Pending::default();
+    pending.open(start, "s".into(), Consumer::Subscription, patience, ()).unwrap();
+    assert!((0..100).all(|ms| pending.expire(at(ms), |()| true).is_empty()));
+    let expired = pending.expire(at(100), |()| true);
+    assert_eq!(expired.len(), 1, "the deadline holds for whoever lags too");
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(super) async fn calls_are_answered_and_failed(wire: &dyn Wire) {
         let calling = tokio::spawn(hand.client.call(request));
         let id = hand.next("by.hand").await;
         assert_eq!(id, RequestId::from("same"));
-        hand.server.respond(&id, envelope(&json!(number))).unwrap();
+        hand.server.respond(&id, envelope(&json!(number))).await.unwrap();
         assert_eq!(data(calling.await.unwrap().unwrap()), json!(number));
         settled(&*hand.end, &hand.client).await;
     }
@@ -61,13 +61,13 @@ pub(super) async fn calls_are_answered_and_failed(wire: &dyn Wire) {
     let id = hand.next("by.hand").await;
     let details = json!({"left": 0});
     let error = CallError::new("SOLD_OUT".into(), "none left").with_details(details.clone());
-    hand.server.emit_error(&id, error);
+    hand.server.emit_error(&id, error).await;
     let error = calling.await.unwrap().unwrap_err();
     assert_eq!((error.code().as_str(), error.details()), ("SOLD_OUT", Some(&details)));
 
     let calling = tokio::spawn(hand.client.call(CallRequest::new("by.hand", json!({}))));
     let id = hand.next("by.hand").await;
-    hand.server.complete(&id);
+    hand.server.complete(&id).await;
     assert_eq!(code(calling.await.unwrap()), "ABORTED", "an end without an answer");
     settled(&*hand.end, &hand.client).await;
 }
@@ -78,16 +78,16 @@ pub(super) async fn subscriptions_are_answered_and_completed(wire: &dyn Wire) {
     let collected = tokio::spawn(values.map(|value| data(value.unwrap())).collect::<Vec<_>>());
     let id = hand.next("by.hand").await;
     for number in 0..3 {
-        hand.server.respond(&id, envelope(&json!(number))).unwrap();
+        hand.server.respond(&id, envelope(&json!(number))).await.unwrap();
     }
-    hand.server.complete(&id);
+    hand.server.complete(&id).await;
     assert_eq!(collected.await.unwrap(), [0, 1, 2]);
     settled(&*hand.end, &hand.client).await;
 
     let mut values = hand.client.subscribe(CallRequest::new("by.hand", json!({})));
     let next = tokio::spawn(async move { (values.next().await, values) });
     let id = hand.next("by.hand").await;
-    hand.server.emit_error(&id, CallError::unavailable("away"));
+    hand.server.emit_error(&id, CallError::unavailable("away")).await;
     let (ended, mut values) = next.await.unwrap();
     assert_eq!(code(ended.unwrap()), "UNAVAILABLE");
     assert!(values.next().await.is_none());
@@ -101,11 +101,11 @@ pub(super) async fn what_is_no_envelope_is_not_sent(wire: &dyn Wire) {
     let mut moon = envelope(&json!(1));
     moon["meta"]["source"] = json!("moon");
     for output in [json!(null), json!(5), json!({"data": 5}), json!({"meta": {}}), moon] {
-        let refused = hand.server.respond(&id, output.clone()).unwrap_err();
+        let refused = hand.server.respond(&id, output.clone()).await.unwrap_err();
         assert_eq!(refused.0.into_value().unwrap(), output, "it comes back");
     }
     assert_eq!(hand.client.pending_count(), 1);
-    hand.server.respond(&id, envelope(&json!("at last"))).unwrap();
+    hand.server.respond(&id, envelope(&json!("at last"))).await.unwrap();
     assert_eq!(data(calling.await.unwrap().unwrap()), "at last");
 }
 
@@ -117,10 +117,10 @@ pub(super) async fn what_is_given_up_is_not_served(wire: &dyn Wire) {
     assert!(calling.await.unwrap_err().is_cancelled());
     settled(&*hand.end, &hand.client).await;
     // An answer that comes too late disturbs nobody.
-    hand.server.respond(&id, envelope(&json!("too late"))).unwrap();
+    hand.server.respond(&id, envelope(&json!("too late"))).await.unwrap();
     let calling = tokio::spawn(hand.client.call(CallRequest::new("by.hand", json!({}))));
     let id = hand.next("by.hand").await;
-    hand.server.respond(&id, envelope(&json!("mine"))).unwrap();
+    hand.server.respond(&id, envelope(&json!("mine"))).await.unwrap();
     assert_eq!(data(calling.await.unwrap().unwrap()), "mine");
     settled(&*hand.end, &hand.client).await;
 }
