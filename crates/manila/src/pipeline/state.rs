@@ -165,31 +165,34 @@ impl CallState {
         Box::pin(self.wait_while_wanted(future)).await
     }
 
+    /// Polled by hand, because there may be ten thousands that wait, and `select!` would hold each
+    /// of the futures twice.
     async fn wait_while_wanted<F: Future>(
         &self,
-        future: Pin<&mut F>,
+        mut future: Pin<&mut F>,
     ) -> Result<F::Output, CallError> {
-        tokio::select! {
-            biased;
-            () = self.context.cancelled() => Err(self.context.cancellation_error()),
-            () = self.deadline_passed() => {
-                self.context.pass_deadline();
-                Err(self.context.cancellation_error())
+        let mut cancelled = std::pin::pin!(self.context.token().cancelled());
+        let mut deadline = std::pin::pin!(self.started_deadline().map(tokio::time::sleep_until));
+        std::future::poll_fn(|cx| {
+            if cancelled.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(self.context.cancellation_error()));
             }
-            output = future => Ok(output),
-        }
+            let deadline = deadline.as_mut().as_pin_mut();
+            if deadline.is_some_and(|deadline| deadline.poll(cx).is_ready()) {
+                self.context.pass_deadline();
+                return Poll::Ready(Err(self.context.cancellation_error()));
+            }
+            future.as_mut().poll(cx).map(Ok)
+        })
+        .await
     }
 
     /// Starts the clock of a call that named no deadline. The clock is not read before somebody
     /// has to wait, so a call that is answered at once does not pay for it.
-    async fn deadline_passed(&self) {
-        let deadline = match self.kind() {
+    fn started_deadline(&self) -> Option<Instant> {
+        match self.kind() {
             Some(Kind::Subscription) => self.context.deadline(),
             _ => self.context.deadline_or(self.shared.settings.call_timeout),
-        };
-        match deadline {
-            Some(deadline) => tokio::time::sleep_until(deadline).await,
-            None => std::future::pending().await,
         }
     }
 
