@@ -267,6 +267,13 @@ impl CallError {
         self
     }
 
+    /// Says the same in other words.
+    #[must_use]
+    pub(crate) fn reworded(mut self, message: impl Into<Cow<'static, str>>) -> Self {
+        self.inner.message = message.into();
+        self
+    }
+
     /// Says that the same call could succeed a moment later.
     #[must_use]
     pub fn transient(mut self) -> Self {

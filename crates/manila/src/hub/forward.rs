@@ -60,10 +60,13 @@ impl OnceHandler for Forward {
         let progress = ProgressSender::from_fn(move |progress| reports.report(progress));
         let request = self.request(&context, input).progress(progress);
         let calling = client.call_for(request, Some(Behalf(context.shared_identity())));
+        let slot = Arc::clone(&self.slot);
         async move {
             tokio::select! {
                 biased;
-                answer = calling => Ok(Output::Relayed(answer?)),
+                answer = calling => {
+                    Ok(Output::Relayed(answer.map_err(|error| slot.name_loss(&client, error))?))
+                }
                 // Dropping the call tells the far end.
                 () = context.cancelled() => {
                     Err(CallError::aborted("the call was cancelled").into())
@@ -89,6 +92,12 @@ impl StreamHandler for Forward {
         let request = self.request(&context, input);
         let values = client.subscribe_for(request, Some(Behalf(context.shared_identity())));
         let until_cancelled = async move { context.cancelled().await };
-        values.map(|value| Ok(Output::Relayed(value?))).take_until(until_cancelled.boxed()).boxed()
+        let slot = Arc::clone(&self.slot);
+        values
+            .map(move |value| {
+                Ok(Output::Relayed(value.map_err(|error| slot.name_loss(&client, error))?))
+            })
+            .take_until(until_cancelled.boxed())
+            .boxed()
     }
 }

@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 
 use super::SpokeRules;
 use crate::connection::Client;
-use crate::error::CallError;
+use crate::error::{CallError, ErrorCode};
 use crate::registry::{Catalog, Change};
 use crate::spec::OperationId;
 
@@ -31,6 +31,16 @@ impl Slot {
                 let message = format!("`{}` is offline", self.name);
                 Err(CallError::unavailable(message).before_sending())
             }
+        }
+    }
+
+    /// An error of a call that went to the client; a lost connection is said to be this one's.
+    pub(super) fn name_loss(&self, client: &Client, error: CallError) -> CallError {
+        match client.close_reason() {
+            Some(reason) if *error.code() == ErrorCode::Unavailable => {
+                error.reworded(format!("the connection to `{}` was lost: {reason}", self.name))
+            }
+            _ => error,
         }
     }
 

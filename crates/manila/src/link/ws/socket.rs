@@ -10,7 +10,7 @@ use futures::{Sink, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::error::CapacityError;
+use tokio_tungstenite::tungstenite::error::{CapacityError, ProtocolError};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
@@ -175,6 +175,9 @@ fn blame(error: &Error) -> CloseReason {
         ),
         Error::Capacity(error) => CloseReason::new(1009, error.to_string()),
         Error::Utf8(_) => CloseReason::new(1007, "a text frame is not UTF-8"),
+        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) | Error::Io(_) => {
+            CloseReason::lost("the far end went away without a word")
+        }
         Error::Protocol(error) => CloseReason::new(1002, error.to_string()),
         Error::ConnectionClosed | Error::AlreadyClosed => CloseReason::done(),
         other => CloseReason::lost(other.to_string()),
