@@ -224,11 +224,8 @@ impl Client {
 }
 
 fn in_process(pipeline: &Pipeline, request: CallRequest<'_>, authority: Authority) -> CallingForm {
-    match pipeline.start(request, authority) {
-        Started::Stream(values) => {
-            values.bound_as_a_call();
-            CallingForm::First(Some(values))
-        }
+    match pipeline.start_for_one(request, authority) {
+        Started::Stream(values) => CallingForm::First(Some(values)),
         Started::Call(call) => CallingForm::InProcess(Some(call)),
     }
 }

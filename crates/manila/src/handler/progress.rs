@@ -43,44 +43,29 @@ impl Progress {
 /// Where progress goes: into a bounded channel, or to a function that must not wait. A report that
 /// finds no room is dropped, because a later one says more and a slow watcher must not slow the work.
 #[derive(Clone, Default)]
-pub struct ProgressSender(Way);
-
-#[derive(Clone, Default)]
-enum Way {
-    #[default]
-    Nowhere,
-    Channel(mpsc::Sender<Progress>),
-    Function(Arc<dyn Fn(Progress) + Send + Sync>),
-}
+pub struct ProgressSender(Option<Arc<dyn Fn(Progress) + Send + Sync>>);
 
 impl ProgressSender {
     /// Sends reports into a bounded channel.
     pub fn new(sender: mpsc::Sender<Progress>) -> Self {
-        Self(Way::Channel(sender))
+        // Full or closed: either way nobody misses this one report.
+        Self::from_fn(move |progress| drop(sender.try_send(progress)))
     }
 
     /// Gives reports to a function, which is called by the handler and must return at once.
     pub fn from_fn(watch: impl Fn(Progress) + Send + Sync + 'static) -> Self {
-        Self(Way::Function(Arc::new(watch)))
-    }
-
-    /// Whether anybody listens.
-    pub(crate) fn is_watched(&self) -> bool {
-        !matches!(self.0, Way::Nowhere)
+        Self(Some(Arc::new(watch)))
     }
 
     pub(crate) fn send(&self, progress: Progress) {
-        match &self.0 {
-            Way::Nowhere => {}
-            // Full or closed: either way nobody misses this one report.
-            Way::Channel(sender) => drop(sender.try_send(progress)),
-            Way::Function(watch) => watch(progress),
+        if let Some(watch) = &self.0 {
+            watch(progress);
         }
     }
 }
 
 impl std::fmt::Debug for ProgressSender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("ProgressSender").field(&self.is_watched()).finish()
+        f.debug_tuple("ProgressSender").field(&self.0.is_some()).finish()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -31,7 +30,6 @@ pub struct Call {
 /// Whoever is waiting for a call or a subscription.
 pub(super) struct Caller {
     context: CallContext,
-    call_timeout: Duration,
     /// Where to carry on; known once the first poll found that there is something to wait for.
     runtime: Option<Handle>,
 }
@@ -73,13 +71,7 @@ impl Drop for Call {
 
 impl Caller {
     pub(super) fn of(state: &CallState) -> Self {
-        let call_timeout = state.shared.settings.call_timeout;
-        Self { context: state.context.clone(), call_timeout, runtime: None }
-    }
-
-    /// Gives the call a deadline, if it has none.
-    pub(super) fn bound(&self) {
-        self.context.deadline_or(self.call_timeout);
+        Self { context: state.context.clone(), runtime: None }
     }
 
     pub(super) fn abort_handle(&self) -> AbortHandle {

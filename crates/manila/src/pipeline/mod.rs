@@ -241,7 +241,19 @@ impl Pipeline {
 
     /// Starts what the operation is, for those who do not know it.
     pub(crate) fn start(&self, request: CallRequest<'_>, authority: Authority) -> Started {
+        Self::started(CallState::root(&self.0, request, authority))
+    }
+
+    /// As [`Pipeline::start`], for those who want one value and wait for it as for an answer.
+    pub(crate) fn start_for_one(&self, request: CallRequest<'_>, authority: Authority) -> Started {
         let state = CallState::root(&self.0, request, authority);
+        if state.kind() == Some(Kind::Subscription) {
+            state.context.deadline_or(self.0.settings.call_timeout);
+        }
+        Self::started(state)
+    }
+
+    fn started(state: CallState) -> Started {
         match state.kind() {
             Some(Kind::Subscription) => Started::Stream(Subscription::new(state)),
             _ => Started::Call(Call::new(state)),

@@ -39,12 +39,6 @@ impl Subscription {
         Self { running: Some(running), caller }
     }
 
-    /// Gives it the deadline of a call, where it named none: its first value is waited for as one
-    /// waits for an answer.
-    pub(crate) fn bound_as_a_call(&self) {
-        self.caller.bound();
-    }
-
     /// Stops the subscription from somewhere else.
     pub fn abort_handle(&self) -> AbortHandle {
         self.caller.abort_handle()
