@@ -1,5 +1,4 @@
-// A spoke named `js` with the WebSocket standard and nothing else: node examples/spoke.mjs [url]
-// (Node 22; Node 20 needs --experimental-websocket). A token is taken from MANILA_TOKEN.
+// A spoke `js` on the WebSocket standard alone: node examples/spoke.mjs [url]; Node 20 needs --experimental-websocket.
 const { argv, env } = process;
 const socket = new WebSocket(new URL("/hub", argv[2] ?? env.MANILA_URL ?? "ws://127.0.0.1:7411"));
 const send = (type, id, payload) => socket.send(JSON.stringify({ type, id, payload }));
@@ -33,6 +32,7 @@ const events = {
   "call.error": (id, { code, message }) => take(asked, id)?.[1](`${code}: ${message}`),
 };
 socket.onmessage = ({ data }, { type, id, payload } = JSON.parse(data)) => events[type]?.(id, payload);
+socket.onclose = ({ code, reason }) => (console.error(`closed: ${code} ${reason}`), process.exit(code === 1000 ? 0 : 1));
 socket.onopen = async () => {
   if (env.MANILA_TOKEN) send("__auth", "", { token: env.MANILA_TOKEN });
   console.log(...(await call("hub.register", { name: "js", operations })).data.registered);

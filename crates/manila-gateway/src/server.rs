@@ -65,8 +65,11 @@ async fn drain(parts: &Parts, mut connections: JoinSet<()>) -> Drained {
         parts.pipeline.drain(deadline.saturating_duration_since(Instant::now())).await;
     // Links go last: calls in flight may have needed them.
     parts.hub.close().await;
+    // What peers had asked for and is still running was left to the pipeline just now.
+    let left_ended = parts.pipeline.drain(Duration::ZERO).await;
     parts.arriving.wait().await;
-    let drained = Drained { in_time: ended.is_ok() && peers_answered && calls_ended, cut };
+    let drained =
+        Drained { in_time: ended.is_ok() && peers_answered && calls_ended && left_ended, cut };
     if drained.in_time {
         tracing::info!("drained");
     } else {

@@ -96,7 +96,12 @@ impl Backend {
         }
         let is_unknown = *error.code() == ErrorCode::OperationNotFound
             && error.message().ends_with(&format!(": {operation}"));
-        let hint = if is_unknown { Some(self.suggest(operation).await) } else { None };
+        let is_refused = self.client.close_reason().is_some_and(|reason| reason.code == 4401);
+        let hint = match () {
+            () if is_refused => Some(format!("give a token with --token or {TOKEN_VARIABLE}")),
+            () if is_unknown => Some(self.suggest(operation).await),
+            () => None,
+        };
         Failure::Call { error, hint, json }
     }
 

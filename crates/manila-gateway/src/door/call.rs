@@ -115,7 +115,10 @@ async fn admit(gateway: &Gateway, link: Link, introduction: Introduction) {
     };
     match identity {
         Ok(identity) => gateway.0.hub.accept(link, identity),
-        Err(words) => link.refuse(CloseReason::unauthenticated(words)).await,
+        Err(words) => {
+            tracing::warn!(reason = words, "a peer was refused");
+            link.refuse(CloseReason::unauthenticated(words)).await;
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod cancelling;
 mod isolation;
+mod large;
 mod page;
 mod process;
 mod sources;

@@ -20,6 +20,7 @@ use crate::access::{Authority, Identity};
 use crate::clock;
 use crate::error::CallError;
 use crate::handler::{AbortHandle, ProgressSender, RequestId};
+use crate::link::QUEUE;
 use crate::outcome::Outcome;
 use crate::pipeline::{Call, CallRequest, Pipeline, Started, Subscription};
 use crate::protocol::{Event, Requested};
@@ -71,8 +72,7 @@ impl CallHandler {
 
     pub(super) fn serve(&self, peer: &Arc<Peer>, request: Requested, tasks: &mut JoinSet<()>) {
         if self.draining.is_cancelled() {
-            let error = CallError::unavailable("this end of the connection is stopping");
-            return say(peer, Event::Failed { id: request.id, error }, tasks);
+            return say(peer, Event::Failed { id: request.id, error: stopping() }, tasks);
         }
         let id = Arc::clone(&request.id);
         let operation = Arc::clone(&request.operation);
@@ -196,11 +196,15 @@ fn answer(id: Arc<str>, ended: Result<Outcome, CallError>) -> Event {
     }
 }
 
+fn stopping() -> CallError {
+    CallError::unavailable("the far end is stopping")
+}
+
 /// Reports of a call that outlives its connection go nowhere.
 fn progress(peer: &Arc<Peer>, id: Arc<str>) -> ProgressSender {
     let peer = Arc::downgrade(peer);
     ProgressSender::from_fn(move |progress| {
-        if let Some(peer) = peer.upgrade() {
+        if let Some(peer) = peer.upgrade().filter(|peer| peer.outgoing.capacity() > QUEUE / 2) {
             let _ = peer.outgoing.try_send(Event::Progress { id: Arc::clone(&id), progress });
         }
     })
@@ -223,14 +227,15 @@ impl Streaming {
             tokio::select! {
                 biased;
                 () = self.abort.unwanted() => {}
+                () = self.draining.cancelled() => {
+                    break Event::Failed { id: Arc::clone(&self.id), error: stopping() };
+                }
                 () = room(self.credit.as_deref(), &self.peer.outgoing) => {}
             }
             let value = tokio::select! {
                 biased;
                 value = self.values.next() => value,
-                () = self.draining.cancelled() => {
-                    Some(Err(CallError::unavailable("this end of the connection is stopping")))
-                }
+                () = self.draining.cancelled() => Some(Err(stopping())),
             };
             let id = Arc::clone(&self.id);
             match value {

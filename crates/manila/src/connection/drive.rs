@@ -19,6 +19,10 @@ pub(super) type Incoming = Result<Event, FrameError>;
 /// How many events are taken in a row before the rest of the task gets its turn.
 const BATCH: usize = 64;
 
+/// How much may wait for room beyond the requests that are worked on, before the peer is not read any
+/// more: it then takes nothing, and should not be able to ask for more of it.
+const SPARE: usize = 1_024;
+
 /// Reads until the link is gone. Never waits for room in the queue to the peer, since whoever does
 /// not read while it writes can end up waiting for somebody who does the same.
 pub(super) async fn drive(
@@ -29,6 +33,7 @@ pub(super) async fn drive(
 ) {
     let mut alarm = Alarm::new();
     let mut is_flushed = true;
+    let mut may_read = true;
     // Kept from one round to the next: what waits for them is in their lists already.
     let mut closed = std::pin::pin!(peer.closing.closed());
     let mut woken = std::pin::pin!(peer.wake.notified());
@@ -37,18 +42,18 @@ pub(super) async fn drive(
         tokio::select! {
             biased;
             () = &mut closed => return,
-            Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             () = &mut woken => woken.set(peer.wake.notified()),
             () = alarm.rings() => peer.expire(),
+            Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             // What is left in the outbox goes out when there is room, whether or not anything comes.
             _ = peer.outgoing.reserve(), if !is_flushed => {}
-            event = incoming.next() => match event {
+            event = incoming.next(), if may_read => match event {
                 Some(event) => take(peer, event, serve, tasks).await,
                 None => return,
             },
         }
         for _ in 0..BATCH {
-            if peer.outgoing.capacity() < QUEUE / 2 {
+            if !may_read || peer.outgoing.capacity() < QUEUE / 2 {
                 break;
             }
             match incoming.next().now_or_never() {
@@ -57,7 +62,9 @@ pub(super) async fn drive(
                 None => break,
             }
         }
+        while tasks.try_join_next().is_some() {}
         is_flushed = peer.flush_outbox();
+        may_read = tasks.len() < peer.settings.serving + SPARE && peer.outbox() < SPARE;
         if !is_flushed || peer.outgoing.capacity() < QUEUE / 2 {
             // The pump is polled by this very task.
             tokio::task::yield_now().await;
@@ -74,6 +81,7 @@ async fn take(peer: &Arc<Peer>, event: Incoming, serve: &Serve, tasks: &mut Join
         Err(error) => {
             tracing::debug!(%error, id = &*error.id, "a frame is not an event");
             if error.is_answer {
+                tracing::warn!(%error, id = &*error.id, "a peer sent a broken answer");
                 let message = format!("the far end sent a broken answer: {error}");
                 peer.fail(&error.id, CallError::execution(message));
             }

@@ -126,7 +126,7 @@ impl Connection {
         };
         // What waits for this connection learns of its end before the far end does.
         drop(end);
-        drop(tasks);
+        tasks.shutdown().await;
         lost();
         if !pump_ended {
             pump.await;

@@ -91,6 +91,10 @@ impl Peer {
         self.state().pending.len()
     }
 
+    pub(super) fn outbox(&self) -> usize {
+        self.state().outbox.len()
+    }
+
     pub(super) fn serving(&self) -> usize {
         self.state().serving.len()
     }

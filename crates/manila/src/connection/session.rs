@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{CallHandler, Client, Connection, ConnectionSettings, Serve};
-use crate::error::CallError;
+use crate::error::{CallError, ErrorCode};
 use crate::link::{CloseReason, Connector};
 use crate::outcome::Outcome;
 use crate::payload::Payload;
@@ -166,6 +166,9 @@ async fn connected(mut status: watch::Receiver<Status>) -> Result<Client, CallEr
     }
 }
 
+/// How long a hub that ends a stream may take to end its connection too.
+const SETTLING: Duration = Duration::from_secs(15);
+
 struct Resuming {
     operation: String,
     input: Value,
@@ -184,8 +187,14 @@ impl Resuming {
             }
             let (client, values) = self.values.as_mut()?;
             match values.next().await {
-                // Lost with its connection, and to be asked for again.
-                Some(Err(_)) if client.is_closed() => self.values = None,
+                // Lost with its connection, or about to be: a hub that stops ends streams first.
+                Some(Err(error)) if *error.code() == ErrorCode::Unavailable => {
+                    let closed = tokio::time::timeout(SETTLING, client.closed()).await;
+                    if closed.is_err() {
+                        return Some(Err(error));
+                    }
+                    self.values = None;
+                }
                 item => return item,
             }
         }

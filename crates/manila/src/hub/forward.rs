@@ -39,8 +39,8 @@ impl Forward {
         if let Some(parent) = context.parent_request_id() {
             request = request.parent_request_id(parent.clone());
         }
-        match context.remaining().into_iter().chain(self.timeout).min() {
-            Some(timeout) => request.timeout(timeout),
+        match context.remaining() {
+            Some(remaining) => request.timeout(remaining),
             None => request,
         }
     }
@@ -58,7 +58,11 @@ impl OnceHandler for Forward {
         };
         let reports = context.clone();
         let progress = ProgressSender::from_fn(move |progress| reports.report(progress));
-        let request = self.request(&context, input).progress(progress);
+        let mut request = self.request(&context, input).progress(progress);
+        // A stream may go on for as long as its consumer wants; a call has an end.
+        if let Some(timeout) = context.remaining().into_iter().chain(self.timeout).min() {
+            request = request.timeout(timeout);
+        }
         let calling = client.call_for(request, Some(Behalf(context.shared_identity())));
         let slot = Arc::clone(&self.slot);
         async move {

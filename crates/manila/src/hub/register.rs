@@ -126,7 +126,9 @@ impl Inner {
     fn claim(&self, name: &str, identity: &str) -> Result<(Arc<Slot>, SpokeRules), CallError> {
         let mut spokes = self.spokes();
         let catalog = self.pipeline.registry().catalog();
-        let slot = spokes.claim(name, identity, self.settings.spokes, &catalog)?;
+        let (slot, forgotten) = spokes.claim(name, identity, self.settings.spokes, &catalog)?;
+        let changes = forgotten.into_iter().map(Change::Unregister);
+        self.pipeline.registry().apply(changes).expect("removing cannot clash");
         Ok((slot, spokes.rules(name)))
     }
 }
@@ -191,6 +193,7 @@ fn build_one(
     rules: &SpokeRules,
     offer: Value,
 ) -> Result<Option<Operation>, String> {
+    let is_offline = offer.get("status").is_some_and(|status| status == "offline");
     let spec: OperationSpec = serde_json::from_value(offer).map_err(|error| error.to_string())?;
     let own = spec.id().map_err(|error| error.to_string())?;
     for (schema, what) in
@@ -211,5 +214,5 @@ fn build_one(
         Forward { slot: Arc::clone(slot), operation: own.to_string(), timeout: rules.timeout };
     let handler = forward.handler(listed.kind);
     let made = Operation::from_spec(listed).handler(handler).policy(policy).build();
-    made.map(Some).map_err(|error| error.to_string())
+    made.map(|made| Some(made.with_offline(is_offline))).map_err(|error| error.to_string())
 }

@@ -1,6 +1,6 @@
 //! The names of spokes: whose they are, who is behind them, and what they offer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -54,6 +54,7 @@ impl Slot {
 pub(super) struct Spokes {
     known: HashMap<String, Known>,
     rules: HashMap<String, SpokeRules>,
+    departures: u64,
 }
 
 struct Known {
@@ -61,6 +62,8 @@ struct Known {
     owner: String,
     slot: Arc<Slot>,
     operations: Vec<OperationId>,
+    /// When it was last left, counted in departures.
+    left: u64,
 }
 
 impl Spokes {
@@ -79,7 +82,7 @@ impl Spokes {
         identity: &str,
         most: usize,
         catalog: &Catalog,
-    ) -> Result<Arc<Slot>, CallError> {
+    ) -> Result<(Arc<Slot>, Vec<OperationId>), CallError> {
         let reserved = self.rules.get(name).and_then(|rules| rules.owner.as_deref());
         let owner = reserved.or_else(|| self.known.get(name).map(|known| &*known.owner));
         if owner.is_some_and(|owner| owner != identity) {
@@ -87,21 +90,42 @@ impl Spokes {
             return Err(CallError::access_denied(message));
         }
         if let Some(known) = self.known.get(name) {
-            return Ok(Arc::clone(&known.slot));
+            return Ok((Arc::clone(&known.slot), Vec::new()));
         }
         if catalog.list().iter().any(|operation| operation.id().namespace() == name) {
             let message = format!("the namespace `{name}` is in use by other operations");
             return Err(CallError::access_denied(message));
         }
-        if self.known.len() >= most {
-            let message = format!("{most} names are known to this hub, which is the limit");
-            return Err(CallError::overloaded(message));
-        }
+        let forgotten = self.make_room(name, most)?;
         let slot = Arc::new(Slot { name: name.to_owned(), current: ArcSwapOption::empty() });
-        let known =
-            Known { owner: identity.to_owned(), slot: Arc::clone(&slot), operations: Vec::new() };
+        let known = Known {
+            owner: identity.to_owned(),
+            slot: Arc::clone(&slot),
+            operations: Vec::new(),
+            left: 0,
+        };
         self.known.insert(name.to_owned(), known);
-        Ok(slot)
+        Ok((slot, forgotten))
+    }
+
+    /// Names that the operator has settled always have room. Among the others, the one that has been
+    /// away for the longest makes room for a new one, and its operations are forgotten.
+    fn make_room(&mut self, name: &str, most: usize) -> Result<Vec<OperationId>, CallError> {
+        let is_settled = |name: &str| self.rules.contains_key(name);
+        let others = self.known.keys().filter(|known| !is_settled(known)).count();
+        if is_settled(name) || others < most {
+            return Ok(Vec::new());
+        }
+        let away = self
+            .known
+            .iter()
+            .filter(|(name, known)| !is_settled(name) && known.slot.current.load().is_none());
+        let Some(oldest) = away.min_by_key(|(_, known)| known.left).map(|(name, _)| name.clone())
+        else {
+            let message = format!("{most} spokes are connected, which is the limit");
+            return Err(CallError::overloaded(message));
+        };
+        Ok(self.known.remove(&oldest).map(|known| known.operations).unwrap_or_default())
     }
 
     /// Puts a peer behind a name in place of whoever was there, and says which operations of before
@@ -116,14 +140,18 @@ impl Spokes {
         let Some(known) = self.known.get_mut(name) else { return Vec::new() };
         known.slot.current.store(Some(Arc::new(Behind { peer, client })));
         let before = std::mem::replace(&mut known.operations, operations);
-        before.into_iter().filter(|id| !known.operations.contains(id)).collect()
+        let kept: HashSet<&OperationId> = known.operations.iter().collect();
+        before.into_iter().filter(|id| !kept.contains(id)).collect()
     }
 
     /// A peer left: what it offered is offline.
     pub(super) fn leave(&mut self, peer: u64, catalog: &Catalog) -> Vec<Change> {
         let mut changes = Vec::new();
-        for known in self.known.values().filter(|known| known.slot.is_behind(peer)) {
+        for known in self.known.values_mut().filter(|known| known.slot.is_behind(peer)) {
             known.slot.current.store(None);
+            self.departures += 1;
+            known.left = self.departures;
+            tracing::info!(spoke = known.slot.name, "spoke left");
             let operations = known.operations.iter().filter_map(|id| catalog.get(id.as_str()));
             changes.extend(operations.map(|operation| {
                 Change::Replace(crate::operation::Operation::clone(operation).with_offline(true))

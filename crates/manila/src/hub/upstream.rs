@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Hub, Inner};
 use crate::connection::{Client, Session, SessionSettings};
-use crate::error::CallError;
+use crate::error::{CallError, ErrorCode};
 use crate::link::Connector;
 
 /// How often the list of the other hub is read again.
@@ -74,7 +74,7 @@ async fn take_over(
     number: u64,
     client: &Client,
 ) -> Result<(), CallError> {
-    let ids = listed(client).await?;
+    let ids = listed(client, inner.settings.operations).await?;
     let specs: Vec<Value> = futures::stream::iter(ids)
         .map(|id| async move { spec(client, name, &id).await })
         .buffered(ASKED_AT_ONCE)
@@ -85,7 +85,7 @@ async fn take_over(
     let registered = inner.install(name, "", number, client, specs).await?;
     for refused in &registered.refused {
         let (operation, reason) = (&refused.id, &refused.reason);
-        tracing::warn!(hub = name, operation, reason, "not taken over");
+        tracing::debug!(hub = name, operation, reason, "not taken over");
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ struct Listed {
     id: String,
 }
 
-async fn listed(client: &Client) -> Result<Vec<String>, CallError> {
+async fn listed(client: &Client, most: usize) -> Result<Vec<String>, CallError> {
     let mut ids = Vec::new();
     let mut input = json!({});
     loop {
@@ -112,6 +112,8 @@ async fn listed(client: &Client) -> Result<Vec<String>, CallError> {
         let foreign = page.operations.into_iter().map(|listed| listed.id);
         ids.extend(foreign.filter(|id| !id.starts_with("hub.")));
         match page.next_cursor {
+            // A list without an end is not read to it.
+            Some(_) if ids.len() > most => return Ok(ids),
             Some(cursor) => input = json!({"cursor": cursor}),
             None => return Ok(ids),
         }
@@ -122,8 +124,8 @@ async fn listed(client: &Client) -> Result<Vec<String>, CallError> {
 async fn spec(client: &Client, name: &str, id: &str) -> Result<Option<Value>, CallError> {
     let mut spec = match client.execute("hub.schema", json!({"id": id})).await {
         Ok(answer) => answer.data,
-        Err(error) if client.is_closed() => return Err(error),
-        Err(_) => return Ok(None),
+        Err(error) if *error.code() == ErrorCode::OperationNotFound => return Ok(None),
+        Err(error) => return Err(error),
     };
     if spec.get("_meta").is_some_and(|meta| meta.get(FROM_HUB).is_some()) {
         return Ok(None);

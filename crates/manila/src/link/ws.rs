@@ -79,7 +79,7 @@ where
     let closing = Closing::default();
     let (outgoing, queue) = mpsc::channel(QUEUE);
     let far_end = Arc::new(FarEnd::new());
-    let socket = Socket::new(socket);
+    let socket = Socket::new(socket, settings.frame_bytes);
     let events = socket.clone().events(closing.clone(), Arc::clone(&far_end));
     let pump = Pump {
         socket,
@@ -122,7 +122,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
         };
         match stopped {
             Some(Stop::Done) => closing.close(CloseReason::done()),
-            Some(Stop::Stalled) => closing.close(CloseReason::too_slow()),
+            Some(Stop::Stalled) => {
+                tracing::warn!("a peer did not read, and is closed");
+                closing.close(CloseReason::too_slow());
+            }
             Some(Stop::Lost(words)) => {
                 closing.close(CloseReason::lost(words));
                 return;
@@ -131,6 +134,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
         }
         let farewell = self.settings.farewell;
         let _ = tokio::time::timeout(farewell, self.say_goodbye()).await;
+    }
+
+    fn watch(&self) -> Watch<S> {
+        Watch {
+            room: self.room.clone(),
+            socket: self.socket.clone(),
+            far_end: Arc::clone(&self.far_end),
+            settings: self.settings,
+        }
     }
 
     /// What is queued goes out together: one flush for as much as there is.
@@ -159,6 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
     }
 
     async fn send(&mut self, first: Event) -> Result<(), Stop> {
+        let watch = self.watch();
         let (socket, queue) = (&self.socket, &mut self.queue);
         let sending = async {
             socket.feed(first).await?;
@@ -167,7 +180,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
             }
             socket.flush().await
         };
-        unless_stalled(&self.room, self.settings.stall, sending).await
+        unless_stalled(&watch, sending).await
     }
 
     async fn ping(&mut self) -> Result<(), Stop> {
@@ -175,7 +188,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
             self.socket.feed_ping().await?;
             self.socket.flush().await
         };
-        unless_stalled(&self.room, self.settings.stall, sending).await
+        unless_stalled(&self.watch(), sending).await
     }
 
     /// Sends what is still queued and the reason, then reads what the far end had under way: closing
@@ -200,10 +213,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
     }
 }
 
-/// Sends, and looks from time to time whether the queue is full all the while.
-async fn unless_stalled(
-    room: &mpsc::WeakSender<Event>,
-    stall: Duration,
+/// What is looked at while something is being sent.
+struct Watch<S> {
+    room: mpsc::WeakSender<Event>,
+    socket: Socket<S>,
+    far_end: Arc<FarEnd>,
+    settings: WsSettings,
+}
+
+/// Sends, and looks from time to time whether anything moves: a queue that stays full without losing
+/// a single event means a peer that does not read, and a long silence one that is not there.
+async fn unless_stalled<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    watch: &Watch<S>,
     sending: impl Future<Output = Result<(), String>>,
 ) -> Result<(), Stop> {
     let mut sending = std::pin::pin!(sending);
@@ -211,20 +232,29 @@ async fn unless_stalled(
     if let Some(sent) = sending.as_mut().now_or_never() {
         return sent.map_err(Stop::Lost);
     }
+    let stall = watch.settings.stall;
     let mut look = tokio::time::interval((stall / 20).max(Duration::from_millis(1)));
-    let mut full_since: Option<Instant> = None;
+    let mut full_since: Option<(Instant, u64)> = None;
     loop {
         tokio::select! {
             biased;
             sent = &mut sending => return sent.map_err(Stop::Lost),
             _ = look.tick() => {}
         }
-        let is_full = room.upgrade().is_some_and(|sender| sender.capacity() == 0);
+        // No pings go out meanwhile, so whoever only listens is given more time than usual.
+        if watch.far_end.silence() > 4 * watch.settings.ping {
+            return Err(Stop::Lost("nothing was heard while something was being sent".to_owned()));
+        }
+        let is_full = watch.room.upgrade().is_some_and(|sender| sender.capacity() == 0);
+        let fed = watch.socket.fed();
         match full_since {
             _ if !is_full => full_since = None,
-            None => full_since = Some(Instant::now()),
-            Some(since) if since.elapsed() >= stall => return Err(Stop::Stalled),
-            Some(_) => {}
+            Some((since, before)) if before == fed => {
+                if since.elapsed() >= stall {
+                    return Err(Stop::Stalled);
+                }
+            }
+            _ => full_since = Some((Instant::now(), fed)),
         }
     }
 }

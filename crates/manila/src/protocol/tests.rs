@@ -86,6 +86,17 @@ fn a_frame_that_is_no_event_says_why() {
     let rows = [
         ("", "", "not JSON"),
         ("nonsense", "", "not JSON"),
+        (r#"{"type":"call.responded","id":"7","payload":{"data":NaN}}"#, "7", "not JSON"),
+        (
+            r#"{"type":"call.requested","id":"a\nb","payload":{"requestId":"a\nb"}}"#,
+            "",
+            "missing field",
+        ),
+        (
+            r#"{"type":"call.completed","id":"a\nb","payload":{"requestId":"a\nb"}}"#,
+            "",
+            "no control characters",
+        ),
         ("[]", "", "a frame is a JSON object"),
         ("{}", "", "`type` must be a string"),
         (r#"{"type":1,"id":"7","payload":{}}"#, "7", "`type` must be a string"),

@@ -17,6 +17,15 @@ use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::{Issue, Normalised, Repair};
 
+/// The longest type that is worth a suggestion, and the longest part of one that is told.
+const LONGEST_NAME: usize = 40;
+
+/// The largest frame that is read as a tree in order to say what is wrong with it.
+const LARGEST_BLAMED: usize = 64 * 1024;
+
+/// The longest id of a request, in bytes.
+const LONGEST_ID: usize = 256;
+
 /// Why a frame is not an event; whoever sent it is told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -57,9 +66,9 @@ impl Event {
     pub fn from_json(text: &str) -> Result<Self, FrameError> {
         let frame: Frame<'_> = serde_json::from_str(text).map_err(|_| blame(text))?;
         frame.read().map_err(|message| FrameError {
-            id: frame.id.as_ref().into(),
+            id: if check_text(&frame.id).is_ok() { frame.id.as_ref().into() } else { "".into() },
             is_answer: matches!(&*frame.kind, names::RESPONDED | names::ERROR),
-            message: format!("{}: {message}", frame.kind),
+            message: format!("{}: {message}", shortened(&frame.kind)),
         })
     }
 }
@@ -144,7 +153,10 @@ impl<'a> Frame<'a> {
     fn topic(&self) -> Result<String, String> {
         let topic = self.parse::<TopicIn>()?.topic;
         match topic.split_once(':') {
-            Some((kind, _)) if names::ALL.contains(&kind) => Ok(topic),
+            Some((kind, id)) if names::ALL.contains(&kind) => {
+                check_text(id)?;
+                Ok(topic)
+            }
             _ => Err("a topic is `type:id`, such as `call.responded:42`".to_owned()),
         }
     }
@@ -163,6 +175,7 @@ impl<'a> Frame<'a> {
     fn check_id(&self, in_payload: Option<&str>) -> Result<(), String> {
         match in_payload {
             _ if self.id.is_empty() => Err("`id` is empty".to_owned()),
+            _ if check_text(&self.id).is_err() => check_text(&self.id),
             Some(id) if id == self.id => Ok(()),
             Some(id) => Err(format!("`id` is `{}` but `requestId` is `{id}`", self.id)),
             None => Err("`requestId` is missing from the payload".to_owned()),
@@ -288,7 +301,19 @@ fn words(error: &serde_json::Error) -> String {
     text.split(" at line ").next().unwrap_or_default().to_owned()
 }
 
+/// A type is echoed to whoever sent it, and need not be echoed whole.
+fn shortened(name: &str) -> &str {
+    match name.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => &name[..end],
+        None => name,
+    }
+}
+
 fn unknown_type(name: &str) -> String {
+    // Comparing takes as long as the name is, and nobody misspells a book.
+    if name.len() > LONGEST_NAME {
+        return "unknown type of event".to_owned();
+    }
     let near = names::ALL
         .iter()
         .map(|known| (strsim::damerau_levenshtein(name, known), known))
@@ -300,11 +325,40 @@ fn unknown_type(name: &str) -> String {
     }
 }
 
+/// A frame that is not JSON, such as one with a `NaN` in it, may still say what it was meant for.
+fn broken(text: &str, message: String) -> FrameError {
+    let mut blame = FrameError::new(message);
+    let text_of = |name: &str| -> Option<&str> {
+        let rest = text.split_once(&format!("\"{name}\""))?.1.trim_start().strip_prefix(':')?;
+        let (found, _) = rest.trim_start().strip_prefix('"')?.split_once('"')?;
+        (!found.contains('\\') && check_text(found).is_ok()).then_some(found)
+    };
+    let is_answer = |kind: &str| matches!(kind, names::RESPONDED | names::ERROR);
+    if let (Some(kind), Some(id)) = (text_of("type"), text_of("id")) {
+        blame.is_answer = is_answer(kind);
+        blame.id = id.into();
+    }
+    blame
+}
+
+/// Ids stand in every log line about a call, so they are short and on one line.
+fn check_text(id: &str) -> Result<(), String> {
+    if id.len() > LONGEST_ID || id.chars().any(char::is_control) {
+        return Err(format!("an id has at most {LONGEST_ID} bytes, and no control characters"));
+    }
+    Ok(())
+}
+
 /// Says what is wrong with a frame that is not even the shell of an event. Slow, and rare.
 fn blame(text: &str) -> FrameError {
+    if text.len() > LARGEST_BLAMED
+        && let Err(error) = serde_json::from_str::<Frame<'_>>(text)
+    {
+        return broken(text, format!("the frame is not an event: {error}"));
+    }
     let value: Value = match serde_json::from_str(text) {
         Ok(value) => value,
-        Err(error) => return FrameError::new(format!("the frame is not JSON: {error}")),
+        Err(error) => return broken(text, format!("the frame is not JSON: {error}")),
     };
     let Some(members) = value.as_object() else {
         return FrameError::new("a frame is a JSON object with `type`, `id` and `payload`");

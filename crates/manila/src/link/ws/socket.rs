@@ -1,11 +1,13 @@
 //! One WebSocket, read and written from the two halves of one task.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures::task::AtomicWaker;
 use futures::{Sink, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
@@ -15,15 +17,47 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 
+use crate::error::CallError;
 use crate::link::{CloseReason, Closing};
 use crate::protocol::{Event, FrameError};
 
 /// The lock is never contended: both halves are polled by the task that owns the link.
-pub(super) struct Socket<S>(Arc<Mutex<WebSocketStream<S>>>);
+pub(super) struct Socket<S> {
+    socket: Arc<Mutex<WebSocketStream<S>>>,
+    returned: Arc<Returned>,
+    most_bytes: usize,
+    /// How many frames were taken to be sent.
+    fed: Arc<AtomicU64>,
+}
+
+/// Events that were not sent because the far end would have to hang up on them; they come back as if it
+/// had refused them.
+#[derive(Default)]
+struct Returned {
+    events: Mutex<VecDeque<Event>>,
+    reader: AtomicWaker,
+}
+
+impl Returned {
+    fn put(&self, event: Event) {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+        self.reader.wake();
+    }
+
+    fn take(&self, cx: &Context<'_>) -> Option<Event> {
+        self.reader.register(cx.waker());
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
 
 impl<S> Clone for Socket<S> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self {
+            socket: Arc::clone(&self.socket),
+            returned: Arc::clone(&self.returned),
+            most_bytes: self.most_bytes,
+            fed: Arc::clone(&self.fed),
+        }
     }
 }
 
@@ -57,12 +91,13 @@ impl FarEnd {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
-    pub(super) fn new(socket: WebSocketStream<S>) -> Self {
-        Self(Arc::new(Mutex::new(socket)))
+    pub(super) fn new(socket: WebSocketStream<S>, most_bytes: usize) -> Self {
+        let socket = Arc::new(Mutex::new(socket));
+        Self { socket, returned: Arc::default(), most_bytes, fed: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, WebSocketStream<S>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the far end says, until it says no more; the reason is then in `closing`.
@@ -72,6 +107,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
         far_end: Arc<FarEnd>,
     ) -> impl Stream<Item = Result<Event, FrameError>> + Send {
         futures::stream::poll_fn(move |cx| {
+            if let Some(event) = self.returned.take(cx) {
+                return Poll::Ready(Some(Ok(event)));
+            }
             loop {
                 let read = ready!(Pin::new(&mut *self.lock()).poll_next(cx));
                 far_end.note();
@@ -99,17 +137,45 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
     }
 
     pub(super) async fn feed(&self, event: Event) -> Result<(), String> {
-        self.feed_message(Message::text(event.to_json())).await
+        let text = event.to_json();
+        if text.len() <= self.most_bytes {
+            return self.feed_message(Message::text(text)).await;
+        }
+        let message = format!(
+            "a frame of {} bytes is over the limit of {}, so it was not sent",
+            text.len(),
+            self.most_bytes
+        );
+        match event {
+            // Whoever asked is told that it cannot be asked.
+            Event::Requested(request) => {
+                let error = CallError::validation(message, &[]).before_sending();
+                self.returned.put(Event::Failed { id: request.id, error });
+                Ok(())
+            }
+            // Whoever waits is told that there is an answer and that it cannot be had.
+            answer => {
+                let error = CallError::execution(message);
+                let told = Event::Failed { id: answer.shared_id(), error };
+                self.feed_message(Message::text(told.to_json())).await
+            }
+        }
     }
 
     pub(super) async fn feed_ping(&self) -> Result<(), String> {
         self.feed_message(Message::Ping(Bytes::new())).await
     }
 
+    /// How many frames were taken to be sent.
+    pub(super) fn fed(&self) -> u64 {
+        self.fed.load(Ordering::Relaxed)
+    }
+
     async fn feed_message(&self, message: Message) -> Result<(), String> {
         std::future::poll_fn(|cx| Pin::new(&mut *self.lock()).poll_ready(cx))
             .await
             .map_err(|error| error.to_string())?;
+        self.fed.fetch_add(1, Ordering::Relaxed);
         Pin::new(&mut *self.lock()).start_send(message).map_err(|error| error.to_string())
     }
 
