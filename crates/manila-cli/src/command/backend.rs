@@ -7,7 +7,7 @@ use manila::hub::Hub;
 use manila::link::{CloseReason, Connector, WsConnector};
 use manila::protocol::Secret;
 use manila::{Authority, CallError, Change, ErrorCode, Identity, Pipeline};
-use manila_gateway::builtin;
+use manila_gateway::{auth, builtin};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -44,7 +44,7 @@ impl Backend {
         registry.apply(contract).expect("replacing cannot clash");
         let pipeline = Pipeline::new(registry);
         // The person at the keyboard, who may do what the machine may.
-        let caller = Authority::outside(Some(Identity::new("local").into()));
+        let caller = Authority::outside(Some(Identity::new(auth::LOCAL).into()));
         let client = Client::in_process(pipeline.clone(), caller);
         Self { client, behind: Behind::Pipeline(pipeline) }
     }
@@ -79,14 +79,18 @@ impl Backend {
                 }
             }
             let mut page = self.ask("hub.list", input).await?;
-            if let Value::Array(operations) = page["operations"].take() {
-                all.extend(operations);
-            }
-            cursor = page["nextCursor"].take();
+            all.extend(take_operations(&mut page));
+            cursor = page.get_mut("nextCursor").map(Value::take).unwrap_or_default();
             if cursor.is_null() {
                 return Ok(all);
             }
         }
+    }
+
+    /// The operations that words fit best.
+    pub(super) async fn search(&self, words: &str, limit: u16) -> Result<Vec<Value>, CallError> {
+        let mut found = self.ask("hub.search", json!({"query": words, "limit": limit})).await?;
+        Ok(take_operations(&mut found))
     }
 
     /// What to print about a failure; a gateway that is gone is another one than a call that failed.
@@ -96,7 +100,10 @@ impl Backend {
         }
         let is_unknown = *error.code() == ErrorCode::OperationNotFound
             && error.message().ends_with(&format!(": {operation}"));
-        let is_refused = self.client.close_reason().is_some_and(|reason| reason.code == 4401);
+        let is_refused = self
+            .client
+            .close_reason()
+            .is_some_and(|reason| reason.code == CloseReason::UNAUTHENTICATED);
         let hint = match () {
             () if is_refused => Some(format!("give a token with --token or {TOKEN_VARIABLE}")),
             () if is_unknown => Some(self.suggest(operation).await),
@@ -125,5 +132,13 @@ impl Backend {
                 let _ = tokio::time::timeout(PATIENCE, running).await;
             }
         }
+    }
+}
+
+/// The summaries in an answer of the hub; a gateway of another make may send anything.
+fn take_operations(answer: &mut Value) -> Vec<Value> {
+    match answer.get_mut("operations").map(Value::take) {
+        Some(Value::Array(operations)) => operations,
+        _ => Vec::new(),
     }
 }

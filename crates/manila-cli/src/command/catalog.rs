@@ -24,16 +24,12 @@ pub(crate) async fn list(options: &ListOptions) -> Result<(), Failure> {
 
 pub(crate) async fn search(options: &SearchOptions) -> Result<(), Failure> {
     let backend = Backend::open(&options.remote).await?;
-    let input = json!({"query": options.words.join(" "), "limit": options.limit});
-    let mut found = match backend.ask("hub.search", input).await {
+    let found = match backend.search(&options.words.join(" "), options.limit).await {
         Ok(found) => found,
         Err(error) => return Err(backend.failure(error, "", is_plain(options.format)).await),
     };
     backend.close().await;
-    match found["operations"].take() {
-        Value::Array(found) => print(&found, options.format),
-        _ => print(&[], options.format),
-    }
+    print(&found, options.format)
 }
 
 pub(crate) async fn schema(id: &str, remote: &Remote, format: Format) -> Result<(), Failure> {

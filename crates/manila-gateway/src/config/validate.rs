@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use axum::http::Uri;
+use manila::hub::RESERVED_NAMES;
 use manila::{Identity, OperationId, ResultPolicy};
 
 use super::document::Document;
@@ -12,9 +13,6 @@ use super::glob::Glob;
 use super::source::{Access, Adjustments, SourceConfig, SourceKind};
 use super::{Config, IdentityConfig};
 use crate::auth::{LOCAL, Token, TokenHash};
-
-/// Namespaces of operations that the gateway brings itself.
-const BUILT_IN: [&str; 4] = ["demo", "hub", "gateway", "manila"];
 
 pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
     Config {
@@ -88,7 +86,7 @@ fn source(document: &Document<'_>, entry: (String, SourceText)) -> Option<Source
     let place = ["source", name.as_str()];
     if let Err(error) = OperationId::new(&name, "any") {
         document.report(&place, error.to_string());
-    } else if BUILT_IN.contains(&name.as_str()) {
+    } else if RESERVED_NAMES.contains(&name.as_str()) {
         let message = format!("`{name}` is a namespace of the gateway itself; choose another name");
         document.report(&place, message);
     }

@@ -31,7 +31,6 @@ use crate::protocol::{Event, Requested};
 pub struct CallHandler {
     pipeline: Pipeline,
     callers: Callers,
-    door: &'static str,
     attached: Option<Attached>,
     draining: CancellationToken,
 }
@@ -53,7 +52,7 @@ impl CallHandler {
     /// A handler in front of a pipeline.
     pub fn new(pipeline: Pipeline, callers: Callers) -> Self {
         let draining = CancellationToken::new();
-        Self { pipeline, callers, door: "call", attached: None, draining }
+        Self { pipeline, callers, attached: None, draining }
     }
 
     /// Lets handlers ask what connection a call came in on.
@@ -110,7 +109,7 @@ impl CallHandler {
         };
         let mut call = CallRequest::new(operation, request.input)
             .request_id(Arc::clone(&request.id))
-            .door(self.door)
+            .door("call")
             .progress(progress(peer, request.id))
             .shared_metadata(request.metadata);
         if let Some(remaining) = remaining {

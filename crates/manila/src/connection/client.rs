@@ -194,6 +194,13 @@ impl Client {
         }
     }
 
+    /// Waits until no request of the peer is being worked on.
+    pub(crate) async fn idle(&self) {
+        if let Route::Remote(peer) = &self.0 {
+            peer.idle().await;
+        }
+    }
+
     /// Ends the connection, after what is queued has been sent.
     pub fn close(&self, reason: CloseReason) {
         if let Route::Remote(peer) = &self.0 {

@@ -25,6 +25,7 @@ use crate::protocol::Requested;
 pub use call_handler::{CallHandler, Callers};
 pub use client::{CallAbort, Calling, Client, NotAnEnvelope};
 pub(crate) use remote::Behalf;
+pub(crate) use session::connected;
 pub use session::{Session, SessionSettings, Status};
 
 use peer::Peer;

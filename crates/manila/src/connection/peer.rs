@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::ConnectionSettings;
 use super::values::Sender as ValueSender;
 use crate::error::CallError;
-use crate::handler::{AbortHandle, ProgressSender, RequestId};
+use crate::handler::{AbortHandle, ProgressSender};
 use crate::link::{CloseReason, Closing};
 use crate::outcome::Outcome;
 use crate::protocol::{Consumer, Control, Event, Patience, Pending, Received, Serving, Topics};
@@ -21,29 +21,20 @@ pub(super) struct Peer {
     state: Mutex<State>,
     /// Tells the driver that there is something in the outbox or that an alarm came closer.
     pub(super) wake: Notify,
+    /// Tells whoever waits for it that a request of the peer has ended.
+    ended: Notify,
 }
 
 struct State {
     pending: Pending<Waiter>,
     serving: Serving<Running>,
     topics: Topics,
-    /// What could not wait for room: the last words about requests that were given up. At most one
-    /// for each request that was sent and not answered, so the bound of the table bounds it.
+    /// What could not wait for room: last words about requests, room for more values, refusals. The
+    /// driver does not read on while much of it waits, and requests of ours are bounded themselves.
     outbox: VecDeque<Event>,
     /// The moment at which the driver looks again.
     armed: Option<Instant>,
     is_lost: bool,
-}
-
-/// Whose id a request goes out under.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Naming {
-    /// Its caller's, who is refused if the id is in use.
-    Own,
-    /// A fresh one: its caller is somewhere else and knows nothing of this link. The id may be in
-    /// use here, or have been given up by another caller whose answer is still under way and must
-    /// reach nobody else.
-    Fresh,
 }
 
 /// Whoever waits for answers.
@@ -80,7 +71,14 @@ impl Peer {
             armed: None,
             is_lost: false,
         };
-        Self { outgoing, closing, settings, state: Mutex::new(state), wake: Notify::new() }
+        Self {
+            outgoing,
+            closing,
+            settings,
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            ended: Notify::new(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -99,15 +97,14 @@ impl Peer {
         self.state().serving.len()
     }
 
-    /// Takes a request of ours in, and says under which id.
+    /// Takes a request of ours in.
     pub(super) fn open(
         &self,
-        wanted: Arc<str>,
-        naming: Naming,
+        id: &Arc<str>,
         consumer: Consumer,
         patience: Patience,
         waiter: Waiter,
-    ) -> Result<Arc<str>, CallError> {
+    ) -> Result<(), CallError> {
         let mut state = self.state();
         if state.is_lost || self.closing.is_closed() {
             return Err(self.gone().before_sending());
@@ -118,11 +115,7 @@ impl Peer {
             return Err(CallError::overloaded(message).before_sending());
         }
         let now = Instant::now();
-        let id = match naming {
-            Naming::Fresh => RequestId::fresh().to_shared(),
-            Naming::Own => wanted,
-        };
-        if state.pending.open(now, Arc::clone(&id), consumer, patience, waiter).is_err() {
+        if state.pending.open(now, Arc::clone(id), consumer, patience, waiter).is_err() {
             let message = format!("the request id `{id}` is already in use on this connection");
             return Err(CallError::validation(message, &[]).before_sending());
         }
@@ -132,7 +125,7 @@ impl Peer {
         if is_sooner {
             self.wake.notify_one();
         }
-        Ok(id)
+        Ok(())
     }
 
     /// Gives a request of ours up; the far end is told if it was asked.
@@ -260,19 +253,34 @@ impl Peer {
 
     pub(super) fn end_serving(&self, id: &str) {
         self.state().serving.end(id);
+        self.ended.notify_waiters();
+    }
+
+    /// Waits until no request of the peer is being worked on.
+    pub(super) async fn idle(&self) {
+        loop {
+            let mut ended = std::pin::pin!(self.ended.notified());
+            // Listens before it looks, so that an end in between is not missed.
+            ended.as_mut().enable();
+            if self.serving() == 0 {
+                return;
+            }
+            ended.await;
+        }
     }
 
     /// A request was answered, which ends a call and not a subscription.
     pub(super) fn answered(&self, id: &str) {
-        let mut state = self.state();
+        let state = self.state();
         if state.serving.get(id).is_some_and(|running| running.answers_once) {
-            state.serving.end(id);
+            drop(state);
+            self.end_serving(id);
         }
     }
 
     /// The peer gives one of its requests up, or one of ours.
     pub(super) fn aborted(&self, id: Arc<str>, reason: Option<String>) {
-        let mut state = self.state();
+        let state = self.state();
         let Some(running) = state.serving.get(&id) else {
             drop(state);
             return self.receive(Event::Aborted { id, reason });
@@ -283,7 +291,10 @@ impl Peer {
                 abort.abort(reason.unwrap_or_else(|| "the caller gave up".to_owned()));
             }
             // Whoever answers by hand finds out that nobody waits.
-            None => drop(state.serving.end(&id)),
+            None => {
+                drop(state);
+                self.end_serving(&id);
+            }
         }
     }
 
@@ -318,6 +329,7 @@ impl Peer {
         let waiters = state.pending.lose();
         let running = state.serving.take();
         drop(state);
+        self.ended.notify_waiters();
         for waiter in waiters {
             waiter.end(Err(self.gone()));
         }
@@ -331,7 +343,7 @@ impl Peer {
     /// Why nothing can be asked on this link any more.
     pub(super) fn gone(&self) -> CallError {
         let reason = self.close_reason();
-        if reason.code == CloseReason::unauthenticated("").code {
+        if reason.code == CloseReason::UNAUTHENTICATED {
             return CallError::access_denied(format!("the far end refused us: {}", reason.words));
         }
         CallError::unavailable(format!("the connection was lost: {reason}"))

@@ -8,7 +8,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 
-use super::peer::{AnswerTo, Naming, Peer, Waiter};
+use super::peer::{AnswerTo, Peer, Waiter};
 use super::values;
 use crate::access::Identity;
 use crate::clock;
@@ -28,11 +28,14 @@ pub(super) struct Asked {
     request: Box<Requested>,
     patience: Patience,
     progress: ProgressSender,
-    naming: Naming,
 }
 
 impl Asked {
     /// Reads a request; a call without a deadline gets `default_timeout`.
+    ///
+    /// A call that is handed on gets an id of its own, with the caller's as its parent: the caller
+    /// knows nothing of this link, where its id may be in use, or have been given up by somebody whose
+    /// answer is still under way and must reach nobody else.
     pub(super) fn new(
         request: CallRequest<'_>,
         behalf: Option<Behalf>,
@@ -50,10 +53,13 @@ impl Asked {
         request.idle_timeout_ms = parts.idle_timeout.map(milliseconds);
         request.parent_id = parts.parent_request_id.map(|parent| parent.to_shared());
         request.metadata = parts.metadata;
-        let naming = if behalf.is_some() { Naming::Fresh } else { Naming::Own };
-        request.identity = behalf.and_then(|behalf| behalf.0);
+        if let Some(Behalf(identity)) = behalf {
+            let own = RequestId::fresh().to_shared();
+            request.parent_id = Some(std::mem::replace(&mut request.id, own));
+            request.identity = identity;
+        }
         let patience = Patience { deadline: timeout.and_then(from_now), idle: parts.idle_timeout };
-        Self { request, patience, progress: parts.progress, naming }
+        Self { request, patience, progress: parts.progress }
     }
 
     pub(super) fn id(&self) -> &Arc<str> {
@@ -138,13 +144,9 @@ fn open(
     consumer: Consumer,
     to: AnswerTo,
 ) -> Result<(Claim, Event), CallError> {
-    let Asked { mut request, patience, progress, naming } = asked;
-    let wanted = Arc::clone(&request.id);
-    let id = peer.open(wanted, naming, consumer, patience, Waiter { to, progress })?;
-    if id != request.id {
-        // What this call is known by elsewhere is its parent here.
-        request.parent_id = Some(std::mem::replace(&mut request.id, Arc::clone(&id)));
-    }
+    let Asked { request, patience, progress } = asked;
+    let id = Arc::clone(&request.id);
+    peer.open(&id, consumer, patience, Waiter { to, progress })?;
     let claim = Claim { peer: Arc::clone(peer), id, was_sent: false, is_over: false };
     Ok((claim, Event::Requested(request)))
 }

@@ -153,7 +153,8 @@ impl Drop for Session {
     }
 }
 
-async fn connected(mut status: watch::Receiver<Status>) -> Result<Client, CallError> {
+/// Waits until there is a connection.
+pub(crate) async fn connected(mut status: watch::Receiver<Status>) -> Result<Client, CallError> {
     let ended = || CallError::unavailable("the session has ended").before_sending();
     let usable = |status: &Status| match status {
         Status::Connected(client) => !client.is_closed(),

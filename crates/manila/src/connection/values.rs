@@ -28,8 +28,6 @@ struct Shared {
     bytes: AtomicUsize,
     /// The size of the largest value so far.
     largest: AtomicUsize,
-    /// How many values are here that nobody has taken.
-    waiting: AtomicUsize,
     /// Why it ended, if not by itself; written before the sender is dropped.
     fate: Mutex<Option<CallError>>,
 }
@@ -53,7 +51,6 @@ impl Sender {
     pub(super) fn send(&self, outcome: Outcome) -> Result<(), CallError> {
         let size = size(&outcome);
         self.shared.largest.fetch_max(size, Ordering::Relaxed);
-        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
         let before = self.shared.bytes.fetch_add(size, Ordering::Relaxed);
         if before > self.most_bytes {
             return Err(too_slow());
@@ -67,7 +64,7 @@ impl Sender {
 
     /// Whether the consumer has values left to take: it is then not the source that is silent.
     pub(super) fn lags(&self) -> bool {
-        self.shared.waiting.load(Ordering::Relaxed) > 0
+        self.queue.capacity() < self.queue.max_capacity()
     }
 
     pub(super) fn end(self, fate: Option<CallError>) {
@@ -86,7 +83,6 @@ impl Receiver {
     pub(super) async fn next(&mut self) -> Option<Outcome> {
         let outcome = self.queue.recv().await?;
         self.shared.bytes.fetch_sub(size(&outcome), Ordering::Relaxed);
-        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         Some(outcome)
     }
 

@@ -30,17 +30,19 @@ impl Forward {
         }
     }
 
-    /// The same request as the far end gets it: this id as its parent's, the same caller, what is
-    /// left of the time.
-    fn request<'a>(&'a self, context: &CallContext, input: Payload) -> CallRequest<'a> {
-        let mut request = CallRequest::new(&self.operation, input)
+    /// The same request as the far end gets it, with the shorter of what is left of the time and
+    /// what the operator allows.
+    fn request<'a>(
+        &'a self,
+        context: &CallContext,
+        input: Payload,
+        allowed: Option<Duration>,
+    ) -> CallRequest<'a> {
+        let request = CallRequest::new(&self.operation, input)
             .request_id(context.request_id().clone())
             .shared_metadata(context.shared_metadata());
-        if let Some(parent) = context.parent_request_id() {
-            request = request.parent_request_id(parent.clone());
-        }
-        match context.remaining() {
-            Some(remaining) => request.timeout(remaining),
+        match context.remaining().into_iter().chain(allowed).min() {
+            Some(timeout) => request.timeout(timeout),
             None => request,
         }
     }
@@ -58,11 +60,7 @@ impl OnceHandler for Forward {
         };
         let reports = context.clone();
         let progress = ProgressSender::from_fn(move |progress| reports.report(progress));
-        let mut request = self.request(&context, input).progress(progress);
-        // A stream may go on for as long as its consumer wants; a call has an end.
-        if let Some(timeout) = context.remaining().into_iter().chain(self.timeout).min() {
-            request = request.timeout(timeout);
-        }
+        let request = self.request(&context, input, self.timeout).progress(progress);
         let calling = client.call_for(request, Some(Behalf(context.shared_identity())));
         let slot = Arc::clone(&self.slot);
         async move {
@@ -93,7 +91,8 @@ impl StreamHandler for Forward {
                 return futures::stream::once(std::future::ready(Err(error.into()))).boxed();
             }
         };
-        let request = self.request(&context, input);
+        // The operator bounds calls; a stream may go on for as long as its consumer wants.
+        let request = self.request(&context, input, None);
         let values = client.subscribe_for(request, Some(Behalf(context.shared_identity())));
         let until_cancelled = async move { context.cancelled().await };
         let slot = Arc::clone(&self.slot);

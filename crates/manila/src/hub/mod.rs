@@ -32,6 +32,9 @@ pub use upstream::Upstream;
 use register::Registrant;
 use slot::Spokes;
 
+/// Names that no spoke and no source may have: they belong to the gateway itself.
+pub const RESERVED_NAMES: [&str; 4] = ["demo", "gateway", "hub", "manila"];
+
 /// The middle of a star of processes. Cloning it shares everything.
 #[derive(Clone)]
 pub struct Hub(Arc<Inner>);
@@ -166,11 +169,9 @@ impl Hub {
     /// deadline has passed; says which. The links stay, since calls in flight may need them.
     pub async fn drain(&self, deadline: Duration) -> bool {
         self.0.draining.cancel();
-        let answered = async {
-            while self.0.peers().values().any(|peer| peer.serving_count() > 0) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
+        // Whoever comes from now on is refused, so these are all that can have something running.
+        let peers: Vec<Client> = self.0.peers().values().cloned().collect();
+        let answered = futures::future::join_all(peers.iter().map(Client::idle));
         tokio::time::timeout(deadline, answered).await.is_ok()
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::forward::Forward;
 use super::slot::Slot;
-use super::{Inner, SpokeRules};
+use super::{Inner, RESERVED_NAMES, SpokeRules};
 use crate::access::Identity;
 use crate::connection::Client;
 use crate::error::{CallError, HandlerError};
@@ -16,9 +16,6 @@ use crate::handler::CallContext;
 use crate::operation::{Operation, ResultPolicy};
 use crate::registry::Change;
 use crate::spec::{OperationId, OperationSpec};
-
-/// Names that belong to the gateway itself.
-const RESERVED: [&str; 4] = ["demo", "gateway", "hub", "manila"];
 
 pub(super) fn operation() -> Operation {
     Operation::mutation("hub.register", register)
@@ -108,7 +105,7 @@ impl Inner {
             return Err(CallError::overloaded(format!("a spoke offers at most {most} operations")));
         }
         let (slot, rules) = self.claim(name, identity)?;
-        let (operations, refused) = build_aside(slot, rules, offered).await;
+        let (operations, refused) = build_aside(slot, rules, offered).await?;
         let mut spokes = self.spokes();
         // A peer that has left in the meantime stays away: nobody would take it offline again.
         if client.is_closed() {
@@ -138,17 +135,17 @@ async fn build_aside(
     slot: Arc<Slot>,
     rules: SpokeRules,
     offered: Vec<Value>,
-) -> (Vec<Operation>, Vec<Refused>) {
+) -> Result<(Vec<Operation>, Vec<Refused>), CallError> {
     const QUICK: usize = 32;
     if offered.len() <= QUICK {
-        return build(&slot, &rules, offered);
+        return Ok(build(&slot, &rules, offered));
     }
     let built = tokio::task::spawn_blocking(move || build(&slot, &rules, offered)).await;
-    built.unwrap_or_default()
+    built.map_err(|error| CallError::unknown("the offer could not be read").with_cause(error))
 }
 
 fn check_name(name: &str) -> Result<(), CallError> {
-    if RESERVED.contains(&name) {
+    if RESERVED_NAMES.contains(&name) {
         let message = format!("the name `{name}` is the gateway's own; choose another");
         return Err(CallError::access_denied(message));
     }

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::register::Registered;
-use crate::connection::{CallHandler, Callers, Client, Session, SessionSettings};
+use crate::connection::{
+    CallHandler, Callers, Client, Session, SessionSettings, Status, connected,
+};
 use crate::error::CallError;
 use crate::link::Connector;
 use crate::operation::{Operation, OperationError};
@@ -79,8 +82,10 @@ impl Spoke {
             let offer = Arc::clone(&greeted);
             async move { offer.make(&client).await }.boxed()
         });
+        // From before the first offer, so that no change falls between the two.
+        let changes = offer.registry.changes();
         let session = Session::greeting(connector, Some(handler), greeting, self.settings);
-        let renewing = tokio::spawn(offer.renew(session.status()));
+        let renewing = tokio::spawn(offer.renew(changes, session.status()));
         SpokeSession { session: Some(session), renewing, pipeline }
     }
 }
@@ -107,18 +112,15 @@ impl Offer {
         Ok(())
     }
 
-    /// Offers again whenever the registry changes while there is a connection; a new connection
-    /// offers by itself.
+    /// Offers again whenever the registry has changed. Whoever is connecting may have read it before
+    /// the change, so this waits for the connection and offers once more than may be needed.
     async fn renew(
         self: Arc<Self>,
-        status: tokio::sync::watch::Receiver<crate::connection::Status>,
+        mut changes: watch::Receiver<u64>,
+        status: watch::Receiver<Status>,
     ) {
-        let mut changes = self.registry.changes();
         while changes.changed().await.is_ok() {
-            let client = match &*status.borrow() {
-                crate::connection::Status::Connected(client) => client.clone(),
-                _ => continue,
-            };
+            let Ok(client) = connected(status.clone()).await else { return };
             if let Err(error) = self.make(&client).await {
                 tracing::warn!(%error, "the changed offer was not registered");
             }

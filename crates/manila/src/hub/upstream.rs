@@ -131,8 +131,11 @@ async fn spec(client: &Client, name: &str, id: &str) -> Result<Option<Value>, Ca
         return Ok(None);
     }
     let Some(members) = spec.as_object_mut() else { return Ok(None) };
+    // A `_meta` that is none is left for whoever reads the spec to refuse.
     let meta = members.entry("_meta").or_insert_with(|| json!({}));
-    meta[FROM_HUB] = name.into();
+    if let Some(meta) = meta.as_object_mut() {
+        meta.insert(FROM_HUB.to_owned(), name.into());
+    }
     // Who may call it there was decided there; who may call it here is decided here.
     members.insert("accessControl".to_owned(), json!({"requiredScopes": []}));
     Ok(Some(spec))

@@ -61,6 +61,11 @@ pub struct CloseReason {
 }
 
 impl CloseReason {
+    /// The far end did not take what was sent to it.
+    pub const TOO_SLOW: u16 = 1013;
+    /// The far end did not say who it is, or nobody knows it.
+    pub const UNAUTHENTICATED: u16 = 4401;
+
     /// A reason with a code of its own.
     pub fn new(code: u16, words: impl Into<String>) -> Self {
         Self { code, words: words.into() }
@@ -83,12 +88,12 @@ impl CloseReason {
 
     /// The far end did not take what was sent to it.
     pub fn too_slow() -> Self {
-        Self::new(1013, "the send queue stayed full")
+        Self::new(Self::TOO_SLOW, "the send queue stayed full")
     }
 
     /// The far end did not say who it is, or nobody knows it.
     pub fn unauthenticated(words: impl Into<String>) -> Self {
-        Self::new(4401, words)
+        Self::new(Self::UNAUTHENTICATED, words)
     }
 }
 

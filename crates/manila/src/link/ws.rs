@@ -3,7 +3,6 @@
 mod client;
 mod socket;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use self::socket::{FarEnd, Socket};
+use self::socket::Socket;
 use super::{CloseReason, Closing, Link, QUEUE};
 use crate::protocol::Event;
 
@@ -78,28 +77,17 @@ where
 {
     let closing = Closing::default();
     let (outgoing, queue) = mpsc::channel(QUEUE);
-    let far_end = Arc::new(FarEnd::new());
     let socket = Socket::new(socket, settings.frame_bytes);
-    let events = socket.clone().events(closing.clone(), Arc::clone(&far_end));
-    let pump = Pump {
-        socket,
-        queue,
-        room: outgoing.downgrade(),
-        closing: closing.clone(),
-        far_end,
-        settings,
-    };
+    let events = socket.clone().events(closing.clone());
+    let sending = Sending { socket, room: outgoing.downgrade(), settings };
+    let pump = Pump { sending, queue, closing: closing.clone() };
     Link { outgoing, incoming: events.boxed(), pump: pump.run().boxed(), closing }
 }
 
 struct Pump<S> {
-    socket: Socket<S>,
+    sending: Sending<S>,
     queue: mpsc::Receiver<Event>,
-    /// To see whether the queue is full while it is being emptied.
-    room: mpsc::WeakSender<Event>,
     closing: Closing,
-    far_end: Arc<FarEnd>,
-    settings: WsSettings,
 }
 
 /// Why the pump stops sending.
@@ -132,22 +120,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
             }
             None => {}
         }
-        let farewell = self.settings.farewell;
+        let farewell = self.sending.settings.farewell;
         let _ = tokio::time::timeout(farewell, self.say_goodbye()).await;
-    }
-
-    fn watch(&self) -> Watch<S> {
-        Watch {
-            room: self.room.clone(),
-            socket: self.socket.clone(),
-            far_end: Arc::clone(&self.far_end),
-            settings: self.settings,
-        }
     }
 
     /// What is queued goes out together: one flush for as much as there is.
     async fn send_all(&mut self) -> Stop {
-        let mut ping = tokio::time::interval(self.settings.ping);
+        let every = self.sending.settings.ping;
+        let mut ping = tokio::time::interval(every);
         ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         ping.reset();
         loop {
@@ -159,10 +139,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
             let sent = match event {
                 Some(Some(event)) => self.send(event).await,
                 Some(None) => return Stop::Done,
-                None if self.far_end.silence() > 2 * self.settings.ping => {
+                None if self.sending.socket.silence() > 2 * every => {
                     return Stop::Lost("no answer to pings".to_owned());
                 }
-                None => self.ping().await,
+                None => self.sending.ping().await,
             };
             if let Err(stop) = sent {
                 return stop;
@@ -171,90 +151,95 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
     }
 
     async fn send(&mut self, first: Event) -> Result<(), Stop> {
-        let watch = self.watch();
-        let (socket, queue) = (&self.socket, &mut self.queue);
-        let sending = async {
+        let Self { sending, queue, .. } = self;
+        let socket = &sending.socket;
+        let all = async {
             socket.feed(first).await?;
             while let Ok(event) = queue.try_recv() {
                 socket.feed(event).await?;
             }
             socket.flush().await
         };
-        unless_stalled(&watch, sending).await
-    }
-
-    async fn ping(&mut self) -> Result<(), Stop> {
-        let sending = async {
-            self.socket.feed_ping().await?;
-            self.socket.flush().await
-        };
-        unless_stalled(&self.watch(), sending).await
+        sending.unless_stalled(all).await
     }
 
     /// Sends what is still queued and the reason, then reads what the far end had under way: closing
     /// a socket with unread bytes would take the reason back. A far end that said goodbye first is
     /// answered, and waits for us to hang up.
     async fn say_goodbye(mut self) {
-        if self.far_end.has_closed() {
-            return drop(self.socket.flush().await);
+        let socket = &self.sending.socket;
+        if socket.is_left() {
+            return drop(socket.flush().await);
         }
         let reason = self.closing.reason().cloned().unwrap_or_else(CloseReason::done);
-        if reason.code != CloseReason::too_slow().code {
+        if reason.code != CloseReason::TOO_SLOW {
             while let Ok(event) = self.queue.try_recv() {
                 // Whoever closed first takes no more, and still waits for its answer.
-                if self.socket.feed(event).await.is_err() {
+                if socket.feed(event).await.is_err() {
                     break;
                 }
             }
         }
-        if self.socket.close(&reason).await.is_ok() {
-            self.socket.discard().await;
+        if socket.close(&reason).await.is_ok() {
+            socket.discard().await;
         }
     }
 }
 
-/// What is looked at while something is being sent.
-struct Watch<S> {
-    room: mpsc::WeakSender<Event>,
+/// The writing half, and what is looked at while it writes.
+struct Sending<S> {
     socket: Socket<S>,
-    far_end: Arc<FarEnd>,
+    /// To see whether the queue is full while it is being emptied.
+    room: mpsc::WeakSender<Event>,
     settings: WsSettings,
 }
 
-/// Sends, and looks from time to time whether anything moves: a queue that stays full without losing
-/// a single event means a peer that does not read, and a long silence one that is not there.
-async fn unless_stalled<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    watch: &Watch<S>,
-    sending: impl Future<Output = Result<(), String>>,
-) -> Result<(), Stop> {
-    let mut sending = std::pin::pin!(sending);
-    // What can be sent at once needs no clock.
-    if let Some(sent) = sending.as_mut().now_or_never() {
-        return sent.map_err(Stop::Lost);
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Sending<S> {
+    async fn ping(&self) -> Result<(), Stop> {
+        let ping = async {
+            self.socket.feed_ping().await?;
+            self.socket.flush().await
+        };
+        self.unless_stalled(ping).await
     }
-    let stall = watch.settings.stall;
-    let mut look = tokio::time::interval((stall / 20).max(Duration::from_millis(1)));
-    let mut full_since: Option<(Instant, u64)> = None;
-    loop {
-        tokio::select! {
-            biased;
-            sent = &mut sending => return sent.map_err(Stop::Lost),
-            _ = look.tick() => {}
+
+    /// Sends, and looks from time to time whether anything moves: a queue that stays full without
+    /// losing a single event means a peer that does not read, and a long silence one that is not
+    /// there.
+    async fn unless_stalled(
+        &self,
+        sending: impl Future<Output = Result<(), String>>,
+    ) -> Result<(), Stop> {
+        let mut sending = std::pin::pin!(sending);
+        // What can be sent at once needs no clock.
+        if let Some(sent) = sending.as_mut().now_or_never() {
+            return sent.map_err(Stop::Lost);
         }
-        // No pings go out meanwhile, so whoever only listens is given more time than usual.
-        if watch.far_end.silence() > 4 * watch.settings.ping {
-            return Err(Stop::Lost("nothing was heard while something was being sent".to_owned()));
-        }
-        let is_full = watch.room.upgrade().is_some_and(|sender| sender.capacity() == 0);
-        let fed = watch.socket.fed();
-        match full_since {
-            _ if !is_full => full_since = None,
-            Some((since, before)) if before == fed => {
-                if since.elapsed() >= stall {
-                    return Err(Stop::Stalled);
-                }
+        let stall = self.settings.stall;
+        let mut look = tokio::time::interval((stall / 20).max(Duration::from_millis(1)));
+        let mut full_since: Option<(Instant, u64)> = None;
+        loop {
+            tokio::select! {
+                biased;
+                sent = &mut sending => return sent.map_err(Stop::Lost),
+                _ = look.tick() => {}
             }
-            _ => full_since = Some((Instant::now(), fed)),
+            // No pings go out meanwhile, so whoever only listens is given more time than usual.
+            if self.socket.silence() > 4 * self.settings.ping {
+                let words = "nothing was heard while something was being sent";
+                return Err(Stop::Lost(words.to_owned()));
+            }
+            let is_full = self.room.upgrade().is_some_and(|sender| sender.capacity() == 0);
+            let fed = self.socket.fed();
+            match full_since {
+                _ if !is_full => full_since = None,
+                Some((since, before)) if before == fed => {
+                    if since.elapsed() >= stall {
+                        return Err(Stop::Stalled);
+                    }
+                }
+                _ => full_since = Some((Instant::now(), fed)),
+            }
         }
     }
 }

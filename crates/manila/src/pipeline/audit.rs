@@ -83,33 +83,18 @@ pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
     }
 }
 
-/// What comes from outside must not be able to write log lines of its own.
-fn one_line(words: &impl std::fmt::Display) -> String {
-    let words = words.to_string();
-    if !words.contains(char::is_control) {
-        return words;
-    }
-    words
-        .chars()
-        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
-        .collect()
-}
-
+/// Words of others are recorded as text, which whoever writes the log quotes and escapes: nobody
+/// outside can write log lines of his own.
 fn log(call: &CallState, ending: &Ending<'_>) {
-    if matches!(ending, Ending::Answered(_)) {
-        return;
-    }
-    let request_id = call.context.request_id();
-    let operation = one_line(&call.context.operation());
+    let (request_id, operation) = (call.context.request_id(), call.context.operation());
     match ending {
         Ending::Answered(_) => {}
         Ending::Failed(error) if error.code().origin() == Origin::Caller => {
-            let error = one_line(error);
-            tracing::debug!(%request_id, operation, error, "call refused");
+            tracing::debug!(%request_id, operation, error = error.to_string(), "call refused");
         }
         Ending::Failed(error) => {
-            let (causes, error) = (one_line(&causes(error)), one_line(error));
-            tracing::info!(%request_id, operation, error, causes, "call failed");
+            let causes = causes(error);
+            tracing::info!(%request_id, operation, error = error.to_string(), causes, "call failed");
         }
         Ending::Completed { values } => {
             tracing::debug!(%request_id, operation, values, "subscription completed");

@@ -177,6 +177,7 @@ impl<'a> Frame<'a> {
             _ if self.id.is_empty() => Err("`id` is empty".to_owned()),
             _ if check_text(&self.id).is_err() => check_text(&self.id),
             Some(id) if id == self.id => Ok(()),
+            Some(id) if check_text(id).is_err() => check_text(id),
             Some(id) => Err(format!("`id` is `{}` but `requestId` is `{id}`", self.id)),
             None => Err("`requestId` is missing from the payload".to_owned()),
         }

@@ -21,98 +21,92 @@ use crate::error::CallError;
 use crate::link::{CloseReason, Closing};
 use crate::protocol::{Event, FrameError};
 
-/// The lock is never contended: both halves are polled by the task that owns the link.
-pub(super) struct Socket<S> {
-    socket: Arc<Mutex<WebSocketStream<S>>>,
-    returned: Arc<Returned>,
+/// A WebSocket that both halves of a link hold.
+pub(super) struct Socket<S>(Arc<Inner<S>>);
+
+struct Inner<S> {
+    /// Never contended: both halves are polled by the task that owns the link.
+    stream: Mutex<WebSocketStream<S>>,
+    /// The largest frame that the far end takes.
     most_bytes: usize,
-    /// How many frames were taken to be sent.
-    fed: Arc<AtomicU64>,
-}
-
-/// Events that were not sent because the far end would have to hang up on them; they come back as if it
-/// had refused them.
-#[derive(Default)]
-struct Returned {
-    events: Mutex<VecDeque<Event>>,
+    /// What was not sent because the far end would have to hang up on it; it comes back as if it had
+    /// been refused there.
+    returned: Mutex<VecDeque<Event>>,
+    /// Whoever waits for events, to be woken for those that come back.
     reader: AtomicWaker,
-}
-
-impl Returned {
-    fn put(&self, event: Event) {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
-        self.reader.wake();
-    }
-
-    fn take(&self, cx: &Context<'_>) -> Option<Event> {
-        self.reader.register(cx.waker());
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
-    }
+    /// How many frames were taken to be sent.
+    fed: AtomicU64,
+    start: Instant,
+    /// When the far end was last heard, in milliseconds since the start.
+    heard: AtomicU64,
+    /// Whether the far end said goodbye.
+    is_left: AtomicBool,
 }
 
 impl<S> Clone for Socket<S> {
     fn clone(&self) -> Self {
-        Self {
-            socket: Arc::clone(&self.socket),
-            returned: Arc::clone(&self.returned),
-            most_bytes: self.most_bytes,
-            fed: Arc::clone(&self.fed),
-        }
+        Self(Arc::clone(&self.0))
     }
 }
 
-/// What is known about the far end: when it was last heard, and whether it said goodbye.
-pub(super) struct FarEnd {
-    start: Instant,
-    at_ms: AtomicU64,
-    has_closed: AtomicBool,
-}
-
-impl FarEnd {
-    pub(super) fn new() -> Self {
-        let (at_ms, has_closed) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { start: Instant::now(), at_ms, has_closed }
+impl<S> Socket<S> {
+    pub(super) fn new(stream: WebSocketStream<S>, most_bytes: usize) -> Self {
+        Self(Arc::new(Inner {
+            stream: Mutex::new(stream),
+            most_bytes,
+            returned: Mutex::default(),
+            reader: AtomicWaker::new(),
+            fed: AtomicU64::new(0),
+            start: Instant::now(),
+            heard: AtomicU64::new(0),
+            is_left: AtomicBool::new(false),
+        }))
     }
 
-    pub(super) fn has_closed(&self) -> bool {
-        self.has_closed.load(Ordering::Relaxed)
+    /// How many frames were taken to be sent.
+    pub(super) fn fed(&self) -> u64 {
+        self.0.fed.load(Ordering::Relaxed)
     }
 
+    /// Whether the far end said goodbye.
+    pub(super) fn is_left(&self) -> bool {
+        self.0.is_left.load(Ordering::Relaxed)
+    }
+
+    /// For how long nothing was heard.
     pub(super) fn silence(&self) -> Duration {
-        self.start
-            .elapsed()
-            .saturating_sub(Duration::from_millis(self.at_ms.load(Ordering::Relaxed)))
+        let heard = Duration::from_millis(self.0.heard.load(Ordering::Relaxed));
+        self.0.start.elapsed().saturating_sub(heard)
     }
 
-    fn note(&self) {
-        let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.at_ms.store(elapsed, Ordering::Relaxed);
+    fn hear(&self) {
+        let elapsed = u64::try_from(self.0.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.0.heard.store(elapsed, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WebSocketStream<S>> {
+        self.0.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn returned(&self) -> MutexGuard<'_, VecDeque<Event>> {
+        self.0.returned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
-    pub(super) fn new(socket: WebSocketStream<S>, most_bytes: usize) -> Self {
-        let socket = Arc::new(Mutex::new(socket));
-        Self { socket, returned: Arc::default(), most_bytes, fed: Arc::default() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WebSocketStream<S>> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What the far end says, until it says no more; the reason is then in `closing`.
     pub(super) fn events(
         self,
         closing: Closing,
-        far_end: Arc<FarEnd>,
     ) -> impl Stream<Item = Result<Event, FrameError>> + Send {
         futures::stream::poll_fn(move |cx| {
-            if let Some(event) = self.returned.take(cx) {
+            self.0.reader.register(cx.waker());
+            if let Some(event) = self.returned().pop_front() {
                 return Poll::Ready(Some(Ok(event)));
             }
             loop {
                 let read = ready!(Pin::new(&mut *self.lock()).poll_next(cx));
-                far_end.note();
+                self.hear();
                 let reason = match read {
                     Some(Ok(Message::Text(text))) => {
                         return Poll::Ready(Some(Event::from_json(&text)));
@@ -124,7 +118,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
                     }
                     Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
                     Some(Ok(Message::Close(frame))) => {
-                        far_end.has_closed.store(true, Ordering::Relaxed);
+                        self.0.is_left.store(true, Ordering::Relaxed);
                         said(frame)
                     }
                     Some(Err(error)) => blame(&error),
@@ -138,19 +132,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
 
     pub(super) async fn feed(&self, event: Event) -> Result<(), String> {
         let text = event.to_json();
-        if text.len() <= self.most_bytes {
+        if text.len() <= self.0.most_bytes {
             return self.feed_message(Message::text(text)).await;
         }
         let message = format!(
             "a frame of {} bytes is over the limit of {}, so it was not sent",
             text.len(),
-            self.most_bytes
+            self.0.most_bytes
         );
         match event {
             // Whoever asked is told that it cannot be asked.
             Event::Requested(request) => {
                 let error = CallError::validation(message, &[]).before_sending();
-                self.returned.put(Event::Failed { id: request.id, error });
+                self.returned().push_back(Event::Failed { id: request.id, error });
+                self.0.reader.wake();
                 Ok(())
             }
             // Whoever waits is told that there is an answer and that it cannot be had.
@@ -166,16 +161,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
         self.feed_message(Message::Ping(Bytes::new())).await
     }
 
-    /// How many frames were taken to be sent.
-    pub(super) fn fed(&self) -> u64 {
-        self.fed.load(Ordering::Relaxed)
-    }
-
     async fn feed_message(&self, message: Message) -> Result<(), String> {
         std::future::poll_fn(|cx| Pin::new(&mut *self.lock()).poll_ready(cx))
             .await
             .map_err(|error| error.to_string())?;
-        self.fed.fetch_add(1, Ordering::Relaxed);
+        self.0.fed.fetch_add(1, Ordering::Relaxed);
         Pin::new(&mut *self.lock()).start_send(message).map_err(|error| error.to_string())
     }
 
