@@ -43,6 +43,8 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `mcp` | the tools of MCP servers as operations |
+//! | `sse` | server-sent events |
 //! | `ws` | links over WebSocket |
 //!
 //! Without features there is no network in it.
@@ -56,6 +58,8 @@ mod error;
 mod handler;
 pub mod hub;
 pub mod link;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 mod operation;
 mod outcome;
 mod payload;
@@ -64,6 +68,8 @@ pub mod protocol;
 mod registry;
 mod schema;
 mod spec;
+#[cfg(feature = "sse")]
+pub mod sse;
 pub mod tool_envelope;
 
 pub use access::{AccessControl, Authority, Identity};

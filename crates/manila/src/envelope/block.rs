@@ -138,6 +138,12 @@ impl ContentBlock {
         }
     }
 
+    /// Whether the block is of a known type and has what its type requires.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn is_known(value: &Value) -> bool {
+        value.as_object().is_some_and(is_known)
+    }
+
     /// The block as JSON, equal to what it was read from.
     pub fn into_value(self) -> Value {
         serde_json::to_value(&self).unwrap_or_default()

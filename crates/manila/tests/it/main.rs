@@ -14,6 +14,10 @@ mod envelope_properties;
 mod examples;
 mod hub;
 mod links;
+#[cfg(feature = "mcp")]
+mod mcp_conformance;
+#[cfg(feature = "mcp")]
+mod mcp_oauth;
 mod schema_cast;
 mod schema_corpus;
 mod schema_generators;
@@ -22,5 +26,7 @@ mod schema_properties;
 mod schema_rules;
 mod schema_suite;
 mod schema_vectors;
+#[cfg(feature = "sse")]
+mod sse;
 mod tool_envelope;
 mod walls;

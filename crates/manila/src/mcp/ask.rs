@@ -1,0 +1,52 @@
+//! One request to a server.
+
+use std::time::Duration;
+
+use super::failure::Failure;
+use super::rpc::{self, Params};
+use crate::handler::ProgressSender;
+
+/// A request, and how long it may take.
+#[derive(Debug, Clone)]
+pub(super) struct Ask<'a> {
+    pub(super) method: &'a str,
+    pub(super) params: &'a Params<'a>,
+    /// What it is about, for a header: the name of a tool or a prompt, the address of a resource.
+    pub(super) subject: Option<&'a str>,
+    /// More headers, over HTTP.
+    pub(super) headers: Vec<(&'a str, String)>,
+    /// Where reports go; without it none are asked for.
+    pub(super) progress: Option<ProgressSender>,
+    pub(super) patience: Patience,
+}
+
+/// How long is waited for an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// Without a sign of progress.
+    pub(super) silence: Duration,
+    /// In any case.
+    pub(super) most: Duration,
+}
+
+impl Patience {
+    pub(super) fn of(most: Duration) -> Self {
+        Self { silence: most, most }
+    }
+}
+
+impl<'a> Ask<'a> {
+    pub(super) fn new(method: &'a str, params: &'a Params<'a>, patience: Patience) -> Self {
+        Self { method, params, subject: None, headers: Vec::new(), progress: None, patience }
+    }
+
+    pub(super) fn text(&self, id: u64, meta: &str) -> Result<String, Failure> {
+        rpc::write(Some(id), self.method, self.params, meta)
+            .map_err(|error| Failure::Unusable(format!("the request has no JSON form: {error}")))
+    }
+
+    /// The handshake must be waited for.
+    pub(super) fn is_cancellable(&self) -> bool {
+        self.method != "initialize"
+    }
+}

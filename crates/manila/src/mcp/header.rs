@@ -1,0 +1,211 @@
+//! Arguments that go into HTTP headers, as `x-mcp-header` of 2026-07-28 wants it.
+
+use std::collections::HashSet;
+
+use data_encoding::BASE64;
+use serde_json::{Map, Value};
+
+const ANNOTATION: &str = "x-mcp-header";
+
+/// The largest whole number that every reader of JSON understands alike.
+const MAX_SAFE: i64 = (1 << 53) - 1;
+
+/// An argument, and the header it goes into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HeaderParam {
+    /// The properties that lead to it.
+    pub(super) path: Vec<String>,
+    /// `Mcp-Param-…`.
+    pub(super) header: String,
+}
+
+/// The annotated arguments of a schema.
+///
+/// # Errors
+///
+/// Which annotation breaks which rule; such a tool must not be used over HTTP.
+pub(super) fn annotated(schema: &Value) -> Result<Vec<HeaderParam>, String> {
+    let mut found = Found::default();
+    found.walk(schema, &mut Vec::new(), true)?;
+    Ok(found.params)
+}
+
+#[derive(Default)]
+struct Found {
+    params: Vec<HeaderParam>,
+    names: HashSet<String>,
+}
+
+impl Found {
+    /// Walks the whole schema: an annotation at a place that no chain of `properties` leads to is
+    /// wrong too.
+    fn walk(&mut self, at: &Value, path: &mut Vec<String>, reachable: bool) -> Result<(), String> {
+        match at {
+            Value::Object(members) => self.walk_object(members, path, reachable),
+            Value::Array(items) => {
+                items.iter().try_for_each(|item| self.walk(item, &mut Vec::new(), false))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn walk_object(
+        &mut self,
+        members: &Map<String, Value>,
+        path: &mut Vec<String>,
+        reachable: bool,
+    ) -> Result<(), String> {
+        if let Some(annotation) = members.get(ANNOTATION) {
+            self.add(annotation, members.get("type"), path, reachable)?;
+        }
+        for (key, below) in members {
+            match below.as_object() {
+                Some(properties) if key == "properties" => {
+                    for (name, property) in properties {
+                        path.push(name.clone());
+                        self.walk(property, path, reachable)?;
+                        path.pop();
+                    }
+                }
+                _ if matches!(key.as_str(), "default" | "const" | "enum" | "examples") => {}
+                _ => self.walk(below, &mut Vec::new(), false)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        annotation: &Value,
+        kind: Option<&Value>,
+        path: &[String],
+        reachable: bool,
+    ) -> Result<(), String> {
+        let said = format!("{ANNOTATION} {annotation}");
+        let Some(name) = annotation.as_str().filter(|name| is_token(name)) else {
+            return Err(format!("{said} is not the name of a header"));
+        };
+        if !reachable || path.is_empty() {
+            return Err(format!("{said} stands where no chain of properties leads"));
+        }
+        if !matches!(kind.and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
+            return Err(format!("{said} is on something that is no string, integer or boolean"));
+        }
+        if !self.names.insert(name.to_ascii_lowercase()) {
+            return Err(format!("{said} is there twice"));
+        }
+        self.params.push(HeaderParam { path: path.to_vec(), header: format!("Mcp-Param-{name}") });
+        Ok(())
+    }
+}
+
+/// What RFC 9110 calls a token.
+fn is_token(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+impl HeaderParam {
+    /// The value of the header for a call with these arguments, if it has one.
+    pub(super) fn value(&self, arguments: &Value) -> Option<String> {
+        let value = self.path.iter().try_fold(arguments, |at, name| at.get(name))?;
+        match value {
+            Value::String(text) => Some(encode(text)),
+            Value::Bool(yes) => Some(yes.to_string()),
+            Value::Number(number) => Some(match number.as_f64().filter(|n| n.fract() == 0.0) {
+                // `42.0` is the integer 42.
+                #[expect(clippy::cast_possible_truncation, reason = "checked by the guard")]
+                Some(whole) if whole.abs() <= MAX_SAFE as f64 => (whole as i64).to_string(),
+                _ => number.to_string(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// The text if it can stand in a header as it is, else its base64 between marks.
+pub(super) fn encode(text: &str) -> String {
+    let is_plain = text.bytes().all(|b| (0x20..=0x7e).contains(&b))
+        && text.trim() == text
+        && !(text.starts_with("=?base64?") && text.ends_with("?="));
+    match is_plain {
+        true => text.to_owned(),
+        false => format!("=?base64?{}?=", BASE64.encode(text.as_bytes())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn annotations_are_found_and_checked() {
+        let property = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
+        let good = json!({"properties": {
+            "a": {"type": "string", "x-mcp-header": "Region"},
+            "b": {"type": "object", "properties": {"c": {"type": "integer", "x-mcp-header": "N"}}},
+            "x-mcp-header": {"type": "string"},
+        }});
+        let found = annotated(&good).unwrap();
+        let shown: Vec<_> =
+            found.iter().map(|param| (param.path.join("/"), param.header.as_str())).collect();
+        let expected = [("a".to_owned(), "Mcp-Param-Region"), ("b/c".to_owned(), "Mcp-Param-N")];
+        assert_eq!(shown, expected);
+        assert_eq!(annotated(&Value::Null), Ok(vec![]));
+        for bad in [
+            property(json!({"type": "string", "x-mcp-header": ""})),
+            property(json!({"type": "string", "x-mcp-header": "My Region"})),
+            property(json!({"type": "string", "x-mcp-header": "Région"})),
+            property(json!({"type": "string", "x-mcp-header": "a:b"})),
+            property(json!({"type": "string", "x-mcp-header": "a\tb"})),
+            property(json!({"type": "string", "x-mcp-header": 3})),
+            property(json!({"type": "number", "x-mcp-header": "A"})),
+            property(json!({"type": "object", "x-mcp-header": "A"})),
+            property(json!({"x-mcp-header": "A"})),
+            property(json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),
+            json!({"type": "string", "x-mcp-header": "A"}),
+            json!({"anyOf": [{"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}]}),
+            json!({"$defs": {"d": {"type": "string", "x-mcp-header": "A"}}}),
+            json!({"properties": {
+                "a": {"type": "string", "x-mcp-header": "My"},
+                "b": {"type": "string", "x-mcp-header": "my"},
+            }}),
+        ] {
+            assert!(annotated(&bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn values_are_encoded_when_they_must_be() {
+        let param = |path: &[&str]| HeaderParam {
+            path: path.iter().map(|name| (*name).to_owned()).collect(),
+            header: "Mcp-Param-X".to_owned(),
+        };
+        for (arguments, path, expected) in [
+            (json!({"a": "us-west1"}), &["a"][..], Some("us-west1")),
+            (json!({"a": ""}), &["a"], Some("")),
+            (json!({"a": "us west 1"}), &["a"], Some("us west 1")),
+            (json!({"a": "Hello, 世界"}), &["a"], Some("=?base64?SGVsbG8sIOS4lueVjA==?=")),
+            (json!({"a": " padded "}), &["a"], Some("=?base64?IHBhZGRlZCA=?=")),
+            (json!({"a": "line1\nline2"}), &["a"], Some("=?base64?bGluZTEKbGluZTI=?=")),
+            (json!({"a": "\tx"}), &["a"], Some("=?base64?CXg=?=")),
+            (
+                json!({"a": "=?base64?literal?="}),
+                &["a"],
+                Some("=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+            ),
+            (json!({"a": 42}), &["a"], Some("42")),
+            (json!({"a": -7.0}), &["a"], Some("-7")),
+            (json!({"a": true}), &["a"], Some("true")),
+            (json!({"a": null}), &["a"], None),
+            (json!({"a": [1]}), &["a"], None),
+            (json!({}), &["a"], None),
+            (json!({"a": {"b": "x"}}), &["a", "b"], Some("x")),
+            (json!({"a": 3}), &["a", "b"], None),
+        ] {
+            assert_eq!(param(path).value(&arguments).as_deref(), expected, "{arguments}");
+        }
+    }
+}

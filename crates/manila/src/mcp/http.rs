@@ -1,0 +1,435 @@
+//! A server on the network: every message is a POST, and every answer a document or a stream.
+
+mod access;
+mod listen;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Response, StatusCode, Url};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::access::Access;
+use super::ask::Ask;
+use super::failure::Failure;
+use super::header;
+use super::pending::Answer;
+use super::rpc::{self, Param};
+use super::settings::{HttpSettings, McpSettings};
+use super::source::SourceHooks;
+use super::speech::{Era, Speech};
+use super::switch::Switch;
+use crate::sse::SseDecoder;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// What is read of the body of a refusal.
+const REFUSAL_BYTES: usize = 64 * 1024;
+/// How long the end of a stream is waited for once the answer is there, so that the connection can be
+/// used again.
+const CODA: Duration = Duration::from_millis(20);
+/// How long is waited before a stream that broke off is asked for again, unless the server says.
+const RESUME: Duration = Duration::from_secs(1);
+
+/// The connection to a server on the network. Cloning it shares everything.
+#[derive(Debug, Clone)]
+pub(super) struct Http(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    client: reqwest::Client,
+    url: Url,
+    headers: HeaderMap,
+    access: Access,
+    /// What a server before 2026-07-28 knows us by.
+    session: OnceLock<HeaderValue>,
+    /// The protocol version, once it is agreed on.
+    version: OnceLock<HeaderValue>,
+    switch: Switch,
+    most_bytes: usize,
+    over: watch::Sender<Option<String>>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Http {
+    /// Prepares a connection; nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// A header is none.
+    pub(super) fn start(
+        settings: &McpSettings,
+        http: &HttpSettings,
+        hooks: &SourceHooks,
+        switch: Switch,
+        tasks: &TaskTracker,
+    ) -> Result<Self, Failure> {
+        let clients = access::clients().map_err(|error| Failure::unreachable(error.to_string()));
+        let [client, aside] = clients?;
+        let access = Access::new(aside, http, hooks);
+        Ok(Self(Arc::new(Inner {
+            client,
+            url: http.url.clone(),
+            headers: access::headers(http)?,
+            access,
+            session: OnceLock::new(),
+            version: OnceLock::new(),
+            switch,
+            most_bytes: settings.message_bytes,
+            over: watch::Sender::new(None),
+            stop: CancellationToken::new(),
+            tasks: tasks.clone(),
+        })))
+    }
+
+    /// Sends a request and waits for its answer. Dropping it tells the server in the way of its era.
+    pub(super) async fn ask(&self, speech: &Speech, ask: &Ask<'_>) -> Answer {
+        let progress = ask.progress.clone().unwrap_or_default();
+        let mut ticket = self.0.switch.pending.open(progress)?;
+        let token = ask.progress.is_some().then_some(ticket.id);
+        let text = ask.text(ticket.id, &speech.meta(token))?;
+        let heard = ticket.heard.clone();
+        let mut cancel = Cancel { http: self, speech, id: ticket.id, is_due: false };
+        cancel.is_due = ask.is_cancellable() && speech.era == Era::Legacy;
+        let id = ticket.id;
+        let answered = tokio::select! {
+            biased;
+            exchanged = self.exchange(speech, ask, text, id) => match exchanged {
+                // Whoever takes the answer out of the ticket is the only one who could.
+                Ok(()) => ticket.answer.try_recv().unwrap_or_else(|_| Err(no_answer())),
+                Err(failure) => ticket.answer.try_recv().unwrap_or(Err(failure)),
+            },
+            answer = &mut ticket.answer => answer.unwrap_or_else(|_| Err(no_answer())),
+            failure = heard.too_long(ask.patience.silence, ask.patience.most) => return Err(failure),
+        };
+        cancel.is_due = false;
+        answered
+    }
+
+    /// One request with everything that comes back for it.
+    async fn exchange(
+        &self,
+        speech: &Speech,
+        ask: &Ask<'_>,
+        text: String,
+        id: u64,
+    ) -> Result<(), Failure> {
+        let headers = self.request_headers(speech, ask)?;
+        let response = self.0.send(Method::POST, headers, Some(text)).await?;
+        if ask.method == "initialize"
+            && let Some(session) = response.headers().get(SESSION)
+        {
+            let _ = self.0.session.set(session.clone());
+        }
+        if is_stream(&response) {
+            return self.follow(speech, response, id).await;
+        }
+        let body = self.0.body(response).await?;
+        self.take(&body)
+    }
+
+    /// Reads a stream; if it breaks off before the answer, and the server gave it a number, asks for
+    /// the rest of it.
+    async fn follow(&self, speech: &Speech, response: Response, id: u64) -> Result<(), Failure> {
+        let mut place = Place::default();
+        let mut read = self.read_stream(response, &mut place, Some(id)).await;
+        while self.0.switch.pending.is_waiting(id) {
+            if speech.era == Era::Modern || place.last_event.is_empty() {
+                return read.and(Err(no_answer()));
+            }
+            tokio::time::sleep(place.retry.unwrap_or(RESUME)).await;
+            let response = self.open_stream(speech, &place).await?;
+            read = self.read_stream(response, &mut place, Some(id)).await;
+        }
+        Ok(())
+    }
+
+    /// Hands on every message of a stream until it ends, or until the answer to `id` was one of them.
+    async fn read_stream(
+        &self,
+        mut response: Response,
+        place: &mut Place,
+        id: Option<u64>,
+    ) -> Result<(), Failure> {
+        let mut decoder = SseDecoder::with_limit(self.0.most_bytes);
+        loop {
+            let is_answered = id.is_some_and(|id| !self.0.switch.pending.is_waiting(id));
+            let next = response.chunk();
+            let chunk = match is_answered {
+                true => tokio::time::timeout(CODA, next).await.unwrap_or(Ok(None)),
+                false => next.await,
+            };
+            let chunk = match chunk {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(Failure::lost(chain(&error))),
+            };
+            let fed = decoder.feed(&chunk, |event| {
+                if event.event == "message" && !event.data.is_empty() {
+                    self.take_event(&event.data);
+                }
+            });
+            place.advance(&decoder);
+            if fed.is_err() {
+                return Err(Failure::too_large(self.0.most_bytes, self.0.most_bytes));
+            }
+        }
+    }
+
+    fn take_event(&self, text: &str) {
+        if let Err(failure) = self.take(text) {
+            let source = self.0.switch.inbox.source();
+            tracing::warn!(source, %failure, "an event that is no message");
+        }
+    }
+
+    fn take(&self, text: &str) -> Result<(), Failure> {
+        let mut reply = |text: String| self.post_aside(text);
+        self.0.switch.take(text, &mut reply).map_err(|error| {
+            let said: String = text.chars().take(200).collect();
+            Failure::Unusable(format!("the server answered with something else: {error}: {said}"))
+        })
+    }
+
+    /// Sends a message that nobody waits for, in a task.
+    fn post_aside(&self, text: String) {
+        let http = self.clone();
+        self.0.tasks.spawn(async move {
+            let mut headers = http.0.common_headers();
+            if let Some(version) = http.0.version.get() {
+                headers.insert(VERSION, version.clone());
+            }
+            let sending = http.0.send(Method::POST, headers, Some(text));
+            if let Ok(Err(failure)) = tokio::time::timeout(Duration::from_secs(10), sending).await {
+                let source = http.0.switch.inbox.source();
+                tracing::debug!(source, %failure, "a message was not taken");
+            }
+        });
+    }
+
+    /// Sends a notification.
+    pub(super) async fn notify(&self, speech: &Speech, method: &str) -> Result<(), Failure> {
+        let text = rpc::write(None, method, &[], &speech.meta(None)).unwrap_or_default();
+        let mut headers = self.0.common_headers();
+        insert(&mut headers, VERSION, &speech.version)?;
+        if let Some(version) = headers.get(VERSION) {
+            let _ = self.0.version.set(version.clone());
+        }
+        self.0.send(Method::POST, headers, Some(text)).await.map(drop)
+    }
+
+    fn request_headers(&self, speech: &Speech, ask: &Ask<'_>) -> Result<HeaderMap, Failure> {
+        let mut headers = self.0.common_headers();
+        // Before the handshake no version is agreed on.
+        if ask.method != "initialize" {
+            insert(&mut headers, VERSION, &speech.version)?;
+        }
+        if speech.era == Era::Modern {
+            insert(&mut headers, HeaderName::from_static("mcp-method"), ask.method)?;
+            if let Some(subject) = ask.subject {
+                let subject = header::encode(subject);
+                insert(&mut headers, HeaderName::from_static("mcp-name"), &subject)?;
+            }
+            for (name, value) in &ask.headers {
+                let name = HeaderName::from_bytes(name.as_bytes())
+                    .map_err(|_| Failure::Unusable(format!("`{name}` is no header")))?;
+                insert(&mut headers, name, value)?;
+            }
+        }
+        Ok(headers)
+    }
+
+    /// Resolves when the connection is not to be used any more, with words about it.
+    pub(super) async fn over(&self) -> String {
+        let mut over = self.0.over.subscribe();
+        let said = over.wait_for(Option::is_some).await.ok().and_then(|words| words.clone());
+        said.unwrap_or_else(|| "the connection was closed".to_owned())
+    }
+
+    /// Says that the server is not there any more.
+    pub(super) fn lose(&self, words: &str) {
+        self.0.over.send_if_modified(|over| {
+            let is_news = over.is_none();
+            over.get_or_insert_with(|| words.to_owned());
+            is_news
+        });
+    }
+
+    /// Ends the session at the server and everything that is under way.
+    pub(super) fn stop(&self) {
+        self.0.stop.cancel();
+        self.lose("the connection was closed");
+        self.0.switch.pending.close(&Failure::lost("the connection was closed"));
+        let http = self.clone();
+        self.0.tasks.spawn(async move {
+            if http.0.session.get().is_some() {
+                let deleting = http.0.send(Method::DELETE, http.0.common_headers(), None);
+                // A server that keeps sessions for ever may well refuse this.
+                let _ = tokio::time::timeout(Duration::from_secs(2), deleting).await;
+            }
+            http.0.access.close().await;
+        });
+    }
+}
+
+impl Inner {
+    fn common_headers(&self) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let accept = HeaderValue::from_static("application/json, text/event-stream");
+        headers.insert(ACCEPT, accept);
+        if let Some(session) = self.session.get() {
+            headers.insert(SESSION, session.clone());
+        }
+        headers
+    }
+
+    /// Sends, with access asked for if the server wants it, and refuses whatever is no success.
+    async fn send(
+        &self,
+        method: Method,
+        headers: HeaderMap,
+        body: Option<String>,
+    ) -> Result<Response, Failure> {
+        let request = || {
+            let request = self.client.request(method.clone(), self.url.clone());
+            let request = request.headers(headers.clone());
+            match &body {
+                Some(body) => request.body(body.clone()),
+                None => request,
+            }
+        };
+        let response = self.access.send(request).await?;
+        match response.status() {
+            status if status.is_success() => Ok(response),
+            StatusCode::NOT_FOUND if self.session.get().is_some() => Err(Failure::SessionGone),
+            status => {
+                let failure = refusal(status.as_u16(), response).await;
+                let is_forgotten = self.session.get().is_some() && speaks_of_session(&failure);
+                Err(if is_forgotten { Failure::SessionGone } else { failure })
+            }
+        }
+    }
+
+    async fn body(&self, response: Response) -> Result<String, Failure> {
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.unwrap_or("nothing that is named").to_owned();
+        let status = response.status();
+        let body = limited(response, self.most_bytes).await?;
+        if body.is_empty() {
+            return Err(Failure::Unusable(format!("the server answered {status} with nothing")));
+        }
+        if !kind.contains("json") {
+            let message = format!("the server answered with {kind} instead of JSON");
+            return Err(Failure::Unusable(message));
+        }
+        String::from_utf8(body)
+            .map_err(|_| Failure::Unusable("the answer of the server is not UTF-8".to_owned()))
+    }
+}
+
+async fn refusal(status: u16, response: Response) -> Failure {
+    let body = limited(response, REFUSAL_BYTES).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&body).into_owned();
+    let mut error = None;
+    let _ = rpc::read(&text, &mut |message| {
+        if let rpc::Message::Response { answer: Err(said), .. } = message {
+            error = Some(Box::new(said));
+        }
+    });
+    let words = text.trim().chars().take(500).collect();
+    Failure::Refused { status, error, words }
+}
+
+/// Many a server says with 400 what it should say with 404: that it does not know the session.
+fn speaks_of_session(failure: &Failure) -> bool {
+    let Failure::Refused { status: 400, error, words } = failure else { return false };
+    let said = error.as_deref().map_or(words, |error| &error.message);
+    said.to_ascii_lowercase().contains("session")
+}
+
+/// How far a stream was read, over all its connections.
+#[derive(Debug, Default)]
+struct Place {
+    last_event: String,
+    retry: Option<Duration>,
+}
+
+impl Place {
+    fn advance(&mut self, decoder: &SseDecoder) {
+        if self.last_event != decoder.last_event_id() && !decoder.last_event_id().is_empty() {
+            decoder.last_event_id().clone_into(&mut self.last_event);
+        }
+        self.retry = decoder.retry().or(self.retry);
+    }
+}
+
+/// Tells a server before 2026-07-28 that nobody waits any more; a later one sees that its stream was
+/// closed.
+struct Cancel<'a> {
+    http: &'a Http,
+    speech: &'a Speech,
+    id: u64,
+    is_due: bool,
+}
+
+impl Drop for Cancel<'_> {
+    fn drop(&mut self) {
+        if !self.is_due {
+            return;
+        }
+        let id = serde_json::Value::from(self.id);
+        let params = [
+            ("requestId", Param::Value(&id)),
+            ("reason", Param::Text("nobody waits for the answer any more")),
+        ];
+        let meta = self.speech.meta(None);
+        if let Ok(text) = rpc::write(None, "notifications/cancelled", &params, &meta) {
+            self.http.post_aside(text);
+        }
+    }
+}
+
+fn no_answer() -> Failure {
+    Failure::lost("the server ended its answer before the result")
+}
+
+fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), Failure> {
+    let value = HeaderValue::from_str(value)
+        .map_err(|_| Failure::Unusable(format!("a value that cannot stand in `{name}`")))?;
+    headers.insert(name, value);
+    Ok(())
+}
+
+async fn limited(mut response: Response, most: usize) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| Failure::lost(chain(&error)))? {
+        if body.len() + chunk.len() > most {
+            return Err(Failure::too_large(body.len() + chunk.len(), most));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// What went wrong with its reasons, without the address, which may hold a secret.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut reasons = Vec::new();
+    let mut next = error.source();
+    while let Some(reason) = next {
+        reasons.push(reason.to_string());
+        next = reason.source();
+    }
+    reasons.pop().unwrap_or_else(|| "the connection broke".to_owned())
+}

@@ -1,0 +1,222 @@
+//! What a server says and asks on its own: changes of its lists, log lines, questions.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+
+use super::rpc::{self, RpcError};
+use super::settings::{Elicitation, McpSettings};
+use crate::schema::Schema;
+
+/// The end of a connection at which the server's own words arrive.
+#[derive(Debug, Clone)]
+pub(super) struct Inbox {
+    source: Arc<str>,
+    settings: Arc<McpSettings>,
+    /// Told when the list of tools has changed.
+    pub(super) tools_changed: Arc<Notify>,
+}
+
+impl Inbox {
+    pub(super) fn new(source: Arc<str>, settings: Arc<McpSettings>) -> Self {
+        Self { source, settings, tools_changed: Arc::default() }
+    }
+
+    /// The source that this is the inbox of.
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// A notification that is not about one request.
+    pub(super) fn notified(&self, method: &str, params: Option<&RawValue>) {
+        match method {
+            "notifications/tools/list_changed" => self.tools_changed.notify_one(),
+            "notifications/message" => self.log(params),
+            _ => tracing::debug!(source = %self.source, method, "notification"),
+        }
+    }
+
+    fn log(&self, params: Option<&RawValue>) {
+        #[derive(Deserialize)]
+        struct Line {
+            #[serde(default)]
+            level: String,
+            logger: Option<String>,
+            data: Option<Value>,
+        }
+        let Some(Ok(line)) = params.map(|params| serde_json::from_str::<Line>(params.get())) else {
+            return;
+        };
+        let (source, logger) = (&*self.source, line.logger.as_deref().unwrap_or_default());
+        let said = match line.data {
+            Some(Value::String(text)) => text,
+            Some(other) => other.to_string(),
+            None => String::new(),
+        };
+        match line.level.as_str() {
+            "debug" => tracing::debug!(target: LOG_TARGET, source, logger, said),
+            "info" | "notice" | "" => tracing::info!(target: LOG_TARGET, source, logger, said),
+            "warning" => tracing::warn!(target: LOG_TARGET, source, logger, said),
+            _ => tracing::error!(target: LOG_TARGET, source, logger, said),
+        }
+    }
+
+    /// The text of our answer to a request of the server.
+    pub(super) fn answer_text(
+        &self,
+        id: &RawValue,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> String {
+        let params = params.and_then(|params| serde_json::from_str(params.get()).ok());
+        let answer = self.answer(method, &params.unwrap_or(Value::Null));
+        rpc::write_answer(id, answer.as_ref())
+    }
+
+    /// What a request of the server gets.
+    pub(super) fn answer(&self, method: &str, params: &Value) -> Result<Value, RpcError> {
+        match method {
+            "ping" => Ok(json!({})),
+            "roots/list" if !self.settings.roots.is_empty() => Ok(self.roots()),
+            "elicitation/create" => self.elicited(params),
+            "sampling/createMessage" => {
+                Err(refused("there is no model behind this client that could be asked"))
+            }
+            _ => Err(refused(format!("this client does not answer `{method}`"))),
+        }
+    }
+
+    fn roots(&self) -> Value {
+        let roots = self.settings.roots.iter().map(|root| {
+            let mut listed = json!({"uri": root.uri});
+            if let Some(name) = &root.name {
+                listed["name"] = name.as_str().into();
+            }
+            listed
+        });
+        json!({"roots": roots.collect::<Vec<_>>()})
+    }
+
+    fn elicited(&self, params: &Value) -> Result<Value, RpcError> {
+        let policy = &self.settings.elicitation;
+        let message = params["message"].as_str().unwrap_or_default();
+        tracing::info!(source = %self.source, message, policy = policy.word(), "asked for input");
+        let given = match policy {
+            Elicitation::Refuse => {
+                return Err(refused(format!(
+                    "the server asks a person: \"{message}\", and nobody may be asked; set \
+                     `elicitation` of the source"
+                )));
+            }
+            Elicitation::Decline => return Ok(json!({"action": "decline"})),
+            Elicitation::Cancel => return Ok(json!({"action": "cancel"})),
+            Elicitation::Defaults => &Map::new(),
+            Elicitation::Answer(fields) => fields,
+        };
+        let content = fill_in(&params["requestedSchema"], given);
+        Ok(match content.filter(|_| params["mode"] != "url") {
+            Some(content) => json!({"action": "accept", "content": content}),
+            None => json!({"action": "decline"}),
+        })
+    }
+}
+
+const LOG_TARGET: &str = "manila::mcp::log";
+
+fn refused(message: impl Into<String>) -> RpcError {
+    RpcError::new(RpcError::METHOD_NOT_FOUND, message)
+}
+
+impl Elicitation {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Decline => "decline",
+            Self::Cancel => "cancel",
+            Self::Defaults => "defaults",
+            Self::Answer(_) => "answer",
+        }
+    }
+}
+
+/// The form with what is given and with the defaults of the rest; `None` if it does not fit then.
+fn fill_in(schema: &Value, given: &Map<String, Value>) -> Option<Map<String, Value>> {
+    let fields = schema["properties"].as_object()?;
+    let answers = fields.iter().filter_map(|(name, field)| {
+        let answer = given.get(name).or_else(|| field.get("default"))?;
+        Some((name.clone(), answer.clone()))
+    });
+    let content = Value::Object(answers.collect());
+    let fits =
+        Schema::new(schema.clone()).is_ok_and(|schema| schema.fits(&content).unwrap_or(false));
+    match content {
+        Value::Object(content) if fits => Some(content),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::{McpTransport, Root, StdioSettings};
+    use super::*;
+
+    fn inbox(elicitation: Elicitation, roots: Vec<Root>) -> Inbox {
+        let stdio = StdioSettings::new("x", [""; 0]);
+        let mut settings = McpSettings::new(McpTransport::Stdio(stdio));
+        (settings.elicitation, settings.roots) = (elicitation, roots);
+        Inbox::new("x".into(), Arc::new(settings))
+    }
+
+    #[test]
+    fn a_question_is_answered_by_the_policy() {
+        let form = |required: &[&str]| {
+            json!({"message": "who?", "requestedSchema": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "default": "Ann"},
+                    "age": {"type": "integer"},
+                },
+                "required": required,
+            }})
+        };
+        let answer = |value: Value| Elicitation::Answer(value.as_object().unwrap().clone());
+        let accept = |content: Value| json!({"action": "accept", "content": content});
+        let rows = [
+            (Elicitation::Decline, form(&[]), json!({"action": "decline"})),
+            (Elicitation::Cancel, form(&[]), json!({"action": "cancel"})),
+            (Elicitation::Defaults, form(&["name"]), accept(json!({"name": "Ann"}))),
+            (Elicitation::Defaults, form(&["age"]), json!({"action": "decline"})),
+            (answer(json!({"age": 3})), form(&["age"]), accept(json!({"name": "Ann", "age": 3}))),
+            (answer(json!({"age": "x"})), form(&["age"]), json!({"action": "decline"})),
+            (answer(json!({"other": 1})), form(&[]), accept(json!({"name": "Ann"}))),
+            (Elicitation::Defaults, json!({"mode": "url"}), json!({"action": "decline"})),
+            (Elicitation::Defaults, Value::Null, json!({"action": "decline"})),
+        ];
+        for (policy, params, expected) in rows {
+            let row = format!("{policy:?} {params}");
+            let answer = inbox(policy, vec![]).answer("elicitation/create", &params);
+            assert_eq!(answer, Ok(expected), "{row}");
+        }
+        let refused = inbox(Elicitation::Refuse, vec![]).answer("elicitation/create", &form(&[]));
+        assert!(refused.unwrap_err().message.contains("\"who?\""));
+    }
+
+    #[test]
+    fn what_a_server_may_ask() {
+        let roots = vec![Root::new("file:///a"), Root { name: Some("b".into()), uri: "u".into() }];
+        let listed = json!({"roots": [{"uri": "file:///a"}, {"uri": "u", "name": "b"}]});
+        for (method, roots, expected) in [
+            ("ping", vec![], Some(json!({}))),
+            ("roots/list", roots, Some(listed)),
+            ("roots/list", vec![], None),
+            ("sampling/createMessage", vec![], None),
+            ("anything", vec![], None),
+        ] {
+            let answer = inbox(Elicitation::Refuse, roots).answer(method, &Value::Null);
+            assert_eq!(answer.ok(), expected, "{method}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What a server says when it refuses: the `WWW-Authenticate` header.
+
+use super::scope;
+
+/// The longest header that is looked at.
+const MAX_BYTES: usize = 16 * 1024;
+
+/// What the first `Bearer` challenge of a header says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Challenge {
+    /// Where the metadata of the resource is.
+    pub(super) resource_metadata: Option<String>,
+    /// What the refused request needs; empty if the server does not say.
+    pub(super) scopes: Vec<String>,
+    /// Why it was refused.
+    pub(super) error: Option<String>,
+}
+
+impl Challenge {
+    /// Reads what can be read. A header that is no challenge says nothing, which is no error: the
+    /// status alone already tells that a token is wanted.
+    pub(super) fn parse(header: &str) -> Self {
+        let mut challenge = Self::default();
+        if header.len() > MAX_BYTES {
+            return challenge;
+        }
+        let mut reader = Reader { rest: header };
+        let mut bearers = 0;
+        let mut in_bearer = false;
+        while let Some(item) = reader.next() {
+            match item {
+                Item::Scheme(name) => {
+                    in_bearer = name.eq_ignore_ascii_case("bearer");
+                    bearers += usize::from(in_bearer);
+                }
+                Item::Parameter(name, value) if in_bearer && bearers == 1 => {
+                    challenge.take(name, value);
+                }
+                Item::Parameter(..) => {}
+            }
+        }
+        challenge
+    }
+
+    /// The first one of a name counts.
+    fn take(&mut self, name: &str, value: String) {
+        let slot = match name.to_ascii_lowercase().as_str() {
+            "resource_metadata" => &mut self.resource_metadata,
+            "error" => &mut self.error,
+            "scope" if self.scopes.is_empty() => {
+                self.scopes = scope::parse(&value);
+                return;
+            }
+            _ => return,
+        };
+        slot.get_or_insert(value);
+    }
+}
+
+enum Item<'a> {
+    Scheme(&'a str),
+    Parameter(&'a str, String),
+}
+
+/// Takes a header apart, each byte once.
+struct Reader<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Option<Item<'a>> {
+        loop {
+            self.rest = self.rest.trim_start_matches([' ', '\t', '\r', '\n', ',']);
+            if self.rest.is_empty() {
+                return None;
+            }
+            let name = self.token();
+            if name.is_empty() {
+                // Something that does not belong here says nothing, as a whole.
+                self.value();
+                continue;
+            }
+            let Some(value) = self.rest.trim_start().strip_prefix('=') else {
+                return Some(Item::Scheme(name));
+            };
+            self.rest = value.trim_start();
+            return Some(Item::Parameter(name, self.value()));
+        }
+    }
+
+    fn token(&mut self) -> &'a str {
+        let is_sign = |c: char| !c.is_ascii_alphanumeric() && !"!#$%&'*+-.^_`|~".contains(c);
+        let end = self.rest.find(is_sign).unwrap_or(self.rest.len());
+        let (token, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        token
+    }
+
+    fn value(&mut self) -> String {
+        let Some(quoted) = self.rest.strip_prefix('"') else {
+            // Addresses come without quotes too, so more than a token is taken.
+            let end = self.rest.find([',', ' ', '\t', '\r', '\n']).unwrap_or(self.rest.len());
+            let (value, rest) = self.rest.split_at(end);
+            self.rest = rest;
+            return value.to_owned();
+        };
+        let mut value = String::new();
+        let mut characters = quoted.char_indices();
+        while let Some((at, character)) = characters.next() {
+            match character {
+                '"' => {
+                    self.rest = &quoted[at + 1..];
+                    return value;
+                }
+                '\\' => value.extend(characters.next().map(|(_, escaped)| escaped)),
+                other => value.push(other),
+            }
+        }
+        self.rest = "";
+        // What has no end may have lost something, so it says nothing.
+        String::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_say_what_they_say() {
+        let long = format!("Bearer scope=\"{}\"", "a".repeat(MAX_BYTES));
+        let quotes = format!("Bearer {}", "\"\\".repeat(8_000));
+        let equals = format!("Bearer scope{}", "=".repeat(16_000));
+        let rows: [(&str, Option<&str>, &str, Option<&str>); 22] = [
+            ("", None, "", None),
+            ("Bearer", None, "", None),
+            ("bearer scope=a", None, "a", None),
+            (
+                r#"Bearer resource_metadata="https://a/b?c=d,e", scope="x  y", error="invalid_token""#,
+                Some("https://a/b?c=d,e"),
+                "x y",
+                Some("invalid_token"),
+            ),
+            ("Bearer resource_metadata=https://a/b, scope=x", Some("https://a/b"), "x", None),
+            (r#"Bearer realm="a \"quoted\" one, scope=\"no\"", scope="yes""#, None, "yes", None),
+            (r#"Bearer realm="x" scope="y" error="z""#, None, "y", Some("z")),
+            (r#"BEARER SCOPE = "y" , Error = z"#, None, "y", Some("z")),
+            (r#"Basic realm="x", scope="no", Bearer scope="yes""#, None, "yes", None),
+            (r#"Bearer scope="yes", Basic scope="no", Bearer error="no""#, None, "yes", None),
+            ("Negotiate YWJj==, Bearer scope=y", None, "y", None),
+            ("DPoP algs=\"ES256\", Bearer error=z", None, "", Some("z")),
+            ("Bearer scope=first, scope=second", None, "first", None),
+            ("Bearer,\r\n\t scope=\"x\"", None, "x", None),
+            (r#"Bearer scope="a a b" "#, None, "a b", None),
+            (r#"Bearer scope="" "#, None, "", None),
+            ("Bearer scope=\"no end", None, "", None),
+            ("Bearer scope=\"no end\\", None, "", None),
+            ("Bearer é=1, scope=\"é ok\"", None, "ok", None),
+            (&long, None, "", None),
+            (&quotes, None, "", None),
+            (&equals, None, &"=".repeat(15_999), None),
+        ];
+        for (header, metadata, scopes, error) in rows {
+            let challenge = Challenge::parse(header);
+            let name: String = header.chars().take(80).collect();
+            assert_eq!(challenge.resource_metadata.as_deref(), metadata, "{name}");
+            assert_eq!(challenge.scopes.join(" "), scopes, "{name}");
+            assert_eq!(challenge.error.as_deref(), error, "{name}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The token endpoint: something is handed in, tokens come out.
+
+use serde::Deserialize;
+use serde_json::Value;
+use url::form_urlencoded::Serializer;
+
+use super::error::{OAuthError, excerpt};
+use super::fetch::{Answer, Http};
+use super::identity::{AuthMethod, basic};
+use super::metadata::Server;
+use super::scope;
+use super::store::{ClientRegistration, Tokens};
+use crate::clock::epoch_ms;
+use crate::protocol::Secret;
+
+const TOKENS: &str = "token endpoint";
+/// The longest token that is taken: it travels in a header of every request.
+const MAX_TOKEN: usize = 64 * 1024;
+
+/// What is handed in.
+#[derive(Debug)]
+pub(super) enum Grant<'a> {
+    /// What the person's agreement gave.
+    Code { code: &'a Secret, verifier: &'a Secret, redirect_uri: &'a str },
+    /// What came with the last token.
+    Refresh(&'a Secret),
+}
+
+/// Hands something in. The scopes of the tokens are those that the server states, and else
+/// `scopes`; a refresh token that is not replaced stays valid.
+pub(super) async fn exchange(
+    http: &Http,
+    server: &Server,
+    client: &ClientRegistration,
+    resource: &str,
+    grant: &Grant<'_>,
+    scopes: &[String],
+) -> Result<Tokens, OAuthError> {
+    let (form, header) = form(server, client, resource, grant);
+    let url = &server.token_endpoint;
+    let answer = http.post_form(TOKENS, url, form, header.as_ref()).await?;
+    let mut tokens = read(&answer)?;
+    tokens.scopes.get_or_insert_with(|| scopes.to_vec());
+    if let Grant::Refresh(old) = grant {
+        tokens.refresh.get_or_insert_with(|| (*old).clone());
+    }
+    Ok(tokens)
+}
+
+/// The form that says it all, and the header beside it.
+fn form(
+    server: &Server,
+    client: &ClientRegistration,
+    resource: &str,
+    grant: &Grant<'_>,
+) -> (String, Option<Secret>) {
+    let method = AuthMethod::of(client, server);
+    let mut form = Serializer::new(String::new());
+    match grant {
+        Grant::Code { code, verifier, redirect_uri } => form
+            .append_pair("grant_type", "authorization_code")
+            .append_pair("code", code.reveal())
+            .append_pair("code_verifier", verifier.reveal())
+            .append_pair("redirect_uri", redirect_uri),
+        Grant::Refresh(token) => form
+            .append_pair("grant_type", "refresh_token")
+            .append_pair("refresh_token", token.reveal()),
+    };
+    // The id stands in the form even beside the header: some servers look for it only there.
+    form.append_pair("resource", resource).append_pair("client_id", &client.id);
+    let mut header = None;
+    match (method, &client.secret) {
+        (AuthMethod::Basic, Some(secret)) => header = Some(basic(&client.id, secret)),
+        (AuthMethod::Post, Some(secret)) => {
+            form.append_pair("client_secret", secret.reveal());
+        }
+        _ => {}
+    }
+    (form.finish(), header)
+}
+
+#[derive(Deserialize)]
+struct TokenAnswer {
+    access_token: Option<String>,
+    token_type: Option<String>,
+    /// A number, and at some servers a text with a number.
+    expires_in: Option<Value>,
+    refresh_token: Option<String>,
+    scope: Option<String>,
+    error: Option<String>,
+}
+
+fn read(answer: &Answer) -> Result<Tokens, OAuthError> {
+    // Some servers refuse with status 200.
+    let parsed: Option<TokenAnswer> = serde_json::from_slice(&answer.body).ok();
+    let refused = parsed.as_ref().is_some_and(|parsed| parsed.error.is_some());
+    if answer.status != 200 || refused {
+        return Err(refusal(answer));
+    }
+    // The words of the parser could quote the token, so they are not repeated.
+    let parsed = parsed.ok_or_else(|| answer.unusable("it is not the description of a token"))?;
+    let access = parsed.access_token.ok_or_else(|| answer.unusable("it has no access token"))?;
+    if !is_token(&access) {
+        return Err(answer.unusable("the access token does not fit a header"));
+    }
+    if parsed.token_type.is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
+        return Err(answer.unusable("the token is not of the type Bearer"));
+    }
+    let mut tokens = Tokens::new(Secret::new(access));
+    tokens.obtained_at = epoch_ms();
+    tokens.refresh = parsed.refresh_token.filter(|token| !token.is_empty()).map(Secret::new);
+    tokens.scopes = parsed.scope.map(|text| scope::parse(&text)).filter(|list| !list.is_empty());
+    let seconds = parsed.expires_in.as_ref().and_then(seconds);
+    tokens.expires_at =
+        seconds.map(|seconds| tokens.obtained_at.saturating_add(seconds.saturating_mul(1_000)));
+    Ok(tokens)
+}
+
+fn is_token(token: &str) -> bool {
+    !token.is_empty()
+        && token.len() <= MAX_TOKEN
+        && token.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn seconds(value: &Value) -> Option<i64> {
+    let number = match value {
+        Value::String(text) => text.trim().parse().ok()?,
+        // A fraction, or a number beyond all bounds, is cut to what fits.
+        other => other.as_f64()? as i64,
+    };
+    Some(number.max(0))
+}
+
+/// What an answer that is no success says, in the words of the standard if it knows them.
+pub(super) fn refusal(answer: &Answer) -> OAuthError {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: String,
+        error_description: Option<String>,
+    }
+    match serde_json::from_slice::<Refusal>(&answer.body) {
+        Ok(refusal) if answer.status < 500 && answer.status != 429 => OAuthError::Refused {
+            what: answer.what,
+            address: answer.address.clone(),
+            error: excerpt(&refusal.error),
+            description: refusal.error_description.as_deref().map(excerpt),
+        },
+        _ => answer.unusable(format!("it has status {}", answer.status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn answer(status: u16, body: &str) -> Answer {
+        let (what, address) = (TOKENS, "https://a/token".to_owned());
+        Answer { what, address, status, body: body.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn what_is_handed_in_shows_the_client_as_agreed() {
+        let url = url::Url::parse("https://as.example").unwrap();
+        let (token, server) = (Secret::new("r t"), Server::usual(&url));
+        let rows = [
+            // agreed; behind the id in the form, in the header
+            (None, None, "", None),
+            (Some("s&t"), Some("client_secret_post"), "&client_secret=s%26t", None),
+            (Some("s&t"), Some("client_secret_basic"), "", Some("Basic aWQ6cyUyNnQ=")),
+            (Some("s&t"), None, "", Some("Basic aWQ6cyUyNnQ=")),
+            (Some("s&t"), Some("none"), "", None),
+        ];
+        for (secret, agreed, end, expected) in rows {
+            let mut client = ClientRegistration::new("id");
+            client.secret = secret.map(Secret::new);
+            client.auth_method = agreed.map(str::to_owned);
+            let (form, header) = form(&server, &client, "https://r", &Grant::Refresh(&token));
+            let start = "grant_type=refresh_token&refresh_token=r+t&resource=https%3A%2F%2Fr";
+            assert_eq!(form, format!("{start}&client_id=id{end}"));
+            assert_eq!(header.as_ref().map(Secret::reveal), expected, "{agreed:?}");
+        }
+    }
+
+    #[test]
+    fn answers_are_tokens_or_errors_without_them() {
+        let long = "x".repeat(MAX_TOKEN + 1);
+        let rows = [
+            (200, json!({"access_token": "hunter2", "token_type": "bearer"}), Ok(None)),
+            (200, json!({"access_token": "hunter2", "expires_in": 60}), Ok(Some(60))),
+            (200, json!({"access_token": "hunter2", "expires_in": "60"}), Ok(Some(60))),
+            (200, json!({"access_token": "hunter2", "expires_in": 1.5}), Ok(Some(1))),
+            (200, json!({"access_token": "hunter2", "expires_in": -5}), Ok(Some(0))),
+            (200, json!({"access_token": "hunter2", "expires_in": []}), Ok(None)),
+            (200, json!({"access_token": "hunter2", "token_type": "DPoP"}), Err("type Bearer")),
+            (200, json!({"access_token": ["hunter2"]}), Err("not the description")),
+            (200, json!({"access_token": "hunter2\r\nx: y"}), Err("does not fit a header")),
+            (200, json!({"access_token": long}), Err("does not fit a header")),
+            (200, json!({"access_token": ""}), Err("does not fit a header")),
+            (200, json!({"refresh_token": "hunter2"}), Err("no access token")),
+            (200, json!({"error": "bad_verification_code"}), Err("bad_verification_code")),
+            (200, json!("hunter2"), Err("not the description")),
+            (
+                400,
+                json!({"error": "invalid_grant", "error_description": "x\ny"}),
+                Err("(x\u{fffd}y)"),
+            ),
+            (400, json!({"access_token": "hunter2"}), Err("status 400")),
+            (503, json!({"error": "x"}), Err("status 503")),
+        ];
+        for (status, body, expected) in rows {
+            let body = body.to_string();
+            match (read(&answer(status, &body)), expected) {
+                (Ok(tokens), Ok(seconds)) => {
+                    let lives = tokens.expires_at.map(|at| (at - tokens.obtained_at) / 1_000);
+                    assert_eq!(lives, seconds, "{body}");
+                    assert!(!format!("{tokens:?}").contains("hunter2"));
+                }
+                (Err(error), Err(words)) => {
+                    let said = format!("{error} {error:?}");
+                    assert!(error.to_string().contains(words), "{error}");
+                    assert!(!said.contains("hunter2"), "{said}");
+                    assert_eq!(error.is_transient(), status == 503);
+                }
+                (result, _) => panic!("{body}: {result:?}"),
+            }
+        }
+    }
+}

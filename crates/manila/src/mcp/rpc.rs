@@ -1,0 +1,303 @@
+//! JSON-RPC messages, read as far as is needed to know whose they are.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::payload::Payload;
+
+/// One message from the server.
+#[derive(Debug)]
+pub(super) enum Message<'a> {
+    /// The answer to a request of ours; one whose id is none that we give has none.
+    Response { id: Option<u64>, answer: Result<&'a RawValue, RpcError> },
+    /// A request of the server.
+    Request { id: &'a RawValue, method: Cow<'a, str>, params: Option<&'a RawValue> },
+    /// Something that wants no answer.
+    Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
+}
+
+/// An error as JSON-RPC knows it.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+pub(super) struct RpcError {
+    #[serde(default)]
+    pub(super) code: i64,
+    #[serde(default)]
+    pub(super) message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) data: Option<Value>,
+}
+
+impl RpcError {
+    pub(super) const METHOD_NOT_FOUND: i64 = -32601;
+    pub(super) const INVALID_PARAMS: i64 = -32602;
+    pub(super) const HEADER_MISMATCH: i64 = -32020;
+    pub(super) const MISSING_CAPABILITY: i64 = -32021;
+    pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
+
+    pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    pub(super) fn is_header_mismatch(&self) -> bool {
+        self.code == Self::HEADER_MISMATCH
+    }
+
+    /// Whether only a server of 2026-07-28 or later says this.
+    pub(super) fn is_modern(&self) -> bool {
+        matches!(
+            self.code,
+            Self::HEADER_MISMATCH | Self::MISSING_CAPABILITY | Self::UNSUPPORTED_VERSION
+        )
+    }
+}
+
+#[derive(Deserialize)]
+struct Members<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// Reads a message, or the several of a batch as 2025-03-26 allows.
+pub(super) fn read(text: &str, each: &mut dyn FnMut(Message<'_>)) -> Result<(), String> {
+    if text.trim_start().starts_with('[') {
+        let all: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        return all.into_iter().try_for_each(|one| read_one(one.get(), each));
+    }
+    read_one(text, each)
+}
+
+fn read_one(text: &str, each: &mut dyn FnMut(Message<'_>)) -> Result<(), String> {
+    let members: Members<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let message = match members {
+        Members { method: Some(method), id: Some(id), params, .. } => {
+            Message::Request { id, method, params }
+        }
+        Members { method: Some(method), params, .. } => Message::Notification { method, params },
+        Members { error: Some(error), id, .. } => {
+            Message::Response { id: id.and_then(own_id), answer: Err(read_error(error)) }
+        }
+        Members { result: Some(result), id, .. } => {
+            Message::Response { id: id.and_then(own_id), answer: Ok(result) }
+        }
+        Members { id, .. } => {
+            // `result: null` is none of the shapes that MCP has, and still an answer.
+            let answer = Err(RpcError::new(0, "the answer has neither a result nor an error"));
+            Message::Response { id: id.and_then(own_id), answer }
+        }
+    };
+    each(message);
+    Ok(())
+}
+
+/// Our ids are numbers; a server that gives them back as text is understood.
+fn own_id(id: &RawValue) -> Option<u64> {
+    id.get().trim_matches('"').parse().ok()
+}
+
+fn read_error(error: &RawValue) -> RpcError {
+    serde_json::from_str(error.get()).unwrap_or_else(|_| RpcError {
+        code: 0,
+        message: "the server answered with an error that is none".to_owned(),
+        data: serde_json::from_str(error.get()).ok(),
+    })
+}
+
+/// One member of the `params` of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Param<'a> {
+    Text(&'a str),
+    Payload(&'a Payload),
+    Value(&'a Value),
+    Raw(&'a RawValue),
+}
+
+impl Serialize for Param<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => text.serialize(serializer),
+            Self::Payload(payload) => payload.serialize(serializer),
+            Self::Value(value) => value.serialize(serializer),
+            Self::Raw(raw) => raw.serialize(serializer),
+        }
+    }
+}
+
+pub(super) type Params<'a> = [(&'a str, Param<'a>)];
+
+/// The text of a request, or of a notification if it has no id. `meta` are the members of `_meta`,
+/// without braces.
+pub(super) fn write(
+    id: Option<u64>,
+    method: &str,
+    params: &Params<'_>,
+    meta: &str,
+) -> Result<String, serde_json::Error> {
+    let mut text = String::with_capacity(256 + meta.len());
+    text.push_str(r#"{"jsonrpc":"2.0""#);
+    if let Some(id) = id {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, r#","id":{id}"#);
+    }
+    text.push_str(r#","method":"#);
+    text.push_str(&serde_json::to_string(method)?);
+    text.push_str(r#","params":{"#);
+    for (index, (name, param)) in params.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        text.push_str(&serde_json::to_string(name)?);
+        text.push(':');
+        match param {
+            Param::Raw(raw) => text.push_str(raw.get()),
+            Param::Payload(payload) if payload.as_raw().is_some() => {
+                text.push_str(payload.as_raw().map_or("null", RawValue::get));
+            }
+            other => text.push_str(&serde_json::to_string(other)?),
+        }
+    }
+    if !meta.is_empty() {
+        if !params.is_empty() {
+            text.push(',');
+        }
+        text.push_str(r#""_meta":{"#);
+        text.push_str(meta);
+        text.push('}');
+    }
+    text.push_str("}}");
+    // A message is one line on a pipe; a line break can only stand between the tokens of JSON.
+    if text.contains(['\n', '\r']) {
+        text = text.replace(['\n', '\r'], " ");
+    }
+    Ok(text)
+}
+
+/// The text of our answer to a request of the server.
+pub(super) fn write_answer(id: &RawValue, answer: Result<&Value, &RpcError>) -> String {
+    let id = id.get();
+    match answer {
+        Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
+        Err(error) => {
+            let error = serde_json::to_string(error).unwrap_or_else(|_| "{}".to_owned());
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+        }
+    }
+}
+
+/// The id in a message that is too long to be read whole: it stands near its beginning or near its
+/// end, whatever lies between.
+pub(super) fn id_at_the_edges(head: &[u8], tail: &[u8]) -> Option<u64> {
+    let find = |bytes: &[u8], last: bool| {
+        let text = String::from_utf8_lossy(bytes);
+        let key = r#""id""#;
+        let at = if last { text.rfind(key) } else { text.find(key) }?;
+        let after = &text[at + key.len()..];
+        let digits = after.trim_start().strip_prefix(':')?.trim_start().trim_start_matches('"');
+        let end = digits.find(|c: char| !c.is_ascii_digit())?;
+        digits[..end].parse().ok()
+    };
+    // Behind the result the id is among the last members, before it among the first.
+    let begins_with_result = String::from_utf8_lossy(head).trim_start().starts_with(r#"{"result""#);
+    match begins_with_result {
+        true => find(tail, true),
+        false => find(head, false).or_else(|| find(tail, true)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(text: &str) -> Result<Vec<String>, String> {
+        let mut all = Vec::new();
+        read(text, &mut |message| {
+            all.push(match message {
+                Message::Response { id, answer: Ok(result) } => format!("{id:?} {result}"),
+                Message::Response { id, answer: Err(error) } => {
+                    format!("{id:?} {} {}", error.code, error.message)
+                }
+                Message::Request { id, method, .. } => format!("{id}? {method}"),
+                Message::Notification { method, params } => {
+                    format!("{method} {}", params.map_or("-", RawValue::get))
+                }
+            });
+        })?;
+        Ok(all)
+    }
+
+    #[test]
+    fn messages_are_told_apart() {
+        let rows = [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"a": 1}}"#, r#"Some(7) {"a": 1}"#),
+            (r#"{"result":{},"jsonrpc":"2.0","id":"7"}"#, "Some(7) {}"),
+            (r#"{"id":"x","result":1}"#, "None 1"),
+            (r#"{"id":1,"error":{"code":-32601,"message":"no"}}"#, "Some(1) -32601 no"),
+            (r#"{"id":null,"error":{"code":-32700}}"#, "None -32700 "),
+            (
+                r#"{"id":1,"error":"odd"}"#,
+                "Some(1) 0 the server answered with an error that is none",
+            ),
+            (r#"{"id":1}"#, "Some(1) 0 the answer has neither a result nor an error"),
+            (r#"{"id":"q","method":"ping"}"#, r#""q"? ping"#),
+            (r#"{"method":"notifications/x","params":[1]}"#, "notifications/x [1]"),
+            (r#"{"method":"a\u0062"}"#, "ab -"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(shown(text), Ok(vec![expected.to_owned()]), "{text}");
+        }
+        let batch = r#" [{"id":1,"result":1},{"method":"m"}]"#;
+        assert_eq!(shown(batch).unwrap(), ["Some(1) 1", "m -"]);
+        for bad in ["", "hello", "{", "[1]", r#"{"id":1,"id":2}"#, "3", "null"] {
+            assert!(shown(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_one_line() {
+        let input = Payload::from_json("{\n \"a\": 1\r\n}".to_owned()).unwrap();
+        let (list, name) = (json!([1]), "e\"cho");
+        let params = [
+            ("name", Param::Text(name)),
+            ("arguments", Param::Payload(&input)),
+            ("list", Param::Value(&list)),
+        ];
+        let text = write(Some(3), "tools/call", &params, r#""progressToken":3"#).unwrap();
+        assert!(!text.contains('\n'));
+        assert_eq!(
+            serde_json::from_str::<Value>(&text).unwrap(),
+            json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {
+                "name": "e\"cho", "arguments": {"a": 1}, "list": [1],
+                "_meta": {"progressToken": 3}}})
+        );
+        let bare = write(None, "notifications/initialized", &[], "").unwrap();
+        assert_eq!(bare, r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":{}}"#);
+    }
+
+    #[test]
+    fn the_id_of_a_message_that_is_too_long() {
+        let rows: [(&str, &str, Option<u64>); 6] = [
+            (r#"{"jsonrpc":"2.0","id":5,"result":{"content":[{"#, "]}}", Some(5)),
+            (r#"{"result":{"id":9,"content":"#, r#"]},"jsonrpc":"2.0","id":5}"#, Some(5)),
+            (r#"{ "id" : "12" ,"result""#, "", Some(12)),
+            (r#"{"result":{"#, r#"no id here"}"#, None),
+            ("", "", None),
+            (r#"{"jsonrpc":"2.0","result":{"#, r#""x"},"id":77}"#, Some(77)),
+        ];
+        for (head, tail, expected) in rows {
+            assert_eq!(id_at_the_edges(head.as_bytes(), tail.as_bytes()), expected, "{head}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! A server that was greeted: what it lists, and what it is asked.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+
+use super::ask::{Ask, Patience};
+use super::failure::Failure;
+use super::greeting::{self, Peer};
+use super::inbox::Inbox;
+use super::rpc::{Param, RpcError};
+use super::settings::{McpSettings, McpTransport};
+use super::source::SourceHooks;
+use super::speech::Era;
+use super::switch::Switch;
+use super::wire::Wire;
+
+/// How often a server may ask for more input within one call.
+const ROUNDS: usize = 10;
+/// The longest that is waited for a change of the lists; then the question is asked again.
+const LISTENING: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A connection on which requests can be made.
+#[derive(Debug)]
+pub(super) struct Session {
+    wire: Wire,
+    pub(super) peer: Peer,
+    inbox: Inbox,
+    settings: Arc<McpSettings>,
+}
+
+/// What a server listed.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    pub(super) tools: Vec<Value>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Session {
+    /// Connects and greets. `era` is what is known from before, and is learnt.
+    pub(super) async fn connect(
+        source: &Arc<str>,
+        settings: &Arc<McpSettings>,
+        hooks: &SourceHooks,
+        tasks: &TaskTracker,
+        era: &mut Option<Era>,
+    ) -> Result<Self, Failure> {
+        let connect = async |known: Option<Era>| {
+            let inbox = Inbox::new(Arc::clone(source), Arc::clone(settings));
+            let wire = Wire::open(settings, hooks, Switch::new(inbox.clone()), tasks)?;
+            match greeting::greet(&wire, settings, known).await {
+                Ok(peer) => Ok(Self { wire, peer, inbox, settings: Arc::clone(settings) }),
+                Err(failure) => {
+                    wire.stop();
+                    Err(failure)
+                }
+            }
+        };
+        let is_process = matches!(settings.transport, McpTransport::Stdio(_));
+        let connected = match connect(*era).await {
+            Ok(session) => Ok(session),
+            // A process that was asked what it does not know, and left or fell silent: a new one is
+            // greeted in the old way at once.
+            Err(failure) if is_process && era.is_none() && settings.protocol.is_none() => {
+                tracing::debug!(%source, %failure, "greeted again, in the old way");
+                connect(Some(Era::Legacy)).await
+            }
+            // What was known is not true any more.
+            Err(failure) if era.is_some() && settings.protocol.is_none() => {
+                tracing::debug!(%source, %failure, "greeted again, as if for the first time");
+                *era = None;
+                connect(None).await
+            }
+            Err(failure) => Err(failure),
+        };
+        let session = connected?;
+        *era = Some(session.peer.speech.era);
+        Ok(session)
+    }
+
+    pub(super) fn is_modern_http(&self) -> bool {
+        self.wire.is_http() && self.peer.speech.era == Era::Modern
+    }
+
+    /// Told when the list of tools has changed.
+    pub(super) fn tools_changed(&self) -> &Notify {
+        &self.inbox.tools_changed
+    }
+
+    /// Resolves when the server is gone, with words about it.
+    pub(super) async fn over(&self) -> String {
+        self.wire.over().await
+    }
+
+    pub(super) fn lose(&self, words: &str) {
+        self.wire.lose(words);
+    }
+
+    pub(super) fn stop(&self) {
+        self.wire.stop();
+    }
+
+    /// Every tool, page by page.
+    pub(super) async fn list_tools(&self) -> Result<Listed, Failure> {
+        let mut listed = Listed::default();
+        if !self.peer.has("tools") {
+            return Ok(listed);
+        }
+        let (most, mut seen) = (self.settings.tools, HashSet::new());
+        let mut cursor: Option<String> = None;
+        loop {
+            let page = self.page(cursor.as_deref()).await?;
+            listed.tools.extend(page.tools);
+            if listed.tools.len() > most {
+                listed.tools.truncate(most);
+                listed.warnings.push(format!("only the first {most} tools are taken"));
+                return Ok(listed);
+            }
+            match page.next_cursor {
+                Some(next) if !next.is_empty() => {
+                    if !seen.insert(next.clone()) {
+                        listed.warnings.push("the list of tools repeats itself".to_owned());
+                        return Ok(listed);
+                    }
+                    cursor = Some(next);
+                }
+                _ => return Ok(listed),
+            }
+        }
+    }
+
+    async fn page(&self, cursor: Option<&str>) -> Result<Page, Failure> {
+        let params: Vec<_> =
+            cursor.map(|cursor| ("cursor", Param::Text(cursor))).into_iter().collect();
+        let patience = Patience::of(self.settings.start_timeout);
+        let ask = Ask::new("tools/list", &params, patience);
+        let answer = self.wire.ask(&self.peer.speech, &ask).await?;
+        serde_json::from_str(answer.get()).map_err(|error| {
+            Failure::Unusable(format!("the list of tools cannot be read: {error}"))
+        })
+    }
+
+    /// Listens to changes of the lists, for a server that wants to be asked about them. Never ends
+    /// for one that does not.
+    pub(super) async fn listen(&self) {
+        let tells = self.peer.capabilities.get("tools").and_then(|tools| tools.get("listChanged"));
+        if self.peer.speech.era == Era::Legacy || tells != Some(&Value::Bool(true)) {
+            return std::future::pending().await;
+        }
+        let wanted = Value::Object(Map::from_iter([("toolsListChanged".to_owned(), true.into())]));
+        let params = [("notifications", Param::Value(&wanted))];
+        let ask = Ask::new("subscriptions/listen", &params, Patience::of(LISTENING));
+        let mut pause = Duration::from_secs(1);
+        loop {
+            match self.wire.ask(&self.peer.speech, &ask).await {
+                Err(failure) if failure.rpc().is_some() => {
+                    tracing::debug!(%failure, "the server does not tell about changes after all");
+                    return std::future::pending().await;
+                }
+                Err(failure) => {
+                    tracing::debug!(%failure, "listening broke off");
+                    pause = (pause * 2).min(Duration::from_secs(60));
+                }
+                Ok(_) => pause = Duration::from_secs(1),
+            }
+            tokio::time::sleep(pause).await;
+            // Whatever changed meanwhile was not heard.
+            self.inbox.tools_changed.notify_one();
+        }
+    }
+
+    /// Makes a request, and answers what the server wants to know before it answers.
+    pub(super) async fn request(&self, ask: &Ask<'_>) -> Result<Box<RawValue>, Failure> {
+        let mut more: Option<(Value, Option<Box<RawValue>>)> = None;
+        for _ in 0..ROUNDS {
+            let mut params = ask.params.to_vec();
+            if let Some((responses, state)) = &more {
+                params.push(("inputResponses", Param::Value(responses)));
+                params.extend(state.as_deref().map(|state| ("requestState", Param::Raw(state))));
+            }
+            let asked = Ask { params: &params, ..ask.clone() };
+            let answer = self.wire.ask(&self.peer.speech, &asked).await?;
+            if self.peer.speech.era == Era::Legacy {
+                return Ok(answer);
+            }
+            more = match InputRequired::read(&answer) {
+                None => return Ok(answer),
+                Some(wanted) => {
+                    let responses = self.respond(&wanted)?;
+                    Some((responses, wanted.request_state.map(ToOwned::to_owned)))
+                }
+            };
+        }
+        Err(Failure::NeedsInput(format!("the server asked for input {ROUNDS} times")))
+    }
+
+    fn respond(&self, wanted: &InputRequired<'_>) -> Result<Value, Failure> {
+        let mut responses = Map::new();
+        for (key, request) in &wanted.input_requests {
+            let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
+            let params = request.get("params").unwrap_or(&Value::Null);
+            let answer = self.inbox.answer(method, params);
+            let answer = answer.map_err(|RpcError { message, .. }| Failure::NeedsInput(message))?;
+            responses.insert(key.clone(), answer);
+        }
+        Ok(Value::Object(responses))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    tools: Vec<Value>,
+    next_cursor: Option<String>,
+}
+
+/// A result that is none yet.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InputRequired<'a> {
+    #[serde(borrow)]
+    result_type: Option<std::borrow::Cow<'a, str>>,
+    #[serde(default)]
+    input_requests: Map<String, Value>,
+    #[serde(borrow)]
+    request_state: Option<&'a RawValue>,
+}
+
+impl<'a> InputRequired<'a> {
+    fn read(answer: &'a RawValue) -> Option<Self> {
+        let wanted: Self = serde_json::from_str(answer.get()).ok()?;
+        (wanted.result_type.as_deref() == Some("input_required")).then_some(wanted)
+    }
+}

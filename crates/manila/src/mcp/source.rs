@@ -1,0 +1,314 @@
+//! A server as a source of operations: connected, listed, kept up to date, connected again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::desk::Desk;
+use super::failure::Failure;
+use super::import;
+use super::oauth::{Authorizer, CredentialStore};
+use super::session::{Listed, Session};
+use super::settings::McpSettings;
+use super::speech::Era;
+use crate::error::CallError;
+use crate::operation::{Operation, ResultPolicy};
+use crate::registry::{Change, Registry};
+use crate::spec::{OperationId, OperationSpec};
+
+/// How long a server must have been there for its next loss to count as the first.
+const STABLE: Duration = Duration::from_secs(30);
+/// Changes of a list come in bursts; so much is waited for the rest of one.
+const BURST: Duration = Duration::from_millis(50);
+
+/// What is made of an operation before it is registered, and how its results are treated; `None`
+/// leaves it out.
+pub type Adjust = Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
+
+/// What a source needs from the one who starts it.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct SourceHooks {
+    /// Changes or leaves out operations.
+    pub adjust: Option<Adjust>,
+    /// Keeps what authorization servers gave; in memory, if absent.
+    pub credentials: Option<Arc<dyn CredentialStore>>,
+    /// Brings a person to an authorization server; without it nobody is asked.
+    pub authorizer: Option<Arc<dyn Authorizer>>,
+}
+
+impl std::fmt::Debug for SourceHooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SourceHooks").finish_non_exhaustive()
+    }
+}
+
+/// How a source is doing.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum SourceStatus {
+    /// It is being connected.
+    Connecting,
+    /// It is connected, and this is what it has.
+    Ready(Arc<Found>),
+    /// It is not there.
+    Down {
+        /// Why.
+        reason: String,
+        /// When it is connected again.
+        again_in: Duration,
+    },
+}
+
+/// What was found at a server.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Found {
+    /// What the server calls itself.
+    pub server: String,
+    /// Its version.
+    pub server_version: String,
+    /// The protocol version that is spoken.
+    pub protocol: String,
+    /// What it tells models about itself.
+    pub instructions: Option<String>,
+    /// The tools as it listed them.
+    pub tools: Vec<Value>,
+    /// Whether it has resources.
+    pub resources: bool,
+    /// Whether it has prompts.
+    pub prompts: bool,
+    /// What was odd about its tools.
+    pub warnings: Vec<String>,
+}
+
+/// A server whose tools are operations. Dropping it takes them away and ends the server.
+#[derive(Debug)]
+pub struct McpSource {
+    status: watch::Receiver<SourceStatus>,
+    tasks: TaskTracker,
+    stop: DropGuard,
+}
+
+impl McpSource {
+    /// Starts a source. Its operations appear in the registry in namespace `name` as soon as the
+    /// server has listed them; nothing waits for that. Must be called in a runtime.
+    pub fn start(
+        registry: &Registry,
+        name: &str,
+        settings: McpSettings,
+        hooks: SourceHooks,
+    ) -> Self {
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let desk = Arc::new(Desk::new(name, settings));
+        let status = desk.status.subscribe();
+        let supervisor = Supervisor {
+            desk,
+            registry: registry.clone(),
+            hooks,
+            tasks: tasks.clone(),
+            era: None,
+            offered: Vec::new(),
+        };
+        tasks.spawn(supervisor.run(stop.clone()));
+        tasks.close();
+        Self { status, tasks, stop: stop.drop_guard() }
+    }
+
+    /// How it is doing, now and whenever that changes.
+    pub fn status(&self) -> watch::Receiver<SourceStatus> {
+        self.status.clone()
+    }
+
+    /// Waits until the operations are there.
+    ///
+    /// # Errors
+    ///
+    /// `UNAVAILABLE` with the reason when the server cannot be connected, `TIMEOUT` when it takes
+    /// longer than `patience`.
+    pub async fn ready(&self, patience: Duration) -> Result<Arc<Found>, CallError> {
+        let mut status = self.status.clone();
+        let settled = status.wait_for(|status| !matches!(status, SourceStatus::Connecting));
+        match tokio::time::timeout(patience, settled).await {
+            Ok(Ok(settled)) => match &*settled {
+                SourceStatus::Ready(found) => Ok(Arc::clone(found)),
+                SourceStatus::Down { reason, .. } => Err(CallError::unavailable(reason.clone())),
+                SourceStatus::Connecting => Err(CallError::unavailable("it is being connected")),
+            },
+            Ok(Err(_)) => Err(CallError::unavailable("the source was stopped")),
+            Err(_) => {
+                Err(CallError::timeout(format!("the server did not answer within {patience:?}")))
+            }
+        }
+    }
+
+    /// Ends the source, and waits until nothing is left of it.
+    pub async fn close(self) {
+        drop(self.stop);
+        self.tasks.wait().await;
+    }
+}
+
+struct Supervisor {
+    desk: Arc<Desk>,
+    registry: Registry,
+    hooks: SourceHooks,
+    tasks: TaskTracker,
+    /// What the server was found to speak.
+    era: Option<Era>,
+    /// What stands in the registry.
+    offered: Vec<OperationId>,
+}
+
+impl Supervisor {
+    async fn run(mut self, stop: CancellationToken) {
+        stop.run_until_cancelled(Box::pin(self.keep_connected())).await;
+        if let Some(session) = self.desk.take() {
+            session.stop();
+        }
+        let gone = std::mem::take(&mut self.offered).into_iter().map(Change::Unregister);
+        self.registry.apply(gone).expect("removing cannot clash");
+    }
+
+    async fn keep_connected(&mut self) {
+        let mut backoff = Backoff::new(self.desk.settings.restart);
+        loop {
+            self.desk.status.send_replace(SourceStatus::Connecting);
+            let reason = match self.connect().await {
+                Ok(session) => {
+                    let since = Instant::now();
+                    let reason = self.serve(&session).await;
+                    session.stop();
+                    self.desk.take();
+                    self.take_offline();
+                    if since.elapsed() > STABLE {
+                        backoff.reset();
+                    }
+                    reason
+                }
+                Err(failure) => failure.to_string(),
+            };
+            let again_in = backoff.next();
+            tracing::warn!(source = %self.desk.name, reason, ?again_in, "the server is down");
+            self.desk.status.send_replace(SourceStatus::Down { reason, again_in });
+            tokio::time::sleep(again_in).await;
+        }
+    }
+
+    /// Connects, lists, and puts what was listed into the registry.
+    async fn connect(&mut self) -> Result<Arc<Session>, Failure> {
+        let desk = Arc::clone(&self.desk);
+        let (hooks, tasks) = (&self.hooks, &self.tasks);
+        let session =
+            Session::connect(&desk.name, &desk.settings, hooks, tasks, &mut self.era).await?;
+        let session = Arc::new(session);
+        match session.list_tools().await {
+            Ok(listed) => {
+                self.install(&session, listed);
+                Ok(session)
+            }
+            Err(failure) => {
+                session.stop();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Follows the changes of the list until the server is gone.
+    async fn serve(&mut self, session: &Arc<Session>) -> String {
+        let mut listening = std::pin::pin!(session.listen());
+        loop {
+            tokio::select! {
+                reason = session.over() => return reason,
+                () = &mut listening => {}
+                () = session.tools_changed().notified() => {
+                    tokio::time::sleep(BURST).await;
+                    match session.list_tools().await {
+                        Ok(listed) => self.install(session, listed),
+                        Err(failure) => {
+                            let source = &*self.desk.name;
+                            tracing::warn!(source, %failure, "the changed list was not read");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn install(&mut self, session: &Arc<Session>, listed: Listed) {
+        let import = import::import(&self.desk, session, &listed, self.hooks.adjust.as_ref());
+        for warning in &import.warnings {
+            tracing::warn!(source = %self.desk.name, warning, "a tool is odd");
+        }
+        let peer = &session.peer;
+        let found = Found {
+            server: peer.name.clone(),
+            server_version: peer.version.clone(),
+            protocol: peer.speech.version.clone(),
+            instructions: peer.instructions.clone(),
+            tools: listed.tools,
+            resources: peer.has("resources"),
+            prompts: peer.has("prompts"),
+            warnings: import.warnings,
+        };
+        self.desk.put(Arc::clone(session));
+        self.replace(import.operations);
+        self.desk.status.send_replace(SourceStatus::Ready(Arc::new(found)));
+    }
+
+    /// Puts operations in the place of those of before; what is the same is not touched.
+    fn replace(&mut self, operations: Vec<Operation>) {
+        let catalog = self.registry.catalog();
+        let is_news = |operation: &Operation| {
+            let before = catalog.get(operation.id().as_str());
+            before.is_none_or(|before| before.is_offline() || before.spec() != operation.spec())
+        };
+        let ids: Vec<_> = operations.iter().map(|operation| operation.id().clone()).collect();
+        let kept: std::collections::HashSet<_> = ids.iter().collect();
+        let gone = self.offered.iter().filter(|id| !kept.contains(id)).cloned();
+        let gone: Vec<_> = gone.map(Change::Unregister).collect();
+        let news = operations.into_iter().filter(is_news).map(Change::Replace);
+        let changes: Vec<_> = gone.into_iter().chain(news).collect();
+        self.registry.apply(changes).expect("replacing and removing cannot clash");
+        self.offered = ids;
+    }
+
+    fn take_offline(&self) {
+        let catalog = self.registry.catalog();
+        let offered = self.offered.iter().filter_map(|id| catalog.get(id.as_str()));
+        let changes: Vec<_> = offered
+            .map(|operation| Change::Replace(Operation::clone(operation).with_offline(true)))
+            .collect();
+        self.registry.apply(changes).expect("replacing cannot clash");
+    }
+}
+
+/// The time between two attempts, longer each time up to a limit.
+struct Backoff {
+    first: Duration,
+    most: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    fn new((first, most): (Duration, Duration)) -> Self {
+        Self { first, most, next: first }
+    }
+
+    fn reset(&mut self) {
+        self.next = self.first;
+    }
+
+    fn next(&mut self) -> Duration {
+        let now = self.next.min(self.most);
+        self.next = now * 2;
+        // Sources that were lost together do not come back in step.
+        let jitter = getrandom::u32().map_or(0, |random| random % 20);
+        now + now * jitter / 100
+    }
+}

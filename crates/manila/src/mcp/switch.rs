@@ -1,0 +1,51 @@
+//! Where every message of a server goes, whichever way it came.
+
+use std::sync::Arc;
+
+use super::failure::Failure;
+use super::inbox::Inbox;
+use super::pending::Pending;
+use super::rpc::{self, Message};
+
+/// Answers go to those who wait for them, everything else to the inbox.
+#[derive(Debug, Clone)]
+pub(super) struct Switch {
+    pub(super) pending: Arc<Pending>,
+    pub(super) inbox: Inbox,
+}
+
+impl Switch {
+    pub(super) fn new(inbox: Inbox) -> Self {
+        Self { pending: Arc::default(), inbox }
+    }
+
+    /// Takes one message, or a batch; `reply` gets the text of each answer that the server wants.
+    ///
+    /// # Errors
+    ///
+    /// It is not JSON-RPC.
+    pub(super) fn take(&self, text: &str, reply: &mut dyn FnMut(String)) -> Result<(), String> {
+        rpc::read(text, &mut |message| match message {
+            Message::Response { id: Some(id), answer } => {
+                let answer = answer.map(ToOwned::to_owned).map_err(Failure::rpc_error);
+                if !self.pending.answer(id, answer) {
+                    let source = self.inbox.source();
+                    tracing::debug!(source, id, "an answer that nobody waits for");
+                }
+            }
+            Message::Response { id: None, answer } => {
+                let (source, error) = (self.inbox.source(), answer.err());
+                tracing::warn!(source, ?error, "an answer to a request that was never made");
+            }
+            Message::Request { id, method, params } => {
+                reply(self.inbox.answer_text(id, &method, params));
+            }
+            Message::Notification { method, params: Some(params) }
+                if method == "notifications/progress" =>
+            {
+                self.pending.progress(params);
+            }
+            Message::Notification { method, params } => self.inbox.notified(&method, params),
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! The official conformance suite against this client, for the newest version of each era.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn suite() -> Option<(PathBuf, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/npm/node_modules");
+    let node = root.join(".bin/node");
+    let suite = root.join("@modelcontextprotocol/conformance/dist/index.js");
+    if node.exists() && suite.exists() {
+        return Some((node, suite));
+    }
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "the suite is not there: run scripts/fetch-test-data"
+    );
+    eprintln!("SKIPPED: the conformance suite is not in .cache: run scripts/fetch-test-data");
+    None
+}
+
+/// Runs one revision and compares what failed with the baseline, strictly: what passes and is listed
+/// is an error too.
+fn run(revision: &str) {
+    let Some((node, suite)) = suite() else { return };
+    let tests = std::env::current_exe().unwrap();
+    let client = tests.ancestors().nth(2).unwrap().join("examples/mcp-conformance-client");
+    assert!(client.exists(), "`cargo test` builds {}", client.display());
+    let baseline = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/baseline.yml");
+    // The suite writes its results to the folder it runs in.
+    let folder = tests.parent().unwrap().join(format!("conformance-{revision}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let output = Command::new(node)
+        .current_dir(&folder)
+        .arg(suite)
+        .args(["client", "--requirements", revision, "--command"])
+        .arg(client)
+        .arg("--expected-failures")
+        .arg(baseline)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let summary = said.split_once("=== SUITE SUMMARY ===").map_or(&*said, |(_, summary)| summary);
+    println!("{revision}:{summary}");
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("all failures are expected"), "{said}");
+}
+
+#[test]
+fn the_suite_of_2025_11_25_passes_but_for_the_baseline() {
+    run("2025-11-25");
+}
+
+#[test]
+fn the_suite_of_2026_07_28_passes_but_for_the_baseline() {
+    run("2026-07-28");
+}

@@ -1,0 +1,69 @@
+//! Server-sent events come out the same however their bytes are cut, and as the standard says.
+
+#[path = "../../../../fuzz/checks/sse.rs"]
+mod checks;
+
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+
+#[test]
+fn the_corpus_of_the_fuzzer_holds() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sse");
+    let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 20, "found {} files", files.len());
+    for file in files {
+        checks::check(&fs::read(&file).unwrap());
+    }
+}
+
+/// Pieces of streams, from whole lines down to single bytes.
+fn any_piece() -> impl Strategy<Value = Vec<u8>> {
+    let known: Vec<&[u8]> = vec![
+        b"\n",
+        b"\n",
+        b"\n\n",
+        b"\r",
+        b"\r\n",
+        b"\r\n\r\n",
+        b":",
+        b": ",
+        b" ",
+        b"\0",
+        b"\xEF\xBB\xBF",
+        b"\xEF",
+        b"\xBB",
+        b"\xF0\x9F\x98\x80",
+        b"\xE2\x82",
+        b"\xFF",
+        b"data",
+        b"data:",
+        b"data: x\n",
+        b"event",
+        b"event: a\n",
+        b"id",
+        b"id: 1\n",
+        b"id:\n",
+        b"retry: ",
+        b"retry: 10\n",
+        b"7",
+        b"unknown: x\n",
+        b": comment\n",
+    ];
+    prop_oneof![
+        8 => prop::sample::select(known).prop_map(<[u8]>::to_vec),
+        1 => prop::collection::vec(any::<u8>(), 0..12),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn cutting_a_stream_changes_nothing(
+        limit in 0..40_u8,
+        seed in any::<u8>(),
+        pieces in prop::collection::vec(any_piece(), 0..40),
+    ) {
+        checks::check(&[vec![limit, seed], pieces.concat()].concat());
+    }
+}

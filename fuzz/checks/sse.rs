@@ -1,0 +1,116 @@
+//! What holds for any bytes at all; shared by the fuzz target and the tests.
+
+use manila::sse::{DEFAULT_LIMIT, SseDecoder, SseError};
+
+/// What came out of a stream.
+#[derive(Debug, Default, PartialEq)]
+struct Seen {
+    events: Vec<Event>,
+    last_id: String,
+    retry: Option<u64>,
+    is_too_large: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Event {
+    event: String,
+    data: String,
+    id: String,
+    retry: Option<u64>,
+}
+
+/// Takes the first two bytes for a limit and a seed, and the rest for a stream.
+pub(crate) fn check(bytes: &[u8]) {
+    let [limit, seed, stream @ ..] = bytes else { return };
+    let whole = decode(DEFAULT_LIMIT, [stream]);
+    assert_eq!(whole, by_the_book(stream));
+    assert_eq!(decode(DEFAULT_LIMIT, stream.chunks(1)), whole);
+    assert_eq!(decode(DEFAULT_LIMIT, cut(stream, *seed)), whole);
+
+    let limited = decode(usize::from(*limit), [stream]);
+    assert_eq!(decode(usize::from(*limit), stream.chunks(1)), limited);
+    assert_eq!(decode(usize::from(*limit), cut(stream, *seed)), limited);
+    // A limit ends a stream earlier; it changes nothing before that.
+    assert!(whole.events.starts_with(&limited.events));
+    assert!(limited.is_too_large || limited == whole);
+}
+
+fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Seen {
+    let mut decoder = SseDecoder::with_limit(limit);
+    let mut seen = Seen::default();
+    for chunk in chunks {
+        let end = decoder.feed(chunk, |event| {
+            seen.events.push(Event {
+                event: event.event.into_owned(),
+                data: event.data.into_owned(),
+                id: event.id.into_owned(),
+                retry: event.retry,
+            });
+        });
+        assert!(!seen.is_too_large || end.is_err(), "a finished decoder stays finished");
+        match end {
+            Ok(()) => {}
+            Err(SseError::TooLarge { limit: said }) => {
+                assert_eq!(said, limit);
+                seen.is_too_large = true;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    seen.last_id = decoder.last_event_id().to_owned();
+    let millis = |retry: std::time::Duration| u64::try_from(retry.as_millis()).ok();
+    seen.retry = decoder.retry().and_then(millis);
+    seen
+}
+
+/// Chunks of nought to about ten bytes.
+fn cut(mut stream: &[u8], seed: u8) -> Vec<&[u8]> {
+    let mut state = u32::from(seed);
+    let mut chunks = Vec::new();
+    while !stream.is_empty() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let (chunk, rest) = stream.split_at(stream.len().min((state >> 24) as usize % 11));
+        chunks.push(chunk);
+        stream = rest;
+    }
+    chunks
+}
+
+/// The algorithm of the standard, step by step, without a thought for speed.
+fn by_the_book(stream: &[u8]) -> Seen {
+    let text = String::from_utf8_lossy(stream.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(stream));
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    // What follows the last end of line is no line.
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    lines.pop();
+
+    let mut seen = Seen::default();
+    let mut id = String::new();
+    let mut block = Event::default();
+    for line in lines {
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => block.event = value.to_owned(),
+            "data" => block.data += &format!("{value}\n"),
+            "id" if !value.contains('\0') => id = value.to_owned(),
+            "retry" if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) => {
+                block.retry = Some(value.parse().unwrap_or(u64::MAX));
+                seen.retry = block.retry;
+            }
+            _ => {}
+        }
+        if line.is_empty() {
+            seen.last_id.clone_from(&id);
+            let mut event = std::mem::take(&mut block);
+            if event.data.pop().is_some() {
+                event.id.clone_from(&id);
+                if event.event.is_empty() {
+                    event.event = "message".to_owned();
+                }
+                seen.events.push(event);
+            }
+        }
+    }
+    seen
+}
