@@ -1,5 +1,7 @@
 //! What can be typed.
 
+mod add;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +9,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use manila_gateway::config::{Config, parse_duration};
+
+pub(crate) use add::{AddCommand, AddMcpOptions, RemoveOptions};
 
 /// Operations from any world, one calling convention, one response envelope.
 #[derive(Debug, Parser)]
@@ -20,6 +24,13 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Start the gateway
     Serve(ServeOptions),
+    /// Add a source to the configuration
+    Add {
+        #[command(subcommand)]
+        command: AddCommand,
+    },
+    /// Take a source out of the configuration
+    Remove(RemoveOptions),
     /// List the operations
     List(ListOptions),
     /// Find operations by words
@@ -59,9 +70,22 @@ pub(crate) enum Command {
     },
 }
 
+/// The subcommand that nobody types: the gateway starts its MCP servers with it.
+pub(crate) const WATCH_CHILD: &str = "watch-child";
+
+/// What follows [`WATCH_CHILD`], if that is what this process is.
+///
+/// Not clap's, because the definition of all the commands would stay in the memory of a process that
+/// is there once for every server.
+#[cfg(unix)]
+pub(crate) fn of_watcher() -> Option<impl Iterator<Item = std::ffi::OsString>> {
+    let mut words = std::env::args_os().skip(1);
+    words.next().filter(|word| word == WATCH_CHILD).map(|_| words)
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ServeOptions {
-    /// The configuration; manila.toml if it is here, else nothing is configured
+    /// The configuration; manila.toml or .mcp.json if it is here, else nothing is configured
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Say what the configuration holds or what is wrong with it, and stop
@@ -186,9 +210,12 @@ pub(crate) struct Format {
 /// Where the operations are: in this process, or in a gateway.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Remote {
-    /// A running gateway, such as ws://127.0.0.1:7411; else the built-in operations of this command
+    /// A running gateway, such as ws://127.0.0.1:7411; else the operations are run by this command
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
+    /// Whose sources are started; manila.toml or .mcp.json if it is here
+    #[arg(long, value_name = "FILE", conflicts_with = "url")]
+    pub(crate) config: Option<PathBuf>,
     /// What the gateway knows you by; MANILA_TOKEN if it is absent
     #[arg(long, value_name = "TOKEN", requires = "url")]
     pub(crate) token: Option<Hidden>,
@@ -221,6 +248,7 @@ Values are read by the operation's input schema: --a 2 is a number where a numbe
   manila call demo.add --a 2 --b 3
   manila call demo.add '{\"a\": 2, \"b\": 3}'
   manila call demo.note --text hello --data
+  manila call files.read_file --path a.txt      a source of manila.toml, started for this call
   manila call some.operation -- --json value    after -- every --key is input")]
 pub(crate) struct Invocation {
     #[command(flatten)]
@@ -265,17 +293,20 @@ impl Invocation {
                 }
                 "--json" => options.json = true,
                 "--data" => options.data = true,
-                "--timeout" | "--url" | "--token" => {
+                "--timeout" | "--url" | "--token" | "--config" => {
                     let value = rest.next().ok_or_else(|| format!("{argument} needs a value"))?;
                     options.set(&argument, value)?;
                 }
                 other => match other.split_once('=') {
-                    Some((name @ ("--timeout" | "--url" | "--token"), value)) => {
+                    Some((name @ ("--timeout" | "--url" | "--token" | "--config"), value)) => {
                         options.set(name, value.to_owned())?;
                     }
                     _ => input.push(argument),
                 },
             }
+        }
+        if options.remote.url.is_some() && options.remote.config.is_some() {
+            return Err("a gateway has its own configuration; give --url or --config".to_owned());
         }
         Ok((options, operation, input))
     }
@@ -286,6 +317,7 @@ impl CallOptions {
         match name {
             "--timeout" => self.timeout = Some(parse_duration(&value)?),
             "--url" => self.remote.url = Some(value),
+            "--config" => self.remote.config = Some(value.into()),
             _ => self.remote.token = Some(Hidden(value)),
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use manila::CallError;
-use manila_gateway::config::ConfigError;
+use manila_gateway::config::{ConfigError, EditError};
 use serde_json::{Value, json};
 
 use crate::output;
@@ -22,7 +22,7 @@ pub(crate) enum Failure {
         /// Whether programs are reading standard output.
         json: bool,
     },
-    /// The gateway is not there, or not any more.
+    /// The gateway or the source is not there, or not any more.
     Unreachable(String),
     /// What there is to say has been printed.
     Reported,
@@ -97,6 +97,15 @@ fn explain(error: &CallError) -> Vec<String> {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self::Config(error)
+    }
+}
+
+impl From<EditError> for Failure {
+    fn from(error: EditError) -> Self {
+        match error {
+            EditError::Io { .. } | EditError::Busy(_) => Self::Other(error.into()),
+            other => Self::Usage(other.to_string()),
+        }
     }
 }
 

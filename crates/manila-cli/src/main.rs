@@ -5,12 +5,13 @@ mod command;
 mod failure;
 mod input;
 mod output;
+mod tokens;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command};
+use arguments::{AddCommand, Arguments, Command};
 use failure::Failure;
 
 /// JSON is many small allocations; this allocator makes them about twice as fast as the system's.
@@ -18,6 +19,10 @@ use failure::Failure;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    if let Some(rest) = arguments::of_watcher() {
+        return manila::mcp::watch_child(rest);
+    }
     let arguments = Arguments::parse();
     start_logging(&arguments.command);
     match run(arguments.command) {
@@ -28,6 +33,10 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Add { command: AddCommand::Mcp(options) } => {
+            runtime()?.block_on(command::add_mcp(&options))
+        }
+        Command::Remove(options) => command::remove(&options),
         Command::List(options) => runtime()?.block_on(command::list(&options)),
         Command::Search(options) => runtime()?.block_on(command::search(&options)),
         Command::Schema { what, format, .. } if what == "envelope" => {

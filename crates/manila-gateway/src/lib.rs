@@ -9,6 +9,7 @@
 //! | [`config`] | `manila.toml`: read, checked, and written to |
 //! | `door` | HTTP in and out; each door translates one outcome type |
 //! | `server` | connections: accepted, bounded, owned, drained |
+//! | `source` | the sources of a configuration, started and ended |
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,4 +33,4 @@ mod source;
 
 pub use app::{Gateway, GatewaySettings, ListenError};
 pub use server::Drained;
-pub use source::Sources;
+pub use source::{McpParts, Sources};

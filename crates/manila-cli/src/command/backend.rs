@@ -11,6 +11,7 @@ use manila_gateway::{auth, builtin};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use super::started::{Started, Wanted};
 use crate::arguments::Remote;
 use crate::failure::Failure;
 
@@ -26,27 +27,29 @@ pub(super) struct Backend {
 }
 
 enum Behind {
-    Pipeline(Pipeline),
+    /// With the servers of the configuration that it calls.
+    Pipeline(Pipeline, Started),
     Connection(JoinHandle<CloseReason>),
 }
 
 impl Backend {
-    pub(super) async fn open(remote: &Remote) -> Result<Self, Failure> {
+    pub(super) async fn open(remote: &Remote, wanted: Wanted<'_>) -> Result<Self, Failure> {
         match &remote.url {
             Some(url) => Self::connect(url, remote).await,
-            None => Ok(Self::in_process()),
+            None => Self::in_process(remote, wanted).await,
         }
     }
 
-    fn in_process() -> Self {
+    async fn in_process(remote: &Remote, wanted: Wanted<'_>) -> Result<Self, Failure> {
         let registry = builtin::registry();
         let contract = Hub::contract().into_iter().map(Change::Replace);
         registry.apply(contract).expect("replacing cannot clash");
+        let started = Started::start(&registry, remote.config.as_deref(), wanted).await?;
         let pipeline = Pipeline::new(registry);
         // The person at the keyboard, who may do what the machine may.
         let caller = Authority::outside(Some(Identity::new(auth::LOCAL).into()));
         let client = Client::in_process(pipeline.clone(), caller);
-        Self { client, behind: Behind::Pipeline(pipeline) }
+        Ok(Self { client, behind: Behind::Pipeline(pipeline, started) })
     }
 
     async fn connect(url: &str, remote: &Remote) -> Result<Self, Failure> {
@@ -93,6 +96,13 @@ impl Backend {
         Ok(take_operations(&mut found))
     }
 
+    /// Ends what was opened, and then says what to print about a failure.
+    pub(super) async fn fail(self, error: CallError, operation: &str, json: bool) -> Failure {
+        let failure = self.failure(error, operation, json).await;
+        self.close().await;
+        failure
+    }
+
     /// What to print about a failure; a gateway that is gone is another one than a call that failed.
     pub(super) async fn failure(&self, error: CallError, operation: &str, json: bool) -> Failure {
         if self.client.is_closed() && *error.code() == ErrorCode::Unavailable {
@@ -113,6 +123,11 @@ impl Backend {
     }
 
     async fn suggest(&self, operation: &str) -> String {
+        if let Behind::Pipeline(_, started) = &self.behind
+            && let Some(hint) = started.hint(operation)
+        {
+            return hint;
+        }
         let listed = self.list(None).await.unwrap_or_default();
         let ids = listed.iter().filter_map(|operation| operation["id"].as_str());
         manila::nearest(operation, ids).map_or_else(
@@ -121,11 +136,12 @@ impl Backend {
         )
     }
 
-    /// Lets what was cancelled notice it, here or at the far end.
+    /// Lets what was cancelled notice it, here or at the far end, and ends the servers.
     pub(super) async fn close(self) {
         match self.behind {
-            Behind::Pipeline(pipeline) => {
+            Behind::Pipeline(pipeline, started) => {
                 pipeline.drain(PATIENCE).await;
+                started.close().await;
             }
             Behind::Connection(running) => {
                 self.client.close(CloseReason::done());

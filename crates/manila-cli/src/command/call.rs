@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::backend::Backend;
 use super::signal::StopRequests;
+use super::started::Wanted;
 use crate::arguments::{CallOptions, Invocation};
 use crate::failure::Failure;
 use crate::{input, output};
@@ -20,7 +21,8 @@ pub(crate) async fn call(invocation: Invocation) -> Result<(), Failure> {
     let mut requests = StopRequests::new()?;
     let mut ready = until_interrupted(&mut requests, prepare(invocation)).await?;
     if ready.kind == Kind::Subscription {
-        let id = &ready.operation;
+        let id = ready.operation;
+        wind_up(ready.backend, &mut requests).await;
         return Err(Failure::Usage(format!("{id} is a subscription; use `manila subscribe {id}`")));
     }
     let (sender, reports) = mpsc::channel(PROGRESS_QUEUE);
@@ -96,20 +98,28 @@ impl Ready {
 
 async fn prepare(invocation: Invocation) -> Result<Ready, Failure> {
     let (options, operation, words) = invocation.resolve().map_err(Failure::Usage)?;
-    let backend = Backend::open(&options.remote).await?;
+    let backend = Backend::open(&options.remote, Wanted::Operation(&operation)).await?;
     let spec = match backend.ask("hub.schema", json!({"id": operation})).await {
         Ok(spec) => spec,
-        Err(error) => {
-            return Err(backend.failure(error, &operation, wants_json(&options)).await);
-        }
+        Err(error) => return Err(backend.fail(error, &operation, wants_json(&options)).await),
     };
+    match read_input(spec, &operation, &words) {
+        Ok((kind, input)) => Ok(Ready { backend, operation, kind, input, options }),
+        Err(failure) => {
+            backend.close().await;
+            Err(failure)
+        }
+    }
+}
+
+fn read_input(spec: Value, operation: &str, words: &[String]) -> Result<(Kind, Value), Failure> {
     let spec: OperationSpec = serde_json::from_value(spec)
         .map_err(|error| anyhow::anyhow!("the spec of {operation} cannot be read: {error}"))?;
-    let input = input::build(Some(&spec), &words).map_err(Failure::Usage)?;
+    let input = input::build(Some(&spec), words).map_err(Failure::Usage)?;
     for key in input::unknown_keys(&spec, &input) {
         output::warning(&format!("{operation} has no input `{key}`"));
     }
-    Ok(Ready { backend, operation, kind: spec.kind, input, options })
+    Ok((spec.kind, input))
 }
 
 /// Whether a program reads errors from standard output; where only data is wanted, none does.
@@ -159,11 +169,15 @@ async fn wind_up(backend: Backend, requests: &mut StopRequests) {
 /// Shows progress on a terminal, once there is any.
 async fn draw(mut reports: mpsc::Receiver<Progress>) -> Never {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:32} {percent:>3}% {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let style = |template| {
+        let style = ProgressStyle::with_template(template);
+        style.unwrap_or_else(|_| ProgressStyle::default_bar())
+    };
+    let (share, turning) = (style("{bar:32} {percent:>3}% {msg}"), style("{spinner} {pos} {msg}"));
     let _clear = Clear(&bar);
     while let Some(report) = reports.recv().await {
         if let Some(total) = report.total.filter(|total| *total > 0.0) {
+            bar.set_style(share.clone());
             bar.set_length(1_000);
             #[expect(
                 clippy::cast_possible_truncation,
@@ -171,8 +185,18 @@ async fn draw(mut reports: mpsc::Receiver<Progress>) -> Never {
                 reason = "a share of one thousand"
             )]
             bar.set_position((report.progress / total * 1_000.0).clamp(0.0, 1_000.0) as u64);
+        } else {
+            // Nobody knows how far it is to the end.
+            bar.set_style(turning.clone());
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a count, which saturates"
+            )]
+            bar.set_position(report.progress.max(0.0) as u64);
         }
-        bar.set_message(report.message.unwrap_or_default());
+        let message = report.message.unwrap_or_default();
+        bar.set_message(output::harmless(&message).into_owned());
     }
     std::future::pending().await
 }

@@ -8,35 +8,37 @@ use manila_gateway::config::Config;
 use serde_json::{Value, json};
 
 use super::backend::Backend;
+use super::started::Wanted;
 use crate::arguments::{Format, ListOptions, Remote, SearchOptions};
 use crate::failure::Failure;
 use crate::output;
 
 pub(crate) async fn list(options: &ListOptions) -> Result<(), Failure> {
-    let backend = Backend::open(&options.remote).await?;
+    let wanted = options.namespace.as_deref().map_or(Wanted::All, Wanted::Namespace);
+    let backend = Backend::open(&options.remote, wanted).await?;
     let found = match backend.list(options.namespace.as_deref()).await {
         Ok(found) => found,
-        Err(error) => return Err(backend.failure(error, "", is_plain(options.format)).await),
+        Err(error) => return Err(backend.fail(error, "", is_plain(options.format)).await),
     };
     backend.close().await;
     print(&found, options.format)
 }
 
 pub(crate) async fn search(options: &SearchOptions) -> Result<(), Failure> {
-    let backend = Backend::open(&options.remote).await?;
+    let backend = Backend::open(&options.remote, Wanted::All).await?;
     let found = match backend.search(&options.words.join(" "), options.limit).await {
         Ok(found) => found,
-        Err(error) => return Err(backend.failure(error, "", is_plain(options.format)).await),
+        Err(error) => return Err(backend.fail(error, "", is_plain(options.format)).await),
     };
     backend.close().await;
     print(&found, options.format)
 }
 
 pub(crate) async fn schema(id: &str, remote: &Remote, format: Format) -> Result<(), Failure> {
-    let backend = Backend::open(remote).await?;
+    let backend = Backend::open(remote, Wanted::Operation(id)).await?;
     let spec = match backend.ask("hub.schema", json!({"id": id})).await {
         Ok(spec) => spec,
-        Err(error) => return Err(backend.failure(error, id, is_plain(format)).await),
+        Err(error) => return Err(backend.fail(error, id, is_plain(format)).await),
     };
     backend.close().await;
     Ok(output::print_json(&spec, format.json)?)

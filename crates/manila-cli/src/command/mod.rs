@@ -1,20 +1,26 @@
 //! One file a command.
 
+mod add;
 mod backend;
 mod call;
 mod cast;
 mod catalog;
 mod completions;
+mod connect;
 mod document;
 mod envelope;
+mod remove;
 mod serve;
 mod signal;
+mod started;
 mod token;
 
+pub(crate) use add::add_mcp;
 pub(crate) use call::{call, subscribe};
 pub(crate) use cast::cast;
 pub(crate) use catalog::{config_schema, envelope_schema, event_schema, list, schema, search};
 pub(crate) use completions::completions;
 pub(crate) use envelope::{decode, encode};
+pub(crate) use remove::remove;
 pub(crate) use serve::serve;
 pub(crate) use token::token;

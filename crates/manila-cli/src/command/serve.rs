@@ -1,23 +1,27 @@
 //! `serve`: the gateway, until it is asked to stop.
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+mod offer;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use manila::{Pipeline, Registry};
-use manila_gateway::config::{Config, SourceKind};
+use futures::future::join_all;
+use manila::Pipeline;
+use manila::mcp::{McpSource, SourceStatus};
+use manila_gateway::config::Config;
 use manila_gateway::{Gateway, GatewaySettings, ListenError, Sources, builtin};
 
+use super::connect::{Asking, parts};
 use super::signal::StopRequests;
 use crate::arguments::ServeOptions;
 use crate::failure::Failure;
-use crate::output;
 
 pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let file = config_file(options);
     let config = file.as_deref().map(Config::load).transpose()?.unwrap_or_default();
     if options.check {
-        return Ok(print_check(file.as_deref(), &config)?);
+        return Ok(offer::print_check(file.as_deref(), &config)?);
     }
     let registry = builtin::registry();
     let mut settings = GatewaySettings::default();
@@ -28,19 +32,35 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
         ListenError::Bind { .. } => anyhow!("{error}; choose another address with --listen"),
         other => anyhow!(other),
     })?;
-    let _sources = Sources::start(&gateway, &config).map_err(anyhow::Error::from)?;
+    let sources = Sources::start_with(&gateway, &config, &parts(Asking::Nobody).await)
+        .map_err(anyhow::Error::from)?;
     let mut requests = StopRequests::new()?;
     // A reader who has seen enough of the offer must not end the gateway.
-    if let Err(error) = print_offer(&registry, &config, listener.local_addr()?) {
+    let address = listener.local_addr()?;
+    if let Err(error) = offer::print(&registry, file.as_deref(), &config, address) {
         tracing::debug!(%error, "the offer was not printed whole");
     }
     let (stop, asked) = tokio::sync::oneshot::channel::<()>();
     let serving = gateway.serve(listener, async { drop(asked.await) });
+    let asked_to_stop = std::cell::Cell::new(None);
     let watching = async {
         requests.next().await;
         tracing::info!("stopping: no new connections, calls in flight may finish");
+        asked_to_stop.set(Some(Instant::now()));
         drop(stop);
         requests.next().await;
+    };
+    let serving = async {
+        let served = tokio::select! {
+            served = serving => served,
+            never = announce_all(&sources) => match never {},
+        };
+        let spent = asked_to_stop.get().map(|since| since.elapsed()).unwrap_or_default();
+        let left = options.drain.saturating_sub(spent).max(LEAST_PATIENCE);
+        if !sources.close(left).await {
+            tracing::warn!("a server did not end in time and is left to its watcher");
+        }
+        served
     };
     tokio::select! {
         served = serving => served.map(drop).map_err(|error| anyhow!(error).into()),
@@ -51,67 +71,41 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     }
 }
 
+/// What is left for servers to end in, however long calls took.
+const LEAST_PATIENCE: Duration = Duration::from_secs(3);
+
+enum Never {}
+
+/// Says what becomes of each server, as long as it is asked.
+async fn announce_all(sources: &Sources) -> Never {
+    join_all(sources.servers().map(|(name, server)| announce(name, server))).await;
+    std::future::pending().await
+}
+
+async fn announce(source: &str, server: &McpSource) {
+    let mut status = server.status();
+    loop {
+        match &*status.borrow_and_update() {
+            SourceStatus::Ready(found) => {
+                let (server, version) = (&found.server, &found.server_version);
+                let (protocol, tools) = (&found.protocol, found.tools.len());
+                tracing::info!(source, server, version, protocol, tools, "source ready");
+                for warning in &found.warnings {
+                    tracing::warn!(source, warning, "odd tool");
+                }
+            }
+            SourceStatus::Down { reason, again_in } => {
+                tracing::warn!(source, reason, ?again_in, "source down");
+            }
+            _ => {}
+        }
+        if status.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
 /// The file that was named, or the one that is here.
 fn config_file(options: &ServeOptions) -> Option<PathBuf> {
-    let here = || Path::new(Config::FILE_NAME).exists().then(|| Config::FILE_NAME.into());
-    options.config.clone().or_else(here)
-}
-
-fn print_check(file: Option<&Path>, config: &Config) -> std::io::Result<()> {
-    let Some(file) = file else {
-        return output::print_line("No manila.toml here: the embedded default, open on loopback.");
-    };
-    output::print_line(&format!(
-        "{} is fine: {}, {}.",
-        file.display(),
-        count(config.identities.len(), "identity", "identities"),
-        count(config.sources.len(), "source", "sources"),
-    ))?;
-    for known in &config.identities {
-        let (name, scopes) = (&known.identity.id, known.identity.scopes.join(", "));
-        let scopes = if scopes.is_empty() { "no scopes" } else { &scopes };
-        output::print_line(&output::harmless(&format!("  identity {name}: {scopes}")))?;
-    }
-    for source in &config.sources {
-        let kind = match &source.kind {
-            SourceKind::Spoke { identity } => format!("a spoke, connected by {identity}"),
-            _ => "another hub".to_owned(),
-        };
-        output::print_line(&format!("  source {}: {kind}", source.name))?;
-    }
-    Ok(())
-}
-
-fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
-}
-
-fn print_offer(registry: &Registry, config: &Config, address: SocketAddr) -> std::io::Result<()> {
-    let catalog = registry.catalog();
-    output::print_line(&format!("Manila {} on http://{address}\n", env!("CARGO_PKG_VERSION")))?;
-    output::print_line(
-        "  POST /api/{namespace}/{name}   call an operation; subscriptions stream as server-sent events",
-    )?;
-    output::print_line(
-        "  WebSocket /hub                 the call protocol: spokes connect here, and --url ws://… calls",
-    )?;
-    output::print_line("  GET  /health                   whether it is alive\n")?;
-    output::print_line(&format!("{} operations:", catalog.len()))?;
-    let width = catalog.list().iter().map(|found| found.id().as_str().len()).max().unwrap_or(0);
-    for operation in catalog.list() {
-        let (id, spec) = (operation.id().as_str(), operation.spec());
-        let kind = spec.kind.as_str();
-        output::print_line(&format!("  {id:width$}  {kind:12}  {}", spec.description))?;
-    }
-    let known = config.identities.len();
-    let (who, header) = if known == 0 {
-        ("Open to every program on this machine, without a token.".to_owned(), "")
-    } else {
-        let known = count(known, "identity has", "identities have");
-        (format!("Asks for a token; {known} one."), " --oauth2-bearer \"$MANILA_TOKEN\"")
-    };
-    output::print_line(&format!("\n{who} Try:"))?;
-    output::print_line(&format!(
-        "  curl http://{address}/api/demo/add{header} --json '{{\"a\": 2, \"b\": 3}}'\n"
-    ))
+    options.config.clone().or_else(Config::here)
 }

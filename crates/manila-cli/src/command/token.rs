@@ -1,9 +1,9 @@
 //! `token`: a secret for somebody, shown once.
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use manila::Identity;
 use manila_gateway::auth::Token;
-use manila_gateway::config::{EditError, Existing, write_identity};
+use manila_gateway::config::{Existing, write_identity};
 
 use crate::arguments::{TokenCommand, TokenOptions};
 use crate::failure::Failure;
@@ -23,18 +23,11 @@ fn new(options: TokenOptions) -> Result<(), Failure> {
     }
     let existing = if options.replace { Existing::Replace } else { Existing::Refuse };
     let token = Token::generate().context("the system has no randomness to give")?;
-    write_identity(&options.config, &identity, token.hash(), existing).map_err(refused)?;
+    write_identity(&options.config, &identity, token.hash(), existing)?;
     output::print_line(token.reveal())?;
     let (name, file) = (&identity.id, options.config.display());
     output::remark(&format!(
         "This is the token of `{name}`, shown once; only its SHA-256 is stored in {file}."
     ));
     Ok(())
-}
-
-fn refused(error: EditError) -> Failure {
-    match error {
-        EditError::Io { .. } | EditError::Busy(_) => Failure::Other(anyhow!(error)),
-        other => Failure::Usage(other.to_string()),
-    }
 }

@@ -7,11 +7,14 @@
     reason = "a test fails by panicking, and its rows are tuples"
 )]
 
+mod add;
 mod calls;
 mod cast;
 mod catalog;
 mod config;
 mod envelope;
+#[cfg(target_os = "linux")]
+mod processes;
 mod readme;
 mod remote;
 mod serve;

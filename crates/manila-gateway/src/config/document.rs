@@ -79,17 +79,25 @@ impl<'a> Document<'a> {
         read
     }
 
+    /// A value of the root.
+    pub(super) fn value<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        let value = self.root.get_ref().get(key)?;
+        self.entry(&Node::new(self, value, key.to_owned()))
+    }
+
     /// An entry, as far as it can be read: each round skips one more key, and a table has few that
-    /// are known.
+    /// are known; a list or a table of free names is skipped whole.
     fn entry<T: DeserializeOwned>(&self, node: &Node<'_>) -> Option<T> {
         loop {
             let misfit = match T::deserialize(node.clone()) {
                 Ok(entry) => return Some(entry),
                 Err(misfit) => misfit,
             };
-            let (field, missing) = (misfit.field.clone(), misfit.missing);
+            let field = misfit.field.clone();
+            // A key that is there and does not fit is missing, too, once it is skipped.
+            let table = field.as_deref().unwrap_or(node.key());
             let is_reported =
-                missing.is_some_and(|missing| field.is_none() && self.skips(&node.child(missing)));
+                misfit.missing.is_some_and(|missing| self.skips(&join(table, missing)));
             if !is_reported {
                 let (offset, key, message) = misfit.placed(node);
                 self.report_at(offset, key, message);
@@ -98,6 +106,11 @@ impl<'a> Document<'a> {
                 return None;
             }
         }
+    }
+
+    /// The folder that relative paths start from.
+    pub(super) fn folder(&self) -> &'a Path {
+        self.file.parent().unwrap_or(Path::new(""))
     }
 
     pub(super) fn skips(&self, key: &str) -> bool {

@@ -2,15 +2,28 @@
 
 use std::borrow::Cow;
 
-/// Replaces `${VAR}` by what `environment` has; `$${` writes a plain `${`.
+/// Why a text cannot be expanded. The value is never told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ExpandError {
+    #[error("the environment variable `{0}` is not set, or is not UTF-8; set it")]
+    Unset(String),
+    #[error(
+        "`${{` must be followed by the name of an environment variable and `}}`; \
+         write `$${{` for a plain `${{`"
+    )]
+    Malformed,
+}
+
+/// Replaces `${VAR}` by what `environment` has, and `${VAR:-default}` by the default where it has
+/// nothing; `$${` writes a plain `${`.
 ///
 /// # Errors
 ///
-/// Which variable is not there, or how a reference is written. The value is never told.
+/// Which variable is not there, or how a reference is written.
 pub(super) fn expand<'a>(
     text: &'a str,
     environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<Cow<'a, str>, String> {
+) -> Result<Cow<'a, str>, ExpandError> {
     if !text.contains("${") {
         return Ok(text.into());
     }
@@ -25,18 +38,33 @@ pub(super) fn expand<'a>(
             continue;
         }
         expanded.push_str(before);
-        let end = reference.find('}').filter(|end| is_variable(&reference[..*end])).ok_or(
-            "`${` must be followed by the name of an environment variable and `}`; \
-             write `$${` for a plain `${`",
-        )?;
-        let variable = &reference[..end];
-        expanded.push_str(&environment(variable).ok_or_else(|| {
-            format!("the environment variable `{variable}` is not set, or is not UTF-8; set it")
-        })?);
+        let (end, variable, default) = split(reference).ok_or(ExpandError::Malformed)?;
+        let value = environment(variable);
+        match default {
+            // As in a shell: a variable that is empty is as good as none.
+            Some(default) => {
+                let value = value.filter(|value| !value.is_empty());
+                expanded.push_str(value.as_deref().unwrap_or(default));
+            }
+            None => {
+                expanded.push_str(&value.ok_or_else(|| ExpandError::Unset(variable.to_owned()))?);
+            }
+        }
         rest = &reference[end + 1..];
     }
     expanded.push_str(rest);
     Ok(expanded.into())
+}
+
+/// Where a reference ends, its variable, and its default if it has one.
+fn split(reference: &str) -> Option<(usize, &str, Option<&str>)> {
+    let end = reference.find('}')?;
+    let inside = &reference[..end];
+    let (variable, default) = match inside.split_once(":-") {
+        Some((variable, default)) => (variable, Some(default)),
+        None => (inside, None),
+    };
+    is_variable(variable).then_some((end, variable, default))
 }
 
 fn is_variable(name: &str) -> bool {
@@ -68,7 +96,11 @@ mod tests {
             ("$$${A}", Ok("$${A}")),
             ("$$ ${A}", Ok("$$ one")),
             ("✓${A}✓", Ok("✓one✓")),
+            ("${A:-two}${B:-two}${EMPTY:-two}", Ok("onetwotwo")),
+            ("${B:-}${B:-a:-b c}", Ok("a:-b c")),
             ("${B}", Err("`B` is not set")),
+            ("${:-x}", Err("must be followed")),
+            ("${A:x}", Err("must be followed")),
             ("${", Err("must be followed")),
             ("${}", Err("must be followed")),
             ("${A", Err("must be followed")),
@@ -78,7 +110,9 @@ mod tests {
         ] {
             match (expand(text, &environment), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
-                (Err(error), Err(said)) => assert!(error.contains(said), "{text}: {error}"),
+                (Err(error), Err(said)) => {
+                    assert!(error.to_string().contains(said), "{text}: {error}");
+                }
                 (found, _) => panic!("{text}: {found:?}"),
             }
         }

@@ -1,5 +1,7 @@
 //! The file as it is typed: what serde reads, and what the JSON Schema describes.
 
+mod mcp;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -13,8 +15,10 @@ use serde::{Deserialize, Deserializer};
 use super::document::Document;
 use super::duration::parse_duration;
 
+pub(super) use mcp::{McpText, OAuthText, PROTOCOLS, ToolEnvelopeText};
+
 /// The configuration of a Manila gateway. `${VAR}` in a string is replaced from the environment,
-/// `$${` is a plain `${`.
+/// `${VAR:-default}` by the default where there is none, `$${` is a plain `${`.
 #[derive(Debug, JsonSchema)]
 #[schemars(title = "manila.toml", deny_unknown_fields)]
 pub(super) struct ConfigFile {
@@ -24,12 +28,20 @@ pub(super) struct ConfigFile {
     /// Where operations come from. The name becomes their namespace.
     #[schemars(default, extend("default" = {}))]
     pub(super) source: BTreeMap<String, SourceText>,
+    /// Files with the MCP servers of other clients (`mcpServers`, `servers`, `context_servers`), from
+    /// the folder of this file. Each server becomes a source.
+    #[schemars(default, extend("default" = []))]
+    pub(super) mcp_servers: Vec<String>,
 }
 
 impl ConfigFile {
     pub(super) fn read(document: &Document<'_>) -> Self {
-        document.check_root(&["identity", "source"]);
-        Self { identity: document.entries("identity"), source: document.entries("source") }
+        document.check_root(&["identity", "source", "mcp_servers"]);
+        Self {
+            identity: document.entries("identity"),
+            source: document.entries("source"),
+            mcp_servers: document.value("mcp_servers").unwrap_or_default(),
+        }
     }
 }
 
@@ -52,11 +64,19 @@ pub(super) struct IdentityText {
     pub(super) capabilities: Vec<String>,
 }
 
-/// Where operations come from: exactly one of `spoke` and `hub`, and what is adjusted on the way.
+/// Where operations come from: exactly one of `mcp`, `spoke` and `hub`, and what is adjusted on the
+/// way.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a table with `spoke` or `hub`")]
-#[schemars(rename = "Source", extend("oneOf" = [{"required": ["spoke"]}, {"required": ["hub"]}]))]
+#[serde(deny_unknown_fields, expecting = "a table with `mcp`, `spoke` or `hub`")]
+#[schemars(
+    rename = "Source",
+    extend("oneOf" = [{"required": ["mcp"]}, {"required": ["spoke"]}, {"required": ["hub"]}])
+)]
 pub(super) struct SourceText {
+    /// The tools of an MCP server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "McpText")]
+    pub(super) mcp: Option<McpText>,
     /// A process that connects to this gateway and offers operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SpokeText")]
@@ -65,7 +85,9 @@ pub(super) struct SourceText {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "HubText")]
     pub(super) hub: Option<HubText>,
-    /// Who may call: `"open"`, or those with all of these scopes. Replaces what the source says.
+    /// Who may call: `"open"`, or those with all of these scopes. Replaces what the source says. The
+    /// tools of an MCP server ask for the scope `source:NAME` if it is absent and there are
+    /// identities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AccessText")]
     pub(super) access: Option<AccessText>,

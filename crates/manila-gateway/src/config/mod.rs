@@ -1,12 +1,14 @@
 //! `manila.toml`: read into what was typed, checked into what holds, and written to by `manila
-//! token new`.
+//! token new`, `add` and `remove`.
 //!
 //! Everything that is wrong is reported at once, each with its place, its key and a remedy, and never
 //! with a value, since any value may be a secret.
 
+mod clients;
 mod document;
 mod duration;
 mod edit;
+mod entry;
 mod expand;
 mod file;
 mod glob;
@@ -16,16 +18,21 @@ mod problem;
 mod source;
 mod validate;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use manila::Identity;
 
 use crate::auth::{Authenticator, TokenHash};
 use document::{Document, Environment};
+use entry::{Problems, folder_of};
 use file::ConfigFile;
 
+pub use clients::{ClientFile, ClientServer};
 pub use duration::parse_duration;
-pub use edit::{EditError, Existing, write_identity};
+pub use edit::{
+    EditError, Existing, Overview, Part, overview, remove_source, write_identity, write_source,
+};
+pub use entry::McpEntry;
 pub use glob::Glob;
 pub use problem::{ConfigError, Problem};
 pub use source::{Access, Adjustments, SourceConfig, SourceKind};
@@ -55,6 +62,8 @@ pub struct Config {
     pub identities: Vec<IdentityConfig>,
     /// Where operations come from, by name.
     pub sources: Vec<SourceConfig>,
+    /// What was read otherwise than it is written, for people.
+    pub notes: Vec<String>,
 }
 
 /// Somebody with a token.
@@ -73,18 +82,32 @@ impl Config {
     /// The file that is looked for where none is named.
     pub const FILE_NAME: &str = "manila.toml";
 
-    /// Reads and checks a file; `${VAR}` comes from the environment of the process.
+    /// The file that holds where none is named: `manila.toml` in this folder, else `.mcp.json`.
+    pub fn here() -> Option<PathBuf> {
+        let names = [Self::FILE_NAME, ClientFile::FILE_NAME];
+        names.into_iter().map(PathBuf::from).find(|file| file.exists())
+    }
+
+    /// Reads and checks a file; `${VAR}` comes from the environment of the process. A file that ends
+    /// in `.json` holds the MCP servers of another client.
     ///
     /// # Errors
     ///
     /// Everything that is wrong with it.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let environment = |name: &str| std::env::var(name).ok();
+        if file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
+            let mut config = Self::default();
+            let problems = config.add_clients(file, &environment);
+            return config.settled(problems);
+        }
         let text = std::fs::read_to_string(file)
             .map_err(|error| ConfigError::new(vec![Problem::unreadable(file, &error)]))?;
-        Self::parse(file, &text, &|name| std::env::var(name).ok())
+        Self::parse(file, &text, &environment)
     }
 
-    /// Checks a text; `file` is what errors call it, `environment` where `${VAR}` comes from.
+    /// Checks a text; `file` is what errors call it and where relative paths start, `environment`
+    /// where `${VAR}` comes from. The files that `mcp_servers` names are read.
     ///
     /// # Errors
     ///
@@ -95,10 +118,57 @@ impl Config {
         environment: &Environment<'_>,
     ) -> Result<Self, ConfigError> {
         let document = Document::parse(file, text, environment)?;
-        let typed = ConfigFile::read(&document);
-        let config = validate::validate(&document, typed);
-        document.finish()?;
-        Ok(config)
+        let mut typed = ConfigFile::read(&document);
+        let others = std::mem::take(&mut typed.mcp_servers);
+        let mut config = validate::validate(&document, typed);
+        let mut problems =
+            document.finish().err().map(ConfigError::into_problems).unwrap_or_default();
+        for other in others {
+            problems.extend(config.add_clients(&folder_of(file).join(other), environment));
+        }
+        config.settled(problems)
+    }
+
+    /// Adds the servers of another client's file, and says what is wrong with them.
+    fn add_clients(&mut self, file: &Path, environment: &Environment<'_>) -> Vec<Problem> {
+        let read = match ClientFile::load(file) {
+            Ok(read) => read,
+            Err(error) => return error.into_problems(),
+        };
+        self.notes.extend(read.notes);
+        let mut problems = Vec::new();
+        for server in read.servers {
+            let mut found = Problems::new(file, server.key);
+            if self.sources.iter().any(|source| source.name == server.name) {
+                let message = format!("there is a source `{}` already; rename one", server.name);
+                found.report(&[], &message);
+            }
+            let folder = folder_of(file);
+            let checked = server.entry.check(folder, environment, &mut |path, said| {
+                found.report(path, said);
+            });
+            problems.extend(found.into_found());
+            if let Some(settings) = checked {
+                let kind = SourceKind::Mcp(Box::new(settings));
+                let adjustments = Adjustments::default();
+                self.sources.push(SourceConfig { name: server.name, kind, adjustments });
+            }
+        }
+        problems
+    }
+
+    /// Whether all was well; then who may call the tools of MCP servers is settled.
+    fn settled(mut self, problems: Vec<Problem>) -> Result<Self, ConfigError> {
+        if !problems.is_empty() {
+            return Err(ConfigError::new(problems));
+        }
+        let has_identities = !self.identities.is_empty();
+        for source in &mut self.sources {
+            if matches!(source.kind, SourceKind::Mcp(_)) {
+                source.adjustments.unsaid = Some(Access::unsaid(&source.name, has_identities));
+            }
+        }
+        Ok(self)
     }
 
     /// Knows the identities by their tokens; open if there are none.

@@ -31,8 +31,12 @@ impl<'a> Node<'a> {
         Self { document, value, key }
     }
 
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// The key of a value in this table.
-    pub(super) fn child(&self, name: &str) -> String {
+    fn child(&self, name: &str) -> String {
         join(&self.key, name)
     }
 
@@ -66,7 +70,8 @@ impl<'a> Node<'a> {
         known: Option<&[&str]>,
         visitor: V,
     ) -> Result<V::Value, Misfit> {
-        visitor.visit_map(Fields { rest: self.fields(known).into_iter(), value: None })
+        let (rest, is_struct) = (self.fields(known).into_iter(), known.is_some());
+        visitor.visit_map(Fields { rest, value: None, is_struct })
     }
 
     fn visit_number<V: Visitor<'a>>(&self, visitor: V) -> Result<V::Value, Misfit> {
@@ -158,6 +163,8 @@ struct Fields<'a> {
     rest: std::vec::IntoIter<Field<'a>>,
     /// The value that belongs to the key that was just read.
     value: Option<Node<'a>>,
+    /// Whether the names are known beforehand, and therefore few.
+    is_struct: bool,
 }
 
 impl<'a> MapAccess<'a> for Fields<'a> {
@@ -171,7 +178,7 @@ impl<'a> MapAccess<'a> for Fields<'a> {
         let key: StrDeserializer<'_, Misfit> = name.into_deserializer();
         let read = seed.deserialize(key).map_err(|mut misfit| {
             misfit.place = Some((at, node.key.clone()));
-            misfit.inside(&node)
+            misfit
         });
         self.value = Some(node);
         read.map(Some)
@@ -179,7 +186,8 @@ impl<'a> MapAccess<'a> for Fields<'a> {
 
     fn next_value_seed<T: DeserializeSeed<'a>>(&mut self, seed: T) -> Result<T::Value, Misfit> {
         let node = self.value.take().ok_or_else(|| Misfit::custom("a key was not read"))?;
-        seed.deserialize(node.clone()).map_err(|misfit| misfit.at(&node).inside(&node))
+        let read = seed.deserialize(node.clone()).map_err(|misfit| misfit.at(&node));
+        if self.is_struct { read.map_err(|misfit| misfit.inside(&node)) } else { read }
     }
 }
 
@@ -208,7 +216,8 @@ impl<'a> SeqAccess<'a> for Items<'a> {
 pub(super) struct Misfit {
     message: String,
     place: Option<(usize, String)>,
-    /// The outermost key that it stands in, below the value that was asked for.
+    /// The innermost known key that it stands in, or is the value of: what is skipped, so that what
+    /// is beside it is read too.
     pub(super) field: Option<String>,
     /// Which key is missing, if that is the matter.
     pub(super) missing: Option<&'static str>,
@@ -216,7 +225,7 @@ pub(super) struct Misfit {
 
 impl Misfit {
     fn inside(mut self, node: &Node<'_>) -> Self {
-        self.field = Some(node.key.clone());
+        self.field.get_or_insert_with(|| node.key.clone());
         self
     }
 

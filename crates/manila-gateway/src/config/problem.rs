@@ -29,6 +29,10 @@ impl ConfigError {
         Self { problems }
     }
 
+    pub(super) fn into_problems(self) -> Vec<Problem> {
+        self.problems
+    }
+
     /// The problems in the order of the file.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -76,7 +80,7 @@ impl Problem {
     }
 
     pub(super) fn unreadable(file: &Path, error: &std::io::Error) -> Self {
-        let message = format!("cannot be read: {error}; --config names another file");
+        let message = format!("cannot be read: {error}; name another file");
         Self { file: file.to_owned(), place: None, key: String::new(), message }
     }
 }

@@ -1,7 +1,9 @@
 //! Where operations come from, and what is adjusted on their way in.
 
+use std::fmt;
 use std::time::Duration;
 
+use manila::mcp::{McpSettings, McpTransport};
 use manila::{AccessControl, OperationSpec, ResultPolicy};
 
 use super::glob::Glob;
@@ -20,9 +22,11 @@ pub struct SourceConfig {
 }
 
 /// What a source is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum SourceKind {
+    /// The tools of an MCP server.
+    Mcp(Box<McpSettings>),
     /// A process that connects to this gateway and registers its operations.
     Spoke {
         /// The one identity that may use this name.
@@ -35,6 +39,30 @@ pub enum SourceKind {
         /// What the other hub knows this gateway by.
         token: Option<Token>,
     },
+}
+
+impl SourceKind {
+    /// What it is, for people: the program or the host, and never an argument, a query or a token.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Mcp(settings) => match &settings.transport {
+                McpTransport::Stdio(stdio) => format!("MCP server `{}`", stdio.command),
+                McpTransport::Http(http) => {
+                    format!("MCP server at {}", http.url.origin().ascii_serialization())
+                }
+                _ => "MCP server".to_owned(),
+            },
+            Self::Spoke { identity } => format!("a spoke, connected by {identity}"),
+            Self::Hub { .. } => "another hub".to_owned(),
+        }
+    }
+}
+
+/// Arguments and addresses may hold secrets, so there is no more in it than in its description.
+impl fmt::Debug for SourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SourceKind({})", self.describe())
+    }
 }
 
 /// Who may call what a source offers.
@@ -53,6 +81,8 @@ pub enum Access {
 pub struct Adjustments {
     /// Replaces the source's own access control, whole.
     pub access: Option<Access>,
+    /// Stands for the source's own access control where it has none, as an MCP server.
+    pub unsaid: Option<Access>,
     /// Bounds each call; the shorter of it and the caller's deadline wins.
     pub timeout: Option<Duration>,
     /// How its results are treated.
@@ -70,6 +100,7 @@ impl Default for Adjustments {
     fn default() -> Self {
         Self {
             access: None,
+            unsaid: None,
             timeout: None,
             policy: ResultPolicy::default(),
             exclusive: None,
@@ -80,6 +111,11 @@ impl Default for Adjustments {
 }
 
 impl Adjustments {
+    /// Who may call, if the source itself does not say.
+    pub fn effective_access(&self) -> Option<&Access> {
+        self.access.as_ref().or(self.unsaid.as_ref())
+    }
+
     /// The operation as it is offered here, and how its results are treated; `None` if it is not
     /// offered.
     pub fn apply(&self, mut spec: OperationSpec) -> Option<(OperationSpec, ResultPolicy)> {
@@ -87,7 +123,7 @@ impl Adjustments {
         if !fits(&self.include) || fits(&self.exclude) {
             return None;
         }
-        if let Some(access) = &self.access {
+        if let Some(access) = self.effective_access() {
             spec.access_control = access.to_control();
         }
         if let Some(exclusive) = self.exclusive {
@@ -98,6 +134,12 @@ impl Adjustments {
 }
 
 impl Access {
+    /// Who may call the tools of an MCP server where nobody said it: whoever holds the scope of the
+    /// source; everybody, where nobody is known.
+    pub fn unsaid(source: &str, has_identities: bool) -> Self {
+        if has_identities { Self::Scopes(vec![format!("source:{source}")]) } else { Self::Open }
+    }
+
     fn to_control(&self) -> AccessControl {
         let mut control = AccessControl::default();
         if let Self::Scopes(scopes) = self {
@@ -143,17 +185,36 @@ mod tests {
     }
 
     #[test]
+    fn tools_are_closed_where_somebody_is_known() {
+        for (has_identities, expected) in
+            [(true, Access::Scopes(vec!["source:github".to_owned()])), (false, Access::Open)]
+        {
+            assert_eq!(Access::unsaid("github", has_identities), expected);
+        }
+    }
+
+    #[test]
     fn what_is_set_replaces_and_what_is_not_stays() {
         let (own, none) = (spec("x").access_control, AccessControl::default());
         let mut scoped = AccessControl::default();
         scoped.required_scopes = vec!["a".to_owned(), "b".to_owned()];
         let scopes = Access::Scopes(vec!["a".to_owned(), "b".to_owned()]);
-        for (access, control) in [(None, own), (Some(Access::Open), none), (Some(scopes), scoped)] {
+        let (open, scopes) = (Some(Access::Open), Some(scopes));
+        for (access, unsaid, control) in [
+            (&None, &None, &own),
+            (&open, &None, &none),
+            (&scopes, &None, &scoped),
+            (&None, &open, &none),
+            (&None, &scopes, &scoped),
+            (&open, &scopes, &none),
+            (&scopes, &open, &scoped),
+        ] {
             for (exclusive, expected) in [(None, true), (Some(false), false), (Some(true), true)] {
+                let (access, unsaid) = (access.clone(), unsaid.clone());
                 let adjustments =
-                    Adjustments { access: access.clone(), exclusive, ..Adjustments::default() };
+                    Adjustments { access, unsaid, exclusive, ..Adjustments::default() };
                 let (spec, _) = adjustments.apply(spec("x")).unwrap();
-                assert_eq!((&spec.access_control, spec.exclusive), (&control, expected));
+                assert_eq!((&spec.access_control, spec.exclusive), (control, expected));
             }
         }
         let mut policy = ResultPolicy::default();

@@ -1,5 +1,7 @@
 //! The file from text to what holds, and from text to what is said about it.
 
+mod mcp;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,6 +36,26 @@ extras = "keep"
 exclusive = true
 include = ["issues/*", "repos/*"]
 exclude = ["*/delete"]
+
+[source.files]
+timeout = "5s"
+[source.files.mcp]
+command = "npx"
+args = ["-y", "${SECRET}"]
+env = { TOKEN = "${SECRET}", PLAIN = "x" }
+cwd = "data"
+protocol = "2025-11-25"
+start_timeout = "2m"
+max_timeout = 900
+message_bytes = 1_000_000
+elicitation = { answer = { name = "${SECRET}", age = 5 } }
+roots = ["/data", "file:///srv"]
+parse_json_text = true
+tool_envelope = "off"
+
+[source.tracker]
+mcp = { url = "https://${HOST}/mcp?key=${SECRET}", headers = { X-Team = "${SECRET}" }, oauth = { client_id = "me", client_secret = "${SECRET}", client_metadata_url = "https://x.example/me", scopes = ["read"] } }
+access = "open"
 "#;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
@@ -57,8 +79,8 @@ fn a_good_file_holds_what_it_says() {
     assert_eq!(ci.capabilities, ["mcp/request:tools/call:github__*"]);
     assert_eq!(config.authenticator().authenticate(Some("abc")).unwrap().id, "ci");
 
-    let [spoke, office] = &config.sources[..] else { panic!("{:?}", config.sources) };
-    assert_eq!(spoke.kind, SourceKind::Spoke { identity: "ci".to_owned() });
+    let [spoke, .., office, _] = &config.sources[..] else { panic!("{:?}", config.sources) };
+    assert!(matches!(&spoke.kind, SourceKind::Spoke { identity } if identity == "ci"));
     assert!(spoke.adjustments.access.is_none() && spoke.adjustments.timeout.is_none());
     assert_eq!(spoke.adjustments.include, [Glob::new("*")]);
     let SourceKind::Hub { url, token } = &office.kind else { panic!("{office:?}") };
@@ -121,7 +143,7 @@ fn every_problem_has_a_place_a_key_and_a_remedy() {
     let misspelt = format!("{identity}scope = []\n\"odd key\" = 1\n[sources.x]\n");
     let local = format!("[identity.local]\ntoken_hash = \"{HASH}\"\n");
     let resource = format!("{identity}resources = {{ repo = [\"read\"], \":x\" = [] }}\n");
-    let rows: [(&str, &[&str]); 31] = [
+    let rows: [(&str, &[&str]); 34] = [
         ("a = ", &["1:5: this is not TOML: "]),
         ("[identity", &["1:10: this is not TOML: "]),
         ("a = 1\na = 2", &["2:1: this is not TOML: duplicate key"]),
@@ -175,11 +197,20 @@ fn every_problem_has_a_place_a_key_and_a_remedy() {
                 "3:39: identity.ci.resources.\":x\": a resource is `type:id`",
             ],
         ),
-        ("[source.a]", &["1:1: source.a: a source is a `spoke` or a `hub`; add one"]),
+        (
+            "[source.a]",
+            &["1:1: source.a: a source is exactly one of `mcp`, `spoke` and `hub`; add one"],
+        ),
         (
             "[source.a]\nspoke = { identity = \"ci\" }\nhub = { url = \"ws://x\" }",
-            &["source.a: a source is a `spoke` or a `hub`; remove one of the two"],
+            &["source.a: a source is exactly one of `mcp`, `spoke` and `hub`; remove the others"],
         ),
+        (
+            "[source.a]\nmcp = { command = 'x' }\nhub = { url = \"ws://x\" }",
+            &["source.a: a source is exactly one of `mcp`, `spoke` and `hub`; remove the others"],
+        ),
+        ("mcp_servers = 'x'", &["1:15: mcp_servers: expected a list, found a string"]),
+        ("mcp_server = []", &["1:1: mcp_server: unknown key; did you mean `mcp_servers`?"]),
         (
             "[source.a]\nspoke = { identity = \"ci\" }",
             &["2:22: source.a.spoke.identity: no [identity.NAME] has this name; `manila token"],
@@ -272,6 +303,20 @@ fn the_schema_describes_the_file() {
         (timeout("soon".into()), false),
         (serde_json::json!({"source": {"a": {}}}), false),
         (serde_json::json!({"identity": {"a": {"token_hash": "x"}}}), false),
+        (serde_json::json!({"source": {"a": {"mcp": {"command": "x"}}}}), true),
+        (serde_json::json!({"source": {"a": {"mcp": {"url": "${URL}"}}}}), true),
+        (serde_json::json!({"source": {"a": {"mcp": {}}}}), false),
+        (serde_json::json!({"source": {"a": {"mcp": {"command": "x", "url": "y"}}}}), false),
+        (
+            serde_json::json!({"source": {"a": {"mcp": {"command": "x"}, "hub": {"url": "y"}}}}),
+            false,
+        ),
+        (
+            serde_json::json!({"source": {"a": {"mcp": {"command": "x", "elicitation": "no"}}}}),
+            false,
+        ),
+        (serde_json::json!({"mcp_servers": [".mcp.json"]}), true),
+        (serde_json::json!({"mcp_servers": ".mcp.json"}), false),
         (serde_json::json!({"sources": {}}), false),
         (serde_json::json!({}), true),
     ] {
@@ -291,8 +336,10 @@ fn the_schema_describes_the_file() {
             assert!(property["description"].is_string(), "{name}.{key} has no description");
         }
     }
-    for key in json["properties"].as_object().unwrap().keys() {
-        assert!(parse(&format!("[{key}]")).is_ok(), "the reader knows {key}");
+    for (key, property) in json["properties"].as_object().unwrap() {
+        let empty =
+            if property["type"] == "array" { format!("{key} = []") } else { format!("[{key}]") };
+        assert!(parse(&empty).is_ok(), "the reader knows {key}");
     }
     assert!(!json.to_string().contains("null"), "TOML has no null: {json}");
 }
@@ -308,7 +355,7 @@ fn the_guide_is_true() {
     };
     let [good, bad] = block("toml")[..] else { panic!("a good file and a bad one") };
     let config = parse(&good.replace("OFFICE_TOKEN", "SECRET")).unwrap();
-    assert_eq!((config.identities.len(), config.sources.len()), (2, 2));
+    assert_eq!((config.identities.len(), config.sources.len()), (2, 3));
     let error = parse(bad).unwrap_err();
     assert_eq!(error.to_string(), block("text")[0].trim());
 }
@@ -321,8 +368,12 @@ fn hostile_texts_are_answered() {
     let deep_table = format!("[source.a]\nhub = {}", "{a=".repeat(100_000));
     let long_key = format!("[source.a]\n{} = 1", "k".repeat(1_000_000));
     let references = format!("[source.a]\nhub = {{ url = \"{}\" }}", "${HOST}".repeat(100_000));
+    let deep_answer = format!("[source.a.mcp]\nelicitation.answer.{}a = 1", "a.".repeat(100_000));
+    let wrong: String = (0..20_000).map(|n| format!("K{n} = 1\n")).collect();
+    let wrong = format!("[source.a.mcp]\ncommand = 'x'\n[source.a.mcp.env]\n{wrong}");
     let many: String = (0..5_000).map(|n| format!("[source.a{n}]\nx = 1\n")).collect();
-    let texts = [&deep_key, &deep_list, &deep_table, &long_key, &references, &many];
+    let texts =
+        [&deep_key, &deep_list, &deep_table, &long_key, &references, &many, &deep_answer, &wrong];
     for text in texts {
         assert!(parse(text).is_err(), "{}", &text[..40]);
     }

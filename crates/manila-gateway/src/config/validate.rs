@@ -1,5 +1,7 @@
 //! From what was typed to what holds: every name is one, every reference leads somewhere.
 
+mod mcp;
+
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -8,17 +10,18 @@ use manila::hub::RESERVED_NAMES;
 use manila::{Identity, OperationId, ResultPolicy};
 
 use super::document::Document;
-use super::file::{AccessText, ConfigFile, HubText, IdentityText, SourceText};
+use super::file::{AccessText, ConfigFile, HubText, IdentityText, McpText, SourceText};
 use super::glob::Glob;
 use super::source::{Access, Adjustments, SourceConfig, SourceKind};
 use super::{Config, IdentityConfig};
 use crate::auth::{LOCAL, Token, TokenHash};
 
+pub(super) use mcp::{Report, settings as mcp_settings};
+
 pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
-    Config {
-        identities: identities(document, file.identity),
-        sources: file.source.into_iter().filter_map(|entry| source(document, entry)).collect(),
-    }
+    let identities = identities(document, file.identity);
+    let sources = file.source.into_iter().filter_map(|entry| source(document, entry)).collect();
+    Config { identities, sources, notes: Vec::new() }
 }
 
 fn identities(
@@ -84,31 +87,53 @@ pub(super) fn check_resource(resource: &str) -> Result<(), String> {
 fn source(document: &Document<'_>, entry: (String, SourceText)) -> Option<SourceConfig> {
     let (name, text) = entry;
     let place = ["source", name.as_str()];
-    if let Err(error) = OperationId::new(&name, "any") {
-        document.report(&place, error.to_string());
-    } else if RESERVED_NAMES.contains(&name.as_str()) {
-        let message = format!("`{name}` is a namespace of the gateway itself; choose another name");
+    if let Err(message) = check_source_name(&name) {
         document.report(&place, message);
     }
     let adjustments = adjustments(document, &name, &text);
-    let kind = match (text.spoke, text.hub) {
-        (Some(spoke), None) => spoke_kind(document, &name, spoke.identity),
-        (None, Some(hub)) => hub_kind(document, &name, hub),
-        (None, None) => {
+    let kind = match (text.mcp, text.spoke, text.hub) {
+        (Some(mcp), None, None) => mcp_kind(document, &name, mcp, &adjustments)?,
+        (None, Some(spoke), None) => spoke_kind(document, &name, spoke.identity),
+        (None, None, Some(hub)) => hub_kind(document, &name, hub),
+        (None, None, None) => {
             // One that does not fit has been reported.
-            if !document.has(&["source", &name, "spoke"])
-                && !document.has(&["source", &name, "hub"])
-            {
-                document.report(&place, "a source is a `spoke` or a `hub`; add one of the two");
+            let kinds = ["mcp", "spoke", "hub"];
+            if !kinds.iter().any(|kind| document.has(&["source", &name, kind])) {
+                let message = "a source is exactly one of `mcp`, `spoke` and `hub`; add one";
+                document.report(&place, message);
             }
             return None;
         }
-        (Some(_), Some(_)) => {
-            document.report(&place, "a source is a `spoke` or a `hub`; remove one of the two");
+        _ => {
+            let message = "a source is exactly one of `mcp`, `spoke` and `hub`; remove the others";
+            document.report(&place, message);
             return None;
         }
     };
     Some(SourceConfig { name, kind, adjustments })
+}
+
+/// A source's name is a namespace, and not one of the gateway's own.
+pub(super) fn check_source_name(name: &str) -> Result<(), String> {
+    OperationId::new(name, "any").map_err(|error| error.to_string())?;
+    if RESERVED_NAMES.contains(&name) {
+        return Err(format!("`{name}` is a namespace of the gateway itself; choose another name"));
+    }
+    Ok(())
+}
+
+fn mcp_kind(
+    document: &Document<'_>,
+    name: &str,
+    text: McpText,
+    adjustments: &Adjustments,
+) -> Option<SourceKind> {
+    let mut report = |path: &[&str], message: &str| {
+        document.report(&[&["source", name, "mcp"], path].concat(), message);
+    };
+    let mut settings = mcp_settings(text, document.folder(), &mut report)?;
+    settings.timeout = adjustments.timeout.unwrap_or(settings.timeout);
+    Some(SourceKind::Mcp(Box::new(settings)))
 }
 
 fn spoke_kind(document: &Document<'_>, name: &str, identity: String) -> SourceKind {
@@ -163,6 +188,7 @@ fn adjustments(document: &Document<'_>, name: &str, text: &SourceText) -> Adjust
     (policy.output, policy.extras) = (text.output, text.extras);
     Adjustments {
         access,
+        unsaid: None,
         timeout,
         policy,
         exclusive: text.exclusive,

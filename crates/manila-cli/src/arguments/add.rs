@@ -1,0 +1,87 @@
+//! `add` and `remove`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use manila_gateway::config::{Config, parse_duration};
+
+use super::Hidden;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AddCommand {
+    /// Add an MCP server: its tools become operations
+    Mcp(Box<AddMcpOptions>),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The server is started or called first, what it offers is shown, and then the source is written. Of
+${VAR} only the name is written, never the value.
+  manila add mcp files -- npx -y @modelcontextprotocol/server-filesystem /data
+  manila add mcp github --env GITHUB_TOKEN -- github-mcp-server stdio
+  manila add mcp tracker --url https://mcp.example/mcp --bearer '${TRACKER_TOKEN}'
+  manila add mcp --from ~/.cursor/mcp.json      every server of another client, or those named")]
+pub(crate) struct AddMcpOptions {
+    /// The name of the source and the namespace of its operations; with --from, which servers
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["url", "from"])]
+    pub(crate) command: Vec<String>,
+    /// What the program finds in its environment; KEY alone takes it from ours each time
+    #[arg(long, value_name = "KEY[=VALUE]", requires = "command")]
+    pub(crate) env: Vec<Hidden>,
+    /// The folder that the program runs in
+    #[arg(long, value_name = "FOLDER", requires = "command")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// The endpoint of a server that speaks streamable HTTP
+    #[arg(long, value_name = "URL", conflicts_with = "from")]
+    pub(crate) url: Option<Hidden>,
+    /// What is sent with every request; can be given several times
+    #[arg(long = "header", value_name = "NAME: VALUE", requires = "url")]
+    pub(crate) headers: Vec<Hidden>,
+    /// A token for every request; '${VAR}' keeps it out of the file
+    #[arg(long, value_name = "TOKEN", requires = "url")]
+    pub(crate) bearer: Option<Hidden>,
+    /// The id of a client that is registered at the authorization server
+    #[arg(long, value_name = "ID", requires = "url")]
+    pub(crate) client_id: Option<String>,
+    /// The secret of that client
+    #[arg(long, value_name = "SECRET", requires = "client_id")]
+    pub(crate) client_secret: Option<Hidden>,
+    /// The address of a document that describes this client
+    #[arg(long, value_name = "URL", requires = "url")]
+    pub(crate) client_metadata_url: Option<String>,
+    /// What is asked for at the authorization server; can be given several times
+    #[arg(long = "scope", value_name = "SCOPE", requires = "url")]
+    pub(crate) scopes: Vec<String>,
+    /// Copy the servers of another client: mcpServers, servers or context_servers
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// The configuration to write to
+    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
+    pub(crate) config: PathBuf,
+    /// Put it in the place of a source of that name; what is adjusted about that one stays
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Write without a look at the server
+    #[arg(long)]
+    pub(crate) no_connect: bool,
+    /// How long the server may take to answer
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) timeout: Option<Duration>,
+    /// Plain JSON, also on a terminal
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RemoveOptions {
+    /// The source
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The configuration to write to
+    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
+    pub(crate) config: PathBuf,
+}

@@ -1,0 +1,109 @@
+//! What was typed, or stands in another client's file, as entries of the configuration.
+
+use std::path::Path;
+
+use manila_gateway::config::{ClientFile, McpEntry};
+
+use crate::arguments::AddMcpOptions;
+use crate::failure::Failure;
+use crate::output;
+
+/// A server that is to become a source.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) name: String,
+    pub(super) entry: McpEntry,
+}
+
+pub(super) fn read(options: &AddMcpOptions) -> Result<Vec<Wanted>, Failure> {
+    if let Some(file) = &options.from {
+        return from_file(file, &options.names);
+    }
+    let [name] = &options.names[..] else {
+        return Err(usage("a source has one name: manila add mcp NAME -- COMMAND…"));
+    };
+    let entry = typed(options)?;
+    Ok(vec![Wanted { name: name.clone(), entry }])
+}
+
+fn usage(message: &str) -> Failure {
+    Failure::Usage(message.to_owned())
+}
+
+fn typed(options: &AddMcpOptions) -> Result<McpEntry, Failure> {
+    let mut entry = McpEntry::default();
+    let mut words = options.command.iter().cloned();
+    entry.command = words.next();
+    entry.args = words.collect();
+    entry.url = options.url.as_ref().map(|url| url.0.clone());
+    if entry.command.is_none() && entry.url.is_none() {
+        return Err(usage("say how it is reached: -- COMMAND…, --url URL or --from FILE"));
+    }
+    for variable in &options.env {
+        let (name, value) = match variable.0.split_once('=') {
+            Some((name, value)) => (name, value.to_owned()),
+            None => (variable.0.as_str(), format!("${{{}}}", variable.0)),
+        };
+        entry.env.insert(name.to_owned(), value);
+    }
+    entry.cwd = options.cwd.as_deref().map(absolute);
+    for header in &options.headers {
+        let (name, value) = header
+            .0
+            .split_once(':')
+            .ok_or_else(|| usage("a header is written as --header 'NAME: VALUE'"))?;
+        entry.headers.insert(name.trim().to_owned(), value.trim().to_owned());
+    }
+    entry.bearer = options.bearer.as_ref().map(|token| token.0.clone());
+    entry.client_id.clone_from(&options.client_id);
+    entry.client_secret = options.client_secret.as_ref().map(|secret| secret.0.clone());
+    entry.client_metadata_url.clone_from(&options.client_metadata_url);
+    entry.scopes.clone_from(&options.scopes);
+    Ok(entry)
+}
+
+/// The servers of another client's file: all of them, or those that are named.
+fn from_file(file: &Path, names: &[String]) -> Result<Vec<Wanted>, Failure> {
+    let read = ClientFile::load(file)?;
+    let fits = |name: &String| {
+        read.servers.iter().any(|server| server.name == *name || server.typed_name == *name)
+    };
+    if let Some(unknown) = names.iter().find(|name| !fits(name)) {
+        let known: Vec<&str> =
+            read.servers.iter().map(|server| server.typed_name.as_str()).collect();
+        let known = if known.is_empty() { "it has none".to_owned() } else { known.join(", ") };
+        let file = file.display();
+        return Err(Failure::Usage(format!(
+            "there is no `{unknown}` in {file}; there are: {known}"
+        )));
+    }
+    for note in &read.notes {
+        output::remark(note);
+    }
+    let is_wanted = |typed: &String, name: &String| {
+        names.is_empty() || names.contains(typed) || names.contains(name)
+    };
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let servers = read.servers.into_iter();
+    let wanted: Vec<_> = servers
+        .filter(|server| is_wanted(&server.typed_name, &server.name))
+        .map(|server| Wanted { name: server.name, entry: moved(server.entry, folder) })
+        .collect();
+    if wanted.is_empty() {
+        return Err(Failure::Usage(format!("{} has no server to add", file.display())));
+    }
+    Ok(wanted)
+}
+
+/// A relative folder means another one in another file.
+fn moved(mut entry: McpEntry, folder: &Path) -> McpEntry {
+    if let Some(cwd) = entry.cwd.take_if(|cwd| !cwd.contains("${")) {
+        entry.cwd = Some(absolute(&folder.join(cwd)));
+    }
+    entry
+}
+
+fn absolute(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute.to_string_lossy().into_owned()
+}

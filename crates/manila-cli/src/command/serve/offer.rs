@@ -1,0 +1,110 @@
+//! What `serve` says on standard output: what there is, where, and for whom.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use manila::Registry;
+use manila_gateway::config::{Access, ClientFile, Config, SourceConfig, SourceKind};
+
+use crate::output;
+
+pub(super) fn print(
+    registry: &Registry,
+    file: Option<&Path>,
+    config: &Config,
+    address: SocketAddr,
+) -> std::io::Result<()> {
+    print_operations(registry, address)?;
+    print_sources(file, config)?;
+    print_callers(config, address)
+}
+
+pub(super) fn print_check(file: Option<&Path>, config: &Config) -> std::io::Result<()> {
+    let Some(file) = file else {
+        return output::print_line("No manila.toml here: the embedded default, open on loopback.");
+    };
+    output::print_line(&format!(
+        "{} is fine: {}, {}.",
+        file.display(),
+        count(config.identities.len(), "identity", "identities"),
+        count(config.sources.len(), "source", "sources"),
+    ))?;
+    for known in &config.identities {
+        let (name, scopes) = (&known.identity.id, known.identity.scopes.join(", "));
+        let scopes = if scopes.is_empty() { "no scopes" } else { &scopes };
+        output::print_line(&output::harmless(&format!("  identity {name}: {scopes}")))?;
+    }
+    for source in &config.sources {
+        output::print_line(&output::harmless(&describe(source)))?;
+    }
+    for note in &config.notes {
+        output::print_line(&output::harmless(&format!("  {note}")))?;
+    }
+    Ok(())
+}
+
+fn describe(source: &SourceConfig) -> String {
+    let access = match (&source.kind, source.adjustments.effective_access()) {
+        (SourceKind::Mcp(_), Some(Access::Open)) => "; open to every caller".to_owned(),
+        (SourceKind::Mcp(_), Some(Access::Scopes(scopes))) => {
+            format!("; asks for the scope {}", scopes.join(", "))
+        }
+        _ => String::new(),
+    };
+    format!("  source {}: {}{access}", source.name, source.kind.describe())
+}
+
+/// What the gateway waits for, and who may call what it offers.
+fn print_sources(file: Option<&Path>, config: &Config) -> std::io::Result<()> {
+    if config.sources.is_empty() {
+        return Ok(());
+    }
+    output::print_line("\nWaiting for:")?;
+    for source in &config.sources {
+        output::print_line(&output::harmless(&describe(source)))?;
+    }
+    let is_other = file == Some(Path::new(ClientFile::FILE_NAME));
+    let read = is_other.then(|| ".mcp.json is read, since there is no manila.toml here".to_owned());
+    for note in read.iter().chain(&config.notes) {
+        output::print_line(&output::harmless(&format!("  {note}")))?;
+    }
+    Ok(())
+}
+
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+fn print_operations(registry: &Registry, address: SocketAddr) -> std::io::Result<()> {
+    let catalog = registry.catalog();
+    output::print_line(&format!("Manila {} on http://{address}\n", env!("CARGO_PKG_VERSION")))?;
+    output::print_line(
+        "  POST /api/{namespace}/{name}   call an operation; subscriptions stream as server-sent events",
+    )?;
+    output::print_line(
+        "  WebSocket /hub                 the call protocol: spokes connect here, and --url ws://… calls",
+    )?;
+    output::print_line("  GET  /health                   whether it is alive\n")?;
+    output::print_line(&format!("{} operations:", catalog.len()))?;
+    let width = catalog.list().iter().map(|found| found.id().as_str().len()).max().unwrap_or(0);
+    for operation in catalog.list() {
+        let (id, spec) = (operation.id().as_str(), operation.spec());
+        let kind = spec.kind.as_str();
+        output::print_line(&format!("  {id:width$}  {kind:12}  {}", spec.description))?;
+    }
+    Ok(())
+}
+
+fn print_callers(config: &Config, address: SocketAddr) -> std::io::Result<()> {
+    let known = config.identities.len();
+    let (who, header) = if known == 0 {
+        ("Open to every program on this machine, without a token.".to_owned(), "")
+    } else {
+        let known = count(known, "identity has", "identities have");
+        (format!("Asks for a token; {known} one."), " --oauth2-bearer \"$MANILA_TOKEN\"")
+    };
+    output::print_line(&format!("\n{who} Try:"))?;
+    output::print_line(&format!(
+        "  curl http://{address}/api/demo/add{header} --json '{{\"a\": 2, \"b\": 3}}'\n"
+    ))
+}

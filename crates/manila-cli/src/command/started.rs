@@ -1,0 +1,157 @@
+//! The MCP servers of a configuration, started for one command.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::future::join_all;
+use manila::Registry;
+use manila::hub::RESERVED_NAMES;
+use manila::mcp::McpSource;
+use manila_gateway::config::{Access, ClientFile, Config, SourceConfig, SourceKind};
+
+use super::connect::{Asking, Spinner, found, parts};
+use crate::failure::Failure;
+use crate::output;
+
+/// How long the processes of servers have to end.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Which operations a command is about.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    All,
+    Namespace(&'a str),
+    Operation(&'a str),
+}
+
+/// Servers at work, and the sources that only a gateway can have.
+#[derive(Default)]
+pub(super) struct Started {
+    servers: Vec<McpSource>,
+    left_out: BTreeMap<String, &'static str>,
+}
+
+impl Started {
+    /// Starts what the command needs and waits until it is there. A server that is not there is a
+    /// warning, unless the command is about it alone.
+    pub(super) async fn start(
+        registry: &Registry,
+        file: Option<&Path>,
+        wanted: Wanted<'_>,
+    ) -> Result<Self, Failure> {
+        let name = wanted.source();
+        if name.is_some_and(|name| RESERVED_NAMES.contains(&name)) {
+            return Ok(Self::default());
+        }
+        let Some(config) = load(file)? else { return Ok(Self::default()) };
+        let mut started = Self::default();
+        let mut asked: Vec<SourceConfig> = Vec::new();
+        for source in config.sources {
+            let kind = match source.kind {
+                SourceKind::Mcp(_) if name.is_none_or(|name| name == source.name) => {
+                    asked.push(source);
+                    continue;
+                }
+                SourceKind::Mcp(_) => continue,
+                SourceKind::Spoke { .. } => "spoke",
+                _ => "hub",
+            };
+            started.left_out.insert(source.name, kind);
+        }
+        if name.is_none() && !started.left_out.is_empty() {
+            let names: Vec<&str> = started.left_out.keys().map(String::as_str).collect();
+            let names = names.join(", ");
+            output::remark(&format!(
+                "Left out: {names}. Ask a running gateway for them with --url."
+            ));
+        }
+        let failed = started.wait_for(registry, asked).await;
+        let messages = failed
+            .into_iter()
+            .map(|(failed, reason)| format!("source `{failed}` is not there: {reason}"));
+        for message in messages {
+            if name.is_some() {
+                started.close().await;
+                return Err(Failure::Unreachable(message));
+            }
+            output::warning(&message);
+        }
+        Ok(started)
+    }
+
+    /// Starts the servers beside one another, and says which failed and why.
+    async fn wait_for(
+        &mut self,
+        registry: &Registry,
+        sources: Vec<SourceConfig>,
+    ) -> Vec<(String, String)> {
+        if sources.is_empty() {
+            return Vec::new();
+        }
+        let is_seen = std::io::stderr().is_terminal();
+        let parts = parts(if is_seen { Asking::Person } else { Asking::Nobody }).await;
+        let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+        let spinner = Spinner::new(format!("waiting for {}", names.join(", ")));
+        let mut waiting = Vec::new();
+        for mut source in sources {
+            let SourceKind::Mcp(settings) = &source.kind else { continue };
+            let patience = settings.start_timeout;
+            // Whoever can read the file and start its servers may call them.
+            source.adjustments.access = Some(Access::Open);
+            let Some(server) = parts.start(registry, &source) else { continue };
+            waiting.push(async move {
+                let found = found(&server, patience).await;
+                (source.name, server, found)
+            });
+        }
+        let all = join_all(waiting).await;
+        drop(spinner);
+        let mut failed = Vec::new();
+        for (name, server, found) in all {
+            self.servers.push(server);
+            failed.extend(found.err().map(|reason| (name, reason)));
+        }
+        failed
+    }
+
+    /// What to say about an operation that is not there, if its source is one that is not here.
+    pub(super) fn hint(&self, operation: &str) -> Option<String> {
+        let (name, _) = operation.split_once('.')?;
+        let kind = self.left_out.get(name)?;
+        Some(format!("`{name}` is a {kind}; ask a running gateway with --url"))
+    }
+
+    /// Ends the servers, and waits for it.
+    pub(super) async fn close(self) {
+        let closing = join_all(self.servers.into_iter().map(McpSource::close));
+        if tokio::time::timeout(PATIENCE, closing).await.is_err() {
+            output::warning("a server did not end in time and is left to its watcher");
+        }
+    }
+}
+
+impl<'a> Wanted<'a> {
+    /// The one source that it is about; calling the hub's own operations is about all of them.
+    fn source(self) -> Option<&'a str> {
+        match self {
+            Self::All => None,
+            Self::Namespace(name) => Some(name),
+            Self::Operation(id) => {
+                let name = id.split_once('.').map_or(id, |(name, _)| name);
+                (name != "hub").then_some(name)
+            }
+        }
+    }
+}
+
+/// The configuration that was named, or the one that is here.
+fn load(file: Option<&Path>) -> Result<Option<Config>, Failure> {
+    let Some(file) = file.map(PathBuf::from).or_else(Config::here) else { return Ok(None) };
+    let config = Config::load(&file)?;
+    if file == Path::new(ClientFile::FILE_NAME) && !config.sources.is_empty() {
+        output::remark("Reading .mcp.json, since there is no manila.toml here.");
+    }
+    Ok(Some(config))
+}

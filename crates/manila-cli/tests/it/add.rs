@@ -1,0 +1,265 @@
+//! `add mcp`, `remove`, and commands that run straight from the configuration.
+
+use super::{Folder, json, stderr, stdout};
+
+/// Nobody has a program of this name.
+const NO_PROGRAM: &str = "manila-test-no-such-program";
+
+fn add(folder: &Folder, arguments: &[&str]) -> (i32, String, String) {
+    let output = folder.manila(&[&["add", "mcp"], arguments].concat());
+    (output.status.code().unwrap(), stdout(&output), stderr(&output))
+}
+
+#[test]
+fn a_server_is_written_as_it_was_typed_and_taken_out_again() {
+    let folder = Folder::new("add-write");
+    let typed =
+        "# mine\n[source.office] # far away\nhub = { url = \"ws://hub.example/hub\" }\n# end\n";
+    folder.write("manila.toml", typed);
+    let process =
+        ["files", "--no-connect", "--env", "KEY", "--env", "A=b=c", "--", "npx", "-y", "--x"];
+    let (exit, out, _) = add(&folder, &process);
+    assert_eq!(exit, 0);
+    let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let expected = serde_json::json!({"name": "files", "written": true, "file": "manila.toml", "access": "open"});
+    assert_eq!(told, expected);
+    let endpoint = [
+        "tracker",
+        "--no-connect",
+        "--url",
+        "https://mcp.example/mcp?a=1",
+        "--header",
+        "X-Team: a: b",
+        "--bearer",
+        "${TRACKER_TOKEN}",
+    ];
+    let (exit, _, said) = add(&folder, &endpoint);
+    assert_eq!(exit, 0);
+    assert!(said.contains("`tracker` needs TRACKER_TOKEN, which is not set here"), "{said}");
+    let after = folder.read("manila.toml");
+    assert_eq!(
+        after,
+        format!(
+            "{typed}\n[source.files]\n\
+             mcp = {{ command = \"npx\", args = [\"-y\", \"--x\"], env = {{ A = \"b=c\", KEY = \"${{KEY}}\" }} }}\n\
+             access = \"open\"\n\n[source.tracker]\n\
+             mcp = {{ url = \"https://mcp.example/mcp?a=1\", headers = {{ X-Team = \"a: b\" }}, bearer = \"${{TRACKER_TOKEN}}\" }}\n\
+             access = \"open\"\n"
+        )
+    );
+    let client = [
+        "tracker",
+        "--replace",
+        "--no-connect",
+        "--url",
+        "http://mcp.example",
+        "--client-id",
+        "me",
+        "--client-secret",
+        "hush",
+        "--scope",
+        "read",
+    ];
+    assert_eq!(add(&folder, &client).0, 0);
+    let oauth = "oauth = { client_id = \"me\", client_secret = \"hush\", scopes = [\"read\"] }";
+    assert!(folder.read("manila.toml").contains(oauth));
+    let typed_token =
+        ["tracker", "--replace", "--no-connect", "--url", "http://x", "--bearer", "hush"];
+    let (exit, _, said) = add(&folder, &typed_token);
+    assert_eq!(exit, 0);
+    let remark = "The token of `tracker` is kept in manila.toml as it is; '${VAR}' keeps it out.";
+    assert!(said.contains(remark) && !said.contains("hush"), "{said}");
+    for name in ["files", "tracker"] {
+        let output = folder.manila(&["remove", name]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(stdout(&output), format!("`{name}` is no longer in manila.toml.\n"));
+    }
+    assert_eq!(folder.read("manila.toml"), typed);
+}
+
+#[test]
+fn with_identities_a_scope_is_asked_for() {
+    let folder = Folder::new("add-scope");
+    folder.manila(&["token", "new", "ci"]);
+    let (exit, out, _) = add(&folder, &["x", "--no-connect", "--json", "--", "server"]);
+    assert_eq!(exit, 0);
+    assert!(out.contains(r#""access":{"scopes":["source:x"]}"#), "{out}");
+    assert!(!folder.read("manila.toml").contains("access"));
+    let checked = stdout(&folder.manila(&["serve", "--check"]));
+    let said = "source x: MCP server `server`; asks for the scope source:x";
+    assert!(checked.contains(said), "{checked}");
+}
+
+/// Each row: the arguments behind `add mcp`, the exit code, and what is said.
+#[test]
+fn what_cannot_be_added_is_refused_and_nothing_is_written() {
+    let folder = Folder::new("add-refuse");
+    let before = "[source.taken]\nmcp = { command = \"x\" }\n";
+    folder.write("manila.toml", before);
+    folder.write("broken.toml", "[source\n");
+    folder.write("odd.json", "{}");
+    folder.write("good.json", "{\"mcpServers\": {\"One\": {\"command\": \"x\"}}}");
+    let rows: [(&[&str], i32, &str); 18] = [
+        (&[], 2, "a source has one name"),
+        (&["a"], 2, "say how it is reached: -- COMMAND…, --url URL or --from FILE"),
+        (&["a", "b", "--", "x"], 2, "a source has one name"),
+        (&["a", "--url", "http://x", "--", "x"], 2, "cannot be used with"),
+        (&["a", "--bearer", "hush", "--", "x"], 2, "source.a.mcp.bearer: this goes with `url`"),
+        (&["A", "--no-connect", "--", "x"], 2, "`A` is not a namespace"),
+        (&["hub", "--no-connect", "--", "x"], 2, "`hub` is a namespace of the gateway itself"),
+        (&["taken", "--", "x"], 2, "`taken` exists already in manila.toml; --replace puts"),
+        (&["a", "--replace", "--", "x"], 2, "there is no `a` in manila.toml"),
+        (
+            &["a", "--no-connect", "--url", "http://me:hush@x"],
+            2,
+            "source.a.mcp.url: an address has no user",
+        ),
+        (
+            &["a", "--no-connect", "--url", "http://x", "--header", "hush"],
+            2,
+            "--header 'NAME: VALUE'",
+        ),
+        (
+            &["a", "--no-connect", "--url", "http://x", "--header", "Host: hush"],
+            2,
+            "headers.Host: the protocol sets",
+        ),
+        (
+            &["a", "--url", "http://x", "--bearer", "${MANILA_TEST_UNSET}"],
+            2,
+            "`MANILA_TEST_UNSET` is not set",
+        ),
+        (&["a", "--config", "broken.toml", "--", "x"], 2, "broken.toml:1:8: this is not TOML"),
+        (&["--from", "none.json"], 2, "none.json: cannot be read"),
+        (&["--from", "odd.json"], 2, "odd.json: there are no MCP servers in it"),
+        (&["--from", "good.json", "Two"], 2, "there is no `Two` in good.json; there are: One"),
+        (
+            &["a", "--timeout", "20s", "--", NO_PROGRAM],
+            3,
+            "nothing was written; --no-connect writes it",
+        ),
+    ];
+    for (arguments, exit, said) in rows {
+        let (code, out, error) = add(&folder, arguments);
+        assert_eq!(code, exit, "{arguments:?}: {error}");
+        assert_eq!(out, "", "{arguments:?}");
+        assert!(error.contains(said), "{arguments:?}: {error}");
+        assert!(!error.contains("hush"), "{arguments:?}: {error}");
+    }
+    assert_eq!(folder.read("manila.toml"), before);
+    for (arguments, said) in [
+        (&["remove", "b"][..], "there is no source `b` in manila.toml; there are: taken"),
+        (&["remove", "x", "--config", "none.toml"], "in none.toml; it has no sources"),
+    ] {
+        let output = folder.manila(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+    assert!(!folder.path().join("none.toml").exists(), "nothing is made by taking out");
+}
+
+#[test]
+fn the_servers_of_another_client_are_copied() {
+    let folder = Folder::new("add-from");
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    folder.write(
+        "sub/mcp.json",
+        r#"{ // of an editor
+            "mcpServers": {
+                "Files": {"command": "files", "args": ["${DIR:-.}"], "cwd": "here", "env": {"K": "${env:V}"}},
+                "web": {"type": "sse", "url": "https://mcp.example/sse", "headers": {"A": "b"},},
+                "off": {"command": "x", "disabled": true},
+            },
+        }"#,
+    );
+    let (exit, out, said) = add(&folder, &["--from", "sub/mcp.json", "--no-connect"]);
+    assert_eq!(exit, 0, "{said}");
+    let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((told[0]["name"].as_str(), told[1]["name"].as_str()), (Some("files"), Some("web")));
+    for note in [
+        "`Files` is the source `files` here",
+        "`web` asks for the old transport HTTP+SSE",
+        "`off` is disabled there and left out",
+        "`files` needs V, which is not set here",
+    ] {
+        assert!(said.contains(note), "{said}");
+    }
+    let written = folder.read("manila.toml");
+    let here = folder.path().canonicalize().unwrap().join("sub/here");
+    for expected in [
+        "[source.files]\nmcp = { command = \"files\", args = [\"${DIR:-.}\"], env = { K = \"${V}\" }, ",
+        &format!("cwd = \"{}\" }}\naccess = \"open\"\n", here.display()),
+        "[source.web]\nmcp = { url = \"https://mcp.example/sse\", headers = { A = \"b\" } }\n",
+    ] {
+        assert!(written.contains(expected), "{written}");
+    }
+    assert_eq!(
+        add(&folder, &["--from", "sub/mcp.json", "Files", "--replace", "--no-connect"]).0,
+        0
+    );
+    let (exit, _, said) = add(&folder, &["--from", "sub/mcp.json", "web", "--no-connect"]);
+    assert_eq!(exit, 2);
+    assert!(said.contains("`web` exists already"), "{said}");
+}
+
+/// A source that is not there takes nobody with it, unless it is the one that is asked for.
+#[test]
+fn commands_run_straight_from_the_configuration() {
+    let folder = Folder::new("run-config");
+    let gone = format!("mcp = {{ command = \"{NO_PROGRAM}\", start_timeout = \"20s\" }}");
+    folder.manila(&["token", "new", "box"]);
+    let config = folder.read("manila.toml")
+        + &format!("[source.gone]\n{gone}\n[source.box]\nspoke = {{ identity = \"box\" }}\n");
+    folder.write("other.toml", &config);
+    std::fs::remove_file(folder.path().join("manila.toml")).unwrap();
+    let listed = folder.manila(&["list", "--config", "other.toml"]);
+    assert_eq!(listed.status.code(), Some(0), "{}", stderr(&listed));
+    assert!(json(&listed).as_array().unwrap().iter().any(|found| found["id"] == "demo.add"));
+    for said in ["warning: source `gone` is not there: ", "Left out: box. Ask a running gateway"] {
+        assert!(stderr(&listed).contains(said), "{}", stderr(&listed));
+    }
+    let rows: [(&[&str], i32, &str); 6] = [
+        (&["call", "gone.x", "--config", "other.toml"], 3, "source `gone` is not there: "),
+        (&["schema", "gone.x", "--config", "other.toml"], 3, "source `gone` is not there: "),
+        (&["subscribe", "gone.x", "--config=other.toml"], 3, "source `gone` is not there: "),
+        (
+            &["call", "box.x", "--config", "other.toml"],
+            1,
+            "`box` is a spoke; ask a running gateway with --url",
+        ),
+        (&["call", "demo.add", "--config", "none.toml", "--a", "1", "--b", "2"], 0, ""),
+        (&["call", "x.y", "--config", "a.toml", "--url", "ws://x"], 2, "give --url or --config"),
+    ];
+    for (arguments, exit, said) in rows {
+        let output = folder.manila(arguments);
+        assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn the_file_of_another_client_is_read_where_there_is_no_other() {
+    let folder = Folder::new("mcp-json");
+    folder.write(
+        ".mcp.json",
+        &format!("{{\"mcpServers\": {{\"My Server\": {{\"command\": \"{NO_PROGRAM}\"}}}}}}"),
+    );
+    let checked = stdout(&folder.manila(&["serve", "--check"]));
+    for said in [
+        ".mcp.json is fine: 0 identities, 1 source.".to_owned(),
+        format!("source my-server: MCP server `{NO_PROGRAM}`; open to every caller"),
+        "`My Server` is the source `my-server` here".to_owned(),
+    ] {
+        assert!(checked.contains(&said), "{checked}");
+    }
+    let listed = folder.manila(&["list"]);
+    assert_eq!(listed.status.code(), Some(0));
+    let said = stderr(&listed);
+    assert!(said.contains("Reading .mcp.json, since there is no manila.toml here."), "{said}");
+    assert!(said.contains("source `my-server` is not there"), "{said}");
+    folder.write("manila.toml", "");
+    assert_eq!(stderr(&folder.manila(&["list"])), "");
+    folder.write("manila.toml", "mcp_servers = [\".mcp.json\"]\n");
+    let checked = stdout(&folder.manila(&["serve", "--check"]));
+    assert!(checked.contains("manila.toml is fine: 0 identities, 1 source."), "{checked}");
+}

@@ -1,0 +1,262 @@
+//! Writing to the file: an entry is added, changed or taken out, everything else stays as it was
+//! typed.
+
+mod identity;
+mod remove;
+mod replacement;
+mod source;
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
+
+use super::document::join;
+use super::problem::Problem;
+use replacement::Replacement;
+
+pub use identity::write_identity;
+pub use remove::remove_source;
+pub use source::write_source;
+
+/// What happens to an entry of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// It is an error.
+    Refuse,
+    /// It must be there, and gets what is given; the rest of it stays.
+    Replace,
+}
+
+/// What a table of the root holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Part {
+    /// `[identity.NAME]`.
+    Identity,
+    /// `[source.NAME]`.
+    Source,
+}
+
+impl Part {
+    fn key(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Source => "source",
+        }
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Identity => "--replace gives it a new token",
+            Self::Source => "--replace puts this one in its place",
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key())
+    }
+}
+
+/// Why a file is not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EditError {
+    /// The entry is not one that can be configured.
+    #[error("{0}")]
+    Invalid(String),
+    /// The name is taken.
+    #[error("`{name}` exists already in {file}; {remedy}", file = .file.display(), remedy = .part.remedy())]
+    Exists {
+        /// Whose name.
+        part: Part,
+        /// Which name.
+        name: String,
+        /// Where.
+        file: PathBuf,
+    },
+    /// There is nothing to replace.
+    #[error("there is no `{name}` in {file}; without --replace it is added", file = .file.display())]
+    Absent {
+        /// Which name.
+        name: String,
+        /// Where.
+        file: PathBuf,
+    },
+    /// There is nothing to take out.
+    #[error("there is no source `{name}` in {file}; {known}", file = .file.display())]
+    NoSource {
+        /// Which name.
+        name: String,
+        /// Where.
+        file: PathBuf,
+        /// What there is.
+        known: String,
+    },
+    /// The file is not what it should be.
+    #[error("{0}")]
+    Problem(Problem),
+    /// Somebody else is writing, or was interrupted.
+    #[error(
+        "somebody is writing to the configuration; if not, remove {file}",
+        file = .0.display()
+    )]
+    Busy(PathBuf),
+    /// The system refuses.
+    #[error("cannot write {file}: {source}", file = .file.display())]
+    Io {
+        /// Which file.
+        file: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// What stands in a file, whether all of it holds or not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Overview {
+    /// The names of the identities.
+    pub identities: Vec<String>,
+    /// The names of the sources.
+    pub sources: Vec<String>,
+}
+
+/// What stands in a file; nothing, if it is not there.
+///
+/// # Errors
+///
+/// The file is no TOML, or the system refuses.
+pub fn overview(file: &Path) -> Result<Overview, EditError> {
+    let document = parse(file, &read(file)?)?;
+    let names = |part: Part| {
+        let entries = document.get(part.key()).and_then(Item::as_table_like);
+        let names = entries.into_iter().flat_map(|entries| entries.iter());
+        names.map(|(name, _)| name.to_owned()).collect()
+    };
+    Ok(Overview { identities: names(Part::Identity), sources: names(Part::Source) })
+}
+
+fn read(file: &Path) -> Result<String, EditError> {
+    match std::fs::read_to_string(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        read => read.map_err(|source| EditError::Io { file: file.to_owned(), source }),
+    }
+}
+
+fn parse(file: &Path, text: &str) -> Result<DocumentMut, EditError> {
+    text.parse().map_err(|error: toml_edit::TomlError| {
+        EditError::Problem(Problem::not_toml(file, text, error.span(), error.message()))
+    })
+}
+
+/// Changes the text of a file.
+fn rewrite(
+    file: &Path,
+    change: impl FnOnce(&str) -> Result<String, EditError>,
+) -> Result<(), EditError> {
+    // A link stays a link: what it leads to is replaced.
+    let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let replacement = Replacement::begin(&target)?;
+    let changed = change(&read(&target)?)?;
+    replacement.finish(&changed)
+}
+
+/// An entry of a file.
+struct Place<'a> {
+    file: &'a Path,
+    part: Part,
+    name: &'a str,
+}
+
+impl Place<'_> {
+    fn write(
+        &self,
+        existing: Existing,
+        fill: impl FnOnce(&mut dyn TableLike),
+    ) -> Result<(), EditError> {
+        rewrite(self.file, |text| self.change(text, existing, fill))
+    }
+
+    fn change(
+        &self,
+        text: &str,
+        existing: Existing,
+        fill: impl FnOnce(&mut dyn TableLike),
+    ) -> Result<String, EditError> {
+        let mut document = parse(self.file, text)?;
+        let (key, name) = (self.part.key(), self.name.to_owned());
+        let is_there = document.get(key).and_then(|entries| entries.get(self.name)).is_some();
+        let file = self.file.to_owned();
+        match (is_there, existing) {
+            (true, Existing::Refuse) => {
+                return Err(EditError::Exists { part: self.part, name, file });
+            }
+            (false, Existing::Replace) => return Err(EditError::Absent { name, file }),
+            (true, Existing::Replace) => {}
+            (false, Existing::Refuse) => add(&mut document, text, key, self.name),
+        }
+        let entry = document.get_mut(key).and_then(|entries| entries.get_mut(self.name));
+        let entry = entry.and_then(Item::as_table_like_mut).ok_or_else(|| self.no_table())?;
+        fill(entry);
+        Ok(document.to_string())
+    }
+
+    fn no_table(&self) -> EditError {
+        let key = join(self.part.key(), self.name);
+        let message = format!("this and `{}` must be tables; correct it first", self.part);
+        EditError::Problem(Problem { file: self.file.to_owned(), place: None, key, message })
+    }
+}
+
+/// Adds an empty entry, if what stands under the key is something that can have one.
+fn add(document: &mut DocumentMut, text: &str, key: &str, name: &str) {
+    let mut implicit = Table::new();
+    implicit.set_implicit(true);
+    match document.entry(key).or_insert(Item::Table(implicit)) {
+        Item::Value(Value::InlineTable(entries)) => {
+            entries.insert(name, InlineTable::new().into());
+        }
+        Item::Table(_) => {
+            let table = last_table(&take_end(document, text));
+            document[key][name] = table;
+        }
+        _ => {}
+    }
+}
+
+/// Takes the comments that stand behind everything, with the blank line before what comes next.
+fn take_end(document: &mut DocumentMut, text: &str) -> String {
+    let mut end = document.trailing().as_str().unwrap_or_default().to_owned();
+    document.set_trailing("");
+    if !end.is_empty() && !end.ends_with('\n') {
+        end.push('\n');
+    }
+    if !text.is_empty() {
+        end.push('\n');
+    }
+    end
+}
+
+/// A table behind everything else, so that nothing that was typed moves.
+fn last_table(before: &str) -> Item {
+    let mut table = Table::new();
+    table.decor_mut().set_prefix(before);
+    table.set_position(Some(isize::MAX));
+    Item::Table(table)
+}
+
+/// Sets a value and leaves what was written around the old one, such as a comment behind it.
+fn set(entry: &mut dyn TableLike, key: &str, value: impl Into<Value>) {
+    let mut value = value.into();
+    if let Some(old) = entry.get(key).and_then(Item::as_value) {
+        *value.decor_mut() = old.decor().clone();
+    }
+    match entry.get_mut(key) {
+        Some(item) => *item = Item::Value(value),
+        None => drop(entry.insert(key, Item::Value(value))),
+    }
+}

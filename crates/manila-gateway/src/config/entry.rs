@@ -1,0 +1,214 @@
+//! An MCP server as it stands in a file, for those who write files or read those of others.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use manila::mcp::McpSettings;
+
+use super::document::{Environment, join};
+use super::expand::{ExpandError, expand};
+use super::file::{McpText, OAuthText};
+use super::problem::{ConfigError, Problem};
+use super::validate::{Report, check_source_name, mcp_settings};
+
+/// An MCP server with its `${VAR}` still in it: exactly one of `command` and `url`, and what goes
+/// with it.
+///
+/// ```
+/// use manila_gateway::config::McpEntry;
+///
+/// let mut entry = McpEntry::default();
+/// entry.url = Some("ftp://hub.example".to_owned());
+/// let error = entry.settings("manila.toml".as_ref(), "office").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "manila.toml: source.office.mcp.url: the address of an MCP server is https://HOST/… or http://HOST/…"
+/// );
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpEntry {
+    /// The program.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// What is added to its environment.
+    pub env: BTreeMap<String, String>,
+    /// The folder that it runs in.
+    pub cwd: Option<String>,
+    /// The endpoint.
+    pub url: Option<String>,
+    /// What is sent with every request.
+    pub headers: BTreeMap<String, String>,
+    /// A token that is sent with every request.
+    pub bearer: Option<String>,
+    /// The id of a client that was registered beforehand.
+    pub client_id: Option<String>,
+    /// Its secret.
+    pub client_secret: Option<String>,
+    /// The address of a document that describes the client.
+    pub client_metadata_url: Option<String>,
+    /// What is asked for.
+    pub scopes: Vec<String>,
+}
+
+/// Without values, since any of them may be a secret.
+impl fmt::Debug for McpEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpEntry").finish_non_exhaustive()
+    }
+}
+
+impl McpEntry {
+    /// What it means here and now, as `[source.NAME]` in `file` would be read; `${VAR}` comes from
+    /// the environment of the process.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it, and with the name.
+    pub fn settings(&self, file: &Path, name: &str) -> Result<McpSettings, ConfigError> {
+        let place = join("source", name);
+        let mut problems = Problems::new(file, join(&place, "mcp"));
+        if let Err(message) = check_source_name(name) {
+            problems.add(place, message);
+        }
+        let settings =
+            self.check(folder_of(file), &|name| std::env::var(name).ok(), &mut |path, said| {
+                problems.report(path, said);
+            });
+        problems.finish(settings)
+    }
+
+    /// The variables that are not in the environment of the process, if that is all that is wrong
+    /// with the references in it.
+    pub fn unset_variables(&self) -> Vec<String> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let mut expanding = Expanding { environment: &environment, failed: Vec::new() };
+        expanding.text(self);
+        let unset = expanding.failed.into_iter().map(|(_, error)| match error {
+            ExpandError::Unset(variable) => Some(variable),
+            ExpandError::Malformed => None,
+        });
+        let mut unset = unset.collect::<Option<Vec<_>>>().unwrap_or_default();
+        unset.sort();
+        unset.dedup();
+        unset
+    }
+
+    pub(super) fn check(
+        &self,
+        folder: &Path,
+        environment: &Environment<'_>,
+        report: &mut Report<'_>,
+    ) -> Option<McpSettings> {
+        let mut expanding = Expanding { environment, failed: Vec::new() };
+        let text = expanding.text(self);
+        if !expanding.failed.is_empty() {
+            for (path, error) in &expanding.failed {
+                let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                report(&path, &error.to_string());
+            }
+            return None;
+        }
+        mcp_settings(text, folder, report)
+    }
+
+    pub(super) fn has_oauth(&self) -> bool {
+        self.client_id.is_some()
+            || self.client_secret.is_some()
+            || self.client_metadata_url.is_some()
+            || !self.scopes.is_empty()
+    }
+}
+
+/// What is wrong with one server of a file, by keys below that of the server.
+pub(super) struct Problems<'a> {
+    file: &'a Path,
+    key: String,
+    found: Vec<Problem>,
+}
+
+impl<'a> Problems<'a> {
+    pub(super) fn new(file: &'a Path, key: String) -> Self {
+        Self { file, key, found: Vec::new() }
+    }
+
+    pub(super) fn report(&mut self, path: &[&str], message: &str) {
+        let key = path.iter().fold(self.key.clone(), |key, part| join(&key, part));
+        self.add(key, message.to_owned());
+    }
+
+    fn add(&mut self, key: String, message: String) {
+        self.found.push(Problem { file: self.file.to_owned(), place: None, key, message });
+    }
+
+    pub(super) fn into_found(self) -> Vec<Problem> {
+        self.found
+    }
+
+    fn finish<T>(self, checked: Option<T>) -> Result<T, ConfigError> {
+        match checked {
+            Some(checked) if self.found.is_empty() => Ok(checked),
+            _ => Err(ConfigError::new(self.found)),
+        }
+    }
+}
+
+/// Where relative paths of a file start.
+pub(super) fn folder_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
+}
+
+/// Replaces the variables of one entry, and remembers where that failed.
+struct Expanding<'a> {
+    environment: &'a Environment<'a>,
+    failed: Vec<(Vec<String>, ExpandError)>,
+}
+
+impl Expanding<'_> {
+    fn text(&mut self, entry: &McpEntry) -> McpText {
+        let oauth = entry.has_oauth().then(|| OAuthText {
+            client_id: self.optional(&["oauth", "client_id"], entry.client_id.as_deref()),
+            client_secret: self
+                .optional(&["oauth", "client_secret"], entry.client_secret.as_deref()),
+            client_metadata_url: self
+                .optional(&["oauth", "client_metadata_url"], entry.client_metadata_url.as_deref()),
+            scopes: self.list(&["oauth", "scopes"], &entry.scopes),
+        });
+        McpText {
+            command: self.optional(&["command"], entry.command.as_deref()),
+            args: self.list(&["args"], &entry.args),
+            env: self.table("env", &entry.env),
+            cwd: self.optional(&["cwd"], entry.cwd.as_deref()),
+            url: self.optional(&["url"], entry.url.as_deref()),
+            headers: self.table("headers", &entry.headers),
+            bearer: self.optional(&["bearer"], entry.bearer.as_deref()),
+            oauth,
+            ..McpText::default()
+        }
+    }
+
+    fn one(&mut self, path: &[&str], raw: &str) -> String {
+        match expand(raw, self.environment) {
+            Ok(text) => text.into_owned(),
+            Err(error) => {
+                let path = path.iter().map(|part| (*part).to_owned()).collect();
+                self.failed.push((path, error));
+                String::new()
+            }
+        }
+    }
+
+    fn optional(&mut self, path: &[&str], raw: Option<&str>) -> Option<String> {
+        raw.map(|raw| self.one(path, raw))
+    }
+
+    fn list(&mut self, path: &[&str], raw: &[String]) -> Vec<String> {
+        raw.iter().map(|raw| self.one(path, raw)).collect()
+    }
+
+    fn table(&mut self, key: &str, raw: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        raw.iter().map(|(name, raw)| (name.clone(), self.one(&[key, name], raw))).collect()
+    }
+}
