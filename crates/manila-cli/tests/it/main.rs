@@ -14,6 +14,8 @@ mod catalog;
 mod config;
 mod envelope;
 #[cfg(target_os = "linux")]
+mod mcp;
+#[cfg(target_os = "linux")]
 mod processes;
 mod readme;
 mod remote;

@@ -47,6 +47,7 @@ cwd = "data"
 protocol = "2025-11-25"
 start_timeout = "2m"
 max_timeout = 900
+max_restart = "3s"
 message_bytes = 1_000_000
 elicitation = { answer = { name = "${SECRET}", age = 5 } }
 roots = ["/data", "file:///srv"]

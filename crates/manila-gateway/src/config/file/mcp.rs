@@ -66,6 +66,10 @@ pub(in super::super) struct McpText {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DurationText", extend("default" = "10m"))]
     pub(in super::super) max_timeout: Option<DurationText>,
+    /// The longest time between two attempts to bring a server back that was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DurationText", extend("default" = "30s"))]
+    pub(in super::super) max_restart: Option<DurationText>,
     /// The largest message that is taken from the server, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "BytesText", extend("default" = 67_108_864))]

@@ -18,9 +18,9 @@ fn mcp_servers_hold_what_is_said() {
     assert_eq!(process.env["TOKEN"].reveal(), "hush-hush");
     assert_eq!(process.cwd.as_deref(), Some(Path::new("data")));
     assert_eq!(files.protocol.as_deref(), Some("2025-11-25"));
-    let seconds =
-        [files.start_timeout, files.timeout, files.max_timeout].map(|time| time.as_secs());
-    assert_eq!(seconds, [120, 5, 900]);
+    let seconds = [files.start_timeout, files.timeout, files.max_timeout, files.restart.1]
+        .map(|time| time.as_secs());
+    assert_eq!(seconds, [120, 5, 900, 3]);
     assert_eq!(files.message_bytes, 1_000_000);
     let Elicitation::Answer(answer) = &files.elicitation else { panic!() };
     assert_eq!(serde_json::to_string(answer).unwrap(), r#"{"name":"hush-hush","age":5}"#);

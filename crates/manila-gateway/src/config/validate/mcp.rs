@@ -44,9 +44,11 @@ pub(in super::super) fn settings(
         is_known
     });
     let roots = roots(&text.roots, report);
-    for (key, duration) in
-        [("start_timeout", &text.start_timeout), ("max_timeout", &text.max_timeout)]
-    {
+    for (key, duration) in [
+        ("start_timeout", &text.start_timeout),
+        ("max_timeout", &text.max_timeout),
+        ("max_restart", &text.max_restart),
+    ] {
         if duration.as_ref().is_some_and(|duration| duration.0.is_zero()) {
             report(&[key], "nothing is done in no time; write more");
         }
@@ -59,6 +61,7 @@ pub(in super::super) fn settings(
     let set = |at: &mut _, text: Option<DurationText>| *at = text.map_or(*at, |text| text.0);
     set(&mut settings.start_timeout, text.start_timeout);
     set(&mut settings.max_timeout, text.max_timeout);
+    set(&mut settings.restart.1, text.max_restart);
     if let Some(bytes) = text.message_bytes {
         settings.message_bytes = bytes.0;
     }
