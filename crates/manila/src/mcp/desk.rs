@@ -6,6 +6,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::ask::{Ask, Patience};
 use super::failure::Failure;
@@ -16,10 +17,12 @@ use super::source::SourceStatus;
 use crate::error::CallError;
 use crate::handler::{CallContext, ProgressSender};
 
-/// How long a call waits for a server that is just being connected.
+/// How long a call waits for a server that is just being connected, or will be in a moment.
 const CONNECTING: Duration = Duration::from_secs(2);
 /// How long a call that may be repeated waits for the server to come back.
-const RETURN: Duration = Duration::from_secs(10);
+const RETURN: Duration = Duration::from_secs(5);
+/// What is left of the time of a call that waits, so that it can still say why it failed.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// What the handlers of a source share.
 #[derive(Debug)]
@@ -28,6 +31,10 @@ pub(super) struct Desk {
     pub(super) settings: Arc<McpSettings>,
     pub(super) status: watch::Sender<SourceStatus>,
     current: ArcSwapOption<Session>,
+    /// Why there was no session when there was last none.
+    reason: ArcSwapOption<String>,
+    /// Cancelled when no session will come any more.
+    closed: CancellationToken,
 }
 
 /// A request of a handler.
@@ -48,6 +55,8 @@ impl Desk {
             settings: Arc::new(settings),
             status: watch::Sender::new(SourceStatus::Connecting),
             current: ArcSwapOption::empty(),
+            reason: ArcSwapOption::empty(),
+            closed: CancellationToken::new(),
         }
     }
 
@@ -55,12 +64,24 @@ impl Desk {
         self.current.store(Some(session));
     }
 
+    /// Tells everybody that there is no session for now.
+    pub(super) fn say_down(&self, reason: String, again_in: Duration) {
+        self.reason.store(Some(Arc::new(reason.clone())));
+        self.status.send_replace(SourceStatus::Down { reason, again_in });
+    }
+
     pub(super) fn take(&self) -> Option<Arc<Session>> {
         self.current.swap(None)
     }
 
-    /// Runs an errand; if the server was lost over it, and it may be repeated, once more on the next
-    /// session.
+    /// As [`Desk::take`], for good: whoever waits for a session is told that none will come.
+    pub(super) fn close(&self) -> Option<Arc<Session>> {
+        self.closed.cancel();
+        self.take()
+    }
+
+    /// Runs an errand; once more if the server was lost over it and it may be repeated, and once more
+    /// if nothing of it had been sent.
     pub(super) async fn run(
         &self,
         context: &CallContext,
@@ -81,27 +102,47 @@ impl Desk {
                 most: settings.max_timeout.min(remaining),
             },
         };
-        let session = self.session().await?;
-        let failure = match session.request(&ask).await {
-            Err(failure) if failure.is_loss() => failure,
-            Err(failure) if failure.rpc().is_some_and(RpcError::is_header_mismatch) => {
-                // The tool wants other headers than it did when it was listed.
-                session.tools_changed().notify_one();
-                return Err(failure.into_call_error(&self.name));
-            }
-            ended => return ended.map_err(|failure| failure.into_call_error(&self.name)),
-        };
+        let mut session = self.session().await?;
+        let (mut repeats_sent, mut repeats_unsent) = (errand.is_repeatable, true);
+        loop {
+            let failure = match session.request(&ask).await {
+                Err(failure) if failure.is_loss() => failure,
+                Err(failure) => {
+                    if failure.rpc().is_some_and(RpcError::is_header_mismatch) {
+                        // The tool wants other headers than it did when it was listed.
+                        session.tools_changed().notify_one();
+                    }
+                    return Err(failure.into_call_error(&self.name));
+                }
+                Ok(answer) => return Ok(answer),
+            };
+            let is_allowed = match failure.is_before_sending() {
+                true => &mut repeats_unsent,
+                false => &mut repeats_sent,
+            };
+            let next = match std::mem::take(is_allowed) {
+                true => self.session_for_repeating(context, &session, &failure).await,
+                false => None,
+            };
+            session = next.ok_or_else(|| failure.into_call_error(&self.name))?;
+        }
+    }
+
+    /// Where an errand that was lost can be run again.
+    async fn session_for_repeating(
+        &self,
+        context: &CallContext,
+        session: &Arc<Session>,
+        failure: &Failure,
+    ) -> Option<Arc<Session>> {
         if failure.is_before_sending() {
             session.lose(&failure.to_string());
+        } else if session.outlives_an_answer() {
+            return Some(Arc::clone(session));
         }
-        if failure.is_before_sending() || errand.is_repeatable {
-            let patience = RETURN.min(context.remaining().unwrap_or(RETURN));
-            if let Some(next) = self.session_after(&session, patience).await {
-                let again = next.request(&ask).await;
-                return again.map_err(|failure| failure.into_call_error(&self.name));
-            }
-        }
-        Err(failure.into_call_error(&self.name))
+        let remaining = context.remaining().unwrap_or(Duration::MAX);
+        let patience = RETURN.min(remaining.saturating_sub(LAST_WORDS));
+        self.session_after(session, patience).await
     }
 
     /// The session of the moment; one that is just being made is waited for.
@@ -110,12 +151,18 @@ impl Desk {
             return Ok(session);
         }
         let mut status = self.status.subscribe();
-        let settled = status.wait_for(|status| !matches!(status, SourceStatus::Connecting));
+        let settled = status.wait_for(|status| match status {
+            SourceStatus::Connecting => false,
+            SourceStatus::Ready(_) => true,
+            SourceStatus::Down { again_in, .. } => *again_in > CONNECTING,
+        });
         let _ = tokio::time::timeout(CONNECTING, settled).await;
         self.current.load_full().ok_or_else(|| {
-            let why = match &*self.status.borrow() {
-                SourceStatus::Down { reason, .. } => reason.clone(),
-                _ => "it is being connected".to_owned(),
+            let reason = self.reason.load();
+            let why = match reason.as_deref() {
+                _ if self.closed.is_cancelled() => "the source was closed",
+                Some(reason) => reason,
+                None => "it is being connected",
             };
             Failure::unreachable(format!("offline: {why}")).into_call_error(&self.name)
         })
@@ -132,6 +179,7 @@ impl Desk {
                 }
             }
         };
-        tokio::time::timeout(patience, next).await.ok().flatten()
+        let next = self.closed.run_until_cancelled(next);
+        tokio::time::timeout(patience, next).await.ok().flatten().flatten()
     }
 }

@@ -47,7 +47,8 @@ impl Failure {
 
     pub(super) fn too_large(bytes: usize, most: usize) -> Self {
         Self::Unusable(format!(
-            "the answer has {bytes} bytes, and {most} are allowed; raise `message_bytes` of the source"
+            "the answer has {bytes} bytes or more, and {most} are allowed; raise `message_bytes` of \
+             the source"
         ))
     }
 

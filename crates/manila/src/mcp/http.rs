@@ -6,6 +6,7 @@ mod listen;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
 use tokio::sync::watch;
@@ -28,8 +29,12 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
+const NO_ANSWER: &str = "the server ended its answer before the result";
+
 /// What is read of the body of a refusal.
 const REFUSAL_BYTES: usize = 64 * 1024;
+/// What is set aside for a body before any of it is there.
+const MOST_AT_ONCE: u64 = 1024 * 1024;
 /// How long the end of a stream is waited for once the answer is there, so that the connection can be
 /// used again.
 const CODA: Duration = Duration::from_millis(20);
@@ -140,11 +145,16 @@ impl Http {
         let mut place = Place::default();
         let mut read = self.read_stream(response, &mut place, Some(id)).await;
         while self.0.switch.pending.is_waiting(id) {
-            if speech.era == Era::Modern || place.last_event.is_empty() {
+            let can_be_resumed = speech.era == Era::Legacy && !place.last_event.is_empty();
+            let is_broken = read.as_ref().err().is_none_or(Failure::is_loss);
+            if !(can_be_resumed && is_broken) {
                 return read.and(Err(no_answer()));
             }
             tokio::time::sleep(place.retry.unwrap_or(RESUME)).await;
-            let response = self.open_stream(speech, &place).await?;
+            // Whatever becomes of this, the request itself was sent.
+            let resumed = self.open_stream(speech, &place).await;
+            let response =
+                resumed.map_err(|failure| Failure::lost(format!("{NO_ANSWER}; {failure}")))?;
             read = self.read_stream(response, &mut place, Some(id)).await;
         }
         Ok(())
@@ -177,7 +187,7 @@ impl Http {
             });
             place.advance(&decoder);
             if fed.is_err() {
-                return Err(Failure::too_large(self.0.most_bytes, self.0.most_bytes));
+                return Err(Failure::too_large(self.0.most_bytes + 1, self.0.most_bytes));
             }
         }
     }
@@ -263,9 +273,16 @@ impl Http {
 
     /// Ends the session at the server and everything that is under way.
     pub(super) fn stop(&self) {
+        if self.0.stop.is_cancelled() {
+            return;
+        }
         self.0.stop.cancel();
         self.lose("the connection was closed");
         self.0.switch.pending.close(&Failure::lost("the connection was closed"));
+        // A runtime that is dropped has no time for a farewell.
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
         let http = self.clone();
         self.0.tasks.spawn(async move {
             if http.0.session.get().is_some() {
@@ -297,6 +314,8 @@ impl Inner {
         headers: HeaderMap,
         body: Option<String>,
     ) -> Result<Response, Failure> {
+        // It may be sent more than once.
+        let body = body.map(Bytes::from);
         let request = || {
             let request = self.client.request(method.clone(), self.url.clone());
             let request = request.headers(headers.clone());
@@ -397,7 +416,7 @@ impl Drop for Cancel<'_> {
 }
 
 fn no_answer() -> Failure {
-    Failure::lost("the server ended its answer before the result")
+    Failure::lost(NO_ANSWER)
 }
 
 fn is_stream(response: &Response) -> bool {
@@ -413,7 +432,9 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), 
 }
 
 async fn limited(mut response: Response, most: usize) -> Result<Vec<u8>, Failure> {
-    let mut body = Vec::new();
+    // What the server says of the length is no reason to take more than a little at once.
+    let announced = response.content_length().map_or(0, |bytes| bytes.min(MOST_AT_ONCE));
+    let mut body = Vec::with_capacity(announced as usize);
     while let Some(chunk) = response.chunk().await.map_err(|error| Failure::lost(chain(&error)))? {
         if body.len() + chunk.len() > most {
             return Err(Failure::too_large(body.len() + chunk.len(), most));

@@ -102,6 +102,8 @@ pub(super) fn envelope(
     meta.is_error = members.is_error;
     (meta.meta, meta.extra) = (members.meta, members.extra);
     let data = match (&structured, members.structured) {
+        // A schema looks into it anyway, and a copy costs less than reading the text again.
+        (Some(value), _) if !output.is_unknown() => value.clone().into(),
         (Some(_), Some(raw)) => raw.to_owned().into(),
         _ => meaning(&meta, output, reading).unwrap_or(blocks.data),
     };

@@ -1,7 +1,6 @@
 //! JSON-RPC messages, read as far as is needed to know whose they are.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -144,43 +143,43 @@ pub(super) fn write(
     params: &Params<'_>,
     meta: &str,
 ) -> Result<String, serde_json::Error> {
-    let mut text = String::with_capacity(256 + meta.len());
-    text.push_str(r#"{"jsonrpc":"2.0""#);
+    let mut text = Vec::with_capacity(256 + meta.len());
+    text.extend_from_slice(br#"{"jsonrpc":"2.0""#);
     if let Some(id) = id {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, r#","id":{id}"#);
+        text.extend_from_slice(br#","id":"#);
+        serde_json::to_writer(&mut text, &id)?;
     }
-    text.push_str(r#","method":"#);
-    text.push_str(&serde_json::to_string(method)?);
-    text.push_str(r#","params":{"#);
+    text.extend_from_slice(br#","method":"#);
+    serde_json::to_writer(&mut text, method)?;
+    text.extend_from_slice(br#","params":{"#);
     for (index, (name, param)) in params.iter().enumerate() {
         if index > 0 {
-            text.push(',');
+            text.push(b',');
         }
-        text.push_str(&serde_json::to_string(name)?);
-        text.push(':');
-        match param {
-            Param::Raw(raw) => text.push_str(raw.get()),
-            Param::Payload(payload) if payload.as_raw().is_some() => {
-                text.push_str(payload.as_raw().map_or("null", RawValue::get));
-            }
-            other => text.push_str(&serde_json::to_string(other)?),
-        }
+        serde_json::to_writer(&mut text, name)?;
+        text.push(b':');
+        serde_json::to_writer(&mut text, param)?;
     }
     if !meta.is_empty() {
         if !params.is_empty() {
-            text.push(',');
+            text.push(b',');
         }
-        text.push_str(r#""_meta":{"#);
-        text.push_str(meta);
-        text.push('}');
+        text.extend_from_slice(br#""_meta":{"#);
+        text.extend_from_slice(meta.as_bytes());
+        text.push(b'}');
     }
-    text.push_str("}}");
-    // A message is one line on a pipe; a line break can only stand between the tokens of JSON.
-    if text.contains(['\n', '\r']) {
-        text = text.replace(['\n', '\r'], " ");
+    text.extend_from_slice(b"}}");
+    flatten(&mut text);
+    Ok(String::from_utf8(text).expect("JSON is written as UTF-8"))
+}
+
+/// A message is one line on a pipe; a line break can only stand between the tokens of JSON.
+fn flatten(text: &mut [u8]) {
+    let mut from = 0;
+    while let Some(found) = memchr::memchr2(b'\n', b'\r', &text[from..]) {
+        text[from + found] = b' ';
+        from += found + 1;
     }
-    Ok(text)
 }
 
 /// The text of our answer to a request of the server.

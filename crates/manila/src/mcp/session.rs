@@ -14,6 +14,7 @@ use super::ask::{Ask, Patience};
 use super::failure::Failure;
 use super::greeting::{self, Peer};
 use super::inbox::Inbox;
+use super::pending::Answer;
 use super::rpc::{Param, RpcError};
 use super::settings::{McpSettings, McpTransport};
 use super::source::SourceHooks;
@@ -86,6 +87,12 @@ impl Session {
 
     pub(super) fn is_modern_http(&self) -> bool {
         self.wire.is_http() && self.peer.speech.era == Era::Modern
+    }
+
+    /// Whether an answer that broke off says nothing about the server: over HTTP each has a connection
+    /// of its own.
+    pub(super) fn outlives_an_answer(&self) -> bool {
+        self.wire.is_http()
     }
 
     /// Told when the list of tools has changed.
@@ -177,27 +184,34 @@ impl Session {
 
     /// Makes a request, and answers what the server wants to know before it answers.
     pub(super) async fn request(&self, ask: &Ask<'_>) -> Result<Box<RawValue>, Failure> {
-        let mut more: Option<(Value, Option<Box<RawValue>>)> = None;
-        for _ in 0..ROUNDS {
-            let mut params = ask.params.to_vec();
-            if let Some((responses, state)) = &more {
-                params.push(("inputResponses", Param::Value(responses)));
-                params.extend(state.as_deref().map(|state| ("requestState", Param::Raw(state))));
-            }
-            let asked = Ask { params: &params, ..ask.clone() };
-            let answer = self.wire.ask(&self.peer.speech, &asked).await?;
-            if self.peer.speech.era == Era::Legacy {
-                return Ok(answer);
-            }
-            more = match InputRequired::read(&answer) {
-                None => return Ok(answer),
-                Some(wanted) => {
-                    let responses = self.respond(&wanted)?;
-                    Some((responses, wanted.request_state.map(ToOwned::to_owned)))
-                }
-            };
+        let mut answer = self.wire.ask(&self.peer.speech, ask).await?;
+        for _ in 1..ROUNDS {
+            let Some(wanted) = self.wanted(&answer) else { return Ok(answer) };
+            answer = self.ask_again(ask, &wanted).await?;
         }
-        Err(Failure::NeedsInput(format!("the server asked for input {ROUNDS} times")))
+        match self.wanted(&answer) {
+            None => Ok(answer),
+            Some(_) => {
+                Err(Failure::NeedsInput(format!("the server asked for input {ROUNDS} times")))
+            }
+        }
+    }
+
+    fn wanted<'a>(&self, answer: &'a RawValue) -> Option<InputRequired<'a>> {
+        match self.peer.speech.era {
+            Era::Legacy => None,
+            Era::Modern => InputRequired::read(answer),
+        }
+    }
+
+    /// The same request with what the server wanted to know.
+    async fn ask_again(&self, ask: &Ask<'_>, wanted: &InputRequired<'_>) -> Answer {
+        let responses = self.respond(wanted)?;
+        let mut params = ask.params.to_vec();
+        params.push(("inputResponses", Param::Value(&responses)));
+        params.extend(wanted.request_state.map(|state| ("requestState", Param::Raw(state))));
+        let asked = Ask { params: &params, ..ask.clone() };
+        self.wire.ask(&self.peer.speech, &asked).await
     }
 
     fn respond(&self, wanted: &InputRequired<'_>) -> Result<Value, Failure> {
@@ -220,6 +234,9 @@ struct Page {
     next_cursor: Option<String>,
 }
 
+/// The type of a result that is none yet.
+const INPUT_REQUIRED: &str = "input_required";
+
 /// A result that is none yet.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -234,7 +251,9 @@ struct InputRequired<'a> {
 
 impl<'a> InputRequired<'a> {
     fn read(answer: &'a RawValue) -> Option<Self> {
+        // Hardly any answer is of this kind, and to look for the word costs far less than to read.
+        memchr::memmem::find(answer.get().as_bytes(), INPUT_REQUIRED.as_bytes())?;
         let wanted: Self = serde_json::from_str(answer.get()).ok()?;
-        (wanted.result_type.as_deref() == Some("input_required")).then_some(wanted)
+        (wanted.result_type.as_deref() == Some(INPUT_REQUIRED)).then_some(wanted)
     }
 }

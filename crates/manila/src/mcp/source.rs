@@ -168,7 +168,7 @@ struct Supervisor {
 impl Supervisor {
     async fn run(mut self, stop: CancellationToken) {
         stop.run_until_cancelled(Box::pin(self.keep_connected())).await;
-        if let Some(session) = self.desk.take() {
+        if let Some(session) = self.desk.close() {
             session.stop();
         }
         let gone = std::mem::take(&mut self.offered).into_iter().map(Change::Unregister);
@@ -195,7 +195,7 @@ impl Supervisor {
             };
             let again_in = backoff.next();
             tracing::warn!(source = %self.desk.name, reason, ?again_in, "the server is down");
-            self.desk.status.send_replace(SourceStatus::Down { reason, again_in });
+            self.desk.say_down(reason, again_in);
             tokio::time::sleep(again_in).await;
         }
     }

@@ -87,3 +87,10 @@ impl Wire {
         }
     }
 }
+
+impl Drop for Wire {
+    /// Whoever is stopped while a server is being greeted never comes to stop the connection.
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -15,6 +15,8 @@ mod examples;
 mod hub;
 mod links;
 #[cfg(feature = "mcp")]
+mod mcp;
+#[cfg(feature = "mcp")]
 mod mcp_conformance;
 #[cfg(feature = "mcp")]
 mod mcp_oauth;

@@ -30,12 +30,17 @@ impl Http {
 
     async fn keep_listening(&self, speech: &Speech, tell: oneshot::Sender<()>) {
         let (mut place, mut pause, mut tell) = (Place::default(), RESUME, Some(tell));
+        let mut was_open = false;
         loop {
             let opened = self.open_stream(speech, &place).await;
             tell.take().map(|tell| tell.send(()));
             match opened {
                 Ok(response) => {
                     pause = RESUME;
+                    if std::mem::replace(&mut was_open, true) {
+                        // Whatever changed meanwhile was not heard.
+                        self.0.switch.inbox.tools_changed.notify_one();
+                    }
                     if let Err(failure) = self.read_stream(response, &mut place, None).await {
                         let source = self.0.switch.inbox.source();
                         tracing::debug!(source, %failure, "the stream of notifications broke off");
