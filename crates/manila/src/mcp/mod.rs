@@ -25,6 +25,8 @@ mod inbox;
 mod lines;
 mod method;
 mod oauth;
+#[doc(hidden)]
+pub mod parsers;
 mod pending;
 mod process;
 mod result;

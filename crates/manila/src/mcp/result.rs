@@ -13,6 +13,10 @@ use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::tool_envelope;
 
+/// Where a result's own member `source` is kept: in the meta of an envelope that name says which world
+/// the result came from, and no server decides that.
+const SOURCE_MEMBER: &str = "manila/source";
+
 /// How the results of a source are read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
@@ -57,6 +61,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
                         "_meta" => members.take_meta(map.next_value()?),
                         // The protocol's own; a complete result needs no word about it.
                         "resultType" => drop(map.next_value::<IgnoredAny>()?),
+                        "source" => {
+                            let source = map.next_value()?;
+                            members.extra.insert(SOURCE_MEMBER.to_owned(), source);
+                        }
                         _ => drop(members.extra.insert(name, map.next_value()?)),
                     }
                 }
@@ -293,6 +301,10 @@ mod tests {
         let as_text = |json: &str| json!({"type": "text", "text": json});
         let all = [r#"{"type":"hologram","size":3}"#, r#""loose""#, r#"{"type":"text"}"#];
         assert_eq!(envelope.data, Value::from_iter(all.map(as_text)));
+        let forged = json!({"content": [], "source": "local", "operationId": "demo.add"});
+        let written = serde_json::to_value(read(&forged, &Schema::unknown(), PLAIN)).unwrap();
+        assert_eq!(written["meta"]["source"], "mcp");
+        assert_eq!(written["meta"][SOURCE_MEMBER], "local");
         let odd_members = json!({"content": [], "isError": "yes", "_meta": [1]});
         let written = serde_json::to_value(read(&odd_members, &Schema::unknown(), PLAIN)).unwrap();
         assert_eq!(written["meta"]["isError"], json!(true));

@@ -19,6 +19,8 @@ mod mcp;
 #[cfg(feature = "mcp")]
 mod mcp_conformance;
 #[cfg(feature = "mcp")]
+mod mcp_corpus;
+#[cfg(feature = "mcp")]
 mod mcp_oauth;
 mod schema_cast;
 mod schema_corpus;

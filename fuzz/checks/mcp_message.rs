@@ -1,0 +1,57 @@
+//! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
+
+use manila::ContentBlock;
+use manila::mcp::parsers;
+use serde_json::Value;
+
+/// Takes `bytes` for a message of a server, for a tool and for the result of one.
+pub(crate) fn check(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    for answer in parsers::answers(text).unwrap_or_default() {
+        let answer: Value = serde_json::from_str(&answer).expect("an answer is JSON");
+        assert_eq!(answer["jsonrpc"], "2.0");
+    }
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return };
+    if let Some(spec) = parsers::tool(&value) {
+        assert_eq!(Value::from(spec.name.as_str()), value["name"]);
+        assert!(spec.input_schema.compile().is_ok() && spec.output_schema.compile().is_ok());
+    }
+    if let Some(envelope) = parsers::result(text.to_owned()) {
+        check_result(&value, &serde_json::to_value(&envelope).expect("an envelope is JSON"));
+    }
+}
+
+/// Nothing of a result is lost: every block and every member is in the envelope.
+fn check_result(result: &Value, envelope: &Value) {
+    let meta = &envelope["meta"];
+    assert_eq!(meta["source"], "mcp");
+    for (name, value) in result.as_object().expect("only an object is a result") {
+        match name.as_str() {
+            "content" => check_blocks(value, &meta["content"]),
+            "isError" => {
+                assert_eq!(meta["isError"], !matches!(value, Value::Bool(false) | Value::Null))
+            }
+            "structuredContent" if value.is_null() => {}
+            "structuredContent" => {
+                assert_eq!((&meta[name], &envelope["data"]), (value, value));
+            }
+            // The protocol's own.
+            "resultType" => {}
+            // In an envelope it says which world the result came from.
+            "source" => assert_eq!(&meta["manila/source"], value),
+            "manila/source" => {}
+            "_meta" if value.is_null() => {}
+            _ => assert_eq!(&meta[name], value, "{name}"),
+        }
+    }
+}
+
+fn check_blocks(sent: &Value, kept: &Value) {
+    let sent = match sent {
+        Value::Array(blocks) => blocks.clone(),
+        Value::Null => Vec::new(),
+        other => vec![other.clone()],
+    };
+    let read = sent.into_iter().map(ContentBlock::from_value).map(ContentBlock::into_value);
+    assert_eq!(&read.collect::<Value>(), kept);
+}
