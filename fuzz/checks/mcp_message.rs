@@ -29,7 +29,7 @@ fn check_result(result: &Value, envelope: &Value) {
         match name.as_str() {
             "content" => check_blocks(value, &meta["content"]),
             "isError" => {
-                assert_eq!(meta["isError"], !matches!(value, Value::Bool(false) | Value::Null))
+                assert_eq!(meta["isError"], !matches!(value, Value::Bool(false) | Value::Null));
             }
             "structuredContent" if value.is_null() => {}
             "structuredContent" => {
