@@ -190,6 +190,10 @@ fn is_visible(context: &CallContext, operation: &Operation) -> bool {
 
 /// An operation that the caller may not see is not there.
 fn visible<'a>(context: &'a CallContext, id: &str) -> Result<&'a Arc<Operation>, CallError> {
-    let found = catalog(context)?.get(id).filter(|operation| is_visible(context, operation));
-    found.ok_or_else(|| CallError::operation_not_found(id).before_sending())
+    let catalog = catalog(context)?;
+    let found = catalog.get(id).ok_or_else(|| catalog.missing(id).before_sending())?;
+    match is_visible(context, found) {
+        true => Ok(found),
+        false => Err(CallError::operation_not_found(id).before_sending()),
+    }
 }

@@ -362,8 +362,21 @@ async fn refusal(status: u16, response: Response) -> Failure {
             error = Some(Box::new(said));
         }
     });
-    let words = text.trim().chars().take(500).collect();
+    let mut words: String = match text.trim_start().starts_with('<') {
+        true => without_tags(&text).chars().take(200).collect(),
+        false => text.trim().chars().take(500).collect(),
+    };
+    if matches!(status, 404 | 405) && error.is_none() {
+        words.push_str("; is this the address of an MCP endpoint? Many end with /mcp");
+    }
     Failure::Refused { status, error, words }
+}
+
+/// The words of a page for people.
+fn without_tags(page: &str) -> String {
+    let pieces = page.split('<').map(|piece| piece.split_once('>').map_or("", |(_, text)| text));
+    let words: Vec<&str> = pieces.flat_map(str::split_whitespace).collect();
+    words.join(" ")
 }
 
 /// Many a server says with 400 what it should say with 404: that it does not know the session.

@@ -74,9 +74,11 @@ impl Heard {
             tokio::time::sleep_until(next).await;
         }
         Failure::TimedOut(if Instant::now() >= end {
-            format!("no answer within {most:?}, which is the most that is allowed")
+            format!("no answer within {most:?}, which is the most that `max_timeout` allows")
         } else {
-            format!("no answer and no sign of progress for {silence:?}")
+            format!(
+                "no answer and no sign of progress for {silence:?}, the `timeout` of the source"
+            )
         })
     }
 }
@@ -211,7 +213,7 @@ mod tests {
             pending.progress(&raw(&text));
         }
         assert_eq!(reports.recv().await, Some(Progress::new(1.0).of(2.0)));
-        assert!(waiting.await.unwrap().contains("the most that is allowed"));
+        assert!(waiting.await.unwrap().contains("the most that `max_timeout` allows"));
         assert_eq!(ticket.heard.start.elapsed(), most);
         for odd in ["{}", "1", r#"{"progressToken":[],"progress":1}"#, r#"{"progressToken":1}"#] {
             pending.progress(&raw(odd));

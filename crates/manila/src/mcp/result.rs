@@ -119,6 +119,16 @@ pub(super) fn envelope(
     Ok(Envelope::mcp(data, meta))
 }
 
+/// The same text, without the line breaks of a server that writes for people: a document is one line
+/// wherever it goes.
+fn compact(raw: &RawValue) -> Payload {
+    let is_compact = memchr::memchr2(b'\n', b'\r', raw.get().as_bytes()).is_none();
+    match serde_json::from_str::<Value>(raw.get()) {
+        Ok(value) if !is_compact => value.into(),
+        _ => raw.to_owned().into(),
+    }
+}
+
 struct Blocks {
     read: Vec<ContentBlock>,
     /// The same as data.
@@ -139,7 +149,7 @@ fn blocks(content: Option<&RawValue>) -> Result<Blocks, String> {
     let read: Vec<_> = items.into_iter().map(ContentBlock::from_value).collect();
     // What was understood is copied as text; what was not has become text blocks.
     let data = match is_list && is_known {
-        true => content.to_owned().into(),
+        true => compact(content),
         false => read.iter().cloned().map(ContentBlock::into_value).collect::<Value>().into(),
     };
     Ok(Blocks { read, data })

@@ -105,6 +105,7 @@ impl McpSource {
         hooks: SourceHooks,
     ) -> Self {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        registry.expect(name, "it is being connected");
         let desk = Arc::new(Desk::new(name, settings));
         let status = desk.status.subscribe();
         let supervisor = Supervisor {
@@ -113,6 +114,7 @@ impl McpSource {
             hooks,
             tasks: tasks.clone(),
             era: None,
+            is_known: false,
             offered: Vec::new(),
         };
         tasks.spawn(supervisor.run(stop.clone()));
@@ -161,6 +163,8 @@ struct Supervisor {
     tasks: TaskTracker,
     /// What the server was found to speak.
     era: Option<Era>,
+    /// Whether the server has ever said what it has.
+    is_known: bool,
     /// What stands in the registry.
     offered: Vec<OperationId>,
 }
@@ -173,6 +177,7 @@ impl Supervisor {
         }
         let gone = std::mem::take(&mut self.offered).into_iter().map(Change::Unregister);
         self.registry.apply(gone).expect("removing cannot clash");
+        self.registry.settle(&self.desk.name);
     }
 
     async fn keep_connected(&mut self) {
@@ -195,6 +200,9 @@ impl Supervisor {
             };
             let again_in = backoff.next();
             tracing::warn!(source = %self.desk.name, reason, ?again_in, "the server is down");
+            if !self.is_known {
+                self.registry.expect(&self.desk.name, reason.clone());
+            }
             self.desk.say_down(reason, again_in);
             tokio::time::sleep(again_in).await;
         }
@@ -258,6 +266,9 @@ impl Supervisor {
         };
         self.desk.put(Arc::clone(session));
         self.replace(import.operations);
+        if !std::mem::replace(&mut self.is_known, true) {
+            self.registry.settle(&self.desk.name);
+        }
         self.desk.status.send_replace(SourceStatus::Ready(Arc::new(found)));
     }
 

@@ -106,7 +106,15 @@ impl CallState {
     pub(super) fn operation(&self) -> Result<&Arc<Operation>, CallError> {
         match &self.target {
             Target::Found(operation) => Ok(operation),
-            Target::Missing => Err(CallError::operation_not_found(self.context.operation())),
+            Target::Missing => Err(self.missing()),
+        }
+    }
+
+    fn missing(&self) -> CallError {
+        let id = self.context.operation();
+        match self.context.snapshot().downcast_ref::<Catalog>() {
+            Some(catalog) => catalog.missing(id),
+            None => CallError::operation_not_found(id),
         }
     }
 

@@ -6,15 +6,19 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use super::search::{Index, SearchHit};
+use crate::error::CallError;
 use crate::operation::Operation;
 use crate::spec::OperationId;
 
+pub(super) type Expected = Arc<HashMap<String, String>>;
 pub(super) type Operations = HashMap<OperationId, Arc<Operation>, foldhash::fast::RandomState>;
 
 /// What was registered at one moment.
 #[derive(Debug, Default)]
 pub struct Catalog {
     operations: Operations,
+    /// Namespaces whose operations are still to come, and why they are not there.
+    expected: Expected,
     /// Sorted by id; made by the first listing, since most catalogs are never listed.
     sorted: OnceLock<Vec<Arc<Operation>>>,
     /// Made by the first search.
@@ -35,8 +39,25 @@ impl Hash for OperationId {
 }
 
 impl Catalog {
-    pub(super) fn new(operations: Operations) -> Self {
-        Self { operations, ..Self::default() }
+    pub(super) fn new(operations: Operations, expected: Expected) -> Self {
+        Self { operations, expected, ..Self::default() }
+    }
+
+    pub(super) fn expected(&self) -> &Expected {
+        &self.expected
+    }
+
+    /// What is said about an id that is not here: there is no such operation, or its source has not
+    /// said yet what it has.
+    pub(crate) fn missing(&self, id: &str) -> CallError {
+        let namespace = id.split_once('.').map_or(id, |(namespace, _)| namespace);
+        match self.expected.get(namespace) {
+            Some(reason) => {
+                let message = format!("`{namespace}` is not there yet: {reason}");
+                CallError::unavailable(message).before_sending()
+            }
+            None => CallError::operation_not_found(id),
+        }
     }
 
     pub(super) fn operations(&self) -> Operations {

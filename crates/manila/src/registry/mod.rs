@@ -3,6 +3,7 @@
 mod catalog;
 mod search;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -100,11 +101,37 @@ impl Registry {
             }
         }
         if changed {
-            self.0.catalog.store(Arc::new(Catalog::new(operations)));
+            let expected = Arc::clone(self.catalog().expected());
+            self.0.catalog.store(Arc::new(Catalog::new(operations, expected)));
             drop(guard);
             self.0.changed.send_modify(|changes| *changes += 1);
         }
         Ok(changed)
+    }
+
+    /// Says that the operations of a namespace are still to come, and why they are not there: until
+    /// then they are unavailable, which is something else than unknown.
+    pub fn expect(&self, namespace: &str, reason: impl Into<String>) {
+        let reason = reason.into();
+        self.change_expected(|expected| {
+            expected.insert(namespace.to_owned(), reason);
+        });
+    }
+
+    /// Says that a namespace has what it has: whatever is not there is unknown.
+    pub fn settle(&self, namespace: &str) {
+        if self.catalog().expected().contains_key(namespace) {
+            self.change_expected(|expected| drop(expected.remove(namespace)));
+        }
+    }
+
+    fn change_expected(&self, change: impl FnOnce(&mut HashMap<String, String>)) {
+        let _guard = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let catalog = self.catalog();
+        let mut expected = HashMap::clone(catalog.expected());
+        change(&mut expected);
+        let catalog = Catalog::new(catalog.operations(), Arc::new(expected));
+        self.0.catalog.store(Arc::new(catalog));
     }
 
     /// What is registered now; later changes are not seen in it.
@@ -122,6 +149,24 @@ impl Registry {
 mod tests {
     use super::*;
     use crate::spec::{Kind, OperationSpec};
+
+    #[test]
+    fn what_is_expected_is_unavailable_and_not_unknown() {
+        let registry = Registry::new();
+        let said = |id: &str| {
+            let error = registry.catalog().missing(id);
+            format!("{}: {}", error.code(), error.message())
+        };
+        assert_eq!(said("box.a"), "OPERATION_NOT_FOUND: Operation not found: box.a");
+        registry.expect("box", "it starts");
+        assert_eq!(said("box.a"), "UNAVAILABLE: `box` is not there yet: it starts");
+        registry.register(operation("box.b")).unwrap();
+        assert_eq!(said("box.a"), "UNAVAILABLE: `box` is not there yet: it starts");
+        assert_eq!(said("boxes.a"), "OPERATION_NOT_FOUND: Operation not found: boxes.a");
+        registry.settle("box");
+        assert_eq!(said("box.a"), "OPERATION_NOT_FOUND: Operation not found: box.a");
+        assert!(registry.catalog().get("box.b").is_some());
+    }
 
     fn operation(id: &str) -> Operation {
         let spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);

@@ -9,7 +9,7 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 
 use super::chain;
 use crate::mcp::failure::Failure;
-use crate::mcp::oauth::{MemoryStore, OAuth};
+use crate::mcp::oauth::{MemoryStore, OAuth, OAuthError};
 use crate::mcp::settings::HttpSettings;
 use crate::mcp::source::SourceHooks;
 
@@ -58,8 +58,12 @@ impl Access {
                 _ => Ok(response),
             };
         };
-        let refused =
-            |error: crate::mcp::oauth::OAuthError| Failure::Unauthorised(error.to_string());
+        let refused = |error: OAuthError| {
+            Failure::Unauthorised(format!(
+                "the server wants authorization, and it was not got: {error}; if it takes a key, set \
+                 `bearer` or `headers` of the source"
+            ))
+        };
         let mut token = oauth.token().await.map_err(refused)?;
         for attempt in 1.. {
             let request = match &token {

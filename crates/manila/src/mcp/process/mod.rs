@@ -10,8 +10,9 @@
 //! | `ended` | how it ended, in words |
 //!
 //! A server is started in a process group of its own, so that a Ctrl-C in a terminal reaches this
-//! process alone, and with our environment plus what its settings add, but without `MANILA_TOKEN`,
-//! which is a secret between us and a gateway.
+//! process alone, and with the part of our environment that programs need to find their way (`PATH`,
+//! `HOME`, the language, proxies and the like) plus what its settings add: the rest may hold secrets of
+//! others.
 //!
 //! Ending a server takes at most [`patience::TOTAL`]: its standard input is closed and it may leave,
 //! then come SIGTERM and SIGKILL. Without a watcher they go to the process group, and whoever left

@@ -19,8 +19,35 @@ use super::last_words::LastWords;
 use super::{Child, Process, stderr, watcher};
 use crate::mcp::settings::StdioSettings;
 
-/// What only we and a gateway are to know.
-const OUR_SECRETS: [&str; 1] = ["MANILA_TOKEN"];
+/// What a server gets of our environment: what programs need to find their way on this machine.
+/// Everything else may be a secret of somebody else, and is given by name.
+const INHERITED: [&str; 21] = [
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LOGNAME",
+    "PATH",
+    "PWD",
+    "SHELL",
+    "TEMP",
+    "TERM",
+    "TMP",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
+
+/// The same for whole families of names.
+const INHERITED_FAMILIES: [&str; 8] =
+    ["LC_", "XDG_", "NODE_EXTRA_CA_CERTS", "NVM_", "npm_config_", "NPM_CONFIG_", "PYTHON", "UV_"];
 
 /// Where programs are looked for when nobody says where.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -47,8 +74,8 @@ pub(crate) enum SpawnError {
 
 /// Starts a server. Its tasks, which end when nothing is left of it, are owned by `tracker`.
 ///
-/// It gets our environment plus that of its settings, which have the last word; `MANILA_TOKEN` is
-/// taken out before. Must be called in a runtime.
+/// It gets a part of our environment, see [`INHERITED`], and that of its settings, which have the last
+/// word. Must be called in a runtime.
 ///
 /// # Errors
 ///
@@ -90,9 +117,8 @@ pub(super) fn command(settings: &StdioSettings) -> Command {
     line.extend(settings.args.iter().map(OsString::from));
     let mut command = Command::new(&line[0]);
     command.args(&line[1..]);
-    for secret in OUR_SECRETS {
-        command.env_remove(secret);
-    }
+    command.env_clear();
+    command.envs(std::env::vars_os().filter(|(name, _)| is_inherited(name)));
     command.envs(settings.env.iter().map(|(name, value)| (name, value.reveal())));
     if let Some(folder) = &settings.cwd {
         command.current_dir(folder);
@@ -101,6 +127,11 @@ pub(super) fn command(settings: &StdioSettings) -> Command {
     // The keeper ends it, also when it is dropped: see there.
     command.process_group(0).kill_on_drop(false);
     command
+}
+
+fn is_inherited(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    INHERITED.contains(&name) || INHERITED_FAMILIES.iter().any(|family| name.starts_with(family))
 }
 
 /// What went wrong, as far as it was not found beforehand.

@@ -92,7 +92,7 @@ async fn bytes_go_in_and_come_out() {
 }
 
 #[tokio::test]
-async fn the_environment_is_ours_without_our_secret() {
+async fn the_environment_is_what_programs_need_and_what_is_given() {
     let tracker = TaskTracker::new();
     let mut settings =
         StdioSettings::new("sh", ["-c", "echo \"$HOME,${MANILA_TOKEN-unset},$KEY,$PWD\""]);
@@ -108,8 +108,11 @@ async fn the_environment_is_ours_without_our_secret() {
     // Inheritance cannot be tried here, because the environment of a test is everybody's; what is
     // asked of the system can.
     let command = spawn::command(&settings);
-    let removed = command.as_std().get_envs().find(|(name, _)| *name == "MANILA_TOKEN");
-    assert_eq!(removed.unwrap().1, None);
+    let given: Vec<_> = command.as_std().get_envs().map(|(name, _)| name.to_owned()).collect();
+    let has = |name: &str| given.iter().any(|given| given == name);
+    assert!(has("KEY") && has("PATH"), "{given:?}");
+    // Cargo sets these for every test.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some() && !has("CARGO_MANIFEST_DIR"));
 }
 
 #[tokio::test]
