@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use manila_gateway::config::{Config, parse_duration};
 
-pub(crate) use add::{AddCommand, AddMcpOptions, RemoveOptions};
+pub(crate) use add::{AddCommand, AddMcpOptions, RemoveOptions, forgotten_dashes, with_dashes};
 
 /// Operations from any world, one calling convention, one response envelope.
 #[derive(Debug, Parser)]
@@ -49,6 +49,11 @@ pub(crate) enum Command {
     /// Call an operation and print its envelope
     Call(Invocation),
     /// Subscribe to an operation and print an envelope for each value
+    #[command(after_help = "\
+The input is given as for `manila call`. A line with an envelope is printed for each value; Ctrl-C ends it.
+  manila subscribe demo.clock --count 3 --every-ms 500
+  manila subscribe demo.clock '{\"count\": 3}' --data
+  manila subscribe demo.clock --count 3 --url ws://127.0.0.1:7411")]
     Subscribe(Invocation),
     /// Make JSON fit a schema, and say what was changed
     Cast(CastOptions),

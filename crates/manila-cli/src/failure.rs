@@ -81,7 +81,7 @@ fn report_call(error: &CallError, hint: Option<&str>, json: bool) {
 /// The places of a validation error one by one; any other details as they are.
 fn explain(error: &CallError) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    match error.details() {
+    let lines = match error.details() {
         Some(Value::Array(issues)) => issues
             .iter()
             .map(|issue| match text(&issue["path"]).as_str() {
@@ -91,6 +91,11 @@ fn explain(error: &CallError) -> Vec<String> {
             .collect(),
         Some(details) => vec![format!("details: {details}")],
         None => Vec::new(),
+    };
+    match &lines[..] {
+        // What only repeats the message is not said twice.
+        [only] if error.message().ends_with(only.as_str()) => Vec::new(),
+        _ => lines,
     }
 }
 
@@ -121,5 +126,25 @@ impl From<std::io::Error> for Failure {
             return Self::BrokenPipe;
         }
         Self::Other(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_detail_that_repeats_the_message_is_not_said_twice() {
+        let issue = |message: &str| json!({"path": "", "message": message});
+        for (message, issues, expected) in [
+            ("no such file", vec![issue("no such file")], 0),
+            ("the input is wrong: no such file", vec![issue("no such file")], 0),
+            ("the input is wrong", vec![issue("no such file")], 1),
+            ("no such file", vec![issue("no such file"), issue("nor that one")], 2),
+        ] {
+            let wire = json!({"code": "VALIDATION_ERROR", "message": message, "details": issues, "retryable": false});
+            let error: CallError = serde_json::from_value(wire).unwrap();
+            assert_eq!(explain(&error).len(), expected, "{message}");
+        }
     }
 }

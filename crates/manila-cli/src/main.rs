@@ -23,7 +23,15 @@ fn main() -> ExitCode {
     if let Some(rest) = arguments::of_watcher() {
         return manila::mcp::watch_child(rest);
     }
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => match arguments::forgotten_dashes(std::env::args()) {
+            Some(message) if error.kind() == clap::error::ErrorKind::UnknownArgument => {
+                return Failure::Usage(message).report();
+            }
+            _ => error.exit(),
+        },
+    };
     start_logging(&arguments.command);
     match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,

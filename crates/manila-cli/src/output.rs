@@ -35,6 +35,9 @@ pub(crate) fn print_line(text: &str) -> std::io::Result<()> {
     writeln!(anstream::stdout().lock(), "{text}")
 }
 
+/// Said whenever the sources of a configuration change.
+pub(crate) const STARTS_AGAIN: &str = "A gateway that runs learns of it when it starts again.";
+
 pub(crate) fn error(message: &str) {
     to_stderr("error", AnsiColor::Red, message);
 }

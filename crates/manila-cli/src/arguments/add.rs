@@ -85,3 +85,53 @@ pub(crate) struct RemoveOptions {
     #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
     pub(crate) config: PathBuf,
 }
+
+/// What to write instead of `manila add mcp NAME COMMAND -o…`, whose `-o` nobody here knows.
+pub(crate) fn forgotten_dashes(typed: impl Iterator<Item = String>) -> Option<String> {
+    let words: Vec<String> = typed.skip(1).collect();
+    let rest = words.strip_prefix(&["add".to_owned(), "mcp".to_owned()])?;
+    let is_server = |word: &String| !word.starts_with('-');
+    match rest {
+        [name, command @ ..] if is_server(name) && command.first().is_some_and(is_server) => {
+            let is_other = |word: &String| matches!(word.as_str(), "--" | "--url" | "--from");
+            (!command.iter().any(is_other)).then(|| with_dashes(name, command))
+        }
+        _ => None,
+    }
+}
+
+/// The command line that was meant.
+pub(crate) fn with_dashes(name: &str, command: &[String]) -> String {
+    let quoted = |word: &String| match word.contains(|c: char| c.is_whitespace() || c == '$') {
+        true => format!("'{word}'"),
+        false => word.clone(),
+    };
+    let command: Vec<String> = command.iter().map(quoted).collect();
+    format!(
+        "the program stands behind `--`: write `manila add mcp {name} -- {}`",
+        command.join(" ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forgotten_dashes_are_put_where_they_belong() {
+        for (typed, expected) in [
+            ("manila add mcp foo npx -y x", Some("manila add mcp foo -- npx -y x")),
+            ("manila add mcp foo -y x", None),
+            ("manila add mcp foo", None),
+            ("manila add mcp foo npx -y -- x", None),
+            ("manila add mcp foo bar --hush --from x", None),
+            ("manila list mcp foo npx -y", None),
+            ("manila add", None),
+        ] {
+            let said = forgotten_dashes(typed.split(' ').map(str::to_owned));
+            let expected =
+                expected.map(|line| format!("the program stands behind `--`: write `{line}`"));
+            assert_eq!(said, expected, "{typed}");
+        }
+    }
+}

@@ -115,7 +115,9 @@ impl Backend {
             .close_reason()
             .is_some_and(|reason| reason.code == CloseReason::UNAUTHENTICATED);
         let hint = match () {
-            () if is_refused => Some(format!("give a token with --token or {TOKEN_VARIABLE}")),
+            () if is_refused => Some(format!(
+                "a token is needed: --token or {TOKEN_VARIABLE}; `manila token new` makes one"
+            )),
             () if is_unknown => Some(self.suggest(operation).await),
             () => None,
         };
@@ -129,11 +131,40 @@ impl Backend {
             return hint;
         }
         let listed = self.list(None).await.unwrap_or_default();
-        let ids = listed.iter().filter_map(|operation| operation["id"].as_str());
-        manila::nearest(operation, ids).map_or_else(
-            || "`manila list` shows every operation".to_owned(),
-            |nearest| format!("did you mean `{nearest}`?"),
-        )
+        let ids: Vec<&str> = listed.iter().filter_map(|found| found["id"].as_str()).collect();
+        let (namespace, name) = operation.split_once('.').unwrap_or((operation, ""));
+        if name.is_empty()
+            && let Some(words) = beginning(namespace, &ids)
+        {
+            return words;
+        }
+        if let Some(nearest) = manila::nearest(operation, ids.iter().copied()) {
+            return format!("did you mean `{nearest}`?");
+        }
+        self.nearest_source(namespace, &ids)
+            .unwrap_or_else(|| "`manila list` shows every operation".to_owned())
+    }
+
+    /// What to say about a namespace in which there is nothing.
+    pub(super) async fn suggest_namespace(&self, namespace: &str) -> Option<String> {
+        let listed = self.list(None).await.unwrap_or_default();
+        let ids: Vec<&str> = listed.iter().filter_map(|found| found["id"].as_str()).collect();
+        self.nearest_source(namespace, &ids)
+    }
+
+    /// The source that was probably meant, also one that was not started for this command.
+    fn nearest_source(&self, namespace: &str, ids: &[&str]) -> Option<String> {
+        let of_ids = ids.iter().filter_map(|id| Some(id.split_once('.')?.0));
+        let started = match &self.behind {
+            Behind::Pipeline(_, started) => started.names(),
+            Behind::Connection(_) => &[],
+        };
+        let known: Vec<&str> = of_ids.chain(started.iter().map(String::as_str)).collect();
+        if known.contains(&namespace) {
+            return None;
+        }
+        let nearest = manila::nearest(namespace, known.into_iter())?;
+        Some(format!("there is no source `{namespace}`; did you mean `{nearest}`?"))
     }
 
     /// Lets what was cancelled notice it, here or at the far end, and ends the servers.
@@ -149,6 +180,17 @@ impl Backend {
             }
         }
     }
+}
+
+/// The operations of a source whose name was given for one of them.
+fn beginning(namespace: &str, ids: &[&str]) -> Option<String> {
+    const SHOWN: usize = 8;
+    let is_of = |id: &&&str| id.split_once('.').is_some_and(|(source, _)| source == namespace);
+    let found: Vec<&str> = ids.iter().filter(is_of).copied().collect();
+    let more = if found.len() > SHOWN { ", …" } else { "" };
+    let shown = found[..found.len().min(SHOWN)].join(", ");
+    let words = format!("`{namespace}` is a source; its operations are: {shown}{more}");
+    (!found.is_empty()).then_some(words)
 }
 
 /// The summaries in an answer of the hub; a gateway of another make may send anything.

@@ -20,6 +20,11 @@ pub(crate) async fn list(options: &ListOptions) -> Result<(), Failure> {
         Ok(found) => found,
         Err(error) => return Err(backend.fail(error, "", is_plain(options.format)).await),
     };
+    if let (Some(namespace), []) = (&options.namespace, &found[..])
+        && let Some(words) = backend.suggest_namespace(namespace).await
+    {
+        output::remark(&words);
+    }
     backend.close().await;
     print(&found, options.format)
 }

@@ -9,6 +9,7 @@ mod completions;
 mod connect;
 mod document;
 mod envelope;
+mod neighbour;
 mod remove;
 mod serve;
 mod signal;

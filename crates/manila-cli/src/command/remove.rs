@@ -9,5 +9,7 @@ use crate::output;
 pub(crate) fn remove(options: &RemoveOptions) -> Result<(), Failure> {
     let (name, file) = (&options.name, &options.config);
     remove_source(file, name)?;
-    Ok(output::print_line(&format!("`{name}` is no longer in {}.", file.display()))?)
+    output::print_line(&format!("`{name}` is no longer in {}.", file.display()))?;
+    output::remark(output::STARTS_AGAIN);
+    Ok(())
 }

@@ -31,6 +31,8 @@ pub(super) enum Wanted<'a> {
 pub(super) struct Started {
     servers: Vec<McpSource>,
     left_out: BTreeMap<String, &'static str>,
+    /// Every source of the configuration, started or not.
+    names: Vec<String>,
 }
 
 impl Started {
@@ -49,6 +51,7 @@ impl Started {
         let mut started = Self::default();
         let mut asked: Vec<SourceConfig> = Vec::new();
         for source in config.sources {
+            started.names.push(source.name.clone());
             let kind = match source.kind {
                 SourceKind::Mcp(_) if name.is_none_or(|name| name == source.name) => {
                     asked.push(source);
@@ -121,6 +124,10 @@ impl Started {
         let (name, _) = operation.split_once('.')?;
         let kind = self.left_out.get(name)?;
         Some(format!("`{name}` is a {kind}; ask a running gateway with --url"))
+    }
+
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// Ends the servers, and waits for it.

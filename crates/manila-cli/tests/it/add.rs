@@ -18,8 +18,9 @@ fn a_server_is_written_as_it_was_typed_and_taken_out_again() {
     folder.write("manila.toml", typed);
     let process =
         ["files", "--no-connect", "--env", "KEY", "--env", "A=b=c", "--", "npx", "-y", "--x"];
-    let (exit, out, _) = add(&folder, &process);
+    let (exit, out, said) = add(&folder, &process);
     assert_eq!(exit, 0);
+    assert!(said.contains("A gateway that runs learns of it when it starts again."), "{said}");
     let told: serde_json::Value = serde_json::from_str(&out).unwrap();
     let expected = serde_json::json!({"name": "files", "written": true, "file": "manila.toml", "access": "open"});
     assert_eq!(told, expected);
@@ -69,10 +70,26 @@ fn a_server_is_written_as_it_was_typed_and_taken_out_again() {
     assert_eq!(exit, 0);
     let remark = "The token of `tracker` is kept in manila.toml as it is; '${VAR}' keeps it out.";
     assert!(said.contains(remark) && !said.contains("hush"), "{said}");
+    for (typed, what) in [
+        (
+            &["--url", "http://y", "--header", "X-Api-Key: hush", "--header", "X-Team: a"][..],
+            "The header `X-Api-Key` of `tracker` is kept in manila.toml as it is; '${VAR}' keeps it out.",
+        ),
+        (
+            &["--env", "A_TOKEN=hush", "--env", "B_KEY=hush", "--env", "C_KEY", "--", "x"],
+            "The variable `A_TOKEN` and variable `B_KEY` of `tracker` are kept in manila.toml",
+        ),
+    ] {
+        let typed = [&["tracker", "--replace", "--no-connect"], typed].concat();
+        let (exit, _, said) = add(&folder, &typed);
+        assert_eq!(exit, 0, "{said}");
+        assert!(said.contains(what) && !said.contains("hush"), "{said}");
+    }
     for name in ["files", "tracker"] {
         let output = folder.manila(&["remove", name]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert_eq!(stdout(&output), format!("`{name}` is no longer in manila.toml.\n"));
+        assert_eq!(stderr(&output), "A gateway that runs learns of it when it starts again.\n");
     }
     assert_eq!(folder.read("manila.toml"), typed);
 }
@@ -90,6 +107,60 @@ fn with_identities_a_scope_is_asked_for() {
     assert!(checked.contains(said), "{checked}");
 }
 
+#[test]
+fn a_new_token_says_what_is_open_to_it() {
+    let folder = Folder::new("add-open");
+    add(&folder, &["x", "--no-connect", "--", "server"]);
+    let said = stderr(&folder.manila(&["token", "new", "ci"]));
+    let about = "`x` is open to every token: `access = \"open\"`. \
+                 Without that line the scope `source:x` is needed.\n";
+    assert!(said.ends_with(about), "{said}");
+    let closed = folder.read("manila.toml").replace("access = \"open\"\n", "");
+    folder.write("manila.toml", &closed);
+    let said = stderr(&folder.manila(&["token", "new", "other"]));
+    assert!(!said.contains("open"), "{said}");
+    let two = "[source.y]\naccess = 'open'\n[source.z]\naccess = 'open'\n";
+    folder.write("manila.toml", two);
+    let said = stderr(&folder.manila(&["token", "new", "ci"]));
+    assert!(said.contains("`y`, `z` are open to every token"), "{said}");
+}
+
+/// Each row: what stands below `[source.x]`, and what is told about access once it is replaced.
+#[test]
+fn a_replaced_source_keeps_its_access_and_its_settings() {
+    let folder = Folder::new("add-keep");
+    let mcp = "mcp = { command = \"a\", env = { K = \"v\" }, parse_json_text = true }";
+    let token = {
+        folder.manila(&["token", "new", "ci"]);
+        folder.read("manila.toml")
+    };
+    for (identities, access, told) in [
+        ("", "access = { scopes = [\"s\", \"t\"] } # mine\n", r#"{"scopes":["s","t"]}"#),
+        ("", "", r#""open""#),
+        ("", "access = \"open\"\n", r#""open""#),
+        (token.as_str(), "access = \"open\"\n", r#""open""#),
+        (token.as_str(), "", r#"{"scopes":["source:x"]}"#),
+    ] {
+        let file = |mcp: &str| format!("{identities}[source.x] # here\n{mcp} # how\n{access}");
+        folder.write("manila.toml", &file(mcp));
+        let (exit, out, said) = add(&folder, &["x", "--replace", "--no-connect", "--", "b"]);
+        assert_eq!(exit, 0, "{said}");
+        assert!(out.contains(&format!("\"access\":{told}")), "{access}: {out}");
+        assert_eq!(folder.read("manila.toml"), file(&mcp.replace("\"a\"", "\"b\"")));
+    }
+    let odd = "[source.x]\nmcp = { command = \"a\" }\naccess = \"opne\"\n";
+    folder.write("manila.toml", odd);
+    let (exit, _, said) = add(&folder, &["x", "--replace", "--no-connect", "--", "b"]);
+    assert_eq!(exit, 2);
+    assert!(said.contains("manila.toml: source.x.access: expected \"open\" or"), "{said}");
+    let odd = "[source.x]\nmcp = { command = \"a\", protocol = \"1\" }\n";
+    folder.write("manila.toml", odd);
+    let (exit, _, said) = add(&folder, &["x", "--replace", "--", "b"]);
+    assert_eq!(exit, 2);
+    assert!(said.contains("manila.toml: source.x.mcp.protocol: "), "{said}");
+    assert_eq!(folder.read("manila.toml"), odd);
+}
+
 /// Each row: the arguments behind `add mcp`, the exit code, and what is said.
 #[test]
 fn what_cannot_be_added_is_refused_and_nothing_is_written() {
@@ -99,8 +170,11 @@ fn what_cannot_be_added_is_refused_and_nothing_is_written() {
     folder.write("broken.toml", "[source\n");
     folder.write("odd.json", "{}");
     folder.write("good.json", "{\"mcpServers\": {\"One\": {\"command\": \"x\"}}}");
-    let rows: [(&[&str], i32, &str); 18] = [
-        (&[], 2, "a source has one name"),
+    let rows: [(&[&str], i32, &str); 21] = [
+        (&[], 2, "a name is missing"),
+        (&["--", "x"], 2, "a name is missing"),
+        (&["a", "npx", "-y", "x"], 2, "write `manila add mcp a -- npx -y x`"),
+        (&["a", "server", "x"], 2, "write `manila add mcp a -- server x`"),
         (&["a"], 2, "say how it is reached: -- COMMAND…, --url URL or --from FILE"),
         (&["a", "b", "--", "x"], 2, "a source has one name"),
         (&["a", "--url", "http://x", "--", "x"], 2, "cannot be used with"),
@@ -202,6 +276,88 @@ fn the_servers_of_another_client_are_copied() {
     assert!(said.contains("`web` exists already"), "{said}");
 }
 
+/// Each row: what is asked for, the exit code, the sources that are written, and what is said.
+#[test]
+fn one_server_that_cannot_be_copied_does_not_stop_the_others() {
+    let folder = Folder::new("add-some");
+    folder.write(
+        "mcp.json",
+        r#"{"servers": {
+            "ask": {"command": "x", "env": {"K": "${input:key}"}},
+            "one": {"command": "x", "envFile": ".env"},
+            "odd": {"url": "ftp://x"},
+            "off": {"command": "x", "disabled": true}
+        }}"#,
+    );
+    let input = "`ask` cannot be used: mcp.json: servers.ask.env.K: `${input:…}` is asked from";
+    let rows: [(&[&str], i32, &[&str], &[&str]); 5] = [
+        (
+            &[],
+            0,
+            &["one"],
+            &[input, "`one` has `envFile`, which is not taken over", "`off` is disabled"],
+        ),
+        (&["one"], 0, &["one"], &[]),
+        (&["ask"], 2, &[], &[input, "nothing was written"]),
+        (&["ask", "odd"], 2, &[], &["none of the 2 servers can be used; nothing was written"]),
+        (&["off"], 2, &[], &["`off` is disabled there", "there is no `off` in mcp.json"]),
+    ];
+    for (names, exit, written, said) in rows {
+        let _ = std::fs::remove_file(folder.path().join("manila.toml"));
+        let typed = [&["--from", "mcp.json", "--no-connect"], names].concat();
+        let (code, out, error) = add(&folder, &typed);
+        assert_eq!(code, exit, "{names:?}: {error}");
+        for expected in said {
+            assert!(error.contains(expected), "{names:?}: {error}");
+        }
+        assert!(names != ["one"] || !error.contains("disabled"), "{error}");
+        let told: serde_json::Value = serde_json::from_str(&out).unwrap_or_default();
+        let told = told.as_array().into_iter().flatten();
+        let found: Vec<_> = told.filter(|server| server["written"] == true).collect();
+        assert_eq!(found.iter().map(|server| &server["name"]).collect::<Vec<_>>(), written);
+        assert_eq!(folder.path().join("manila.toml").exists(), !written.is_empty());
+    }
+    let unset = r#"{"servers": {"a": {"command": "x", "env": {"K": "${MANILA_TEST_UNSET}"}}}}"#;
+    folder.write("mcp.json", unset);
+    let (code, _, error) = add(&folder, &["--from", "mcp.json"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("`a` cannot be used: ") && error.contains("is not set"), "{error}");
+}
+
+/// Each row: a command that makes `manila.toml`, how the file begins, and what is said.
+#[test]
+fn a_new_file_keeps_the_servers_of_its_neighbour() {
+    let folder = Folder::new("add-neighbour");
+    folder.write(".mcp.json", r#"{"mcpServers": {"A": {"command": "x"}, "b": {"command": "x"}}}"#);
+    let begin = "mcp_servers = [\".mcp.json\"]\n\n[";
+    let rows: [(&[&str], &str, &str); 5] = [
+        (&["add", "mcp", "c", "--no-connect", "--", "x"], begin, "The servers of .mcp.json stay"),
+        (&["token", "new", "ci"], begin, "The servers of .mcp.json stay"),
+        (
+            &["add", "mcp", "a", "--no-connect", "--", "x"],
+            "[source.a]",
+            "since `a` would be there twice; left out: b. `mcp_servers = [",
+        ),
+        (&["add", "mcp", "--from", ".mcp.json", "--no-connect"], "[source.a]", ""),
+        (&["add", "mcp", "c", "--no-connect", "--config", "o.toml", "--", "x"], "", ""),
+    ];
+    for (arguments, begins, said) in rows {
+        let _ = std::fs::remove_file(folder.path().join("manila.toml"));
+        let output = folder.manila(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        let error = stderr(&output);
+        assert!(error.contains(said), "{arguments:?}: {error}");
+        assert!(!said.is_empty() || !error.contains("any more"), "{arguments:?}: {error}");
+        if begins.is_empty() {
+            continue;
+        }
+        let written = folder.read("manila.toml");
+        assert!(written.starts_with(begins), "{arguments:?}: {written}");
+        let checked = folder.manila(&["serve", "--check"]);
+        assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
+    }
+}
+
 /// A source that is not there takes nobody with it, unless it is the one that is asked for.
 #[test]
 fn commands_run_straight_from_the_configuration() {
@@ -218,7 +374,14 @@ fn commands_run_straight_from_the_configuration() {
     for said in ["warning: source `gone` is not there: ", "Left out: box. Ask a running gateway"] {
         assert!(stderr(&listed).contains(said), "{}", stderr(&listed));
     }
-    let rows: [(&[&str], i32, &str); 6] = [
+    let rows: [(&[&str], i32, &str); 9] = [
+        (
+            &["call", "goen.x", "--config", "other.toml"],
+            1,
+            "no source `goen`; did you mean `gone`?",
+        ),
+        (&["list", "-n", "bxo", "--config", "other.toml"], 0, "did you mean `box`?"),
+        (&["schema", "demo"], 1, "`demo` is a source; its operations are: demo.add, "),
         (&["call", "gone.x", "--config", "other.toml"], 3, "source `gone` is not there: "),
         (&["schema", "gone.x", "--config", "other.toml"], 3, "source `gone` is not there: "),
         (&["subscribe", "gone.x", "--config=other.toml"], 3, "source `gone` is not there: "),

@@ -109,6 +109,8 @@ fn tokens_are_asked_for_and_never_shown() {
     for refused in [with(wrong), gateway.manila(&call)] {
         assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
         assert!(stderr(&refused).contains("ACCESS_DENIED"), "{}", stderr(&refused));
+        let remedy = "a token is needed: --token or MANILA_TOKEN; `manila token new` makes one";
+        assert!(stderr(&refused).contains(remedy), "{}", stderr(&refused));
         assert!(!stderr(&refused).contains("mnl_"), "{}", stderr(&refused));
     }
 }

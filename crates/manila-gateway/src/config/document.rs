@@ -132,6 +132,14 @@ impl<'a> Document<'a> {
         self.report_at(at.start, key, message);
     }
 
+    /// Whether an unknown key of this table was taken for a misspelt `name`.
+    pub(super) fn suggests(&self, table: &[&str], name: &str) -> bool {
+        let table = table.iter().fold(String::new(), |key, part| join(&key, part));
+        let message = format!("unknown key; {}", suggestion(name, &[name]));
+        let is_of = |key: &str| key.rsplit_once('.').is_some_and(|(above, _)| above == table);
+        self.problems.borrow().iter().any(|(_, key, said)| *said == message && is_of(key))
+    }
+
     /// Whether all was well.
     pub(super) fn finish(self) -> Result<(), ConfigError> {
         let mut problems = self.problems.into_inner();

@@ -27,10 +27,11 @@ use document::{Document, Environment};
 use entry::{Problems, folder_of};
 use file::ConfigFile;
 
-pub use clients::{ClientFile, ClientServer};
+pub use clients::{ClientFile, ClientServer, RefusedServer};
 pub use duration::parse_duration;
 pub use edit::{
-    EditError, Existing, Overview, Part, overview, remove_source, write_identity, write_source,
+    EditError, Existing, Overview, Part, begin_with_clients, kept_entry, overview, remove_source,
+    replaced_settings, write_identity, write_source,
 };
 pub use entry::McpEntry;
 pub use glob::Glob;

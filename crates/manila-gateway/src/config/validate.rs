@@ -129,7 +129,12 @@ fn mcp_kind(
     adjustments: &Adjustments,
 ) -> Option<SourceKind> {
     let mut report = |path: &[&str], message: &str| {
-        document.report(&[&["source", name, "mcp"], path].concat(), message);
+        let place = ["source", name, "mcp"];
+        // What is missing is there under a name that was reported.
+        if path.is_empty() && ["command", "url"].iter().any(|key| document.suggests(&place, key)) {
+            return;
+        }
+        document.report(&[&place, path].concat(), message);
     };
     let mut settings = mcp_settings(text, document.folder(), &mut report)?;
     settings.timeout = adjustments.timeout.unwrap_or(settings.timeout);

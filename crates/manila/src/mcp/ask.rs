@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::failure::Failure;
 use super::rpc::{self, Params};
 use crate::handler::ProgressSender;
@@ -26,13 +28,23 @@ pub(super) struct Patience {
     /// Without a sign of progress.
     pub(super) silence: Duration,
     /// In any case.
-    pub(super) most: Duration,
+    pub(super) until: Instant,
 }
 
 impl Patience {
     pub(super) fn of(most: Duration) -> Self {
-        Self { silence: most, most }
+        Self::new(most, most)
     }
+
+    pub(super) fn new(silence: Duration, most: Duration) -> Self {
+        Self { silence, until: after(Instant::now(), most) }
+    }
+}
+
+/// Later by so much, or as late as nobody waits for.
+pub(super) fn after(moment: Instant, time: Duration) -> Instant {
+    let longest = Duration::from_secs(60 * 60 * 24 * 365);
+    moment + time.min(longest)
 }
 
 impl<'a> Ask<'a> {

@@ -97,10 +97,7 @@ impl Desk {
             subject: errand.subject,
             headers: errand.headers,
             progress: Some(progress),
-            patience: Patience {
-                silence: settings.timeout,
-                most: settings.max_timeout.min(remaining),
-            },
+            patience: Patience::new(settings.timeout, settings.max_timeout.min(remaining)),
         };
         let mut session = self.session().await?;
         let (mut repeats_sent, mut repeats_unsent) = (errand.is_repeatable, true);
@@ -135,7 +132,7 @@ impl Desk {
         session: &Arc<Session>,
         failure: &Failure,
     ) -> Option<Arc<Session>> {
-        if failure.is_before_sending() {
+        if failure.is_before_sending() || matches!(failure, Failure::SessionGone { .. }) {
             session.lose(&failure.to_string());
         } else if session.outlives_an_answer() {
             return Some(Arc::clone(session));

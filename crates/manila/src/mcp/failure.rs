@@ -16,8 +16,11 @@ pub(super) enum Failure {
         /// Whether the request may have reached it.
         sent: bool,
     },
-    /// The server forgot our session; nothing was done.
-    SessionGone,
+    /// The server forgot our session.
+    SessionGone {
+        /// Whether it said so in the words of the protocol, so that nothing was done.
+        is_certain: bool,
+    },
     /// The server answered with an error.
     Rpc(Box<RpcError>),
     /// An HTTP server answered with a status that is none of success.
@@ -62,22 +65,26 @@ impl Failure {
 
     /// Whether the same server could answer after it was connected anew.
     pub(super) fn is_loss(&self) -> bool {
-        matches!(self, Self::Lost { .. } | Self::SessionGone)
+        matches!(self, Self::Lost { .. } | Self::SessionGone { .. })
     }
 
     /// Whether it is certain that the server did nothing.
     pub(super) fn is_before_sending(&self) -> bool {
-        matches!(self, Self::Lost { sent: false, .. } | Self::SessionGone | Self::Unauthorised(_))
+        matches!(
+            self,
+            Self::Lost { sent: false, .. }
+                | Self::SessionGone { is_certain: true }
+                | Self::Unauthorised(_)
+        )
     }
 
     pub(super) fn into_call_error(self, source: &str) -> CallError {
         let message = format!("`{source}`: {self}");
         match self {
-            Self::Lost { sent: false, .. } | Self::SessionGone => {
-                CallError::unavailable(message).before_sending()
-            }
-            Self::Unauthorised(_) => CallError::unavailable(message).before_sending(),
-            Self::Lost { .. } => CallError::unavailable(message),
+            Self::Lost { sent: false, .. }
+            | Self::SessionGone { is_certain: true }
+            | Self::Unauthorised(_) => CallError::unavailable(message).before_sending(),
+            Self::Lost { .. } | Self::SessionGone { .. } => CallError::unavailable(message),
             Self::TimedOut(_) => CallError::timeout(message),
             Self::Rpc(error) => rpc_error(*error),
             Self::Refused { error: Some(error), .. } => rpc_error(*error),
@@ -125,7 +132,9 @@ impl fmt::Display for Failure {
             | Self::TimedOut(words)
             | Self::Unusable(words)
             | Self::NeedsInput(words) => f.write_str(words),
-            Self::SessionGone => f.write_str("the server does not know our session any more"),
+            Self::SessionGone { .. } => {
+                f.write_str("the server does not know our session any more")
+            }
             Self::Rpc(error) | Self::Refused { error: Some(error), .. } => {
                 write!(f, "{} (JSON-RPC {})", error.message, error.code)
             }
@@ -151,7 +160,7 @@ mod tests {
             (Failure::unreachable("away"), "UNAVAILABLE", "`x`: away"),
             (Failure::lost("gone"), "UNAVAILABLE", "`x`: gone"),
             (
-                Failure::SessionGone,
+                Failure::SessionGone { is_certain: true },
                 "UNAVAILABLE",
                 "`x`: the server does not know our session any more",
             ),

@@ -147,7 +147,10 @@ impl Greeting<'_> {
             None => version.to_owned(),
         };
         let speech = Speech::new(&version, self.settings);
-        self.wire.notify(&speech, "notifications/initialized").await?;
+        let told = self.wire.notify(&speech, "notifications/initialized");
+        tokio::time::timeout(self.settings.start_timeout, told).await.map_err(|_| {
+            Failure::TimedOut("the server does not take `notifications/initialized`".to_owned())
+        })??;
         let peer = Peer::new(speech, said.server_info, said.capabilities, said.instructions);
         self.after_the_handshake(&peer).await;
         Ok(peer)
@@ -163,7 +166,10 @@ impl Greeting<'_> {
             let patience = Patience::of(Duration::from_secs(5));
             let ask = Ask::new("logging/setLevel", &params, patience);
             if let Err(failure) = self.wire.ask(&peer.speech, &ask).await {
-                tracing::debug!(%failure, "the server keeps its own log level");
+                tracing::debug!(
+                    failure = failure.to_string(),
+                    "the server keeps its own log level"
+                );
             }
         }
     }
@@ -190,7 +196,7 @@ fn older(failure: &Failure) -> Option<&'static str> {
         }
         Failure::Rpc(error) => !error.is_modern(),
         // An answer that means nothing, such as a page for people.
-        Failure::Unusable(_) | Failure::SessionGone => true,
+        Failure::Unusable(_) | Failure::SessionGone { .. } => true,
         _ => false,
     };
     let named = common(&supported(failure), &LEGACY);

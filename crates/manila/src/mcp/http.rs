@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, Response, StatusCode, Url};
-use tokio::sync::watch;
+use reqwest::{Method, Response, Url};
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -38,6 +38,11 @@ const MOST_AT_ONCE: u64 = 1024 * 1024;
 /// How long the end of a stream is waited for once the answer is there, so that the connection can be
 /// used again.
 const CODA: Duration = Duration::from_millis(20);
+/// A server that wants to be asked again at once is asked a little later.
+const LEAST_RESUME: Duration = Duration::from_millis(100);
+/// How many messages that nobody waits for are under way at once, and for how long each may be.
+const ASIDES: usize = 16;
+const ASIDE: Duration = Duration::from_secs(5);
 /// How long is waited before a stream that broke off is asked for again, unless the server says.
 const RESUME: Duration = Duration::from_secs(1);
 
@@ -59,7 +64,11 @@ struct Inner {
     most_bytes: usize,
     over: watch::Sender<Option<String>>,
     stop: CancellationToken,
+    /// Cancelled when the server's own words are of no interest any more.
+    stop_listening: CancellationToken,
     tasks: TaskTracker,
+    /// Room for messages that nobody waits for.
+    asides: Arc<Semaphore>,
 }
 
 impl Http {
@@ -75,9 +84,11 @@ impl Http {
         switch: Switch,
         tasks: &TaskTracker,
     ) -> Result<Self, Failure> {
-        let clients = access::clients().map_err(|error| Failure::unreachable(error.to_string()));
+        let clients =
+            access::clients(&http.url).map_err(|error| Failure::unreachable(error.to_string()));
         let [client, aside] = clients?;
         let access = Access::new(aside, http, hooks);
+        let stop = CancellationToken::new();
         Ok(Self(Arc::new(Inner {
             client,
             url: http.url.clone(),
@@ -88,8 +99,10 @@ impl Http {
             switch,
             most_bytes: settings.message_bytes,
             over: watch::Sender::new(None),
-            stop: CancellationToken::new(),
+            stop_listening: stop.child_token(),
+            stop,
             tasks: tasks.clone(),
+            asides: Arc::new(Semaphore::new(ASIDES)),
         })))
     }
 
@@ -111,7 +124,7 @@ impl Http {
                 Err(failure) => ticket.answer.try_recv().unwrap_or(Err(failure)),
             },
             answer = &mut ticket.answer => answer.unwrap_or_else(|_| Err(no_answer())),
-            failure = heard.too_long(ask.patience.silence, ask.patience.most) => return Err(failure),
+            failure = heard.too_long(ask.patience) => return Err(failure),
         };
         cancel.is_due = false;
         answered
@@ -150,7 +163,7 @@ impl Http {
             if !(can_be_resumed && is_broken) {
                 return read.and(Err(no_answer()));
             }
-            tokio::time::sleep(place.retry.unwrap_or(RESUME)).await;
+            tokio::time::sleep(place.retry.unwrap_or(RESUME).max(LEAST_RESUME)).await;
             // Whatever becomes of this, the request itself was sent.
             let resumed = self.open_stream(speech, &place).await;
             let response =
@@ -194,8 +207,8 @@ impl Http {
 
     fn take_event(&self, text: &str) {
         if let Err(failure) = self.take(text) {
-            let source = self.0.switch.inbox.source();
-            tracing::warn!(source, %failure, "an event that is no message");
+            let (source, failure) = (self.0.switch.inbox.source(), failure.to_string());
+            tracing::warn!(source, failure, "an event that is no message");
         }
     }
 
@@ -209,6 +222,10 @@ impl Http {
 
     /// Sends a message that nobody waits for, in a task.
     fn post_aside(&self, text: String) {
+        let Ok(room) = Arc::clone(&self.0.asides).try_acquire_owned() else {
+            let source = self.0.switch.inbox.source();
+            return tracing::debug!(source, "the server does not take what it is told");
+        };
         let http = self.clone();
         self.0.tasks.spawn(async move {
             let mut headers = http.0.common_headers();
@@ -216,10 +233,11 @@ impl Http {
                 headers.insert(VERSION, version.clone());
             }
             let sending = http.0.send(Method::POST, headers, Some(text));
-            if let Ok(Err(failure)) = tokio::time::timeout(Duration::from_secs(10), sending).await {
-                let source = http.0.switch.inbox.source();
-                tracing::debug!(source, %failure, "a message was not taken");
+            if let Ok(Err(failure)) = tokio::time::timeout(ASIDE, sending).await {
+                let (source, failure) = (http.0.switch.inbox.source(), failure.to_string());
+                tracing::debug!(source, failure, "a message was not taken");
             }
+            drop(room);
         });
     }
 
@@ -269,6 +287,11 @@ impl Http {
             over.get_or_insert_with(|| words.to_owned());
             is_news
         });
+    }
+
+    /// Lets what is under way come to its end, and begins nothing new.
+    pub(super) fn retire(&self) {
+        self.0.stop_listening.cancel();
     }
 
     /// Ends the session at the server and everything that is under way.
@@ -327,11 +350,10 @@ impl Inner {
         let response = self.access.send(request).await?;
         match response.status() {
             status if status.is_success() => Ok(response),
-            StatusCode::NOT_FOUND if self.session.get().is_some() => Err(Failure::SessionGone),
             status => {
-                let failure = refusal(status.as_u16(), response).await;
-                let is_forgotten = self.session.get().is_some() && speaks_of_session(&failure);
-                Err(if is_forgotten { Failure::SessionGone } else { failure })
+                let refused = refusal(status.as_u16(), response).await;
+                let forgotten = self.session.get().and_then(|_| refused.forgotten_session());
+                Err(forgotten.unwrap_or(refused.failure))
             }
         }
     }
@@ -353,13 +375,21 @@ impl Inner {
     }
 }
 
-async fn refusal(status: u16, response: Response) -> Failure {
+/// An answer that is none of success.
+struct Refusal {
+    failure: Failure,
+    /// Whether it is the answer to the request itself, and not only to the HTTP around it.
+    answers_request: bool,
+}
+
+async fn refusal(status: u16, response: Response) -> Refusal {
     let body = limited(response, REFUSAL_BYTES).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&body).into_owned();
-    let mut error = None;
+    let (mut error, mut answers_request) = (None, false);
     let _ = rpc::read(&text, &mut |message| {
-        if let rpc::Message::Response { answer: Err(said), .. } = message {
+        if let rpc::Message::Response { answer: Err(said), id } = message {
             error = Some(Box::new(said));
+            answers_request = id.is_some();
         }
     });
     let mut words: String = match text.trim_start().starts_with('<') {
@@ -369,7 +399,27 @@ async fn refusal(status: u16, response: Response) -> Failure {
     if matches!(status, 404 | 405) && error.is_none() {
         words.push_str("; is this the address of an MCP endpoint? Many end with /mcp");
     }
-    Failure::Refused { status, error, words }
+    Refusal { failure: Failure::Refused { status, error, words }, answers_request }
+}
+
+impl Refusal {
+    /// That the server does not know our session any more, if that is what it says. Many a server
+    /// says with 400 what it should say with 404; then it is only likely.
+    fn forgotten_session(&self) -> Option<Failure> {
+        let Failure::Refused { status, error, words } = &self.failure else { return None };
+        let said = error.as_deref().map_or(words, |error| &error.message).to_ascii_lowercase();
+        let phrases = ["session id", "session not found", "valid session", "unknown session"];
+        let says_so = phrases.iter().any(|phrase| said.contains(phrase));
+        match status {
+            404 if says_so || !self.answers_request => {
+                Some(Failure::SessionGone { is_certain: true })
+            }
+            400 if says_so && !self.answers_request => {
+                Some(Failure::SessionGone { is_certain: false })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The words of a page for people.
@@ -377,13 +427,6 @@ fn without_tags(page: &str) -> String {
     let pieces = page.split('<').map(|piece| piece.split_once('>').map_or("", |(_, text)| text));
     let words: Vec<&str> = pieces.flat_map(str::split_whitespace).collect();
     words.join(" ")
-}
-
-/// Many a server says with 400 what it should say with 404: that it does not know the session.
-fn speaks_of_session(failure: &Failure) -> bool {
-    let Failure::Refused { status: 400, error, words } = failure else { return false };
-    let said = error.as_deref().map_or(words, |error| &error.message);
-    said.to_ascii_lowercase().contains("session")
 }
 
 /// How far a stream was read, over all its connections.
@@ -466,4 +509,41 @@ fn chain(error: &dyn std::error::Error) -> String {
         next = reason.source();
     }
     reasons.pop().unwrap_or_else(|| "the connection broke".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::rpc::RpcError;
+
+    #[test]
+    fn only_words_about_the_session_are_taken_for_its_end() {
+        let rows = [
+            (404, None, "not found", false, Some(true)),
+            (404, Some("Session not found"), "", false, Some(true)),
+            (404, Some("Session not found"), "", true, Some(true)),
+            (404, Some("there is no such tool"), "", true, None),
+            (400, Some("Bad Request: No valid session ID provided"), "", false, Some(false)),
+            (400, None, "Invalid or missing session ID", false, Some(false)),
+            (400, Some("payment done, but the browser session crashed"), "", true, None),
+            (400, Some("payment done, but the browser session crashed"), "", false, None),
+            (400, Some("which session id?"), "", true, None),
+            (500, Some("Session not found"), "", false, None),
+        ];
+        for (status, message, words, answers_request, expected) in rows {
+            let error = message.map(|message| Box::new(RpcError::new(-32000, message)));
+            let words = words.to_owned();
+            let failure = Failure::Refused { status, error, words };
+            let refusal = Refusal { failure, answers_request };
+            let forgotten = refusal.forgotten_session().map(|failure| failure.is_before_sending());
+            assert_eq!(forgotten, expected, "{status} {message:?} {answers_request}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_page_are_those_that_people_see() {
+        let page = "<!DOCTYPE html>\n<html><body>\n<h1>Bad   gateway</h1></body></html>";
+        assert_eq!(without_tags(page), "Bad gateway");
+        assert_eq!(without_tags("<"), "");
+    }
 }

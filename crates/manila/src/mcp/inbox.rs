@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::rpc::{self, RpcError};
 use super::settings::{Elicitation, McpSettings};
+use super::switch::short;
 use crate::schema::Schema;
 
 /// The end of a connection at which the server's own words arrive.
@@ -50,10 +51,11 @@ impl Inbox {
         let Some(Ok(line)) = params.map(|params| serde_json::from_str::<Line>(params.get())) else {
             return;
         };
-        let (source, logger) = (&*self.source, line.logger.as_deref().unwrap_or_default());
+        let logger = short(line.logger.as_deref().unwrap_or_default());
+        let source = &*self.source;
         let said = match line.data {
-            Some(Value::String(text)) => text,
-            Some(other) => other.to_string(),
+            Some(Value::String(text)) => short(&text),
+            Some(other) => short(&other.to_string()),
             None => String::new(),
         };
         match line.level.as_str() {
@@ -85,7 +87,7 @@ impl Inbox {
             "sampling/createMessage" => {
                 Err(refused("there is no model behind this client that could be asked"))
             }
-            _ => Err(refused(format!("this client does not answer `{method}`"))),
+            _ => Err(refused(format!("this client does not answer `{}`", short(method)))),
         }
     }
 
@@ -102,8 +104,9 @@ impl Inbox {
 
     fn elicited(&self, params: &Value) -> Result<Value, RpcError> {
         let policy = &self.settings.elicitation;
-        let message = params["message"].as_str().unwrap_or_default();
-        tracing::info!(source = %self.source, message, policy = policy.word(), "asked for input");
+        let message = short(params["message"].as_str().unwrap_or_default());
+        let source = &*self.source;
+        tracing::info!(source, question = message, policy = policy.word(), "asked for input");
         let given = match policy {
             Elicitation::Refuse => {
                 return Err(refused(format!(
@@ -128,18 +131,6 @@ const LOG_TARGET: &str = "manila::mcp::log";
 
 fn refused(message: impl Into<String>) -> RpcError {
     RpcError::new(RpcError::METHOD_NOT_FOUND, message)
-}
-
-impl Elicitation {
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Refuse => "refuse",
-            Self::Decline => "decline",
-            Self::Cancel => "cancel",
-            Self::Defaults => "defaults",
-            Self::Answer(_) => "answer",
-        }
-    }
 }
 
 /// The form with what is given and with the defaults of the rest; `None` if it does not fit then.

@@ -22,6 +22,7 @@ mod header;
 mod http;
 mod import;
 mod inbox;
+mod json;
 mod lines;
 mod method;
 mod oauth;

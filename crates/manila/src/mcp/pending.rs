@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::ask::{Patience, after};
 use super::failure::Failure;
 use crate::handler::{Progress, ProgressSender};
 
@@ -60,12 +61,13 @@ impl Heard {
 
     /// The moment at which the silence becomes longer than `patience`.
     fn patience_ends(&self, patience: Duration) -> Instant {
-        self.start + Duration::from_millis(self.last_ms.load(Ordering::Relaxed)) + patience
+        let last = self.start + Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
+        after(last, patience)
     }
 
-    /// Waits until nothing was heard for `silence`, or until `most` has passed, and says which.
-    pub(super) async fn too_long(&self, silence: Duration, most: Duration) -> Failure {
-        let end = self.start + most;
+    /// Waits until nothing was heard for a while, or until the end of all patience, and says which.
+    pub(super) async fn too_long(&self, patience: Patience) -> Failure {
+        let Patience { silence, until: end } = patience;
         loop {
             let next = self.patience_ends(silence).min(end);
             if next <= Instant::now() {
@@ -74,7 +76,9 @@ impl Heard {
             tokio::time::sleep_until(next).await;
         }
         Failure::TimedOut(if Instant::now() >= end {
-            format!("no answer within {most:?}, which is the most that `max_timeout` allows")
+            let tenths = (self.start.elapsed().as_secs_f64() * 10.0).round();
+            let waited = Duration::from_secs_f64(tenths / 10.0);
+            format!("no answer within {waited:?}, which is the most that is allowed")
         } else {
             format!(
                 "no answer and no sign of progress for {silence:?}, the `timeout` of the source"
@@ -205,7 +209,8 @@ mod tests {
         let ticket = pending.open(ProgressSender::new(sender)).unwrap();
         let (silence, most) = (Duration::from_secs(10), Duration::from_secs(25));
         let heard = Arc::clone(&ticket.heard);
-        let waiting = tokio::spawn(async move { heard.too_long(silence, most).await.to_string() });
+        let patience = Patience::new(silence, most);
+        let waiting = tokio::spawn(async move { heard.too_long(patience).await.to_string() });
         for second in [6, 6, 6] {
             tokio::time::sleep(Duration::from_secs(second)).await;
             assert!(!waiting.is_finished());
@@ -213,7 +218,7 @@ mod tests {
             pending.progress(&raw(&text));
         }
         assert_eq!(reports.recv().await, Some(Progress::new(1.0).of(2.0)));
-        assert!(waiting.await.unwrap().contains("the most that `max_timeout` allows"));
+        assert!(waiting.await.unwrap().contains("the most that is allowed"));
         assert_eq!(ticket.heard.start.elapsed(), most);
         for odd in ["{}", "1", r#"{"progressToken":[],"progress":1}"#, r#"{"progressToken":1}"#] {
             pending.progress(&raw(odd));

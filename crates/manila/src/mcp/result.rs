@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::json;
 use super::settings::McpSettings;
 use crate::envelope::{ContentBlock, Envelope, McpMeta};
 use crate::payload::Payload;
@@ -96,6 +97,34 @@ impl Members<'_> {
 ///
 /// It is no object, or has nothing of a result.
 pub(super) fn envelope(
+    raw: &RawValue,
+    output: &Schema,
+    reading: Reading,
+) -> Result<Envelope<Payload>, String> {
+    read_envelope(raw, output, reading).or_else(|error| {
+        // A character that was cut in two is mended; what cannot be held is kept as text.
+        match json::read(raw.get()) {
+            Ok(value) => {
+                let mended = RawValue::from_string(value.to_string());
+                read_envelope(&mended.map_err(|error| error.to_string())?, output, reading)
+            }
+            Err(_) if raw.get().starts_with('{') => Ok(as_text(raw, &error)),
+            Err(_) => Err(error),
+        }
+    })
+}
+
+/// A result that nests too deeply or has numbers beyond all bounds, as the text that it is.
+fn as_text(raw: &RawValue, error: &str) -> Envelope<Payload> {
+    tracing::warn!(error, "the result of a tool is kept as text");
+    let block = ContentBlock::text(raw.get());
+    let data = Value::Array(vec![block.clone().into_value()]);
+    let mut meta = McpMeta::new(vec![block]);
+    meta.is_error = raw.get().contains(r#""isError":true"#);
+    Envelope::mcp(data.into(), meta)
+}
+
+fn read_envelope(
     raw: &RawValue,
     output: &Schema,
     reading: Reading,
@@ -319,6 +348,22 @@ mod tests {
         let written = serde_json::to_value(read(&odd_members, &Schema::unknown(), PLAIN)).unwrap();
         assert_eq!(written["meta"]["isError"], json!(true));
         assert_eq!(written["meta"]["_meta"], json!([1]));
+    }
+
+    #[test]
+    fn what_cannot_be_held_is_kept_as_text() {
+        let deep = format!(r#"{{"content":[],"x":{}{}}}"#, "[".repeat(300), "]".repeat(300));
+        let huge = r#"{"content":[],"isError":true,"x":1e999}"#.to_owned();
+        for (text, is_error) in [(deep, false), (huge, true)] {
+            let raw = RawValue::from_string(text.clone()).unwrap();
+            let kept = envelope(&raw, &Schema::unknown(), PLAIN).unwrap().into_value().unwrap();
+            assert_eq!(kept.data, json!([{"type": "text", "text": text}]));
+            assert_eq!(kept.is_error(), is_error);
+        }
+        let cut = r#"{"content":[{"type":"text","text":"a\ud83d"}]}"#;
+        let raw = RawValue::from_string(cut.to_owned()).unwrap();
+        let mended = envelope(&raw, &Schema::unknown(), PLAIN).unwrap().into_value().unwrap();
+        assert_eq!(mended.data, json!([{"type": "text", "text": "a\u{fffd}"}]));
     }
 
     #[test]

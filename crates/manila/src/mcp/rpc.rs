@@ -102,7 +102,8 @@ fn read_one(text: &str, each: &mut dyn FnMut(Message<'_>)) -> Result<(), String>
 
 /// Our ids are numbers; a server that gives them back as text is understood.
 fn own_id(id: &RawValue) -> Option<u64> {
-    id.get().trim_matches('"').parse().ok()
+    let text = id.get().trim_matches('"');
+    text.strip_suffix(".0").unwrap_or(text).parse().ok()
 }
 
 fn read_error(error: &RawValue) -> RpcError {
@@ -194,24 +195,31 @@ pub(super) fn write_answer(id: &RawValue, answer: Result<&Value, &RpcError>) -> 
     }
 }
 
-/// The id in a message that is too long to be read whole: it stands near its beginning or near its
-/// end, whatever lies between.
+/// The id in a message that is too long to be read whole: it stands before the result, or it is the
+/// last member but for the version. An id inside of the result is something else.
 pub(super) fn id_at_the_edges(head: &[u8], tail: &[u8]) -> Option<u64> {
-    let find = |bytes: &[u8], last: bool| {
-        let text = String::from_utf8_lossy(bytes);
-        let key = r#""id""#;
-        let at = if last { text.rfind(key) } else { text.find(key) }?;
-        let after = &text[at + key.len()..];
-        let digits = after.trim_start().strip_prefix(':')?.trim_start().trim_start_matches('"');
-        let end = digits.find(|c: char| !c.is_ascii_digit())?;
-        digits[..end].parse().ok()
-    };
-    // Behind the result the id is among the last members, before it among the first.
-    let begins_with_result = String::from_utf8_lossy(head).trim_start().starts_with(r#"{"result""#);
-    match begins_with_result {
-        true => find(tail, true),
-        false => find(head, false).or_else(|| find(tail, true)),
+    let head = String::from_utf8_lossy(head);
+    let before = head.find(r#""result""#).map(|end| &head[..end])?;
+    if before.contains(r#""method""#) {
+        return None;
     }
+    let first = || number(before.split_once(r#""id""#)?.1);
+    let last = || {
+        let tail = String::from_utf8_lossy(tail);
+        let end = tail.trim_end().strip_suffix('}')?.trim_end();
+        let end = end.strip_suffix(r#","jsonrpc":"2.0""#).unwrap_or(end);
+        let (_, id) = end.rsplit_once(r#""id""#)?;
+        let is_all = id.trim_start_matches([':', ' ', '"']).trim_end_matches('"');
+        is_all.bytes().all(|byte| byte.is_ascii_digit()).then(|| number(id))?
+    };
+    first().or_else(last)
+}
+
+/// The number behind the name of a member.
+fn number(text: &str) -> Option<u64> {
+    let digits = text.trim_start().strip_prefix(':')?.trim_start().trim_start_matches('"');
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok()
 }
 
 #[cfg(test)]
@@ -243,6 +251,8 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"result":{"a": 1}}"#, r#"Some(7) {"a": 1}"#),
             (r#"{"result":{},"jsonrpc":"2.0","id":"7"}"#, "Some(7) {}"),
             (r#"{"id":"x","result":1}"#, "None 1"),
+            (r#"{"id":7.0,"result":1}"#, "Some(7) 1"),
+            (r#"{"id":7.5,"result":1}"#, "None 1"),
             (r#"{"id":1,"error":{"code":-32601,"message":"no"}}"#, "Some(1) -32601 no"),
             (r#"{"id":null,"error":{"code":-32700}}"#, "None -32700 "),
             (
@@ -287,11 +297,15 @@ mod tests {
 
     #[test]
     fn the_id_of_a_message_that_is_too_long() {
-        let rows: [(&str, &str, Option<u64>); 6] = [
+        let rows: [(&str, &str, Option<u64>); 10] = [
             (r#"{"jsonrpc":"2.0","id":5,"result":{"content":[{"#, "]}}", Some(5)),
             (r#"{"result":{"id":9,"content":"#, r#"]},"jsonrpc":"2.0","id":5}"#, Some(5)),
             (r#"{ "id" : "12" ,"result""#, "", Some(12)),
             (r#"{"result":{"#, r#"no id here"}"#, None),
+            (r#"{"jsonrpc":"2.0","result":{"content":[{"id":4,"#, r#"]},"id":5}"#, Some(5)),
+            (r#"{"result":{"#, r#"{"id":4}]}}"#, None),
+            (r#"{"method":"m","id":4,"params":{"result":1"#, r#""id":4}"#, None),
+            (r#"{"method":"m","params":{"#, r#""id":4}"#, None),
             ("", "", None),
             (r#"{"jsonrpc":"2.0","result":{"#, r#""x"},"id":77}"#, Some(77)),
         ];

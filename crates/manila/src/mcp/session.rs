@@ -14,6 +14,7 @@ use super::ask::{Ask, Patience};
 use super::failure::Failure;
 use super::greeting::{self, Peer};
 use super::inbox::Inbox;
+use super::json;
 use super::pending::Answer;
 use super::rpc::{Param, RpcError};
 use super::settings::{McpSettings, McpTransport};
@@ -69,12 +70,14 @@ impl Session {
             // A process that was asked what it does not know, and left or fell silent: a new one is
             // greeted in the old way at once.
             Err(failure) if is_process && era.is_none() && settings.protocol.is_none() => {
-                tracing::debug!(%source, %failure, "greeted again, in the old way");
+                let failure = failure.to_string();
+                tracing::debug!(%source, failure, "greeted again, in the old way");
                 connect(Some(Era::Legacy)).await
             }
             // What was known is not true any more.
             Err(failure) if era.is_some() && settings.protocol.is_none() => {
-                tracing::debug!(%source, %failure, "greeted again, as if for the first time");
+                let failure = failure.to_string();
+                tracing::debug!(%source, failure, "greeted again, as if for the first time");
                 *era = None;
                 connect(None).await
             }
@@ -113,44 +116,59 @@ impl Session {
         self.wire.stop();
     }
 
-    /// Every tool, page by page.
+    /// Ends it as far as nobody uses it.
+    pub(super) fn retire(&self) {
+        self.wire.retire();
+    }
+
+    /// Every tool, page by page, within the time and the room that one server has.
     pub(super) async fn list_tools(&self) -> Result<Listed, Failure> {
-        let mut listed = Listed::default();
         if !self.peer.has("tools") {
-            return Ok(listed);
+            return Ok(Listed::default());
         }
-        let (most, mut seen) = (self.settings.tools, HashSet::new());
+        let most = self.settings.start_timeout;
+        tokio::time::timeout(most, self.list_pages()).await.unwrap_or_else(|_| {
+            Err(Failure::TimedOut(format!("the list of tools has no end within {most:?}")))
+        })
+    }
+
+    async fn list_pages(&self) -> Result<Listed, Failure> {
+        let (mut listed, mut seen, mut bytes) = (Listed::default(), HashSet::new(), 0);
+        let (most, most_bytes) = (self.settings.tools, self.settings.message_bytes);
         let mut cursor: Option<String> = None;
         loop {
-            let page = self.page(cursor.as_deref()).await?;
-            listed.tools.extend(page.tools);
-            if listed.tools.len() > most {
-                listed.tools.truncate(most);
-                listed.warnings.push(format!("only the first {most} tools are taken"));
-                return Ok(listed);
-            }
-            match page.next_cursor {
-                Some(next) if !next.is_empty() => {
-                    if !seen.insert(next.clone()) {
-                        listed.warnings.push("the list of tools repeats itself".to_owned());
-                        return Ok(listed);
-                    }
-                    cursor = Some(next);
+            let answer = self.page(cursor.as_deref()).await?;
+            bytes += answer.get().len();
+            let page = Page::read(&answer)?;
+            listed.add(&page.tools);
+            let end = match page.next_cursor {
+                _ if listed.tools.len() > most || seen.len() > most => {
+                    listed.tools.truncate(most);
+                    format!("only the first {most} tools are taken")
                 }
-                _ => return Ok(listed),
-            }
+                None => return Ok(listed),
+                Some(_) if bytes > most_bytes => {
+                    format!("the rest of the list is left out: {bytes} bytes of it were read")
+                }
+                Some(next) if !seen.insert(next.clone()) => {
+                    "the list of tools repeats itself".to_owned()
+                }
+                Some(next) => {
+                    cursor = Some(next);
+                    continue;
+                }
+            };
+            listed.warnings.push(end);
+            return Ok(listed);
         }
     }
 
-    async fn page(&self, cursor: Option<&str>) -> Result<Page, Failure> {
+    async fn page(&self, cursor: Option<&str>) -> Answer {
         let params: Vec<_> =
             cursor.map(|cursor| ("cursor", Param::Text(cursor))).into_iter().collect();
         let patience = Patience::of(self.settings.start_timeout);
         let ask = Ask::new("tools/list", &params, patience);
-        let answer = self.wire.ask(&self.peer.speech, &ask).await?;
-        serde_json::from_str(answer.get()).map_err(|error| {
-            Failure::Unusable(format!("the list of tools cannot be read: {error}"))
-        })
+        self.wire.ask(&self.peer.speech, &ask).await
     }
 
     /// Listens to changes of the lists, for a server that wants to be asked about them. Never ends
@@ -167,11 +185,12 @@ impl Session {
         loop {
             match self.wire.ask(&self.peer.speech, &ask).await {
                 Err(failure) if failure.rpc().is_some() => {
-                    tracing::debug!(%failure, "the server does not tell about changes after all");
+                    let failure = failure.to_string();
+                    tracing::debug!(failure, "the server does not tell about changes after all");
                     return std::future::pending().await;
                 }
                 Err(failure) => {
-                    tracing::debug!(%failure, "listening broke off");
+                    tracing::debug!(failure = failure.to_string(), "listening broke off");
                     pause = (pause * 2).min(Duration::from_secs(60));
                 }
                 Ok(_) => pause = Duration::from_secs(1),
@@ -227,14 +246,46 @@ impl Session {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Page {
-    tools: Vec<Value>,
+impl Listed {
+    /// Takes the tools of a page; one that cannot be read is reported, and the others stay.
+    fn add(&mut self, tools: &[&RawValue]) {
+        for tool in tools {
+            match json::read(tool.get()) {
+                Ok(tool) => self.tools.push(tool),
+                Err(error) => {
+                    let beginning: String = tool.get().chars().take(80).collect();
+                    self.warnings.push(format!("a tool cannot be read: {error}: {beginning}…"));
+                }
+            }
+        }
+    }
+}
+
+struct Page<'a> {
+    tools: Vec<&'a RawValue>,
     next_cursor: Option<String>,
 }
 
-/// The type of a result that is none yet.
+impl<'a> Page<'a> {
+    fn read(answer: &'a RawValue) -> Result<Self, Failure> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Members<'a> {
+            #[serde(borrow)]
+            tools: Vec<&'a RawValue>,
+            next_cursor: Option<&'a RawValue>,
+        }
+        let members: Members<'_> = serde_json::from_str(answer.get()).map_err(|error| {
+            Failure::Unusable(format!("the list of tools cannot be read: {error}"))
+        })?;
+        // What is no text is no cursor.
+        let cursor = members.next_cursor.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let next_cursor = cursor.filter(|cursor: &String| !cursor.is_empty());
+        Ok(Self { tools: members.tools, next_cursor })
+    }
+}
+
+/// What such a result calls itself.
 const INPUT_REQUIRED: &str = "input_required";
 
 /// A result that is none yet.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ impl McpSettings {
             protocol: None,
             start_timeout: Duration::from_secs(60),
             timeout: Duration::from_secs(60),
-            max_timeout: Duration::from_secs(600),
+            max_timeout: Duration::from_secs(300),
             restart: (Duration::from_millis(100), Duration::from_secs(30)),
             message_bytes: 64 * 1024 * 1024,
             tools: 20_000,
@@ -71,7 +72,7 @@ pub enum McpTransport {
 }
 
 /// A process that is a server.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct StdioSettings {
     /// The program.
@@ -104,7 +105,7 @@ impl StdioSettings {
 }
 
 /// A server on the network.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpSettings {
     /// Its MCP endpoint.
@@ -122,6 +123,21 @@ impl HttpSettings {
     pub fn new(url: Url) -> Self {
         let oauth = OAuthSettings::default();
         Self { url, headers: BTreeMap::new(), bearer: None, oauth }
+    }
+}
+
+/// Without the arguments and the environment, which may hold secrets.
+impl fmt::Debug for StdioSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StdioSettings").field("command", &self.command).finish_non_exhaustive()
+    }
+}
+
+/// Without the path and the headers, which may hold secrets.
+impl fmt::Debug for HttpSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let origin = self.url.origin().ascii_serialization();
+        f.debug_struct("HttpSettings").field("origin", &origin).finish_non_exhaustive()
     }
 }
 
@@ -159,7 +175,7 @@ impl Root {
 }
 
 /// What is said when a server asks a person for something while a call runs.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Elicitation {
     /// The server is told that nobody can be asked, and the call fails with what it wanted.
@@ -173,4 +189,23 @@ pub enum Elicitation {
     Defaults,
     /// The person answers with these fields, and with the defaults of the others.
     Answer(Map<String, Value>),
+}
+
+/// Without the answers.
+impl fmt::Debug for Elicitation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl Elicitation {
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Decline => "decline",
+            Self::Cancel => "cancel",
+            Self::Defaults => "defaults",
+            Self::Answer(_) => "answer",
+        }
+    }
 }

@@ -23,6 +23,10 @@ use crate::spec::{OperationId, OperationSpec};
 
 /// How long a server must have been there for its next loss to count as the first.
 const STABLE: Duration = Duration::from_secs(30);
+/// The longest time between two readings of a list that changes all the time.
+const SLOWEST: Duration = Duration::from_secs(30);
+/// When a list that could not be read is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
 /// Changes of a list come in bursts; so much is waited for the rest of one.
 const BURST: Duration = Duration::from_millis(50);
 
@@ -188,7 +192,7 @@ impl Supervisor {
                 Ok(session) => {
                     let since = Instant::now();
                     let reason = self.serve(&session).await;
-                    session.stop();
+                    session.retire();
                     self.desk.take();
                     self.take_offline();
                     if since.elapsed() > STABLE {
@@ -217,7 +221,7 @@ impl Supervisor {
         let session = Arc::new(session);
         match session.list_tools().await {
             Ok(listed) => {
-                self.install(&session, listed);
+                self.install(&session, listed).await;
                 Ok(session)
             }
             Err(failure) => {
@@ -230,26 +234,56 @@ impl Supervisor {
     /// Follows the changes of the list until the server is gone.
     async fn serve(&mut self, session: &Arc<Session>) -> String {
         let mut listening = std::pin::pin!(session.listen());
+        let mut over = std::pin::pin!(session.over());
         loop {
             tokio::select! {
-                reason = session.over() => return reason,
+                reason = &mut over => return reason,
                 () = &mut listening => {}
                 () = session.tools_changed().notified() => {
-                    tokio::time::sleep(BURST).await;
-                    match session.list_tools().await {
-                        Ok(listed) => self.install(session, listed),
-                        Err(failure) => {
-                            let source = &*self.desk.name;
-                            tracing::warn!(source, %failure, "the changed list was not read");
-                        }
+                    let reading = Instant::now();
+                    tokio::select! {
+                        reason = &mut over => return reason,
+                        () = self.read_again(session) => {}
+                    }
+                    // A server whose list never rests is read again all the more slowly.
+                    tokio::select! {
+                        reason = &mut over => return reason,
+                        () = tokio::time::sleep((reading.elapsed() * 5).min(SLOWEST)) => {}
                     }
                 }
             }
         }
     }
 
-    fn install(&mut self, session: &Arc<Session>, listed: Listed) {
-        let import = import::import(&self.desk, session, &listed, self.hooks.adjust.as_ref());
+    async fn read_again(&mut self, session: &Arc<Session>) {
+        tokio::time::sleep(BURST).await;
+        match session.list_tools().await {
+            Ok(listed) => self.install(session, listed).await,
+            Err(failure) => {
+                let (source, failure) = (&*self.desk.name, failure.to_string());
+                tracing::warn!(source, failure, "the changed list was not read");
+                tokio::time::sleep(AGAIN).await;
+                session.tools_changed().notify_one();
+            }
+        }
+    }
+
+    /// Puts what was listed into the registry. Reading many schemas takes long, so it is done where
+    /// nobody waits for it.
+    async fn install(&mut self, session: &Arc<Session>, listed: Listed) {
+        let before = match &*self.desk.status.borrow() {
+            SourceStatus::Ready(found) => Some(Arc::clone(found)),
+            _ => None,
+        };
+        if before.is_some_and(|found| found.tools == listed.tools) {
+            return;
+        }
+        let (desk, reading) = (Arc::clone(&self.desk), Arc::clone(session));
+        let adjust = self.hooks.adjust.clone();
+        let importing = tokio::task::spawn_blocking(move || {
+            (import::import(&desk, &reading, &listed, adjust.as_ref()), listed)
+        });
+        let Ok((import, listed)) = importing.await else { return };
         for warning in &import.warnings {
             tracing::warn!(source = %self.desk.name, warning, "a tool is odd");
         }

@@ -52,21 +52,22 @@ impl Stdio {
         let (outgoing, queue) = mpsc::channel(QUEUE);
         let (said, over) = watch::channel(None);
         let stop = CancellationToken::new();
-        tasks.spawn(write(child.stdin, queue, child.process.stopping()));
+        let deaf = CancellationToken::new();
+        tasks.spawn(write(child.stdin, queue, child.process.stopping(), deaf.clone()));
         let reading = Reading {
             lines: Lines::new(child.stdout, settings.message_bytes),
             switch: switch.clone(),
             outgoing: outgoing.downgrade(),
             most_bytes: settings.message_bytes,
         };
-        let keeping = keep(child.process, tasks.spawn(reading.run()), stop.clone());
+        let keeping = keep(child.process, tasks.spawn(reading.run()), stop.clone(), deaf);
         let pending = switch.pending.clone();
         tasks.spawn(async move {
             let (words, rest) = keeping.await;
             pending.close(&Failure::lost(words.clone()));
-            said.send_replace(Some(words));
-            // The server itself may take a moment longer than its last word.
+            // The next one begins when this one is really gone.
             rest.end().await;
+            said.send_replace(Some(words));
         });
         Ok(Self { switch, outgoing, over, stop })
     }
@@ -78,7 +79,7 @@ impl Stdio {
         let token = ask.progress.is_some().then_some(ticket.id);
         let text = ask.text(ticket.id, &speech.meta(token))?;
         let too_long = ticket.heard.clone();
-        let too_long = too_long.too_long(ask.patience.silence, ask.patience.most);
+        let too_long = too_long.too_long(ask.patience);
         let mut cancel =
             Cancel { stdio: self, speech, id: ticket.id, is_due: ask.is_cancellable() };
         let exchange = async {
@@ -154,6 +155,7 @@ async fn write(
     mut stdin: ChildStdin,
     mut queue: mpsc::Receiver<String>,
     stopping: CancellationToken,
+    deaf: CancellationToken,
 ) {
     let writing = async {
         while let Some(mut text) = queue.recv().await {
@@ -164,6 +166,7 @@ async fn write(
                 text.push('\n');
             }
             if stdin.write_all(text.as_bytes()).await.is_err() {
+                deaf.cancel();
                 break;
             }
         }
@@ -177,6 +180,7 @@ async fn keep(
     process: Process,
     reading: tokio::task::JoinHandle<()>,
     stop: CancellationToken,
+    deaf: CancellationToken,
 ) -> (String, Process) {
     let mut reading = reading.fuse();
     let words = tokio::select! {
@@ -190,6 +194,10 @@ async fn keep(
         _ = &mut reading => match tokio::time::timeout(AFTERMATH, process.ended()).await {
             Ok(ended) => last_words(ended, &process),
             Err(_) => "the server closed its output".to_owned(),
+        },
+        () = deaf.cancelled() => match tokio::time::timeout(AFTERMATH, process.ended()).await {
+            Ok(ended) => last_words(ended, &process),
+            Err(_) => "the server closed its input".to_owned(),
         },
     };
     (words, process)

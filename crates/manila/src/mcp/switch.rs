@@ -7,6 +7,9 @@ use super::inbox::Inbox;
 use super::pending::Pending;
 use super::rpc::{self, Message};
 
+/// The longest id of a request of the server that is answered, in bytes.
+const MOST_ID: usize = 256;
+
 /// Answers go to those who wait for them, everything else to the inbox.
 #[derive(Debug, Clone)]
 pub(super) struct Switch {
@@ -35,7 +38,12 @@ impl Switch {
             }
             Message::Response { id: None, answer } => {
                 let (source, error) = (self.inbox.source(), answer.err());
-                tracing::warn!(source, ?error, "an answer to a request that was never made");
+                let error = error.map(|error| short(&error.message));
+                tracing::warn!(source, error, "an answer to a request that was never made");
+            }
+            // What is said back to the server is not for the server to make large.
+            Message::Request { id, .. } if id.get().len() > MOST_ID => {
+                tracing::warn!(source = self.inbox.source(), "a request with a very long id");
             }
             Message::Request { id, method, params } => {
                 reply(self.inbox.answer_text(id, &method, params));
@@ -48,4 +56,9 @@ impl Switch {
             Message::Notification { method, params } => self.inbox.notified(&method, params),
         })
     }
+}
+
+/// The beginning of what a server says, for a log.
+pub(super) fn short(text: &str) -> String {
+    text.chars().take(500).collect()
 }

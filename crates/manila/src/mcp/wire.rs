@@ -79,6 +79,15 @@ impl Wire {
         }
     }
 
+    /// Ends what is of no use any more. A call over HTTP has a connection of its own, and may come to
+    /// its end.
+    pub(super) fn retire(&self) {
+        match self {
+            Self::Stdio(stdio) => stdio.stop(),
+            Self::Http(http) => http.retire(),
+        }
+    }
+
     /// Begins the end; the tasks of the connection see to it.
     pub(super) fn stop(&self) {
         match self {

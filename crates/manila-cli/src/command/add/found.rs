@@ -17,11 +17,19 @@ use crate::{output, tokens};
 pub(super) struct Report<'a> {
     pub(super) server: Wanted,
     pub(super) found: Look,
-    pub(super) access: Option<Access>,
+    /// Who may call it now.
+    pub(super) access: Access,
+    pub(super) has_identities: bool,
     pub(super) file: &'a Path,
 }
 
 pub(super) fn print(reports: &[Report<'_>], options: &AddMcpOptions) -> std::io::Result<()> {
+    // A single failure is the error of the command.
+    for report in reports.iter().filter(|_| reports.len() > 1) {
+        if let Look::Failed(reason) = &report.found {
+            output::warning(&format!("`{}` cannot be used: {reason}", report.server.name));
+        }
+    }
     if output::is_plain(options.json) {
         let all: Vec<Value> = reports.iter().map(to_json).collect();
         return match (&all[..], &options.from) {
@@ -35,11 +43,7 @@ pub(super) fn print(reports: &[Report<'_>], options: &AddMcpOptions) -> std::io:
         match &report.found {
             Look::Found(found) => print_found(found)?,
             Look::Skipped => {}
-            Look::Failed(_) if reports.len() == 1 => continue,
-            Look::Failed(reason) => {
-                output::warning(&format!("`{}` cannot be used: {reason}", report.server.name));
-                continue;
-            }
+            Look::Failed(_) => continue,
         }
         print_written(report)?;
     }
@@ -109,17 +113,27 @@ fn kind(tool: &Value) -> &'static str {
     if hint == Some(&Value::Bool(true)) { "query" } else { "mutation" }
 }
 
+/// Who may call it, for people.
+fn who(report: &Report<'_>) -> String {
+    match &report.access {
+        Access::Scopes(scopes) => {
+            let word = if scopes.len() == 1 { "scope" } else { "scopes" };
+            let options: Vec<String> =
+                scopes.iter().map(|scope| format!("--scope {scope}")).collect();
+            format!(
+                "for callers with the {word} `{}`; `manila token new NAME {}` makes one",
+                scopes.join("`, `"),
+                options.join(" ")
+            )
+        }
+        _ if report.has_identities => "open to every caller with a token".to_owned(),
+        _ => "open to every program on this machine, since there are no identities".to_owned(),
+    }
+}
+
 fn print_written(report: &Report<'_>) -> std::io::Result<()> {
     let (name, file) = (&report.server.name, report.file.display());
-    let who = match &report.access {
-        Some(_) => {
-            "open to every program on this machine, since there are no identities".to_owned()
-        }
-        None => format!(
-            "for callers with the scope `source:{name}`; \
-             `manila token new NAME --scope source:{name}` makes one"
-        ),
-    };
+    let who = who(report);
     output::print_line(&format!("Written to {file} as [source.{name}], {who}."))?;
     if let Look::Found(found) = &report.found
         && let Some(tool) = found.tools.first()
@@ -133,8 +147,8 @@ fn print_written(report: &Report<'_>) -> std::io::Result<()> {
 fn to_json(report: &Report<'_>) -> Value {
     let (name, file) = (&report.server.name, report.file.display().to_string());
     let access = match &report.access {
-        Some(_) => json!("open"),
-        None => json!({"scopes": [format!("source:{name}")]}),
+        Access::Scopes(scopes) => json!({"scopes": scopes}),
+        _ => json!("open"),
     };
     match &report.found {
         Look::Failed(reason) => json!({"name": name, "written": false, "error": reason}),

@@ -1,6 +1,7 @@
 //! `add mcp`: a server is asked what it offers, and becomes a source of the configuration.
 
 mod found;
+mod secret;
 mod wanted;
 
 use std::sync::Arc;
@@ -10,9 +11,13 @@ use futures::future::join_all;
 use manila::Registry;
 use manila::mcp::{Found, McpSettings, McpSource, McpTransport};
 use manila_gateway::McpParts;
-use manila_gateway::config::{Access, EditError, Existing, Overview, Part, overview, write_source};
+use manila_gateway::config::{
+    Access, ConfigError, EditError, Existing, Overview, Part, kept_entry, overview,
+    replaced_settings, write_source,
+};
 
 use super::connect::{Asking, Spinner, found as wait, parts};
+use super::neighbour;
 use super::signal::StopRequests;
 use crate::arguments::AddMcpOptions;
 use crate::failure::Failure;
@@ -27,33 +32,61 @@ const SIGN_IN: Duration = Duration::from_secs(300);
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), Failure> {
-    let wanted = wanted::read(options)?;
+    let mut wanted = wanted::read(options)?;
     let known = overview(&options.config)?;
     check_names(options, &wanted, &known)?;
+    if options.replace {
+        for server in wanted.iter_mut().filter(|server| server.refused.is_none()) {
+            let given = std::mem::take(&mut server.entry);
+            server.entry = kept_entry(&options.config, &server.name, given)?;
+        }
+    }
     let servers = looked_at(options, wanted).await?;
     // On loopback, where nobody is known, everybody may call.
-    let access = known.identities.is_empty().then_some(Access::Open);
+    let has_identities = !known.identities.is_empty();
+    let access = (!has_identities).then_some(Access::Open);
     let existing = if options.replace { Existing::Replace } else { Existing::Refuse };
     let mut reports = Vec::new();
+    let taken = servers.iter().filter(|(_, found)| !matches!(found, Look::Failed(_)));
+    let names: Vec<String> = taken.map(|(server, _)| server.name.clone()).collect();
+    if !names.is_empty() {
+        neighbour::keep(&options.config, &names)?;
+    }
     for (server, found) in servers {
+        let (file, name) = (&*options.config, &server.name);
+        let mut written = None;
         if !matches!(found, Look::Failed(_)) {
-            write_source(&options.config, &server.name, &server.entry, access.as_ref(), existing)?;
-            remark_token(options, &server);
+            written = write_source(file, name, &server.entry, access.as_ref(), existing)?;
+            secret::remark(file, &server);
         }
-        reports.push(Report { server, found, access: access.clone(), file: &options.config });
+        let access = written.unwrap_or_else(|| Access::unsaid(name, has_identities));
+        reports.push(Report { server, found, access, has_identities, file });
     }
     found::print(&reports, options)?;
-    let failed = reports.iter().filter(|report| matches!(report.found, Look::Failed(_))).count();
-    match (failed, &reports[..]) {
-        (0, _) => Ok(()),
-        (_, [Report { server, found: Look::Failed(reason), .. }]) => Err(Failure::Unreachable(
-            format!("`{}` cannot be used: {reason}\n  {NOT_WRITTEN}", server.name),
-        )),
-        (failed, all) => Err(Failure::Unreachable(format!(
-            "{failed} of {} servers cannot be used and were not written",
-            all.len()
-        ))),
+    if !names.is_empty() {
+        output::remark(output::STARTS_AGAIN);
     }
+    match &reports[..] {
+        [Report { server, found: Look::Failed(reason), .. }] => {
+            let said = format!("`{}` cannot be used: {reason}\n  {NOT_WRITTEN}", server.name);
+            Err(nothing_written(&reports, said))
+        }
+        // Those that were taken are what was wanted; of the others each has been told.
+        all if all.iter().any(|report| !matches!(report.found, Look::Failed(_))) => Ok(()),
+        all => {
+            let said =
+                format!("none of the {} servers can be used; nothing was written", all.len());
+            Err(nothing_written(&reports, said))
+        }
+    }
+}
+
+/// A server that could not be reached is another failure than one that makes no sense.
+fn nothing_written(reports: &[Report<'_>], said: String) -> Failure {
+    if reports.iter().all(|report| report.server.refused.is_some()) {
+        return Failure::Usage(said);
+    }
+    Failure::Unreachable(said)
 }
 
 const NOT_WRITTEN: &str = "nothing was written; --no-connect writes it as it is";
@@ -72,7 +105,7 @@ fn check_names(
     wanted: &[Wanted],
     known: &Overview,
 ) -> Result<(), Failure> {
-    for server in wanted {
+    for server in wanted.iter().filter(|server| server.refused.is_none()) {
         let (name, file) = (server.name.clone(), options.config.clone());
         match (known.sources.contains(&name), options.replace) {
             (true, false) => {
@@ -85,39 +118,62 @@ fn check_names(
     Ok(())
 }
 
-/// A token that was typed stands in a file now, which is not always what was meant.
-fn remark_token(options: &AddMcpOptions, server: &Wanted) {
-    if server.entry.bearer.as_ref().is_some_and(|token| !token.contains("${")) {
-        let (name, file) = (&server.name, options.config.display());
-        output::remark(&format!(
-            "The token of `{name}` is kept in {file} as it is; '${{VAR}}' keeps it out."
-        ));
-    }
-}
-
 async fn looked_at(
     options: &AddMcpOptions,
     wanted: Vec<Wanted>,
 ) -> Result<Vec<(Wanted, Look)>, Failure> {
-    if options.no_connect {
-        for server in &wanted {
-            check_unseen(options, server)?;
+    let mut servers = Vec::new();
+    let (mut sound, mut settings) = (Vec::new(), Vec::new());
+    for mut server in wanted {
+        if let Some(reason) = server.refused.clone() {
+            servers.push((server, Look::Failed(reason)));
+            continue;
         }
-        return Ok(wanted.into_iter().map(|server| (server, Look::Skipped)).collect());
+        match checked(options, &server) {
+            Ok(found) => {
+                settings.extend(found);
+                sound.push(server);
+            }
+            Err(error) if options.from.is_some() => {
+                let reason = error.to_string().replace('\n', "; ");
+                server.refused = Some(reason.clone());
+                servers.push((server, Look::Failed(reason)));
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
-    let mut settings = Vec::new();
-    for server in &wanted {
-        settings.push(server.entry.settings(&options.config, &server.name)?);
+    let looks = if options.no_connect {
+        sound.iter().map(|_| Look::Skipped).collect()
+    } else {
+        look(options, &sound, settings).await?
+    };
+    servers.splice(0..0, sound.into_iter().zip(looks));
+    Ok(servers)
+}
+
+/// What is needed for a look; nothing, if there will be none.
+fn checked(options: &AddMcpOptions, server: &Wanted) -> Result<Option<McpSettings>, ConfigError> {
+    if options.no_connect {
+        return check_unseen(options, server).map(|()| None);
     }
-    let looks = look(options, &wanted, settings).await?;
-    Ok(wanted.into_iter().zip(looks).collect())
+    meant(options, server).map(Some)
+}
+
+/// What the source means once it is written.
+fn meant(options: &AddMcpOptions, server: &Wanted) -> Result<McpSettings, ConfigError> {
+    let (file, name) = (&options.config, &server.name);
+    if options.replace {
+        replaced_settings(file, name, &server.entry)
+    } else {
+        server.entry.settings(file, name)
+    }
 }
 
 /// Without a look, a variable may be set later; everything else is checked now.
-fn check_unseen(options: &AddMcpOptions, server: &Wanted) -> Result<(), Failure> {
+fn check_unseen(options: &AddMcpOptions, server: &Wanted) -> Result<(), ConfigError> {
     let unset = server.entry.unset_variables();
     if unset.is_empty() {
-        server.entry.settings(&options.config, &server.name)?;
+        meant(options, server)?;
         return Ok(());
     }
     let (name, unset) = (&server.name, unset.join(", "));
@@ -131,6 +187,9 @@ async fn look(
     wanted: &[Wanted],
     settings: Vec<McpSettings>,
 ) -> Result<Vec<Look>, Failure> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut requests = StopRequests::new()?;
     let parts = parts(Asking::Person).await;
     let names: Vec<&str> = wanted.iter().map(|server| server.name.as_str()).collect();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use manila_gateway::config::{ClientFile, McpEntry};
 
-use crate::arguments::AddMcpOptions;
+use crate::arguments::{AddMcpOptions, with_dashes};
 use crate::failure::Failure;
 use crate::output;
 
@@ -13,17 +13,23 @@ use crate::output;
 pub(super) struct Wanted {
     pub(super) name: String,
     pub(super) entry: McpEntry,
+    /// Why it cannot be used, if it stands among others that can.
+    pub(super) refused: Option<String>,
 }
 
 pub(super) fn read(options: &AddMcpOptions) -> Result<Vec<Wanted>, Failure> {
     if let Some(file) = &options.from {
         return from_file(file, &options.names);
     }
-    let [name] = &options.names[..] else {
-        return Err(usage("a source has one name: manila add mcp NAME -- COMMAND…"));
+    let is_reached = !options.command.is_empty() || options.url.is_some();
+    let name = match &options.names[..] {
+        [name] => name,
+        [] => return Err(usage("a name is missing: manila add mcp NAME -- COMMAND…")),
+        [name, command @ ..] if !is_reached => return Err(usage(&with_dashes(name, command))),
+        _ => return Err(usage("a source has one name: manila add mcp NAME -- COMMAND…")),
     };
     let entry = typed(options)?;
-    Ok(vec![Wanted { name: name.clone(), entry }])
+    Ok(vec![Wanted { name: name.clone(), entry, refused: None }])
 }
 
 fn usage(message: &str) -> Failure {
@@ -64,35 +70,53 @@ fn typed(options: &AddMcpOptions) -> Result<McpEntry, Failure> {
 
 /// The servers of another client's file: all of them, or those that are named.
 fn from_file(file: &Path, names: &[String]) -> Result<Vec<Wanted>, Failure> {
-    let read = ClientFile::load(file)?;
-    let fits = |name: &String| {
-        read.servers.iter().any(|server| server.name == *name || server.typed_name == *name)
-    };
+    let read = ClientFile::load_each(file)?;
+    remark_notes(file, names, &read.notes);
+    let usable = read.servers.iter().map(|server| (&server.typed_name, &server.name));
+    let refused = read.refused.iter().map(|server| (&server.typed_name, &server.name));
+    let known: Vec<_> = usable.chain(refused).collect();
+    let fits = |wanted: &String| known.iter().any(|(typed, name)| [typed, name].contains(&&wanted));
     if let Some(unknown) = names.iter().find(|name| !fits(name)) {
-        let known: Vec<&str> =
-            read.servers.iter().map(|server| server.typed_name.as_str()).collect();
+        let known: Vec<&str> = known.iter().map(|(typed, _)| typed.as_str()).collect();
         let known = if known.is_empty() { "it has none".to_owned() } else { known.join(", ") };
         let file = file.display();
         return Err(Failure::Usage(format!(
             "there is no `{unknown}` in {file}; there are: {known}"
         )));
     }
-    for note in &read.notes {
-        output::remark(note);
-    }
     let is_wanted = |typed: &String, name: &String| {
         names.is_empty() || names.contains(typed) || names.contains(name)
     };
     let folder = file.parent().unwrap_or(Path::new(""));
-    let servers = read.servers.into_iter();
-    let wanted: Vec<_> = servers
-        .filter(|server| is_wanted(&server.typed_name, &server.name))
-        .map(|server| Wanted { name: server.name, entry: moved(server.entry, folder) })
-        .collect();
+    let usable =
+        read.servers.into_iter().filter(|server| is_wanted(&server.typed_name, &server.name));
+    let usable = usable.map(|server| {
+        let entry = moved(server.entry, folder);
+        Wanted { name: server.name, entry, refused: None }
+    });
+    let refused =
+        read.refused.into_iter().filter(|server| is_wanted(&server.typed_name, &server.name));
+    let refused = refused.map(|server| {
+        let reasons: Vec<String> = server.problems.iter().map(ToString::to_string).collect();
+        let (name, entry) = (server.name, McpEntry::default());
+        Wanted { name, entry, refused: Some(reasons.join("; ")) }
+    });
+    let wanted: Vec<_> = usable.chain(refused).collect();
     if wanted.is_empty() {
         return Err(Failure::Usage(format!("{} has no server to add", file.display())));
     }
     Ok(wanted)
+}
+
+/// What is to be known about the servers that are wanted.
+fn remark_notes(file: &Path, names: &[String], notes: &[String]) {
+    let file = file.display();
+    let about = |note: &String, name: &String| note.starts_with(&format!("{file}: `{name}` "));
+    for note in notes {
+        if names.is_empty() || names.iter().any(|name| about(note, name)) {
+            output::remark(note);
+        }
+    }
 }
 
 /// A relative folder means another one in another file.

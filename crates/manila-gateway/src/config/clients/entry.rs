@@ -13,7 +13,7 @@ pub(super) enum Read {
     Server {
         entry: Box<McpEntry>,
         /// What is different here from what it asks for.
-        note: Option<&'static str>,
+        notes: Vec<String>,
     },
     /// It is not used, and why.
     LeftOut(&'static str),
@@ -69,7 +69,35 @@ pub(super) fn read(
         }
         _ => {}
     }
-    Read::Server { entry: Box::new(entry), note: is_old.then_some(OLD_TRANSPORT) }
+    let mut notes: Vec<String> = is_old.then(|| OLD_TRANSPORT.to_owned()).into_iter().collect();
+    let missed: Vec<&str> =
+        NOT_TAKEN.into_iter().filter(|key| members.get(*key).is_some_and(is_said)).collect();
+    if !missed.is_empty() {
+        notes.push(format!("has `{}`, which is not taken over", missed.join("`, `")));
+    }
+    Read::Server { entry: Box::new(entry), notes }
+}
+
+/// What makes a server another one, and has no counterpart that could be written here.
+const NOT_TAKEN: [&str; 9] = [
+    "envFile",
+    "headersHelper",
+    "auth",
+    "oauth",
+    "authProviderType",
+    "includeTools",
+    "excludeTools",
+    "disabledTools",
+    "sandboxEnabled",
+];
+
+fn is_said(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        _ => true,
+    }
 }
 
 /// Where the address stands: most clients, Windsurf, Gemini.

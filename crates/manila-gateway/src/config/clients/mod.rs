@@ -43,6 +43,20 @@ pub struct ClientFile {
     pub servers: Vec<ClientServer>,
     /// What was left out or taken otherwise than it is written, for people.
     pub notes: Vec<String>,
+    /// The servers that cannot be used; only where they are asked for beside the others.
+    pub refused: Vec<RefusedServer>,
+}
+
+/// One server of another client that cannot be used.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RefusedServer {
+    /// The source that it would become; what the client calls it, if that is nothing.
+    pub name: String,
+    /// What the client calls it.
+    pub typed_name: String,
+    /// Everything that is wrong with it.
+    pub problems: Vec<Problem>,
 }
 
 /// One server of another client.
@@ -69,9 +83,18 @@ impl ClientFile {
     ///
     /// Everything that is wrong with it.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        Self::load_each(file)?.whole()
+    }
+
+    /// Reads a file in which a server that cannot be used does not stand in the way of the others.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the file as a whole.
+    pub fn load_each(file: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(file)
             .map_err(|error| ConfigError::new(vec![Problem::unreadable(file, &error)]))?;
-        Self::parse(file, &text)
+        Self::parse_each(file, &text)
     }
 
     /// Reads a text; `file` is what errors call it.
@@ -80,6 +103,18 @@ impl ClientFile {
     ///
     /// Everything that is wrong with it.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        Self::parse_each(file, text)?.whole()
+    }
+
+    fn whole(mut self) -> Result<Self, ConfigError> {
+        let refused = std::mem::take(&mut self.refused);
+        if refused.is_empty() {
+            return Ok(self);
+        }
+        Err(ConfigError::new(refused.into_iter().flat_map(|server| server.problems).collect()))
+    }
+
+    fn parse_each(file: &Path, text: &str) -> Result<Self, ConfigError> {
         let root: Value = serde_json::from_str(&jsonc::to_json(text))
             .map_err(|error| ConfigError::new(vec![not_json(file, &error)]))?;
         let mut reading = Reading {
@@ -142,7 +177,9 @@ impl Reading<'_> {
             let key = join(key, typed);
             match server.as_object() {
                 Some(members) => self.server(&key, typed, members),
-                None => self.report(key, "expected an object with `command` or `url`".to_owned()),
+                None => {
+                    self.refuse(key, typed, "expected an object with `command` or `url`".into());
+                }
             }
         }
     }
@@ -151,28 +188,29 @@ impl Reading<'_> {
         let mut problems = Problems::new(self.file, key.to_owned());
         let read =
             entry::read(members, &self.variables, &mut |path, said| problems.report(path, said));
-        self.problems.extend(problems.into_found());
+        let problems = problems.into_found();
         match read {
-            Read::Server { entry, note } => {
-                if let Some(note) = note {
-                    self.note(typed, note);
+            Read::LeftOut(why) => self.note(typed, why),
+            Read::Server { .. } if !problems.is_empty() => self.refuse_for(typed, problems),
+            Read::Server { entry, notes } => {
+                for note in notes {
+                    self.note(typed, &note);
                 }
                 self.keep(key, typed, *entry);
             }
-            Read::LeftOut(why) => self.note(typed, why),
         }
     }
 
     fn keep(&mut self, key: &str, typed: &str, entry: McpEntry) {
         let Some(name) = namespace(typed) else {
             let message = "no letter or digit of this name can stand in a namespace; rename it";
-            self.report(key.to_owned(), message.to_owned());
+            self.refuse(key.to_owned(), typed, message.to_owned());
             return;
         };
         if let Some(other) = self.names.insert(name.clone(), typed.to_owned()) {
             let message =
                 format!("this and `{other}` would both be the source `{name}`; rename one");
-            self.report(key.to_owned(), message);
+            self.refuse(key.to_owned(), typed, message);
             return;
         }
         if name != typed {
@@ -187,7 +225,22 @@ impl Reading<'_> {
     }
 
     fn report(&mut self, key: String, message: String) {
-        self.problems.push(Problem { file: self.file.to_owned(), place: None, key, message });
+        self.problems.push(self.problem(key, message));
+    }
+
+    fn problem(&self, key: String, message: String) -> Problem {
+        Problem { file: self.file.to_owned(), place: None, key, message }
+    }
+
+    fn refuse(&mut self, key: String, typed: &str, message: String) {
+        let problem = self.problem(key, message);
+        self.refuse_for(typed, vec![problem]);
+    }
+
+    fn refuse_for(&mut self, typed: &str, problems: Vec<Problem>) {
+        let typed_name = typed.to_owned();
+        let name = namespace(typed).unwrap_or_else(|| typed_name.clone());
+        self.read.refused.push(RefusedServer { name, typed_name, problems });
     }
 }
 

@@ -73,7 +73,7 @@ fn what_is_left_out_or_renamed_is_told() {
         "off": {"command": "x", "disabled": true},
         "also-off": {"nonsense": 5, "enabled": false},
         "theirs": {"source": "extension", "settings": {}},
-        "My Server": {"command": "x"},
+        "My Server": {"command": "x", "envFile": "a", "oauth": {}, "disabledTools": ["y"]},
         "hub": {"url": "http://x"}
     }}}"#;
     let file = parse(text).unwrap();
@@ -84,6 +84,7 @@ fn what_is_left_out_or_renamed_is_told() {
         "`off` is disabled there and left out",
         "`also-off` is not enabled there and left out",
         "`theirs` belongs to an extension of the editor and is left out",
+        "`My Server` has `envFile`, `disabledTools`, which is not taken over",
         "`My Server` is the source `my-server` here",
         "`hub` is the source `hub-mcp` here",
     ];

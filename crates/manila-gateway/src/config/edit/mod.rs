@@ -2,6 +2,8 @@
 //! typed.
 
 mod identity;
+mod kept;
+mod merge;
 mod remove;
 mod replacement;
 mod source;
@@ -17,6 +19,7 @@ use super::problem::Problem;
 use replacement::Replacement;
 
 pub use identity::write_identity;
+pub use kept::{kept_entry, replaced_settings};
 pub use remove::remove_source;
 pub use source::write_source;
 
@@ -123,6 +126,8 @@ pub struct Overview {
     pub identities: Vec<String>,
     /// The names of the sources.
     pub sources: Vec<String>,
+    /// Those of them with `access = "open"`.
+    pub open: Vec<String>,
 }
 
 /// What stands in a file; nothing, if it is not there.
@@ -132,12 +137,29 @@ pub struct Overview {
 /// The file is no TOML, or the system refuses.
 pub fn overview(file: &Path) -> Result<Overview, EditError> {
     let document = parse(file, &read(file)?)?;
-    let names = |part: Part| {
+    let names = |part: Part, fits: fn(&Item) -> bool| {
         let entries = document.get(part.key()).and_then(Item::as_table_like);
-        let names = entries.into_iter().flat_map(|entries| entries.iter());
-        names.map(|(name, _)| name.to_owned()).collect()
+        let entries = entries.into_iter().flat_map(|entries| entries.iter());
+        entries.filter(|(_, entry)| fits(entry)).map(|(name, _)| name.to_owned()).collect()
     };
-    Ok(Overview { identities: names(Part::Identity), sources: names(Part::Source) })
+    let is_open = |entry: &Item| entry.get("access").and_then(Item::as_str) == Some("open");
+    Ok(Overview {
+        identities: names(Part::Identity, |_| true),
+        sources: names(Part::Source, |_| true),
+        open: names(Part::Source, is_open),
+    })
+}
+
+/// Begins a file that is not there with `mcp_servers = [OTHER]`.
+///
+/// # Errors
+///
+/// The system refuses.
+pub fn begin_with_clients(file: &Path, other: &str) -> Result<(), EditError> {
+    rewrite(file, |text| {
+        let line = format!("mcp_servers = [{}]\n", Value::from(other));
+        Ok(if text.is_empty() { line } else { text.to_owned() })
+    })
 }
 
 fn read(file: &Path) -> Result<String, EditError> {

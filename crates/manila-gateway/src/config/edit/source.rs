@@ -2,16 +2,18 @@
 
 use std::path::Path;
 
-use toml_edit::{Array, InlineTable, TableLike, Value};
+use toml_edit::{Array, InlineTable, Item, TableLike, Value};
 
-use super::{EditError, Existing, Part, Place, set};
+use super::{EditError, Existing, Part, Place, merge, set};
 use crate::config::entry::McpEntry;
+use crate::config::problem::Problem;
 use crate::config::source::Access;
 use crate::config::validate::check_source_name;
 
-/// Writes `[source.NAME]` with comments and order kept. A source that is replaced keeps what is
-/// adjusted about it, and its access if none is given. A file that is not there is made, for its
-/// owner only. The change is there whole or not at all.
+/// Writes `[source.NAME]` with comments and order kept, and says what stands there about access
+/// now. `access` is for a source that is new; one that is replaced keeps its own, or that it has
+/// none, as it keeps everything that is not about how its server is reached. A file that is not
+/// there is made, for its owner only. The change is there whole or not at all.
 ///
 /// # Errors
 ///
@@ -22,17 +24,34 @@ pub fn write_source(
     entry: &McpEntry,
     access: Option<&Access>,
     existing: Existing,
-) -> Result<(), EditError> {
+) -> Result<Option<Access>, EditError> {
     check_source_name(name).map_err(EditError::Invalid)?;
     let place = Place { file, part: Part::Source, name };
-    place.write(existing, |table| fill(table, entry, access))
+    let access = access.filter(|_| existing == Existing::Refuse);
+    let mut said = Ok(None);
+    super::rewrite(file, |text| {
+        let changed = place.change(text, existing, |table| {
+            fill(table, entry, access);
+            said = written_access(table);
+        })?;
+        said.clone().map_err(|message| place.problem("access", message))?;
+        Ok(changed)
+    })?;
+    Ok(said.unwrap_or_default())
 }
 
-fn fill(table: &mut dyn TableLike, entry: &McpEntry, access: Option<&Access>) {
+pub(super) fn fill(table: &mut dyn TableLike, entry: &McpEntry, access: Option<&Access>) {
     for kind in ["spoke", "hub"] {
         table.remove(kind);
     }
-    set(table, "mcp", server(entry));
+    match table.get_mut("mcp") {
+        Some(Item::Value(Value::InlineTable(old))) => {
+            merge::into(old, &server(entry));
+            old.fmt();
+        }
+        Some(Item::Table(old)) => merge::into(old, &server(entry)),
+        _ => set(table, "mcp", server(entry)),
+    }
     match access {
         Some(Access::Open) => set(table, "access", "open"),
         Some(Access::Scopes(scopes)) => {
@@ -40,6 +59,26 @@ fn fill(table: &mut dyn TableLike, entry: &McpEntry, access: Option<&Access>) {
             set(table, "access", InlineTable::from_iter([("scopes", scopes)]));
         }
         None => {}
+    }
+}
+
+/// What stands there about access, as it was typed.
+fn written_access(table: &dyn TableLike) -> Result<Option<Access>, &'static str> {
+    const WRONG: &str = "expected \"open\" or { scopes = […] }; correct it first";
+    let Some(item) = table.get("access") else { return Ok(None) };
+    if item.as_str() == Some("open") {
+        return Ok(Some(Access::Open));
+    }
+    let scopes = item.get("scopes").and_then(Item::as_array).ok_or(WRONG)?;
+    let scopes = scopes.iter().map(|scope| scope.as_str().map(str::to_owned));
+    scopes.collect::<Option<_>>().map(|scopes| Some(Access::Scopes(scopes))).ok_or(WRONG)
+}
+
+impl Place<'_> {
+    fn problem(&self, key: &str, message: &str) -> EditError {
+        let entry = super::join(self.part.key(), self.name);
+        let (file, key) = (self.file.to_owned(), super::join(&entry, key));
+        EditError::Problem(Problem { file, place: None, key, message: message.to_owned() })
     }
 }
 
@@ -148,6 +187,62 @@ mod tests {
             // The writer chooses the quotes; what is meant is the same.
             assert_eq!(read, expected.parse().unwrap(), "{written}");
             assert_eq!(written.lines().count(), expected.lines().count(), "{written}");
+        }
+    }
+
+    /// Each row: a source that is replaced, by what, and what it is then.
+    #[test]
+    fn a_replaced_source_keeps_its_comments_and_settings() {
+        let plain =
+            |command: &str| McpEntry { command: Some(command.to_owned()), ..McpEntry::default() };
+        for (before, entry, expected) in [
+            (
+                "[source.x]\nmcp = { command = \"a\", roots = [\"/r\"] } # one\naccess = { scopes = [\"s\"] }\n",
+                plain("b"),
+                "[source.x]\nmcp = { command = \"b\", roots = [\"/r\"] } # one\naccess = { scopes = [\"s\"] }\n",
+            ),
+            (
+                "[source.x]\nmcp = { command = \"a\", args = [\"-v\"], protocol = \"2025-11-25\" }\n",
+                endpoint(),
+                "[source.x]\nmcp = { protocol = \"2025-11-25\", url = \"https://x.example/mcp\", \
+                 headers = { X-A = \"1\" }, oauth = { client_id = \"me\", scopes = [\"read\"] } }\n",
+            ),
+            (
+                "[source.x.mcp]\n# why a\ncommand = \"a\" # here\n# why json\nparse_json_text = true\n\
+                 # of env\n[source.x.mcp.env]\n# why K\nKEY = \"1\"\n# old\nOLD = \"2\" # two\n[source.y]\n",
+                process(),
+                "[source.x.mcp]\n# why a\ncommand = \"npx\" # here\n# why json\nparse_json_text = true\n\
+                 args = [\"-y\", 'a \"b\"']\n\
+                 # of env\n[source.x.mcp.env]\n# old\n# why K\nKEY = \"${KEY}\"\n[source.y]\n",
+            ),
+            (
+                "[source.x]\nmcp.command = \"a\"\nmcp.max_restart = 5 # s\n",
+                plain("b"),
+                "[source.x]\nmcp.command = \"b\"\nmcp.max_restart = 5 # s\n",
+            ),
+            (
+                "[source.x.mcp]\n# why a\ncommand = \"a\"\n[source.x.mcp.env]\nA = \"1\"\n",
+                McpEntry { url: Some("http://x".to_owned()), ..McpEntry::default() },
+                "[source.x.mcp]\n# why a\nurl = \"http://x\"\n",
+            ),
+        ] {
+            assert_eq!(written(before, &entry, None, Existing::Replace).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn access_is_read_as_it_is_typed() {
+        for (text, expected) in [
+            ("", Ok(None)),
+            ("access = 'open'", Ok(Some(Access::Open))),
+            ("access.scopes = ['a']", Ok(Some(Access::Scopes(vec!["a".to_owned()])))),
+            ("[access]\nscopes = ['a']", Ok(Some(Access::Scopes(vec!["a".to_owned()])))),
+            ("access = 'opne'", Err(())),
+            ("access = 5", Err(())),
+            ("access = { scopes = [5] }", Err(())),
+        ] {
+            let document: toml_edit::DocumentMut = text.parse().unwrap();
+            assert_eq!(written_access(document.as_table()).map_err(drop), expected, "{text}");
         }
     }
 

@@ -64,7 +64,7 @@ pub(in super::super) struct McpText {
     /// How long a call may go on, whatever its progress; the source's `timeout` is how long it may go
     /// on without any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "DurationText", extend("default" = "10m"))]
+    #[schemars(with = "DurationText", extend("default" = "5m"))]
     pub(in super::super) max_timeout: Option<DurationText>,
     /// The longest time between two attempts to bring a server back that was lost.
     #[serde(skip_serializing_if = "Option::is_none")]

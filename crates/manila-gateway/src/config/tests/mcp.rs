@@ -50,16 +50,15 @@ fn mcp_servers_hold_what_is_said() {
 /// Each row: what stands in `mcp = { … }`, and everything that is said about it, by key and words.
 #[test]
 fn every_problem_of_a_server_is_named() {
-    let rows: [(&str, &[&str]); 24] = [
+    let rows: [(&str, &[&str]); 26] = [
         ("", &["mcp: an MCP server has a `command` or a `url`; add one"]),
         (
             "command = 'x', url = 'http://x'",
             &["mcp: an MCP server has a `command` or a `url`; remove"],
         ),
-        (
-            "comand = 'x'",
-            &["mcp.comand: unknown key; did you mean `command`?", "mcp: an MCP server has"],
-        ),
+        ("comand = 'x'", &["mcp.comand: unknown key; did you mean `command`?"]),
+        ("ulr = 'x'", &["mcp.ulr: unknown key; did you mean `url`?"]),
+        ("arg = ['x']", &["mcp.arg: unknown key; did you mean `args`?", "mcp: an MCP server has"]),
         ("command = ' '", &["mcp.command: this is not the name of a program"]),
         ("command = 'x', args = 'y'", &["mcp.args: expected a list, found a string"]),
         ("command = 'x', args = ['a', 5]", &["mcp.args[1]: expected a string, found a number"]),

@@ -8,6 +8,8 @@ use reqwest::redirect::Policy;
 use reqwest::{RequestBuilder, Response, StatusCode};
 
 use super::chain;
+use url::Url;
+
 use crate::mcp::failure::Failure;
 use crate::mcp::oauth::{MemoryStore, OAuth, OAuthError};
 use crate::mcp::settings::HttpSettings;
@@ -110,22 +112,31 @@ async fn sent(request: RequestBuilder) -> Result<Response, Failure> {
 }
 
 /// A client for the server, and one for those who give access to it.
-pub(super) fn clients() -> reqwest::Result<[reqwest::Client; 2]> {
+pub(super) fn clients(server: &Url) -> reqwest::Result<[reqwest::Client; 2]> {
     // Whoever embeds this may have chosen already; either is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     // What the server is given is for one host.
     let same_origin = Policy::custom(|attempt| {
-        let from = attempt.previous().last().map(reqwest::Url::origin);
+        let from = attempt.previous().last().map(Url::origin);
         match from == Some(attempt.url().origin()) && attempt.previous().len() < 5 {
             true => attempt.follow(),
             false => attempt.stop(),
         }
     });
-    Ok([client(same_origin)?, client(Policy::none())?])
+    // What is on this machine is not spoken to through another.
+    let is_here = match server.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    Ok([client(same_origin, is_here)?, client(Policy::none(), is_here)?])
 }
 
-fn client(redirects: Policy) -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder()
+fn client(redirects: Policy, is_here: bool) -> reqwest::Result<reqwest::Client> {
+    let builder = reqwest::Client::builder();
+    let builder = if is_here { builder.no_proxy() } else { builder };
+    builder
         .redirect(redirects)
         .connect_timeout(Duration::from_secs(10))
         .tcp_nodelay(true)

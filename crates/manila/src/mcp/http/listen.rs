@@ -20,7 +20,7 @@ impl Http {
     /// Listens in a task until the connection is stopped; returns when the stream is open, or known
     /// not to be. A server that has no such stream says so, and that is that.
     pub(in crate::mcp) async fn listen(&self, speech: Speech) {
-        let (http, stop) = (self.clone(), self.0.stop.clone());
+        let (http, stop) = (self.clone(), self.0.stop_listening.clone());
         let (tell, opened) = oneshot::channel();
         self.0.tasks.spawn(async move {
             stop.run_until_cancelled(http.keep_listening(&speech, tell)).await;
@@ -42,13 +42,17 @@ impl Http {
                         self.0.switch.inbox.tools_changed.notify_one();
                     }
                     if let Err(failure) = self.read_stream(response, &mut place, None).await {
-                        let source = self.0.switch.inbox.source();
-                        tracing::debug!(source, %failure, "the stream of notifications broke off");
+                        let (source, failure) = (self.0.switch.inbox.source(), failure.to_string());
+                        tracing::debug!(source, failure, "the stream of notifications broke off");
                     }
                 }
                 Err(Failure::Lost { .. }) => pause = (pause * 2).min(LONGEST),
-                Err(Failure::SessionGone) => return self.lose("the server forgot our session"),
-                Err(_) => return,
+                Err(Failure::SessionGone { .. }) => {
+                    return self.lose("the server forgot our session");
+                }
+                // There is no such stream.
+                Err(Failure::Refused { status: 400..=499, .. } | Failure::Unusable(_)) => return,
+                Err(_) => pause = (pause * 2).min(LONGEST),
             }
             tokio::time::sleep(place.retry.unwrap_or(pause).max(pause)).await;
         }

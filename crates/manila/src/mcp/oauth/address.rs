@@ -2,7 +2,7 @@
 
 use url::{Host, Url};
 
-use super::error::{OAuthError, excerpt};
+use super::error::{OAuthError, shown};
 
 /// Which addresses are spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Reach {
 }
 
 fn unacceptable(what: &'static str, address: &str, reason: &'static str) -> OAuthError {
-    OAuthError::Address { what, address: excerpt(address), reason }
+    OAuthError::Address { what, address: shown(address), reason }
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use url::Url;
 
 use super::discovery::Discovered;
-use super::error::{OAuthError, excerpt};
+use super::error::{OAuthError, excerpt, shown};
 use super::pkce;
 use super::scope::OFFLINE_ACCESS;
 use crate::protocol::Secret;
@@ -115,14 +115,14 @@ impl Pending {
     fn refused(&self, error: &str, description: Option<&str>) -> OAuthError {
         OAuthError::Refused {
             what: "authorization server",
-            address: excerpt(&self.issuer),
+            address: shown(&self.issuer),
             error: excerpt(error),
             description: description.map(excerpt),
         }
     }
 
     fn untrusted(&self, reason: &'static str) -> OAuthError {
-        OAuthError::Response { issuer: excerpt(&self.issuer), reason }
+        OAuthError::Response { issuer: shown(&self.issuer), reason }
     }
 }
 

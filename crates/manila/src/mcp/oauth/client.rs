@@ -10,7 +10,7 @@ use url::Url;
 use super::address::{self, Reach};
 use super::authorization::Authorizer;
 use super::challenge::Challenge;
-use super::error::OAuthError;
+use super::error::{OAuthError, shown};
 use super::fetch::Http;
 use super::inner::{Inner, Refusal};
 use super::state::{Flight, FlightFuture, Kind, Standing, State};
@@ -120,13 +120,13 @@ impl OAuth {
         match (flight.await, held) {
             (Ok(token), _) => Ok(Some(token)),
             (Err(error), Some(held)) => {
-                tracing::warn!(resource = %self.inner.key, %error, "the token was not renewed");
+                tracing::warn!(resource = shown(&self.inner.key), %error, "the token was not renewed");
                 self.inner.state().rest();
                 Ok(Some(held))
             }
             (Err(error), None) if error.is_transient() => Err(error),
             (Err(error), None) => {
-                tracing::info!(resource = %self.inner.key, %error, "the token is over");
+                tracing::info!(resource = shown(&self.inner.key), %error, "the token is over");
                 Ok(None)
             }
         }

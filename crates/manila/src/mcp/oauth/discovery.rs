@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::address;
-use super::error::{OAuthError, excerpt};
+use super::error::{OAuthError, excerpt, shown};
 use super::fetch::{Answer, Http};
 use super::metadata::{Pkce, ResourceDocument, Server, ServerDocument};
 use super::scope;
@@ -72,9 +72,9 @@ async fn resource_document(
     };
     if !address::is_about(&document.resource, resource) {
         return Err(OAuthError::ResourceMismatch {
-            address: excerpt(place.as_str()),
-            stated: excerpt(&document.resource),
-            resource: excerpt(resource.as_str()),
+            address: shown(place.as_str()),
+            stated: shown(&document.resource),
+            resource: shown(resource.as_str()),
         });
     }
     Ok(Some(document))
@@ -87,7 +87,7 @@ async fn named_server(http: &Http, issuer: &str) -> Result<Server, OAuthError> {
         Probed::Found(server, _) => Ok(server),
         Probed::Missing(Some(problem)) => Err(problem),
         Probed::Missing(None) => {
-            Err(OAuthError::NoMetadata { issuer: excerpt(issuer), tried: list(&places) })
+            Err(OAuthError::NoMetadata { issuer: shown(issuer), tried: list(&places) })
         }
     }
 }
@@ -115,9 +115,9 @@ async fn server_at(
     };
     if !address::same_issuer(&document.issuer, issuer) {
         return Err(OAuthError::IssuerMismatch {
-            address: excerpt(place.as_str()),
-            stated: excerpt(&document.issuer),
-            expected: excerpt(issuer),
+            address: shown(place.as_str()),
+            stated: shown(&document.issuer),
+            expected: shown(issuer),
         });
     }
     Ok(Probed::Found(Server::new(document, http.reach, pkce)?, place))
@@ -163,6 +163,6 @@ fn document<T: DeserializeOwned>(answer: &Answer) -> Result<T, OAuthError> {
 }
 
 fn list(places: &[Url]) -> String {
-    let places: Vec<String> = places.iter().map(|place| excerpt(place.as_str())).collect();
+    let places: Vec<String> = places.iter().map(|place| shown(place.as_str())).collect();
     places.join(", ")
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use url::Url;
+
 use super::store::StoreError;
 
 /// Why there is no token.
@@ -202,6 +204,18 @@ pub(super) fn excerpt(text: &str) -> String {
     short
 }
 
+/// An address without what may be a secret in it: the query, and parts of the path that are no plain
+/// words.
+pub(super) fn shown(address: &str) -> String {
+    let Ok(url) = Url::parse(address) else { return excerpt(address) };
+    let is_plain = |part: &str| {
+        part.len() <= 32 && part.bytes().all(|b| b.is_ascii_lowercase() || b"-_.".contains(&b))
+    };
+    let parts = url.path().split('/').map(|part| if is_plain(part) { part } else { "…" });
+    let path = parts.collect::<Vec<_>>().join("/");
+    excerpt(&format!("{}{path}", url.origin().ascii_serialization()))
+}
+
 fn printable(character: char) -> char {
     // The bidirectional controls turn the text around that stands beside them.
     let turns = matches!(character, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -215,6 +229,18 @@ fn described(description: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_shown_without_their_secrets() {
+        for (address, expected) in [
+            ("https://a.example/mcp?key=hush", "https://a.example/mcp"),
+            ("https://a.example/.well-known/x/SECRET", "https://a.example/.well-known/x/…"),
+            ("http://me:hush@127.0.0.1:9/mcp/0a1b2c", "http://127.0.0.1:9/mcp/…"),
+            ("none", "none"),
+        ] {
+            assert_eq!(shown(address), expected);
+        }
+    }
 
     #[test]
     fn excerpts_are_short_and_harmless() {

@@ -7,7 +7,7 @@ use reqwest::{RequestBuilder, Response};
 use url::Url;
 
 use super::address::Reach;
-use super::error::{OAuthError, excerpt};
+use super::error::{OAuthError, shown};
 use crate::protocol::Secret;
 
 /// How long a request may take, with all of its answer.
@@ -120,11 +120,11 @@ async fn read(what: &'static str, url: &Url, mut response: Response) -> Result<A
     while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(what, url, error))? {
         if body.len() + chunk.len() > MAX_BYTES {
             let reason = format!("it is larger than {MAX_BYTES} bytes");
-            return Err(unusable(what, &excerpt(url.as_str()), reason, false));
+            return Err(unusable(what, &shown(url.as_str()), reason, false));
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Answer { what, address: excerpt(url.as_str()), status, body })
+    Ok(Answer { what, address: shown(url.as_str()), status, body })
 }
 
 /// Where an answer sends its reader: nowhere, to an address, or to something that is none.
@@ -138,7 +138,7 @@ fn moved(response: &Response, url: &Url) -> Option<Option<Url>> {
 
 fn elsewhere(what: &'static str, url: &Url) -> OAuthError {
     let reason = "it sends the request on to somewhere else".to_owned();
-    unusable(what, &excerpt(url.as_str()), reason, false)
+    unusable(what, &shown(url.as_str()), reason, false)
 }
 
 fn unusable(what: &'static str, address: &str, reason: String, transient: bool) -> OAuthError {
@@ -147,5 +147,5 @@ fn unusable(what: &'static str, address: &str, reason: String, transient: bool) 
 
 fn unreachable(what: &'static str, url: &Url, error: reqwest::Error) -> OAuthError {
     let source = error.without_url().into();
-    OAuthError::Unreachable { what, address: excerpt(url.as_str()), source }
+    OAuthError::Unreachable { what, address: shown(url.as_str()), source }
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 use url::{Url, form_urlencoded};
 
-use super::error::{OAuthError, excerpt};
+use super::error::{OAuthError, shown};
 use super::fetch::Http;
 use super::grant;
 use super::metadata::Server;
@@ -92,7 +92,7 @@ pub(super) async fn client(
     }
     match &server.registration_endpoint {
         Some(endpoint) => register(http, server, endpoint, redirect_uri, scopes).await,
-        None => Err(OAuthError::NoClient { issuer: excerpt(&server.issuer) }),
+        None => Err(OAuthError::NoClient { issuer: shown(&server.issuer) }),
     }
 }
 
@@ -109,7 +109,7 @@ fn configured(
     if let Some(home) = home
         && !super::address::same_issuer(home, &server.issuer)
     {
-        let (registered, now) = (excerpt(home), excerpt(&server.issuer));
+        let (registered, now) = (shown(home), shown(&server.issuer));
         return Err(OAuthError::ClientElsewhere { registered, now });
     }
     let mut client = ClientRegistration::new(id.clone());
@@ -122,7 +122,7 @@ fn check_document(address: &str) -> Result<(), OAuthError> {
     let what = "address of the client's metadata";
     let url = super::address::Reach::Network.parse(what, address)?;
     if url.path() == "/" {
-        let address = excerpt(address);
+        let address = shown(address);
         return Err(OAuthError::Address { what, address, reason: "it has no path" });
     }
     Ok(())

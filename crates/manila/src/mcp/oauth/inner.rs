@@ -9,7 +9,7 @@ use super::address::Reach;
 use super::authorization::Authorizer;
 use super::challenge::Challenge;
 use super::discovery::{self, Discovered};
-use super::error::{OAuthError, excerpt};
+use super::error::{OAuthError, excerpt, shown};
 use super::fetch::Http;
 use super::grant::{self, Grant};
 use super::state::State;
@@ -149,7 +149,7 @@ impl Inner {
     }
 
     pub(super) fn kept<T>(&self, result: Result<T, StoreError>) -> Result<T, OAuthError> {
-        let resource = || excerpt(&self.key);
+        let resource = || shown(&self.key);
         result.map_err(|error| OAuthError::Store { resource: resource(), source: error.into() })
     }
 
@@ -157,16 +157,16 @@ impl Inner {
         match (status, challenge.error.as_deref()) {
             (401, _) => Ok(Need::Token),
             (403, Some("insufficient_scope")) => Ok(Need::Scope),
-            _ => Err(OAuthError::Forbidden { resource: excerpt(&self.key), status }),
+            _ => Err(OAuthError::Forbidden { resource: shown(&self.key), status }),
         }
     }
 
     pub(super) fn needs_person(&self, reason: &str) -> OAuthError {
-        OAuthError::NeedsPerson { resource: excerpt(&self.key), reason: reason.to_owned() }
+        OAuthError::NeedsPerson { resource: shown(&self.key), reason: reason.to_owned() }
     }
 
     pub(super) fn exhausted(&self, scopes: &[String]) -> OAuthError {
         let scope = if scopes.is_empty() { "default".to_owned() } else { scopes.join(" ") };
-        OAuthError::Exhausted { resource: excerpt(&self.key), scope: excerpt(&scope) }
+        OAuthError::Exhausted { resource: shown(&self.key), scope: excerpt(&scope) }
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::address::Reach;
-use super::error::{OAuthError, excerpt};
+use super::error::{OAuthError, shown};
 use super::scope;
 
 /// The metadata of a resource (RFC 9728), as far as it matters here.
@@ -70,7 +70,7 @@ impl Server {
         let methods = document.code_challenge_methods_supported;
         let known = methods.map_or(pkce == Pkce::Assumed, |methods| holds(&methods, "S256"));
         if !known {
-            return Err(OAuthError::NoPkce { issuer: excerpt(&document.issuer) });
+            return Err(OAuthError::NoPkce { issuer: shown(&document.issuer) });
         }
         let registration = document.registration_endpoint;
         let grants = document.grant_types_supported;

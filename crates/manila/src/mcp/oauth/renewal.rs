@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::discovery::Discovered;
-use super::error::OAuthError;
+use super::error::{OAuthError, shown};
 use super::grant::Grant;
 use super::inner::Inner;
 use super::store::{Credentials, Tokens};
@@ -84,7 +84,7 @@ impl Inner {
                 self.state().set_renewed(credentials.clone());
                 if let Err(error) = self.save(credentials).await {
                     // The token is good; only the next process will not know it.
-                    tracing::warn!(resource = %self.key, %error, "the new token was not kept");
+                    tracing::warn!(resource = shown(&self.key), %error, "the new token was not kept");
                 }
                 Ok(access)
             }

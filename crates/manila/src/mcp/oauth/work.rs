@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::address::Reach;
 use super::authorization::{Authorizer, Pending};
 use super::discovery::Discovered;
-use super::error::OAuthError;
+use super::error::{OAuthError, shown};
 use super::grant::Grant;
 use super::identity;
 use super::inner::{Inner, Need, Refusal};
@@ -72,7 +72,7 @@ impl Inner {
         match self.renew(discovered.clone(), tokens).await {
             Ok(token) => Ok(Some(token)),
             Err(error) if error.code().is_some() || error.is_for_a_person() => {
-                tracing::info!(resource = %self.key, %error, "the refresh token was refused");
+                tracing::info!(resource = shown(&self.key), %error, "the refresh token was refused");
                 Ok(None)
             }
             Err(error) => Err(error),

@@ -1,0 +1,58 @@
+//! How a server is reached, written over how it was reached, with everything else left as it is.
+
+use toml_edit::{InlineTable, Item, RawString, TableLike, Value};
+
+use super::set;
+
+/// The keys that say how a server is reached; the others are adjustments.
+const REACHED: [&str; 8] = ["command", "args", "env", "cwd", "url", "headers", "bearer", "oauth"];
+
+/// Gives a table the keys of `new` and takes those out that it had instead. Comments above a key
+/// that goes are put above the first key that is written.
+pub(super) fn into(old: &mut dyn TableLike, new: &InlineTable) {
+    replace(old, new, |key| REACHED.contains(&key));
+}
+
+fn replace(old: &mut dyn TableLike, new: &InlineTable, is_ours: impl Fn(&str) -> bool) {
+    let mut homeless = String::new();
+    let gone: Vec<String> = old
+        .iter()
+        .map(|(key, _)| key.to_owned())
+        .filter(|key| is_ours(key) && !new.contains_key(key))
+        .collect();
+    for key in gone {
+        homeless.push_str(&comments(old, &key));
+        old.remove(&key);
+    }
+    for (key, value) in new {
+        put(old, key, value);
+    }
+    if let Some((first, _)) = new.iter().next().filter(|_| !homeless.is_empty())
+        && let Some(mut key) = old.key_mut(first)
+    {
+        let decor = key.leaf_decor_mut();
+        let own = decor.prefix().and_then(RawString::as_str).unwrap_or_default();
+        let all = format!("{homeless}{own}");
+        decor.set_prefix(all);
+    }
+}
+
+/// A table that stands there as one stays one.
+fn put(old: &mut dyn TableLike, key: &str, value: &Value) {
+    match (old.get_mut(key), value) {
+        (Some(Item::Table(table)), Value::InlineTable(new)) => replace(table, new, |_| true),
+        (Some(Item::Value(Value::InlineTable(table))), Value::InlineTable(new)) => {
+            replace(table, new, |_| true);
+            table.fmt();
+        }
+        (Some(item @ Item::Table(_)), _) => *item = Item::Value(value.clone()),
+        _ => set(old, key, value.clone()),
+    }
+}
+
+/// The lines above a key, if there is a comment among them.
+fn comments(table: &dyn TableLike, key: &str) -> String {
+    let key = table.key(key);
+    let above = key.and_then(|key| key.leaf_decor().prefix()).and_then(RawString::as_str);
+    above.filter(|above| above.contains('#')).unwrap_or_default().to_owned()
+}

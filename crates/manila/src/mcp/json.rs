@@ -1,0 +1,66 @@
+//! JSON as servers write it.
+
+use serde_json::Value;
+
+/// Reads a document. A surrogate that stands alone, which JavaScript writes when a text is cut inside
+/// a character, is read as the sign for what cannot be said.
+pub(super) fn read(text: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(text).or_else(|error| match without_lone_surrogates(text) {
+        Some(mended) => serde_json::from_str(&mended),
+        None => Err(error),
+    })
+}
+
+/// The text with every lone surrogate replaced; `None` if there is none.
+fn without_lone_surrogates(text: &str) -> Option<String> {
+    let mut mended = String::with_capacity(text.len());
+    let (mut rest, mut found) = (text, false);
+    while let Some(at) = rest.find('\\') {
+        mended.push_str(&rest[..at]);
+        let escape = &rest[at..];
+        let length = match (unit(escape), escape.get(6..).and_then(unit)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
+            (Some(0xD800..=0xDFFF), _) => {
+                found = true;
+                mended.push_str("\\ufffd");
+                rest = &escape[6..];
+                continue;
+            }
+            (Some(_), _) => 6,
+            (None, _) => escape.chars().take(2).map(char::len_utf8).sum(),
+        };
+        mended.push_str(&escape[..length]);
+        rest = &escape[length..];
+    }
+    mended.push_str(rest);
+    found.then_some(mended)
+}
+
+/// The number of `\uXXXX` at the beginning.
+fn unit(text: &str) -> Option<u16> {
+    u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_surrogate_that_stands_alone_is_replaced() {
+        for (text, expected) in [
+            (r#""\ud83d\ude00""#, Some(json!("😀"))),
+            (r#""a\ud83d""#, Some(json!("a\u{fffd}"))),
+            (r#""\ude00b""#, Some(json!("\u{fffd}b"))),
+            (r#""\ud83d\ud83d\ude00""#, Some(json!("\u{fffd}😀"))),
+            (r#""\\ud83d""#, Some(json!("\\ud83d"))),
+            (r#"{"a\ud800": "\n\u00e9"}"#, Some(json!({"a\u{fffd}": "\né"}))),
+            (r#""\ud83"#, None),
+            (r#""\"#, None),
+            ("{", None),
+        ] {
+            assert_eq!(read(text).ok(), expected, "{text}");
+        }
+    }
+}
