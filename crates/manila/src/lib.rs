@@ -40,10 +40,11 @@
 //! | [`connection`] | clients and call handlers over links, sessions that reconnect |
 //! | [`hub`] | many processes, one registry: hub and spokes |
 //! | [`tool_envelope`] | ToolEnvelope V1: a structured payload beside the text of a tool result |
+//! | `view` | operations as MCP tools: names, listings, schemas and results |
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `mcp` | the tools of MCP servers as operations |
+//! | `mcp` | the tools of MCP servers as operations, and operations as tools |
 //! | `sse` | server-sent events |
 //! | `ws` | links over WebSocket |
 //!
@@ -71,6 +72,8 @@ mod spec;
 #[cfg(feature = "sse")]
 pub mod sse;
 pub mod tool_envelope;
+#[cfg(feature = "mcp")]
+pub mod view;
 
 pub use access::{AccessControl, Authority, Identity};
 pub use env::{Env, build_env};

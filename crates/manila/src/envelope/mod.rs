@@ -85,9 +85,17 @@ impl<T> Envelope<T> {
     /// `EXECUTION_ERROR` with the content blocks in its details, where the `mcp` meta says
     /// `isError`.
     pub fn into_result(self) -> Result<T, CallError> {
-        match self.meta {
-            Meta::Mcp(meta) if meta.is_error => Err(tool_failure(&meta)),
-            _ => Ok(self.data),
+        match self.failure() {
+            Some(error) => Err(error),
+            None => Ok(self.data),
+        }
+    }
+
+    /// The error that a tool's failure becomes, where it is one.
+    pub(crate) fn failure(&self) -> Option<CallError> {
+        match &self.meta {
+            Meta::Mcp(meta) if meta.is_error => Some(tool_failure(meta)),
+            _ => None,
         }
     }
 }

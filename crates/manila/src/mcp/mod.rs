@@ -47,6 +47,7 @@ pub use oauth::{
     OAuth, OAuthError, StoreError, StoreGuard, Tokens,
 };
 pub use process::watch_child;
+pub(crate) use result::SOURCE_MEMBER;
 pub use settings::{
     Elicitation, HttpSettings, McpSettings, McpTransport, OAuthSettings, Root, StdioSettings,
 };

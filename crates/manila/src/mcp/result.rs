@@ -16,7 +16,7 @@ use crate::tool_envelope;
 
 /// Where a result's own member `source` is kept: in the meta of an envelope that name says which world
 /// the result came from, and no server decides that.
-const SOURCE_MEMBER: &str = "manila/source";
+pub(crate) const SOURCE_MEMBER: &str = "manila/source";
 
 /// How the results of a source are read.
 #[derive(Debug, Clone, Copy)]

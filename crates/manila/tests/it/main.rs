@@ -33,4 +33,6 @@ mod schema_vectors;
 #[cfg(feature = "sse")]
 mod sse;
 mod tool_envelope;
+#[cfg(feature = "mcp")]
+mod view;
 mod walls;

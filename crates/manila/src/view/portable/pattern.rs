@@ -1,0 +1,216 @@
+//! Which regular expressions mean the same to every client.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// How a pattern is read by others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Alike by everybody.
+    Same,
+    /// By some more leniently: `\d` and `\w` take digits and letters of any script, `$` a last line break.
+    Lenient,
+    /// Not at all by some, or otherwise.
+    Unsure,
+}
+
+/// Reads a pattern as the dullest of engines would: literals, classes, groups, alternatives and counts.
+///
+/// A client that cannot compile a pattern drops the whole list of tools, so what is not surely
+/// understood is left out.
+pub(super) fn read(pattern: &str) -> Reading {
+    let mut scan = Scan { rest: pattern.chars().peekable(), depth: 0, is_lenient: false };
+    match scan.pattern() {
+        Some(()) if scan.depth != 0 => Reading::Unsure,
+        Some(()) if scan.is_lenient => Reading::Lenient,
+        Some(()) => Reading::Same,
+        None => Reading::Unsure,
+    }
+}
+
+/// The largest count, so that nobody's engine builds a giant.
+const MOST: u32 = 1_000;
+const DEEPEST: u32 = 32;
+
+struct Scan<'a> {
+    rest: Peekable<Chars<'a>>,
+    depth: u32,
+    is_lenient: bool,
+}
+
+impl Scan<'_> {
+    fn pattern(&mut self) -> Option<()> {
+        // Whether there is something that a count can belong to.
+        let mut is_atom = false;
+        while let Some(character) = self.rest.next() {
+            is_atom = match character {
+                '*' | '+' | '?' | '{' if !is_atom => return None,
+                '*' | '+' | '?' => self.counted(),
+                '{' => {
+                    self.count()?;
+                    self.counted()
+                }
+                '(' => self.open()?,
+                ')' => {
+                    self.depth = self.depth.checked_sub(1)?;
+                    true
+                }
+                '|' | '^' => false,
+                '$' => {
+                    self.is_lenient = true;
+                    false
+                }
+                '[' => self.class()?,
+                '\\' => self.escape("^$\\.*+?()[]{}|/")?,
+                ']' | '}' => return None,
+                // Engines differ about what a line break is.
+                '.' => return None,
+                _ => true,
+            };
+        }
+        Some(())
+    }
+
+    /// What follows a count: it may be lazy, and nothing more.
+    fn counted(&mut self) -> bool {
+        self.rest.next_if_eq(&'?');
+        false
+    }
+
+    fn open(&mut self) -> Option<bool> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return None;
+        }
+        if self.rest.next_if_eq(&'?').is_some() {
+            self.rest.next_if_eq(&':')?;
+        }
+        Some(false)
+    }
+
+    /// `{2}`, `{2,}` or `{2,5}`, behind its brace.
+    fn count(&mut self) -> Option<()> {
+        let least = self.number()?;
+        if self.rest.next_if_eq(&',').is_some() && self.rest.peek() != Some(&'}') {
+            let most = self.number()?;
+            if most < least {
+                return None;
+            }
+        }
+        self.rest.next_if_eq(&'}').map(drop)
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        let mut digits = String::new();
+        while let Some(digit) = self.rest.next_if(char::is_ascii_digit) {
+            digits.push(digit);
+        }
+        digits.parse().ok().filter(|number| *number <= MOST)
+    }
+
+    /// A class behind its bracket.
+    fn class(&mut self) -> Option<bool> {
+        let is_negated = self.rest.next_if_eq(&'^').is_some();
+        let was_lenient = self.is_lenient;
+        let mut is_empty = true;
+        let mut last: Option<char> = None;
+        loop {
+            let character = self.rest.next()?;
+            match character {
+                ']' if is_empty => return None,
+                ']' => break,
+                '-' => last = self.range(last, is_empty)?,
+                '[' | '&' | '~' | '|' => return None,
+                '\\' => last = self.member()?,
+                other => last = Some(other),
+            }
+            is_empty = false;
+        }
+        // What a lenient class takes more, its opposite takes less.
+        let got_lenient = self.is_lenient && !was_lenient;
+        (!(is_negated && got_lenient)).then_some(true)
+    }
+
+    /// A hyphen: the last of a class, the first, or between two characters in order.
+    fn range(&mut self, from: Option<char>, is_first: bool) -> Option<Option<char>> {
+        match self.rest.peek() {
+            Some(']') => Some(None),
+            _ if is_first => Some(None),
+            Some(to) if to.is_ascii_alphanumeric() => {
+                let (from, to) = (from?, *to);
+                self.rest.next();
+                (from.is_ascii_alphanumeric() && from <= to).then_some(None)
+            }
+            _ => None,
+        }
+    }
+
+    /// An escape inside a class: the character that it stands for, if it is one.
+    fn member(&mut self) -> Option<Option<char>> {
+        let escaped = self.rest.peek().copied();
+        self.escape("^$\\.*+?()[]{}|/-")?;
+        Some(escaped.filter(|character| !character.is_ascii_alphanumeric()))
+    }
+
+    fn escape(&mut self, syntax: &str) -> Option<bool> {
+        match self.rest.next()? {
+            'd' | 'w' => self.is_lenient = true,
+            character if syntax.contains(character) => {}
+            _ => return None,
+        }
+        Some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_dull_patterns_are_sure() {
+        use Reading::{Lenient, Same, Unsure};
+        let deep = format!("{}a{}", "(".repeat(100), ")".repeat(100));
+        for (pattern, expected) in [
+            ("", Same),
+            ("^[a-z0-9_-]+", Same),
+            ("^[a-z]+$", Lenient),
+            ("^(?:ab|c)*?d{2,3}e{4}f{5,}", Same),
+            (r"^\d{4}-\d{2}", Lenient),
+            (r"\.\/\(", Same),
+            ("é✓", Same),
+            (r"[^a]", Same),
+            (r"[\d.]", Lenient),
+            (r"[^\d]", Unsure),
+            (r"[\]\-a]", Same),
+            ("a.b", Unsure),
+            (r"\s", Unsure),
+            (r"\D", Unsure),
+            (r"\bword", Unsure),
+            (r"\p{L}", Unsure),
+            (r"\-", Unsure),
+            (r"(?=a)", Unsure),
+            (r"(?<n>a)", Unsure),
+            (r"(a)\1", Unsure),
+            ("a**", Unsure),
+            ("*", Unsure),
+            ("^*", Unsure),
+            ("a{3,2}", Unsure),
+            ("a{99999}", Unsure),
+            ("a{,3}", Unsure),
+            ("a{", Unsure),
+            ("a}", Unsure),
+            ("]", Unsure),
+            ("[z-a]", Unsure),
+            ("[]", Unsure),
+            ("[^]", Unsure),
+            ("[a", Unsure),
+            ("[[a]]", Unsure),
+            ("(a", Unsure),
+            ("a)", Unsure),
+            ("\\", Unsure),
+            (&deep, Unsure),
+        ] {
+            assert_eq!(read(pattern), expected, "{pattern}");
+        }
+    }
+}

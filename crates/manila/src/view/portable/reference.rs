@@ -1,0 +1,196 @@
+//! What a `$ref` inside one document points at.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+/// How deep a document is searched for anchors.
+const DEEPEST: u32 = 128;
+/// How long the way to an anchor may be, in bytes.
+const LONGEST: usize = 4_096;
+
+/// A document whose references are followed; none ever leads out of it.
+pub(in crate::view) struct References<'a> {
+    document: &'a Value,
+    /// The name that the document gives itself.
+    id: Option<&'a str>,
+    /// Whether everything beside a `$ref` is ignored, as it was up to draft 7.
+    pub(in crate::view) stand_alone: bool,
+    /// Filled by the first reference to an anchor, since most documents have none.
+    anchors: OnceCell<HashMap<&'a str, Target<'a>>>,
+}
+
+/// A place in the document.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::view) struct Target<'a> {
+    pub(in crate::view) schema: &'a Value,
+    /// The JSON Pointer to it, decoded.
+    pub(in crate::view) pointer: String,
+    /// Whether it lies inside a part that names itself, where references mean something else.
+    pub(in crate::view) is_foreign: bool,
+}
+
+impl<'a> References<'a> {
+    pub(in crate::view) fn new(document: &'a Value) -> Self {
+        Self { document, id: id(document), stand_alone: is_old(document), anchors: OnceCell::new() }
+    }
+
+    /// Whether a schema is the document itself.
+    fn is_root(&self, schema: &Value) -> bool {
+        std::ptr::eq(schema, self.document)
+    }
+
+    /// Whether a schema names itself, so that references inside it lead elsewhere.
+    pub(in crate::view) fn is_foreign(&self, schema: &Value) -> bool {
+        !self.is_root(schema) && id(schema).is_some()
+    }
+
+    /// The place that a reference of the document itself names, if it is in it.
+    pub(in crate::view) fn target(&self, reference: &str) -> Option<Target<'a>> {
+        let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        if !base.is_empty() && self.id != Some(base) {
+            return None;
+        }
+        let fragment = percent_decoded(fragment)?;
+        if fragment.is_empty() || fragment.starts_with('/') {
+            return self.at(fragment);
+        }
+        self.anchors().get(fragment.as_str()).cloned()
+    }
+
+    fn at(&self, pointer: String) -> Option<Target<'a>> {
+        let (mut schema, mut is_foreign) = (self.document, false);
+        for token in pointer.split('/').skip(1) {
+            let token = token.replace("~1", "/").replace("~0", "~");
+            schema = match schema {
+                Value::Object(members) => members.get(&token)?,
+                Value::Array(items) => items.get(token.parse::<usize>().ok()?)?,
+                _ => return None,
+            };
+            is_foreign |= id(schema).is_some();
+        }
+        let is_schema = matches!(schema, Value::Object(_) | Value::Bool(_));
+        is_schema.then_some(Target { schema, pointer, is_foreign })
+    }
+
+    fn anchors(&self) -> &HashMap<&'a str, Target<'a>> {
+        self.anchors.get_or_init(|| {
+            let mut anchors = HashMap::new();
+            collect(self.document, &mut String::new(), false, DEEPEST, &mut anchors);
+            anchors
+        })
+    }
+}
+
+/// Whether the document names a draft in which a `$ref` stands alone.
+fn is_old(document: &Value) -> bool {
+    let draft = document.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    ["draft-07", "draft-06", "draft-04", "draft-03"].iter().any(|old| draft.contains(old))
+}
+
+/// The name that a schema gives itself, which changes what references inside it mean. In old drafts
+/// a name that begins with `#` is an anchor.
+fn id(schema: &Value) -> Option<&str> {
+    let id = schema.get("$id").and_then(Value::as_str)?;
+    let id = id.strip_suffix('#').unwrap_or(id);
+    (!id.is_empty() && !id.starts_with('#')).then_some(id)
+}
+
+/// Finds the anchors below a value that stands at `pointer`, which is as it was afterwards.
+fn collect<'a>(
+    value: &'a Value,
+    pointer: &mut String,
+    is_foreign: bool,
+    depth: u32,
+    anchors: &mut HashMap<&'a str, Target<'a>>,
+) {
+    let Some(depth) = depth.checked_sub(1) else { return };
+    let length = pointer.len();
+    match value {
+        Value::Array(items) => {
+            for (position, item) in items.iter().enumerate() {
+                pointer.push('/');
+                pointer.push_str(&position.to_string());
+                collect(item, pointer, is_foreign, depth, anchors);
+                pointer.truncate(length);
+            }
+        }
+        Value::Object(members) => {
+            let is_foreign = is_foreign || (length > 0 && id(value).is_some());
+            for anchor in names(members).filter(|_| length <= LONGEST) {
+                let target = Target { schema: value, pointer: pointer.clone(), is_foreign };
+                anchors.entry(anchor).or_insert(target);
+            }
+            for (name, member) in members {
+                pointer.push('/');
+                pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                collect(member, pointer, is_foreign, depth, anchors);
+                pointer.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The anchors that a schema has, in the words of any draft.
+fn names(members: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    let text = |name: &str| members.get(name).and_then(Value::as_str);
+    let old = text("$id").and_then(|id| id.strip_prefix('#'));
+    [text("$anchor"), text("$dynamicAnchor"), old].into_iter().flatten()
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut parts = text.split('%');
+    bytes.extend(parts.next().unwrap_or_default().bytes());
+    for part in parts {
+        let digits = part.get(..2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend(part[2..].bytes());
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_lead_to_places_of_the_document() {
+        let document = json!({
+            "$id": "https://example.org/s",
+            "$defs": {"a b": {"type": "string"}, "c/d": {"$anchor": "here"}, "n": 5,
+                "own": {"$id": "other", "$defs": {"x": {}}}},
+            "anyOf": [{"$id": "#old"}],
+        });
+        let references = References::new(&document);
+        for (reference, expected) in [
+            ("#", Some(("", false))),
+            ("", Some(("", false))),
+            ("https://example.org/s", Some(("", false))),
+            ("https://example.org/s#/$defs/a%20b", Some(("/$defs/a b", false))),
+            ("#/$defs/a b", Some(("/$defs/a b", false))),
+            ("#/$defs/c~1d", Some(("/$defs/c~1d", false))),
+            ("#here", Some(("/$defs/c~1d", false))),
+            ("#old", Some(("/anyOf/0", false))),
+            ("#/anyOf/0", Some(("/anyOf/0", false))),
+            ("#/$defs/own/$defs/x", Some(("/$defs/own/$defs/x", true))),
+            ("#/$defs/n", None),
+            ("#/$defs/none", None),
+            ("#nowhere", None),
+            ("#/%zz", None),
+            ("other", None),
+            ("https://example.org/t", None),
+        ] {
+            let target = references.target(reference);
+            let found = target.as_ref().map(|target| (&*target.pointer, target.is_foreign));
+            assert_eq!(found, expected, "{reference}");
+        }
+    }
+}

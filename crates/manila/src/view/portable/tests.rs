@@ -1,0 +1,212 @@
+use serde_json::json;
+
+use super::*;
+
+fn said(schema: &Value) -> Value {
+    let said = portable(schema, "#").unwrap();
+    let mut root = said.root;
+    if !said.definitions.is_empty() {
+        root.insert("$defs".to_owned(), said.definitions.into());
+    }
+    root.into()
+}
+
+#[test]
+fn what_both_drafts_know_stays() {
+    for schema in [
+        json!({}),
+        json!({"type": "object", "title": "T", "description": "d", "properties": {"a": {"type": "string",
+            "default": null, "minLength": 1}}, "required": ["a"], "additionalProperties": false}),
+        json!({"type": "array", "items": {"type": ["string", "null"]}, "uniqueItems": true}),
+        json!({"oneOf": [{"const": 1}, {"enum": ["a", null]}], "not": {"type": "null"}}),
+        json!({"if": {"required": ["a"]}, "then": {"minProperties": 2}, "else": {"maxProperties": 0}}),
+        json!({"contains": {"type": "integer"}, "x-note": {"a": [1]}}),
+        json!({"patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": false}),
+        json!({"type": "object", "properties": {"next": {"$ref": "#"}}}),
+        json!({"not": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "null"}}}),
+        json!({"$ref": "#/$defs/tree", "description": "d", "$defs": {"tree": {"type": "object",
+            "properties": {"below": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}}}}),
+    ] {
+        let said = said(&schema);
+        let mut expected = schema.clone();
+        expected.sort_all_objects();
+        let mut found = said;
+        found.sort_all_objects();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn what_one_draft_says_otherwise_is_said_in_both() {
+    for (schema, expected) in [
+        (json!(true), json!({})),
+        (json!(false), json!({"not": {}})),
+        (
+            json!({"properties": {"a": true, "b": false}}),
+            json!({"properties": {"a": {}, "b": {"not": {}}}}),
+        ),
+        // Names, notations and what only annotates.
+        (
+            json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "https://a/b",
+            "$anchor": "x", "format": "date-time", "unknown": 1, "type": "string"}),
+            json!({"type": "string"}),
+        ),
+        (
+            json!({"$ref": "#/definitions/a", "definitions": {"a": {"type": "null"}, "unused": {}}}),
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}),
+        ),
+        (
+            json!({"properties": {"a": {"type": "null"}, "b": {"$ref": "#/properties/a"}}}),
+            json!({"properties": {"a": {"type": "null"}, "b": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "null"}}}),
+        ),
+        (
+            json!({"$ref": "#here", "$defs": {"a": {"$anchor": "here", "type": "null"}}}),
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}),
+        ),
+        (
+            json!({"$ref": "#/$defs/a", "minLength": 1, "$defs": {"a": {"type": "string"}}}),
+            json!({"minLength": 1, "allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"type": "string"}}}),
+        ),
+        (
+            json!({"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "minLength": 1,
+            "definitions": {"a": {"type": "string"}}}),
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}),
+        ),
+        (
+            json!({"allOf": [{"$ref": "#/$defs/a/b"}, {"$ref": "#/$defs/b"}],
+            "$defs": {"b": {"type": "null"}, "a": {"b": {"type": "string"}}}}),
+            json!({"allOf": [{"$ref": "#/$defs/b"}, {"$ref": "#/$defs/b_2"}],
+            "$defs": {"b": {"type": "string"}, "b_2": {"type": "null"}}}),
+        ),
+        (json!({"type": "string", "nullable": true}), json!({"type": ["string", "null"]})),
+        (
+            json!({"dependentRequired": {"a": ["b"]}}),
+            json!({
+            "anyOf": [{"not": {"required": ["a"], "type": "object"}}, {"required": ["b"]}]}),
+        ),
+        (
+            json!({"dependencies": {"a": {"minProperties": 2}}, "type": "object"}),
+            json!({"type": "object",
+            "allOf": [{"anyOf": [{"not": {"required": ["a"], "type": "object"}}, {"minProperties": 2}]}]}),
+        ),
+    ] {
+        assert_eq!(said(&schema), expected, "{schema}");
+    }
+}
+
+#[test]
+fn what_cannot_be_said_is_left_out_where_that_admits_more() {
+    let open = json!({"unevaluatedProperties": false});
+    for (schema, expected) in [
+        (json!({"type": "object", "unevaluatedProperties": false}), json!({"type": "object"})),
+        (json!({"pattern": "\\p{L}", "type": "string"}), json!({"type": "string"})),
+        (json!({"multipleOf": 0.1}), json!({})),
+        (json!({"dependentRequired": {"": ["b"]}}), json!({})),
+        (json!({"not": {"required": [""]}}), json!({})),
+        (json!({"not": open, "minItems": 1}), json!({"minItems": 1})),
+        (json!({"oneOf": [open, {"type": "null"}]}), json!({"anyOf": [{}, {"type": "null"}]})),
+        (
+            json!({"oneOf": [open], "minItems": 1}),
+            json!({"minItems": 1, "allOf": [{"anyOf": [{}]}]}),
+        ),
+        (json!({"if": open, "then": {"type": "null"}}), json!({})),
+        (json!({"not": {"$ref": "#/$defs/a"}, "$defs": {"a": open}}), json!({"$defs": {"a": {}}})),
+        (json!({"contains": {}, "minContains": 0}), json!({})),
+        (
+            json!({"contains": {"type": "null"}, "maxContains": 2}),
+            json!({"contains": {"type": "null"}}),
+        ),
+        (
+            json!({"patternProperties": {"^a$": {}}, "additionalProperties": false}),
+            json!({"patternProperties": {}}),
+        ),
+        (json!({"prefixItems": [{"type": "null"}, {"type": "string"}]}), json!({})),
+        (
+            json!({"prefixItems": [{"type": "null"}, {"type": "string"}], "items": false}),
+            json!({"maxItems": 2, "items": {"anyOf": [{"type": "null"}, {"type": "string"}]}}),
+        ),
+        (
+            json!({"prefixItems": [{"type": "null"}], "items": {"type": "string"}}),
+            json!({"items": {"anyOf": [{"type": "null"}, {"type": "string"}]}}),
+        ),
+        (
+            json!({"items": [{"type": "null"}], "maxItems": 1}),
+            json!({"maxItems": 1, "items": {"type": "null"}}),
+        ),
+        (json!({"$dynamicRef": "#a", "$dynamicAnchor": "a"}), json!({})),
+        (json!({"$ref": "https://example.org/other"}), json!({})),
+        (json!({"$ref": "#/$defs/none"}), json!({})),
+        (
+            json!({"properties": {"a": {"$id": "own", "$ref": "#/x"}}}),
+            json!({"properties": {"a": {}}}),
+        ),
+        (
+            json!({"type": "objekt", "required": 5, "enum": [], "anyOf": [], "properties": []}),
+            json!({}),
+        ),
+    ] {
+        assert_eq!(said(&schema), expected, "{schema}");
+        assert!(!portable(&schema, "#").unwrap().left_out.is_empty(), "{schema}");
+    }
+}
+
+#[test]
+fn references_follow_their_root() {
+    let schema = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
+    let said = portable(&schema, "#/properties/data").unwrap();
+    assert_eq!(said.root["properties"]["next"], json!({"$ref": "#/properties/data"}));
+}
+
+#[test]
+fn hostile_schemas_are_refused_or_said_in_bounds() {
+    let chain = |length: usize| {
+        let links =
+            (0..length).map(|n| (format!("d{n}"), json!({"$ref": format!("#/$defs/d{}", n + 1)})));
+        let mut links: Map<String, Value> = links.collect();
+        links.insert(format!("d{length}"), json!({}));
+        json!({"$ref": "#/$defs/d0", "$defs": links})
+    };
+    let many: Map<String, Value> = (0..300)
+        .map(|n| (format!("d{n}"), json!({"$ref": format!("#/$defs/d{}", (n + 7) % 300)})))
+        .collect();
+    let wide = Value::from_iter((0..60_000).map(|n| json!({"minimum": n})));
+    for (schema, expected) in [
+        (json!({"$ref": "#"}), Unsayable::Cycle),
+        (json!({"allOf": [{"$ref": "#"}]}), Unsayable::Cycle),
+        (
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}}),
+            Unsayable::Cycle,
+        ),
+        (chain(40), Unsayable::Cycle),
+        (
+            json!({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": many}),
+            Unsayable::TooManyDefinitions,
+        ),
+        (json!({"anyOf": wide}), Unsayable::TooLarge),
+    ] {
+        assert_eq!(portable(&schema, "#").unwrap_err(), expected);
+    }
+    assert!(portable(&chain(20), "#").is_ok());
+    let around = |inner: Value, _| Map::from_iter([("items".to_owned(), inner)]).into();
+    let deep = (0..5_000).fold(json!({}), around);
+    let said = said(&deep);
+    assert!(said.to_string().len() < 1_000);
+    // Taken apart by hand, since dropping it recurses.
+    let mut rest = deep;
+    while let Some(inner) = rest.get_mut("items").map(Value::take) {
+        rest = inner;
+    }
+}
+
+/// A name of a megabyte above many anchors is not copied for each of them.
+#[test]
+fn the_search_for_anchors_is_linear() {
+    let anchored = (0..20_000).map(|n| (format!("a{n}"), json!({"$anchor": format!("n{n}")})));
+    let mut long = Map::from_iter(anchored);
+    long.insert("last".to_owned(), json!({"$anchor": "far"}));
+    let schema =
+        json!({"$ref": "#near", "$defs": {"x": {"$anchor": "near"}, "y".repeat(1 << 20): long}});
+    assert_eq!(said(&schema), json!({"$ref": "#/$defs/x", "$defs": {"x": {}}}));
+    let schema = json!({"$ref": "#far", "$defs": schema["$defs"]});
+    assert_eq!(said(&schema), json!({}), "what lies too far is left out");
+}

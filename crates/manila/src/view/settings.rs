@@ -1,0 +1,174 @@
+//! What is settled about a view before anything is listed.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How results stand on the wire; settled for each endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// The data; what came from an MCP server goes out as it came.
+    #[default]
+    Data,
+    /// `{data, meta}`.
+    Envelope,
+    /// `{ok: true, data}` or `{ok: false, error}`.
+    Ok,
+    /// The two blocks of a ToolEnvelope, and nothing structured.
+    ToolEnvelopeV1,
+}
+
+/// What a client understands of tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Era {
+    /// Up to 2025-11-25: whatever is structured is an object.
+    Legacy,
+    /// From 2026-07-28 on: any JSON may be structured, and a result says that it is complete.
+    Modern,
+}
+
+/// Which operations are listed as tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Listed {
+    /// Every operation that the caller may call, offline ones too.
+    All,
+    /// The four operations through which every other is found and called.
+    Compact,
+    /// [`Listed::All`], or [`Listed::Compact`] where that would be too many.
+    #[default]
+    Auto,
+}
+
+/// A name that is none of those that there are.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{found}` is not one of {}", expected.join(", "))]
+pub struct UnknownName {
+    found: String,
+    expected: Vec<&'static str>,
+}
+
+/// What holds for a whole endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ViewSettings {
+    /// How results stand on the wire.
+    pub dialect: Dialect,
+    /// Above how many operations [`Listed::Auto`] is compact.
+    pub compact_above: usize,
+    /// How many tools a page has at most.
+    pub page: usize,
+    /// How many listings are kept; they differ by what callers may see.
+    pub listings: usize,
+}
+
+impl Default for ViewSettings {
+    fn default() -> Self {
+        Self { dialect: Dialect::default(), compact_above: 60, page: 1_000, listings: 64 }
+    }
+}
+
+impl ViewSettings {
+    /// The defaults in some dialect.
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, ..Self::default() }
+    }
+}
+
+impl Dialect {
+    /// Every dialect.
+    pub const ALL: [Self; 4] = [Self::Data, Self::Envelope, Self::Ok, Self::ToolEnvelopeV1];
+
+    /// The name in a configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Envelope => "envelope",
+            Self::Ok => "ok",
+            Self::ToolEnvelopeV1 => "tool-envelope-v1",
+        }
+    }
+}
+
+impl Era {
+    /// The first version of the protocol that needs no handshake.
+    const MODERN: &'static str = "2026-07-28";
+
+    /// The era of a protocol version; versions are dates, so text order is time order.
+    pub fn of_version(version: &str) -> Self {
+        if version >= Self::MODERN { Self::Modern } else { Self::Legacy }
+    }
+}
+
+impl Listed {
+    const ALL: [Self; 3] = [Self::All, Self::Compact, Self::Auto];
+
+    /// The name in a configuration and in an address.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Compact => "compact",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+impl FromStr for Dialect {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        named(name, &Self::ALL, Self::as_str)
+    }
+}
+
+impl FromStr for Listed {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        named(name, &Self::ALL, Self::as_str)
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+fn named<T: Copy>(name: &str, all: &[T], as_str: fn(T) -> &'static str) -> Result<T, UnknownName> {
+    let found = all.iter().copied().find(|one| as_str(*one) == name);
+    let expected = || all.iter().copied().map(as_str).collect();
+    found.ok_or_else(|| UnknownName { found: name.to_owned(), expected: expected() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for dialect in Dialect::ALL {
+            assert_eq!(dialect.as_str().parse(), Ok(dialect));
+        }
+        for listed in Listed::ALL {
+            assert_eq!(listed.as_str().parse(), Ok(listed));
+        }
+        let error = "okay".parse::<Dialect>().unwrap_err();
+        let words = "`okay` is not one of data, envelope, ok, tool-envelope-v1";
+        assert_eq!(error.to_string(), words);
+    }
+
+    #[test]
+    fn a_version_has_its_era() {
+        for (version, era) in [
+            ("2024-11-05", Era::Legacy),
+            ("2025-11-25", Era::Legacy),
+            ("2026-07-28", Era::Modern),
+            ("2027-01-01", Era::Modern),
+            ("", Era::Legacy),
+        ] {
+            assert_eq!(Era::of_version(version), era, "{version}");
+        }
+    }
+}

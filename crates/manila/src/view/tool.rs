@@ -1,0 +1,111 @@
+//! An operation as a tool.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Map, Value};
+
+use super::input::Taking;
+use super::name::tool_name;
+use super::output::{self, Giving};
+use super::said;
+use super::settings::{Dialect, Era};
+use crate::error::CallError;
+use crate::operation::Operation;
+use crate::payload::Payload;
+use crate::spec::OperationId;
+
+/// An operation under the name and in the dialect of an endpoint.
+#[derive(Debug)]
+pub struct Tool {
+    name: String,
+    operation: Arc<Operation>,
+    dialect: Dialect,
+    /// Found out when it is first listed or called: most tools of a compact listing never are.
+    forms: OnceLock<Forms>,
+}
+
+#[derive(Debug)]
+pub(super) struct Forms {
+    pub(super) taking: Taking,
+    pub(super) giving: Giving,
+}
+
+/// What a list says about a tool, and what it could not say.
+pub(super) struct Description {
+    pub(super) tool: Map<String, Value>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Tool {
+    pub(super) fn new(operation: Arc<Operation>, dialect: Dialect) -> Self {
+        let name = tool_name(operation.id());
+        Self { name, operation, dialect, forms: OnceLock::new() }
+    }
+
+    /// The name that clients call it by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The operation that it is.
+    pub fn id(&self) -> &OperationId {
+        self.operation.id()
+    }
+
+    /// The operation that it is, with all that it says about itself.
+    pub fn operation(&self) -> &Arc<Operation> {
+        &self.operation
+    }
+
+    /// How its results stand on the wire.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The input of the operation in the arguments of a call.
+    ///
+    /// They are the same, except for an operation whose input is no object: its tool takes it as the
+    /// argument `input`, and one that takes nothing but `null` ignores its arguments.
+    ///
+    /// # Errors
+    ///
+    /// `VALIDATION_ERROR`: the argument is missing, or the arguments are no object.
+    pub fn input(&self, arguments: Payload) -> Result<Payload, CallError> {
+        self.forms().taking.input(arguments)
+    }
+
+    pub(super) fn forms(&self) -> &Forms {
+        self.forms.get_or_init(|| {
+            let spec = self.operation.spec();
+            Forms { taking: Taking::of(&spec.input_schema), giving: Giving::of(spec) }
+        })
+    }
+
+    pub(super) fn describe(&self, era: Era) -> Description {
+        let (spec, forms) = (self.operation.spec(), self.forms());
+        let mut tool = Map::new();
+        tool.insert("name".to_owned(), self.name.as_str().into());
+        if let Some(title) = self.title() {
+            tool.insert("title".to_owned(), title.into());
+        }
+        if !spec.description.is_empty() {
+            tool.insert("description".to_owned(), spec.description.as_str().into());
+        }
+        let input = forms.taking.schema(&spec.input_schema);
+        tool.insert("inputSchema".to_owned(), input.into());
+        let declared = output::declared(spec, self.dialect, &forms.giving, era);
+        if let Some(schema) = declared.schema {
+            tool.insert("outputSchema".to_owned(), schema.into());
+        }
+        said::add(&mut tool, spec);
+        Description { tool, notes: declared.notes }
+    }
+
+    /// A name that ends in digits says less than the operation's own.
+    fn title(&self) -> Option<&str> {
+        let spec = self.operation.spec();
+        let is_whole = self.name.len() == spec.namespace.len() + "__".len() + spec.name.len()
+            && self.name.ends_with(&spec.name);
+        spec.title.as_deref().or_else(|| (!is_whole).then_some(spec.name.as_str()))
+    }
+}
