@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use manila::view::{Dialect, Listed};
 use manila_gateway::config::{Config, parse_duration};
 
 pub(crate) use add::{AddCommand, AddMcpOptions, RemoveOptions, forgotten_dashes, with_dashes};
@@ -24,6 +25,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Start the gateway
     Serve(ServeOptions),
+    /// Serve the operations to an MCP client on standard input and output
+    Mcp(McpOptions),
     /// Add a source to the configuration
     Add {
         #[command(subcommand)]
@@ -100,6 +103,32 @@ pub(crate) struct ServeOptions {
     #[arg(long, default_value = "127.0.0.1:7411", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
     /// How long calls in flight may go on after a stop was asked for
+    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) drain: Duration,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+An MCP client starts it, for example:
+  {\"mcpServers\": {\"manila\": {\"command\": \"manila\", \"args\": [\"mcp\", \"--config\", \"/path/to/manila.toml\"]}}}
+A running gateway serves the same at http://127.0.0.1:7411/mcp.")]
+pub(crate) struct McpOptions {
+    /// The configuration; manila.toml or .mcp.json if it is here, else nothing is configured
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Which operations are tools: all, compact, or auto
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) tools: Option<Listed>,
+    /// How results stand on the wire: data, envelope, ok, or tool-envelope-v1
+    #[arg(long, value_name = "DIALECT")]
+    pub(crate) dialect: Option<Dialect>,
+    /// Only the operations of this source, under their own names
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// How long the client waits at first for sources that are slow to start
+    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) wait: Duration,
+    /// How long calls in flight may go on after the client left
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) drain: Duration,
 }

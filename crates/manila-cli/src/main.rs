@@ -63,6 +63,13 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Call(invocation) => runtime()?.block_on(command::call(invocation)),
         Command::Subscribe(invocation) => runtime()?.block_on(command::subscribe(invocation)),
         Command::Serve(options) => runtime()?.block_on(command::serve(&options)),
+        Command::Mcp(options) => {
+            let runtime = runtime()?;
+            let served = runtime.block_on(command::mcp(&options));
+            // A read of standard input that is still waiting must not keep the process.
+            runtime.shutdown_background();
+            served
+        }
     }
 }
 
@@ -73,7 +80,7 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 /// Logs go to standard error. A single command shows what its own handlers say and nothing else,
 /// since it reports the outcome itself; `MANILA_LOG` overrides both.
 fn start_logging(command: &Command) {
-    let is_server = matches!(command, Command::Serve(_));
+    let is_server = matches!(command, Command::Serve(_) | Command::Mcp(_));
     let default = if is_server { "info" } else { "error,manila_gateway=info" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("MANILA_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));

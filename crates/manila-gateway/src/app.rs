@@ -7,13 +7,15 @@ use std::time::Duration;
 use axum::Router;
 use manila::hub::{Hub, HubSettings};
 use manila::link::WsSettings;
-use manila::{Pipeline, Registry};
+use manila::{Identity, Pipeline, Registry};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
-use crate::door;
+use crate::door::{self, McpDoor, McpDoorSettings, McpView};
 use crate::server::{self, Drained};
 
 /// A gateway in front of a registry. Cloning it shares everything.
@@ -28,6 +30,8 @@ pub(crate) struct Parts {
     /// Who callers are; every door asks it first.
     pub(crate) authenticator: Authenticator,
     pub(crate) settings: GatewaySettings,
+    /// What the door for MCP clients keeps between requests.
+    pub(crate) mcp: Arc<McpDoor>,
     /// Set when the gateway begins to stop; streams end by it, calls do not.
     pub(crate) stopping: CancellationToken,
     /// Owns the peers whose name is not known yet; they end when the gateway begins to stop.
@@ -56,6 +60,8 @@ pub struct GatewaySettings {
     pub hub: HubSettings,
     /// What bounds a WebSocket.
     pub websocket: WsSettings,
+    /// What holds for MCP clients.
+    pub mcp: McpDoorSettings,
 }
 
 impl Default for GatewaySettings {
@@ -70,6 +76,7 @@ impl Default for GatewaySettings {
             introduction: Duration::from_secs(5),
             hub: HubSettings::default(),
             websocket: WsSettings::default(),
+            mcp: McpDoorSettings::default(),
         }
     }
 }
@@ -109,6 +116,7 @@ impl Gateway {
             hub: Hub::new(pipeline.clone(), settings.hub.clone()),
             pipeline,
             authenticator: Authenticator::open(),
+            mcp: Arc::new(McpDoor::new(&settings.mcp)),
             settings,
             stopping: CancellationToken::new(),
             arriving: TaskTracker::new(),
@@ -165,6 +173,28 @@ impl Gateway {
     ) -> Result<Drained, ListenError> {
         self.check_address(listener.local_addr().map_err(ListenError::NoAddress)?)?;
         Ok(server::serve(&self.0, self.router(), listener, shutdown).await)
+    }
+
+    /// Serves one MCP client on a pair of streams, such as standard input and output, until it leaves
+    /// or `shutdown` resolves. What it had asked for may end within [`GatewaySettings::drain`].
+    pub async fn serve_mcp(
+        &self,
+        reader: impl AsyncRead + Unpin + Send,
+        writer: impl AsyncWrite + Unpin + Send + 'static,
+        identity: Arc<Identity>,
+        view: McpView,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Drained {
+        let serving = door::serve_streams(self, reader, writer, identity, view);
+        tokio::pin!(serving);
+        tokio::select! {
+            () = &mut serving => {}
+            () = shutdown => {
+                self.0.stopping.cancel();
+                serving.await;
+            }
+        }
+        server::drain(&self.0, JoinSet::new()).await
     }
 
     fn check_address(&self, address: SocketAddr) -> Result<(), ListenError> {

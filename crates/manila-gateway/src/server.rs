@@ -50,7 +50,7 @@ pub(crate) async fn serve(
     drain(parts, connections).await
 }
 
-async fn drain(parts: &Parts, mut connections: JoinSet<()>) -> Drained {
+pub(crate) async fn drain(parts: &Parts, mut connections: JoinSet<()>) -> Drained {
     // A time beyond the end of the clock is as good as a day.
     let drain = parts.settings.drain.min(Duration::from_secs(86_400));
     let deadline = Instant::now() + drain;

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The token of those who do not want it in their list of processes.
-const TOKEN_VARIABLE: &str = "MANILA_TOKEN";
+pub(super) const TOKEN_VARIABLE: &str = "MANILA_TOKEN";
 
 pub(super) struct Backend {
     pub(super) client: Client,

@@ -2,7 +2,6 @@
 
 mod offer;
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
@@ -18,7 +17,7 @@ use crate::arguments::ServeOptions;
 use crate::failure::Failure;
 
 pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
-    let file = config_file(options);
+    let file = options.config.clone().or_else(Config::here);
     let config = file.as_deref().map(Config::load).transpose()?.unwrap_or_default();
     if options.check {
         return Ok(offer::print_check(file.as_deref(), &config)?);
@@ -26,6 +25,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let registry = builtin::registry();
     let mut settings = GatewaySettings::default();
     settings.drain = options.drain;
+    settings.mcp = config.mcp.clone();
     let gateway = Gateway::with(Pipeline::new(registry.clone()), settings)
         .with_authenticator(config.authenticator());
     let listener = gateway.bind(options.listen).await.map_err(|error| match error {
@@ -72,12 +72,12 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
 }
 
 /// What is left for servers to end in, however long calls took.
-const LEAST_PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const LEAST_PATIENCE: Duration = Duration::from_secs(3);
 
-enum Never {}
+pub(super) enum Never {}
 
 /// Says what becomes of each server, as long as it is asked.
-async fn announce_all(sources: &Sources) -> Never {
+pub(super) async fn announce_all(sources: &Sources) -> Never {
     join_all(sources.servers().map(|(name, server)| announce(name, server))).await;
     std::future::pending().await
 }
@@ -103,9 +103,4 @@ async fn announce(source: &str, server: &McpSource) {
             return;
         }
     }
-}
-
-/// The file that was named, or the one that is here.
-fn config_file(options: &ServeOptions) -> Option<PathBuf> {
-    options.config.clone().or_else(Config::here)
 }

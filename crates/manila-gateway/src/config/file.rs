@@ -1,5 +1,6 @@
 //! The file as it is typed: what serde reads, and what the JSON Schema describes.
 
+mod door;
 mod mcp;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Deserializer};
 use super::document::Document;
 use super::duration::parse_duration;
 
+pub(super) use door::McpDoorText;
 pub(super) use mcp::{McpText, OAuthText, PROTOCOLS, ToolEnvelopeText};
 
 /// The configuration of a Manila gateway. `${VAR}` in a string is replaced from the environment,
@@ -32,15 +34,19 @@ pub(super) struct ConfigFile {
     /// the folder of this file. Each server becomes a source.
     #[schemars(default, extend("default" = []))]
     pub(super) mcp_servers: Vec<String>,
+    /// What MCP clients see.
+    #[schemars(default, extend("default" = {}))]
+    pub(super) mcp: McpDoorText,
 }
 
 impl ConfigFile {
     pub(super) fn read(document: &Document<'_>) -> Self {
-        document.check_root(&["identity", "source", "mcp_servers"]);
+        document.check_root(&["identity", "source", "mcp_servers", "mcp"]);
         Self {
             identity: document.entries("identity"),
             source: document.entries("source"),
             mcp_servers: document.value("mcp_servers").unwrap_or_default(),
+            mcp: document.value("mcp").unwrap_or_default(),
         }
     }
 }

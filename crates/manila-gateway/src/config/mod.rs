@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use manila::Identity;
 
 use crate::auth::{Authenticator, TokenHash};
+use crate::door::McpDoorSettings;
 use document::{Document, Environment};
 use entry::{Problems, folder_of};
 use file::ConfigFile;
@@ -63,6 +64,8 @@ pub struct Config {
     pub identities: Vec<IdentityConfig>,
     /// Where operations come from, by name.
     pub sources: Vec<SourceConfig>,
+    /// What MCP clients see.
+    pub mcp: McpDoorSettings,
     /// What was read otherwise than it is written, for people.
     pub notes: Vec<String>,
 }

@@ -21,7 +21,7 @@ pub(super) use mcp::{Report, settings as mcp_settings};
 pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
     let identities = identities(document, file.identity);
     let sources = file.source.into_iter().filter_map(|entry| source(document, entry)).collect();
-    Config { identities, sources, notes: Vec::new() }
+    Config { identities, sources, mcp: file.mcp.settings(), notes: Vec::new() }
 }
 
 fn identities(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
@@ -148,21 +148,7 @@ fn request_id(headers: &HeaderMap) -> RequestId {
 
 async fn read_body(request: Request, settings: &GatewaySettings) -> Result<Payload, Problem> {
     check_content_type(request.headers())?;
-    let body = Limited::new(request.into_body(), settings.body_bytes).collect();
-    let bytes = match tokio::time::timeout(settings.body_timeout, body).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let message = format!("a body has at most {} bytes", settings.body_bytes);
-            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message));
-        }
-        Ok(Err(error)) => {
-            let message = format!("the body could not be read: {error}");
-            return Err(Problem::new(StatusCode::BAD_REQUEST, message));
-        }
-        Err(_) => {
-            return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long"));
-        }
-    };
+    let bytes = read_bytes(request.into_body(), settings).await?;
     if bytes.is_empty() {
         return Ok(Payload::empty_object());
     }
@@ -172,8 +158,25 @@ async fn read_body(request: Request, settings: &GatewaySettings) -> Result<Paylo
     Ok(raw.into())
 }
 
+/// The whole body, if it is neither too large nor too slow.
+pub(super) async fn read_bytes(body: Body, settings: &GatewaySettings) -> Result<Bytes, Problem> {
+    let body = Limited::new(body, settings.body_bytes).collect();
+    match tokio::time::timeout(settings.body_timeout, body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let message = format!("a body has at most {} bytes", settings.body_bytes);
+            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message))
+        }
+        Ok(Err(error)) => {
+            let message = format!("the body could not be read: {error}");
+            Err(Problem::new(StatusCode::BAD_REQUEST, message))
+        }
+        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
+    }
+}
+
 /// `application/json`, any `+json`, or nothing said; a form of a web page is none of them.
-fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let media_type =
         value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();

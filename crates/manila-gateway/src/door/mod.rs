@@ -6,6 +6,7 @@ mod call;
 mod guard;
 mod health;
 mod http;
+mod mcp;
 mod problem;
 mod sse;
 
@@ -14,6 +15,8 @@ use axum::response::Response;
 use axum::routing::{any, get};
 
 use crate::app::Gateway;
+pub(crate) use mcp::{McpDoor, serve_streams};
+pub use mcp::{McpDoorSettings, McpView};
 use problem::Problem;
 
 pub(crate) fn router(gateway: Gateway) -> Router {
@@ -21,6 +24,7 @@ pub(crate) fn router(gateway: Gateway) -> Router {
     Router::new()
         .route("/api/{namespace}/{name}", any(http::call))
         .route("/hub", get(call::upgrade))
+        .route("/mcp", any(mcp::serve))
         .route("/health", get(health::health))
         .fallback(nothing_here)
         .method_not_allowed_fallback(only_get)
@@ -30,7 +34,8 @@ pub(crate) fn router(gateway: Gateway) -> Router {
 
 async fn nothing_here() -> Response {
     Problem::not_found(
-        "nothing is served here; try /health, POST /api/{namespace}/{name} or a WebSocket to /hub",
+        "nothing is served here; try /health, POST /api/{namespace}/{name}, an MCP client at /mcp \
+         or a WebSocket to /hub",
     )
     .into_response()
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::rpc::RpcError;
 use crate::error::{CallError, ErrorCode};
@@ -103,24 +103,60 @@ fn refusal(status: u16, message: String, words: &str) -> CallError {
     }
 }
 
-/// What the server said is for the caller; its code and data go along.
+/// What a server answered instead of a result, in the words of JSON-RPC.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct ServerError<'a> {
+    /// Its number.
+    pub code: i64,
+    /// Its words.
+    pub message: &'a str,
+    /// What else it said.
+    pub data: Option<&'a Value>,
+}
+
+/// The error of an MCP server that a call failed with, as the server said it; `None` if the call
+/// failed for another reason.
+pub fn server_error(error: &CallError) -> Option<ServerError<'_>> {
+    let details = match error.details()? {
+        Value::Array(issues) => issues.first()?,
+        details => details,
+    };
+    let code = details.get(CODE)?.as_i64()?;
+    let message = if details.get(SILENT).is_some() { "" } else { error.message() };
+    Some(ServerError { code, message, data: details.get("data") })
+}
+
+/// The details that hold what the server said.
+const CODE: &str = "jsonrpcCode";
+/// Says that the server itself had no words.
+const SILENT: &str = "jsonrpcSilent";
+
+/// What the server said is for the caller; its code and data go along, so that [`server_error`] can
+/// find them.
 fn rpc_error(error: RpcError) -> CallError {
     let RpcError { code, message, data } = error;
-    let message =
-        if message.is_empty() { format!("the server failed with {code}") } else { message };
-    let mut details = json!({"jsonrpcCode": code});
-    if let (Some(data), Value::Object(members)) = (data, &mut details) {
-        members.insert("data".to_owned(), data);
-    }
+    let mut said = Map::from_iter([(CODE.to_owned(), code.into())]);
+    said.extend(data.map(|data| ("data".to_owned(), data)));
+    let message = match message.is_empty() {
+        true => {
+            said.insert(SILENT.to_owned(), true.into());
+            format!("the server failed with {code}")
+        }
+        false => message,
+    };
     match code {
         RpcError::METHOD_NOT_FOUND => {
-            CallError::new(ErrorCode::OperationNotFound, message).with_details(details)
+            CallError::new(ErrorCode::OperationNotFound, message).with_details(said)
         }
         RpcError::INVALID_PARAMS => {
-            let issue = json!([{"path": "", "message": message}]);
-            CallError::validation(message, &[]).with_details(issue)
+            // The details of this code are a list of issues; this is the only one.
+            let mut issue = Map::from_iter([("path".to_owned(), "".into())]);
+            issue.insert("message".to_owned(), message.as_str().into());
+            issue.extend(said);
+            CallError::validation(message, &[]).with_details(vec![issue])
         }
-        _ => CallError::execution(message).with_details(details),
+        _ => CallError::execution(message).with_details(said),
     }
 }
 
@@ -177,6 +213,34 @@ mod tests {
             let row = format!("{failure:?}");
             let error = failure.into_call_error("x");
             assert_eq!((error.code().as_str(), error.message()), (code, message), "{row}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_said_can_be_read_again() {
+        let data = Some(json!({"uri": "a:b"}));
+        for (code, message, data) in [
+            (-32601, "no such method", &None),
+            (-32602, "`size` must be even", &data),
+            (-32602, "", &None),
+            (-32002, "not found", &data),
+            (-32050, "", &data),
+            (0, "odd", &Some(json!([1]))),
+        ] {
+            let said = RpcError { code, message: message.to_owned(), data: data.clone() };
+            let error = Failure::rpc_error(said).into_call_error("x");
+            // As it would be behind a hub.
+            let error = serde_json::from_value(serde_json::to_value(error).unwrap()).unwrap();
+            let expected = ServerError { code, message, data: data.as_ref() };
+            assert_eq!(server_error(&error), Some(expected));
+            assert!(!error.message().is_empty());
+        }
+        for error in [
+            Failure::lost("gone").into_call_error("x"),
+            CallError::validation("no", &[]),
+            CallError::access_denied("no").with_details(json!({"data": 1})),
+        ] {
+            assert_eq!(server_error(&error), None, "{error}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Arguments that go into HTTP headers, as `x-mcp-header` of 2026-07-28 wants it.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use data_encoding::BASE64;
@@ -12,11 +13,11 @@ const MAX_SAFE: i64 = (1 << 53) - 1;
 
 /// An argument, and the header it goes into.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct HeaderParam {
+pub(crate) struct HeaderParam {
     /// The properties that lead to it.
-    pub(super) path: Vec<String>,
+    pub(crate) path: Vec<String>,
     /// `Mcp-Param-…`.
-    pub(super) header: String,
+    pub(crate) header: String,
 }
 
 /// The annotated arguments of a schema.
@@ -24,10 +25,25 @@ pub(super) struct HeaderParam {
 /// # Errors
 ///
 /// Which annotation breaks which rule; such a tool must not be used over HTTP.
-pub(super) fn annotated(schema: &Value) -> Result<Vec<HeaderParam>, String> {
+pub(crate) fn annotated(schema: &Value) -> Result<Vec<HeaderParam>, String> {
     let mut found = Found::default();
     found.walk(schema, &mut Vec::new(), true)?;
     Ok(found.params)
+}
+
+/// Takes the annotations out of a schema.
+pub(crate) fn strip(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            // A property may have that name too, and is no text.
+            if members.get(ANNOTATION).is_some_and(|annotation| !annotation.is_object()) {
+                members.shift_remove(ANNOTATION);
+            }
+            members.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
 }
 
 #[derive(Default)]
@@ -123,6 +139,56 @@ impl HeaderParam {
     }
 }
 
+impl HeaderParam {
+    /// Whether a header says what the arguments say, and is there exactly if they have a value.
+    ///
+    /// # Errors
+    ///
+    /// How the two differ.
+    pub(crate) fn check(&self, arguments: &Value, sent: Option<&str>) -> Result<(), String> {
+        let name = &self.header;
+        let value = self.path.iter().try_fold(arguments, |at, name| at.get(name));
+        let value = value.filter(|value| !value.is_null());
+        match (value, sent) {
+            (None, None) => Ok(()),
+            (Some(_), None) => Err(format!("the header {name} is missing")),
+            (None, Some(_)) => {
+                Err(format!("the header {name} is for an argument that is not there"))
+            }
+            (Some(value), Some(sent)) => match decode(sent) {
+                None => Err(format!("the header {name} cannot be read")),
+                Some(said) if says(value, &said) => Ok(()),
+                Some(_) => Err(format!("the header {name} does not say what the argument says")),
+            },
+        }
+    }
+}
+
+/// Whether a text says what a value is; numbers are compared as numbers.
+fn says(value: &Value, said: &str) -> bool {
+    match value {
+        Value::String(text) => text == said,
+        Value::Bool(yes) => said == if *yes { "true" } else { "false" },
+        Value::Number(number) => {
+            number.to_string() == said
+                || said.parse().ok().is_some_and(|said: f64| number.as_f64() == Some(said))
+        }
+        _ => false,
+    }
+}
+
+/// The text that [`encode`] made a header of; `None` if nobody would have made this one.
+pub fn decode(sent: &str) -> Option<Cow<'_, str>> {
+    let packed = sent.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    match packed {
+        Some(packed) => {
+            let bytes = BASE64.decode(packed.as_bytes()).ok()?;
+            String::from_utf8(bytes).ok().map(Cow::Owned)
+        }
+        None => Some(Cow::Borrowed(sent)),
+    }
+}
+
 /// The text if it can stand in a header as it is, else its base64 between marks.
 pub(super) fn encode(text: &str) -> String {
     let is_plain = text.bytes().all(|b| (0x20..=0x7e).contains(&b))
@@ -206,6 +272,29 @@ mod tests {
             (json!({"a": 3}), &["a", "b"], None),
         ] {
             assert_eq!(param(path).value(&arguments).as_deref(), expected, "{arguments}");
+        }
+    }
+    #[test]
+    fn headers_are_compared_with_arguments() {
+        let param = HeaderParam { path: vec!["a".to_owned()], header: "Mcp-Param-A".to_owned() };
+        for (arguments, sent, agrees) in [
+            (json!({"a": "x"}), Some("x"), true),
+            (json!({"a": "x"}), Some("y"), false),
+            (json!({"a": "x"}), None, false),
+            (json!({}), None, true),
+            (json!({"a": null}), None, true),
+            (json!({"a": null}), Some("null"), false),
+            (json!({}), Some("x"), false),
+            (json!({"a": 42}), Some("42.0"), true),
+            (json!({"a": 42}), Some("43"), false),
+            (json!({"a": true}), Some("true"), true),
+            (json!({"a": true}), Some("True"), false),
+            (json!({"a": "世"}), Some("=?base64?5LiW?="), true),
+            (json!({"a": "世"}), Some("=?base64?5LiW"), false),
+            (json!({"a": "世"}), Some("=?base64?!!?="), false),
+            (json!({"a": "世"}), Some("=?BASE64?5LiW?="), false),
+        ] {
+            assert_eq!(param.check(&arguments, sent).is_ok(), agrees, "{arguments} {sent:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Lines of bytes from a server that may send anything, of any length.
+//! Lines of bytes from somebody who may send anything, of any length.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -8,7 +8,8 @@ const EDGE: usize = 1024;
 const CHUNK: usize = 64 * 1024;
 
 /// Splits what is read into lines.
-pub(super) struct Lines<R> {
+#[derive(Debug)]
+pub struct Lines<R> {
     reader: R,
     most_bytes: usize,
     buffer: Vec<u8>,
@@ -21,7 +22,7 @@ pub(super) struct Lines<R> {
 
 /// One line without its end.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub enum Line<'a> {
     /// All of it.
     Whole(&'a [u8]),
     /// The two ends of one that was too long.
@@ -30,10 +31,13 @@ pub(super) enum Line<'a> {
 
 /// What is known of a line that was too long to be kept.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub(super) struct TooLong {
-    pub(super) head: Vec<u8>,
-    pub(super) tail: Vec<u8>,
-    pub(super) bytes: usize,
+pub struct TooLong {
+    /// How it began.
+    pub head: Vec<u8>,
+    /// How it ended.
+    pub tail: Vec<u8>,
+    /// How long it was.
+    pub bytes: usize,
 }
 
 impl TooLong {
@@ -48,7 +52,8 @@ impl TooLong {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(reader: R, most_bytes: usize) -> Self {
+    /// Reads lines of at most so many bytes.
+    pub fn new(reader: R, most_bytes: usize) -> Self {
         let buffer = Vec::with_capacity(CHUNK);
         Self { reader, most_bytes, buffer, start: 0, searched: 0, skipping: None }
     }
@@ -59,7 +64,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     /// # Errors
     ///
     /// What the system says.
-    pub(super) async fn next(&mut self) -> std::io::Result<Option<Line<'_>>> {
+    pub async fn next(&mut self) -> std::io::Result<Option<Line<'_>>> {
         loop {
             let found = memchr::memchr(b'\n', &self.buffer[self.searched..]);
             if let Some(found) = found {

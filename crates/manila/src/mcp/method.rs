@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::desk::{Desk, Errand};
 use super::greeting::Peer;
+use super::json;
 use super::rpc::Param;
 use crate::envelope::{ContentBlock, Envelope, McpMeta};
 use crate::error::{CallError, HandlerError};
@@ -14,6 +16,33 @@ use crate::handler::{CallContext, Handler, Output};
 use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::spec::{Kind, OperationId, OperationSpec};
+
+/// The member of an operation's `_meta` that names the method of the protocol that it passes on.
+pub const METHOD_META: &str = "manila/method";
+
+/// The method of the protocol that an operation passes on, such as `resources/read`; `None` for a
+/// tool and for everything else.
+///
+/// The mark alone is not believed, because a spoke may set it too: the operation must be named after
+/// the method, behind the names of the hubs that it came through, and it must only read, because what
+/// passes resources on calls it without being asked for it by name.
+///
+/// ```
+/// use manila::mcp::{METHOD_META, method_of};
+/// use manila::{Kind, OperationSpec};
+///
+/// let mut spec = OperationSpec::new(&"box.prompts/get".parse().unwrap(), Kind::Query);
+/// assert_eq!(method_of(&spec), None);
+/// spec.meta.get_or_insert_default().insert(METHOD_META.to_owned(), "prompts/get".into());
+/// assert_eq!(method_of(&spec), Some("prompts/get"));
+/// ```
+pub fn method_of(spec: &OperationSpec) -> Option<&'static str> {
+    let marked = spec.meta.as_ref()?.get(METHOD_META)?.as_str()?;
+    let method = METHODS.iter().find(|method| method.name == marked)?;
+    let hubs = spec.name.strip_suffix(marked)?;
+    let is_named = hubs.is_empty() || hubs.ends_with('.');
+    (is_named && spec.kind == Kind::Query).then_some(method.name)
+}
 
 /// A method of the protocol that is an operation.
 #[derive(Debug)]
@@ -120,6 +149,7 @@ impl Method {
         let mut spec = OperationSpec::new(&id.expect("the names are plain"), Kind::Query);
         spec.description = self.description.to_owned();
         spec.tags = vec!["mcp".to_owned()];
+        spec.meta = Some(Map::from_iter([(METHOD_META.to_owned(), self.name.into())]));
         spec.input_schema = Schema::new((self.input)()).expect("an object is a schema");
         spec
     }
@@ -166,22 +196,49 @@ impl Method {
     }
 }
 
-/// The whole result is the data; the contents of resources are blocks too.
+/// What is read of a result; the rest of it stays text.
+#[derive(Default, Deserialize)]
+struct Members<'a> {
+    #[serde(borrow)]
+    contents: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+/// The whole result is the data, as it came; the contents of resources are blocks too, as far as
+/// they can be held.
 fn envelope(answer: Box<RawValue>) -> Result<Envelope<Payload>, CallError> {
-    let members: Map<String, Value> = serde_json::from_str(answer.get())
-        .map_err(|error| CallError::execution(format!("the result is not an object: {error}")))?;
-    let contents = members.get("contents").and_then(Value::as_array);
-    let blocks = contents.into_iter().flatten().map(|contents| {
-        ContentBlock::from_value(json!({"type": "resource", "resource": contents}))
-    });
+    if !answer.get().starts_with('{') {
+        return Err(CallError::execution("the result is not an object"));
+    }
+    let members: Members<'_> = serde_json::from_str(answer.get()).unwrap_or_default();
+    let read = |member: Option<&RawValue>| {
+        let member = json::read(member?.get());
+        member.inspect_err(|error| tracing::warn!(%error, "a result is kept as text only")).ok()
+    };
+    let contents = match read(members.contents) {
+        Some(Value::Array(contents)) => contents,
+        _ => Vec::new(),
+    };
+    let block = |contents| Map::from_iter([type_resource(), ("resource".to_owned(), contents)]);
+    let blocks =
+        contents.into_iter().map(|contents| ContentBlock::from_value(block(contents).into()));
     let mut meta = McpMeta::new(blocks.collect());
-    meta.meta = members.get("_meta").and_then(Value::as_object).cloned();
+    meta.meta = match read(members.meta) {
+        Some(Value::Object(members)) => Some(members),
+        _ => None,
+    };
     Ok(Envelope::mcp(answer.into(), meta))
+}
+
+fn type_resource() -> (String, Value) {
+    ("type".to_owned(), "resource".into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::envelope::Meta;
 
     #[test]
     fn the_result_is_the_data_and_resources_are_blocks() {
@@ -196,6 +253,50 @@ mod tests {
             let spec = method.spec("box");
             assert!(spec.input_schema.compile().is_ok(), "{}", method.name);
             assert_eq!(spec.id().unwrap().name(), method.name);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_held_is_passed_on_as_it_came() {
+        let deep = format!(r#"{{"contents":[{}1{}]}}"#, "[".repeat(200), "]".repeat(200));
+        for (text, blocks) in [
+            (r#"{"contents":[{"uri":"a:b","text":"cut \ud83d"}]}"#, 1),
+            (r#"{"contents":[{"uri":"a:b","size":1e999}]}"#, 0),
+            (r#"{"contents":"none","_meta":7}"#, 0),
+            (r#"{"contents":[],"contents":[]}"#, 0),
+            (r#"{"\ud83d":1}"#, 0),
+            (&deep, 0),
+        ] {
+            let envelope = envelope(RawValue::from_string(text.to_owned()).unwrap()).unwrap();
+            assert_eq!(envelope.data.as_raw().unwrap().get(), text);
+            let Meta::Mcp(meta) = envelope.meta else { panic!("{text}") };
+            assert_eq!((meta.content.len(), meta.meta), (blocks, None), "{text}");
+        }
+        let list = RawValue::from_string("[1]".to_owned()).unwrap();
+        assert!(envelope(list).unwrap_err().message().contains("not an object"));
+    }
+
+    #[test]
+    fn a_method_is_known_by_its_mark_its_name_and_its_kind() {
+        let mark = |method: &str| Some(json!({METHOD_META: method}));
+        for (id, meta, kind, expected) in [
+            ("box.prompts/get", mark("prompts/get"), Kind::Query, Some("prompts/get")),
+            ("far.box.prompts/get", mark("prompts/get"), Kind::Query, Some("prompts/get")),
+            ("a.b.c.prompts/get", mark("prompts/get"), Kind::Query, Some("prompts/get")),
+            ("box.prompts/get", None, Kind::Query, None),
+            ("box.prompts/get", Some(json!({METHOD_META: 1})), Kind::Query, None),
+            ("box.prompts/get", mark("prompts/list"), Kind::Query, None),
+            ("box.tools/call", mark("tools/call"), Kind::Query, None),
+            ("box.my-prompts/get", mark("prompts/get"), Kind::Query, None),
+            ("box.delete", mark("prompts/get"), Kind::Query, None),
+            ("box.prompts/get", mark("prompts/get"), Kind::Mutation, None),
+        ] {
+            let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
+            spec.meta = meta.as_ref().and_then(Value::as_object).cloned();
+            assert_eq!(method_of(&spec), expected, "{id} {meta:?} {kind:?}");
+        }
+        for method in &METHODS {
+            assert_eq!(method_of(&method.spec("box")), Some(method.name));
         }
     }
 }

@@ -18,7 +18,7 @@ mod ask;
 mod desk;
 mod failure;
 mod greeting;
-mod header;
+pub(crate) mod header;
 mod http;
 mod import;
 mod inbox;
@@ -42,6 +42,10 @@ mod tool;
 mod tool_handler;
 mod wire;
 
+pub use failure::{ServerError, server_error};
+pub use header::decode as decode_header;
+pub use lines::{Line, Lines, TooLong};
+pub use method::{METHOD_META, method_of};
 pub use oauth::{
     Authorizer, ClientRegistration, CredentialStore, Credentials, FileStore, Loopback, MemoryStore,
     OAuth, OAuthError, StoreError, StoreGuard, Tokens,

@@ -60,6 +60,11 @@ impl Catalog {
         }
     }
 
+    /// Whether a source of that name is still to say what it has.
+    pub fn expects(&self, namespace: &str) -> bool {
+        self.expected.contains_key(namespace)
+    }
+
     pub(super) fn operations(&self) -> Operations {
         self.operations.clone()
     }

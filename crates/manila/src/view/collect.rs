@@ -14,12 +14,15 @@ pub struct Collector {
     values: Vec<Payload>,
     findings: Normalised,
     most: usize,
+    bytes_left: usize,
 }
 
 impl Collector {
-    /// A collector of at most so many values.
-    pub fn new(most: usize) -> Self {
-        Self { values: Vec::new(), findings: Normalised::default(), most }
+    /// A collector of at most so many values, which have so many bytes together; the last may go
+    /// beyond that.
+    pub fn new(most: usize, most_bytes: usize) -> Self {
+        let findings = Normalised::default();
+        Self { values: Vec::new(), findings, most, bytes_left: most_bytes }
     }
 
     /// How many values it holds.
@@ -34,15 +37,20 @@ impl Collector {
 
     /// Whether it takes no more.
     pub fn is_full(&self) -> bool {
-        self.values.len() >= self.most
+        self.values.len() >= self.most || self.bytes_left == 0
+    }
+
+    /// Says why there are no more values than these.
+    pub fn end_early(&mut self, reason: impl Into<String>) {
+        self.findings.issues.push(Issue::new("", reason));
     }
 
     /// Takes a value; beyond the bound it is dropped, and the result says so.
     pub fn push(&mut self, outcome: Outcome) {
         if self.is_full() {
-            let only = format!("the values beyond the first {} were left out", self.most);
+            let only = format!("the values beyond the first {} were left out", self.values.len());
             if self.findings.issues.last().is_none_or(|last| last.message != only) {
-                self.findings.issues.push(Issue::new("", only));
+                self.end_early(only);
             }
             return;
         }
@@ -56,6 +64,7 @@ impl Collector {
             let path = format!("/{position}{}", issue.path);
             self.findings.issues.push(Issue::new(path, issue.message.clone()));
         }
+        self.bytes_left = self.bytes_left.saturating_sub(size(&outcome.envelope.data));
         self.values.push(outcome.envelope.data);
     }
 
@@ -65,6 +74,28 @@ impl Collector {
         let mut outcome = Outcome::new(envelope);
         outcome.note(self.findings);
         outcome
+    }
+}
+
+/// How many bytes a payload has as text.
+fn size(payload: &Payload) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match payload.as_raw() {
+        Some(raw) => raw.get().len(),
+        None => {
+            serde_json::to_writer(&mut count, payload).expect("payloads are JSON");
+            count.0
+        }
     }
 }
 

@@ -27,7 +27,15 @@ const KEPT: usize = 55;
 /// assert_eq!(tool_name(&"box.fs.read".parse().unwrap()), "box__fs_read_ec4b5935");
 /// ```
 pub fn tool_name(id: &OperationId) -> String {
-    let mut name = format!("{}__", id.namespace());
+    fitting(format!("{}__", id.namespace()), id)
+}
+
+/// The name of an operation where only those of its namespace are shown: its own, if it fits.
+pub(super) fn own_name(id: &OperationId) -> String {
+    fitting(String::new(), id)
+}
+
+fn fitting(mut name: String, id: &OperationId) -> String {
     let mut is_whole = true;
     for character in id.name().chars() {
         let fits = character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
@@ -64,6 +72,11 @@ mod tests {
         ];
         for (id, expected) in rows {
             assert_eq!(tool_name(&id.parse().unwrap()), expected, "{id}");
+        }
+        for (id, expected) in
+            [("demo.add", "add"), ("box.fs.read", "fs_read_ec4b5935"), ("box.ü ✓", "____934ad9c1")]
+        {
+            assert_eq!(own_name(&id.parse().unwrap()), expected, "{id}");
         }
     }
 }

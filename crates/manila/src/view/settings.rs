@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// How results stand on the wire; settled for each endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -55,6 +56,8 @@ pub struct UnknownName {
 pub struct ViewSettings {
     /// How results stand on the wire.
     pub dialect: Dialect,
+    /// The one namespace that is shown, and then under its operations' own names.
+    pub namespace: Option<Arc<str>>,
     /// Above how many operations [`Listed::Auto`] is compact.
     pub compact_above: usize,
     /// How many tools a page has at most.
@@ -65,7 +68,13 @@ pub struct ViewSettings {
 
 impl Default for ViewSettings {
     fn default() -> Self {
-        Self { dialect: Dialect::default(), compact_above: 60, page: 1_000, listings: 64 }
+        Self {
+            dialect: Dialect::default(),
+            namespace: None,
+            compact_above: 60,
+            page: 1_000,
+            listings: 64,
+        }
     }
 }
 

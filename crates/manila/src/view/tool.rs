@@ -1,15 +1,17 @@
 //! An operation as a tool.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
 use super::input::Taking;
-use super::name::tool_name;
+use super::name::{own_name, tool_name};
 use super::output::{self, Giving};
 use super::said;
-use super::settings::{Dialect, Era};
+use super::settings::{Dialect, Era, ViewSettings};
 use crate::error::CallError;
+use crate::mcp::header::{self, HeaderParam};
 use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::spec::OperationId;
@@ -28,6 +30,8 @@ pub struct Tool {
 pub(super) struct Forms {
     pub(super) taking: Taking,
     pub(super) giving: Giving,
+    /// The arguments that a client of 2026-07-28 also says in headers.
+    headers: Vec<HeaderParam>,
 }
 
 /// What a list says about a tool, and what it could not say.
@@ -37,8 +41,9 @@ pub(super) struct Description {
 }
 
 impl Tool {
-    pub(super) fn new(operation: Arc<Operation>, dialect: Dialect) -> Self {
-        let name = tool_name(operation.id());
+    pub(super) fn new(operation: Arc<Operation>, settings: &ViewSettings) -> Self {
+        let (id, dialect) = (operation.id(), settings.dialect);
+        let name = if settings.namespace.is_some() { own_name(id) } else { tool_name(id) };
         Self { name, operation, dialect, forms: OnceLock::new() }
     }
 
@@ -74,10 +79,36 @@ impl Tool {
         self.forms().taking.input(arguments)
     }
 
+    /// Whether the headers of a request of 2026-07-28 say the same as its arguments.
+    ///
+    /// # Errors
+    ///
+    /// Which header does not.
+    pub fn check_headers<'h>(
+        &self,
+        arguments: &Payload,
+        sent: impl Fn(&str) -> Option<&'h str>,
+    ) -> Result<(), String> {
+        let headers = &self.forms().headers;
+        if headers.is_empty() {
+            return Ok(());
+        }
+        let arguments = match arguments.as_value() {
+            Some(value) => Cow::Borrowed(value),
+            None => Cow::Owned(arguments.clone().into_value().map_err(|error| error.to_string())?),
+        };
+        headers.iter().try_for_each(|header| header.check(&arguments, sent(&header.header)))
+    }
+
     pub(super) fn forms(&self) -> &Forms {
         self.forms.get_or_init(|| {
             let spec = self.operation.spec();
-            Forms { taking: Taking::of(&spec.input_schema), giving: Giving::of(spec) }
+            let taking = Taking::of(&spec.input_schema);
+            let headers = match taking {
+                Taking::Arguments => header::annotated(spec.input_schema.json()),
+                _ => Ok(Vec::new()),
+            };
+            Forms { taking, giving: Giving::of(spec), headers: headers.unwrap_or_default() }
         })
     }
 
@@ -91,8 +122,12 @@ impl Tool {
         if !spec.description.is_empty() {
             tool.insert("description".to_owned(), spec.description.as_str().into());
         }
-        let input = forms.taking.schema(&spec.input_schema);
-        tool.insert("inputSchema".to_owned(), input.into());
+        let mut input = Value::Object(forms.taking.schema(&spec.input_schema));
+        // A client must leave out a tool whose annotations are not as they should be.
+        if header::annotated(&input).is_err() {
+            header::strip(&mut input);
+        }
+        tool.insert("inputSchema".to_owned(), input);
         let declared = output::declared(spec, self.dialect, &forms.giving, era);
         if let Some(schema) = declared.schema {
             tool.insert("outputSchema".to_owned(), schema.into());
@@ -104,8 +139,9 @@ impl Tool {
     /// A name that ends in digits says less than the operation's own.
     fn title(&self) -> Option<&str> {
         let spec = self.operation.spec();
-        let is_whole = self.name.len() == spec.namespace.len() + "__".len() + spec.name.len()
-            && self.name.ends_with(&spec.name);
+        let prefix = spec.namespace.len() + "__".len();
+        let is_whole = self.name.strip_suffix(spec.name.as_str());
+        let is_whole = is_whole.is_some_and(|left| left.is_empty() || left.len() == prefix);
         spec.title.as_deref().or_else(|| (!is_whole).then_some(spec.name.as_str()))
     }
 }

@@ -36,9 +36,8 @@ struct Shown {
 impl Toolbox {
     /// The tools of a catalog.
     pub fn new(catalog: Arc<Catalog>, settings: ViewSettings) -> Self {
-        let dialect = settings.dialect;
-        Self::with(catalog, settings, |operation| {
-            Arc::new(Tool::new(Arc::clone(operation), dialect))
+        Self::with(catalog, settings, |operation, settings| {
+            Arc::new(Tool::new(Arc::clone(operation), settings))
         })
     }
 
@@ -47,23 +46,27 @@ impl Toolbox {
     pub fn renewed(&self, catalog: Arc<Catalog>) -> Self {
         let known: HashMap<*const Operation, &Arc<Tool>> =
             self.tools.iter().map(|tool| (Arc::as_ptr(tool.operation()), tool)).collect();
-        let dialect = self.settings.dialect;
-        Self::with(catalog, self.settings.clone(), |operation| {
+        Self::with(catalog, self.settings.clone(), |operation, settings| {
             let known = known.get(&Arc::as_ptr(operation)).map(|tool| Arc::clone(tool));
-            known.unwrap_or_else(|| Arc::new(Tool::new(Arc::clone(operation), dialect)))
+            known.unwrap_or_else(|| Arc::new(Tool::new(Arc::clone(operation), settings)))
         })
     }
 
     fn with(
         catalog: Arc<Catalog>,
         settings: ViewSettings,
-        tool: impl Fn(&Arc<Operation>) -> Arc<Tool>,
+        tool: impl Fn(&Arc<Operation>, &ViewSettings) -> Arc<Tool>,
     ) -> Self {
-        let mut names = HashMap::with_capacity_and_hasher(catalog.len(), <_>::default());
-        let mut tools: Vec<Arc<Tool>> = Vec::with_capacity(catalog.len());
+        let mut names = HashMap::with_hasher(<_>::default());
+        let mut tools: Vec<Arc<Tool>> = Vec::new();
         let mut warnings = Vec::new();
-        for operation in catalog.list() {
-            let tool = tool(operation);
+        let is_shown = |namespace: &str| match &settings.namespace {
+            Some(shown) => **shown == *namespace,
+            None => true,
+        };
+        let shown = catalog.list().iter().filter(|one| is_shown(one.id().namespace()));
+        for operation in shown {
+            let tool = tool(operation, &settings);
             match names.entry(tool.name().to_owned()) {
                 Entry::Vacant(place) => {
                     place.insert(tools.len());
@@ -95,6 +98,11 @@ impl Toolbox {
     /// of this to ask.
     pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
         self.names.get(name).map(|position| &self.tools[*position])
+    }
+
+    /// Every tool, sorted by the ids of the operations.
+    pub fn tools(&self) -> &[Arc<Tool>] {
+        &self.tools
     }
 
     /// A list of the tools that somebody sees. Callers who see the same share one list.

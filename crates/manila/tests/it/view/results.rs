@@ -288,7 +288,7 @@ fn a_subscription_is_the_list_of_its_values() {
     let tool = tool(watch, Dialect::Data);
     let value = |value: Payload| Outcome::from(Envelope::local(value, "demo.watch"));
     for raw in [false, true] {
-        let mut collector = Collector::new(2);
+        let mut collector = Collector::new(2, 1 << 20);
         for number in 1..=4 {
             let payload = match raw {
                 true => Payload::from_json(number.to_string()).unwrap(),
@@ -304,11 +304,11 @@ fn a_subscription_is_the_list_of_its_values() {
             json!([{"path": "", "message": "the values beyond the first 2 were left out"}])
         );
     }
-    let mut collector = Collector::new(2);
+    let mut collector = Collector::new(2, 1 << 20);
     collector.push(value(json!("odd").into()));
     let answer = write(&tool, Era::Modern, Ok(collector.finish(&tool)));
     assert_eq!(answer.sent, Sent::DoesNotFit);
-    let none = write(&tool, Era::Modern, Ok(Collector::new(0).finish(&tool)));
+    let none = write(&tool, Era::Modern, Ok(Collector::new(0, 1 << 20).finish(&tool)));
     assert_eq!(none.result["structuredContent"], json!([]));
 }
 
@@ -333,7 +333,7 @@ fn old_references_stay_alone_inside_a_list() {
     let output = json!({"$schema": "http://json-schema.org/draft-07/schema#", "minimum": 10,
         "$ref": "#/definitions/n", "definitions": {"n": {"type": "integer"}}});
     let tool = tool(spec("demo.watch", Kind::Subscription, json!(true), output), Dialect::Data);
-    let mut collector = Collector::new(9);
+    let mut collector = Collector::new(9, 1 << 20);
     collector.push(Outcome::from(Envelope::local(json!(1).into(), "demo.watch")));
     assert_eq!(write(&tool, Era::Modern, Ok(collector.finish(&tool))).sent, Sent::Success);
 }

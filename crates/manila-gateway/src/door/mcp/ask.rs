@@ -1,0 +1,242 @@
+//! One request, and its answer whatever carried it.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use manila::view::{CacheHints, CacheScope, Era, Listing, Toolbox};
+use manila::{Authority, Identity};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::boxes::is_tool;
+use super::message::{self, Fault, Id};
+use super::outlet::Outlet;
+use super::params::Params;
+use super::passing::Passing;
+use super::settings::McpView;
+use crate::app::Gateway;
+
+/// The versions that are spoken, the newest first.
+pub(super) const VERSIONS: [&str; 5] =
+    ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// The newest version that begins with a handshake.
+const LATEST_LEGACY: &str = VERSIONS[1];
+
+/// Who asks, and what he sees.
+#[derive(Debug, Clone)]
+pub(super) struct Asker {
+    pub(super) gateway: Gateway,
+    pub(super) identity: Arc<Identity>,
+    pub(super) view: McpView,
+    pub(super) era: Era,
+}
+
+/// A request that is understood as far as its envelope goes.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) asker: Asker,
+    pub(super) id: Id,
+    pub(super) method: String,
+    pub(super) params: Params,
+    /// The params as they came, for those who pass them on.
+    pub(super) raw: Option<Box<RawValue>>,
+    /// The headers that must agree with the arguments.
+    pub(super) headers: Option<HeaderMap>,
+}
+
+/// A whole message for the client.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) message: Vec<u8>,
+    /// The code, if it is an error of the protocol.
+    pub(super) fault: Option<i64>,
+    /// False if the client does not want to hear it any more.
+    pub(super) is_wanted: bool,
+}
+
+impl Ask {
+    pub(super) async fn answer(self, outlet: Outlet) -> Answer {
+        let mut out = message::begin_result(&self.id);
+        let answered = self.write(&mut out, &outlet).await;
+        let is_wanted = outlet.ended();
+        match answered {
+            Ok(()) => {
+                out.push(b'}');
+                Answer { message: out, fault: None, is_wanted }
+            }
+            Err(fault) => {
+                Answer { message: fault.write(Some(&self.id)), fault: Some(fault.code), is_wanted }
+            }
+        }
+    }
+
+    async fn write(&self, out: &mut Vec<u8>, outlet: &Outlet) -> Result<(), Fault> {
+        let asker = &self.asker;
+        match (self.method.as_str(), asker.era) {
+            ("tools/call", _) => self.call(out, outlet).await,
+            ("tools/list", _) => self.list(out),
+            ("server/discover", Era::Modern) => write(out, &asker.discovered()),
+            ("ping" | "logging/setLevel", Era::Legacy) => write(out, &json!({})),
+            _ => self.pass(out).await,
+        }
+    }
+
+    fn list(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let listing = self.asker.listing();
+        let cursor = self.params.cursor.as_deref();
+        let page =
+            listing.page(cursor).map_err(|error| Fault::invalid_params(error.to_string()))?;
+        page.write(out, Some(self.asker.hints()));
+        Ok(())
+    }
+
+    /// Resources and prompts are their sources'.
+    async fn pass(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let asker = &self.asker;
+        let passing = Passing {
+            pipeline: asker.gateway.pipeline(),
+            caller: &Authority::outside(Some(Arc::clone(&asker.identity))),
+            source: asker.view.source.as_deref(),
+            era: asker.era,
+            patience: asker.gateway.0.settings.mcp.patience,
+        };
+        match passing.answer(&self.method, self.raw.as_deref()).await {
+            Some(Ok(result)) => {
+                out.extend_from_slice(&result);
+                Ok(())
+            }
+            Some(Err(fault)) => Err(fault),
+            None => Err(Fault::unknown_method(&self.method)),
+        }
+    }
+}
+
+fn write(out: &mut Vec<u8>, result: &Value) -> Result<(), Fault> {
+    serde_json::to_writer(out, result).expect("a value is JSON");
+    Ok(())
+}
+
+impl Asker {
+    /// Says whether there is something to see at all.
+    pub(super) fn check_source(&self) -> Result<(), Fault> {
+        let Some(source) = &self.view.source else { return Ok(()) };
+        let catalog = self.gateway.pipeline().registry().catalog();
+        let is_seen = |operation: &manila::Operation| {
+            operation.id().namespace() == &**source
+                && operation.spec().access_control.admits(Some(&self.identity))
+        };
+        let is_there = catalog.list().iter().any(|operation| is_seen(operation));
+        if is_there || catalog.expects(source) {
+            return Ok(());
+        }
+        let shown: String = source.chars().take(100).collect();
+        Err(Fault::invalid_params(format!("there is no source `{shown}` here")))
+    }
+
+    pub(super) fn toolbox(&self) -> Arc<Toolbox> {
+        let settings = &self.gateway.0.settings.mcp;
+        let catalog = self.gateway.pipeline().registry().catalog();
+        let dialect = self.view.dialect.unwrap_or(settings.dialect);
+        self.gateway.0.mcp.boxes.get(&catalog, dialect, self.view.source.as_ref(), settings)
+    }
+
+    pub(super) fn listing(&self) -> Arc<Listing> {
+        let listed = self.view.tools.unwrap_or(self.gateway.0.settings.mcp.tools);
+        self.toolbox().listing(listed, self.era, |operation| is_tool(operation, &self.identity))
+    }
+
+    fn hints(&self) -> CacheHints {
+        let ttl = self.gateway.0.settings.mcp.list_ttl.as_millis();
+        let is_open = self.gateway.authenticator().is_open();
+        CacheHints {
+            ttl_ms: u64::try_from(ttl).unwrap_or(u64::MAX),
+            scope: if is_open { CacheScope::Public } else { CacheScope::Private },
+        }
+    }
+
+    /// The result of `server/discover`.
+    fn discovered(&self) -> Value {
+        let hints = self.hints();
+        json!({
+            "resultType": "complete",
+            "supportedVersions": VERSIONS,
+            "capabilities": capabilities(),
+            "instructions": self.instructions(),
+            "ttlMs": hints.ttl_ms,
+            "cacheScope": hints.scope.as_str(),
+            "_meta": {"io.modelcontextprotocol/serverInfo": server_info()},
+        })
+    }
+
+    /// The answer to `initialize`.
+    pub(super) fn welcome(&self, id: &Id, version: &str) -> Vec<u8> {
+        let mut capabilities = capabilities();
+        capabilities["logging"] = json!({});
+        let result = json!({
+            "protocolVersion": version,
+            "capabilities": capabilities,
+            "serverInfo": server_info(),
+            "instructions": self.instructions(),
+        });
+        let mut out = message::begin_result(id);
+        out.extend_from_slice(result.to_string().as_bytes());
+        out.push(b'}');
+        out
+    }
+
+    fn instructions(&self) -> &str {
+        let own = self.gateway.0.settings.mcp.instructions.as_deref();
+        own.unwrap_or(
+            "The tools are operations of several sources; the part of a name before `__` is its \
+             source. If there are tools named `hub__search`, `hub__schema` and `hub__call`, more \
+             operations can be found and called through them than are listed.",
+        )
+    }
+}
+
+/// The version that a client and this door agree on when they shake hands.
+pub(super) fn agreed(params: Option<&RawValue>) -> &'static str {
+    #[derive(serde::Deserialize)]
+    struct Hello {
+        #[serde(rename = "protocolVersion")]
+        version: String,
+    }
+    let hello = params.and_then(|params| serde_json::from_str::<Hello>(params.get()).ok());
+    let is_wanted = |version: &&str| hello.as_ref().is_some_and(|hello| hello.version == *version);
+    VERSIONS.into_iter().skip(1).find(is_wanted).unwrap_or(LATEST_LEGACY)
+}
+
+fn capabilities() -> Value {
+    json!({
+        "tools": {"listChanged": true},
+        "prompts": {"listChanged": true},
+        "resources": {"listChanged": true},
+        "completions": {},
+    })
+}
+
+fn server_info() -> Value {
+    json!({"name": "manila", "title": "Manila", "version": env!("CARGO_PKG_VERSION")})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handshake_agrees_on_what_needs_one() {
+        for (wanted, expected) in [
+            (r#"{"protocolVersion":"2024-11-05"}"#, "2024-11-05"),
+            (r#"{"protocolVersion":"2025-11-25"}"#, "2025-11-25"),
+            (r#"{"protocolVersion":"2026-07-28"}"#, "2025-11-25"),
+            (r#"{"protocolVersion":"1999-01-01"}"#, "2025-11-25"),
+            (r#"{"protocolVersion":3}"#, "2025-11-25"),
+            ("{}", "2025-11-25"),
+        ] {
+            let params = RawValue::from_string(wanted.to_owned()).unwrap();
+            assert_eq!(agreed(Some(&params)), expected, "{wanted}");
+        }
+        assert_eq!(agreed(None), "2025-11-25");
+    }
+}

@@ -1,0 +1,133 @@
+//! `tools/call`.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use manila::view::{Collector, Tool};
+use manila::{Authority, CallError, CallRequest, Kind, Outcome, Payload, Progress, nearest};
+use tokio::time::Instant;
+
+use super::ask::Ask;
+use super::boxes::is_tool;
+use super::message::Fault;
+use super::outlet::{self, Outlet};
+
+/// Names that are longer have no neighbours.
+const LONGEST_NAME: usize = 256;
+
+impl Ask {
+    pub(super) async fn call(&self, out: &mut Vec<u8>, outlet: &Outlet) -> Result<(), Fault> {
+        let tool = self.tool()?;
+        let era = self.asker.era;
+        let arguments = match &self.params.arguments {
+            Some(arguments) if arguments.get() != "null" => Payload::from(arguments.clone()),
+            _ => Payload::empty_object(),
+        };
+        if let Some(headers) = &self.headers {
+            let sent = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("\0"));
+            tool.check_headers(&arguments, sent).map_err(Fault::header_mismatch)?;
+        }
+        let ended = match tool.input(arguments) {
+            Ok(input) if tool.operation().spec().kind == Kind::Subscription => {
+                self.collect(&tool, input, outlet).await
+            }
+            Ok(input) => {
+                let call = self.asker.gateway.pipeline().call(
+                    self.request(&tool, input).progress(outlet.progress(self.token())),
+                    self.authority(),
+                );
+                outlet.started(call.abort_handle());
+                call.await
+            }
+            Err(error) => Err(error),
+        };
+        tool.write_result(out, era, ended);
+        Ok(())
+    }
+
+    fn tool(&self) -> Result<Arc<Tool>, Fault> {
+        let Some(name) = &self.params.name else {
+            return Err(Fault::invalid_params("`params.name` must be the name of a tool"));
+        };
+        let toolbox = self.asker.toolbox();
+        let is_seen = |tool: &Arc<Tool>| is_tool(tool.operation(), &self.asker.identity);
+        if let Some(tool) = toolbox.tool(name).filter(|tool| is_seen(tool)) {
+            return Ok(Arc::clone(tool));
+        }
+        let shown: String = name.chars().take(LONGEST_NAME).collect();
+        let names = toolbox.tools().iter().filter(|tool| is_seen(tool)).map(|tool| tool.name());
+        let meant = (name.len() <= LONGEST_NAME).then(|| nearest(name, names)).flatten();
+        let hint = meant.map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
+        Err(Fault::invalid_params(format!("unknown tool: `{shown}`{hint}")))
+    }
+
+    fn token(&self) -> Option<&serde_json::value::RawValue> {
+        let token = self.params.meta.as_ref()?.progress_token.as_deref()?;
+        token
+            .get()
+            .starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
+            .then_some(token)
+    }
+
+    fn authority(&self) -> Authority {
+        Authority::outside(Some(Arc::clone(&self.asker.identity)))
+    }
+
+    fn request<'t>(&self, tool: &'t Tool, input: Payload) -> CallRequest<'t> {
+        let request = CallRequest::new(tool.id().as_str(), input).door("mcp");
+        match self.params.metadata() {
+            Some(metadata) => request.metadata(metadata),
+            None => request,
+        }
+    }
+
+    /// The values of a subscription: each is told as it comes, and all of them are the result.
+    async fn collect(
+        &self,
+        tool: &Tool,
+        input: Payload,
+        outlet: &Outlet,
+    ) -> Result<Outcome, CallError> {
+        let settings = &self.asker.gateway.0.settings.mcp;
+        let pipeline = self.asker.gateway.pipeline();
+        let mut values = pipeline.start_subscription(self.request(tool, input), self.authority());
+        outlet.started(values.abort_handle());
+        let mut collector =
+            Collector::new(settings.subscription_values, settings.subscription_bytes);
+        let deadline = Instant::now() + settings.subscription_time;
+        let stopping = &self.asker.gateway.0.stopping;
+        while !collector.is_full() {
+            let next = tokio::select! {
+                biased;
+                next = values.next() => next,
+                () = tokio::time::sleep_until(deadline) => {
+                    let seconds = settings.subscription_time.as_secs();
+                    collector.end_early(format!("it was stopped after {seconds} s"));
+                    break;
+                }
+                () = stopping.cancelled() => {
+                    collector.end_early("it was stopped because the gateway stops");
+                    break;
+                }
+            };
+            let Some(outcome) = next else { return Ok(collector.finish(tool)) };
+            let outcome = outcome?;
+            self.tell(&outcome, collector.len() + 1, outlet);
+            collector.push(outcome);
+        }
+        if collector.is_full() {
+            collector.end_early(format!("it was stopped after {} values", collector.len()));
+        }
+        Ok(collector.finish(tool))
+    }
+
+    /// Tells a value as progress, where the client asked for that.
+    fn tell(&self, outcome: &Outcome, number: usize, outlet: &Outlet) {
+        let (Some(notes), Some(token)) = (&outlet.notes, self.token()) else { return };
+        let value = serde_json::to_string(&outcome.envelope.data).expect("a payload is JSON");
+        #[expect(clippy::cast_precision_loss, reason = "the values are counted in hundreds")]
+        let report = Progress::new(number as f64).with_message(value);
+        // Full: the value is in the result too.
+        let _ = notes.try_send(outlet::progress(token.get(), &report));
+    }
+}

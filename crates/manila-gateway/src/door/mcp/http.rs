@@ -1,0 +1,279 @@
+//! `/mcp`: streamable HTTP, for clients of every version.
+//!
+//! A request of 2026-07-28 stands for itself. One of before belongs to a session if it names one,
+//! and is answered without one too.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use manila::Identity;
+use manila::view::Era;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use super::ask::{Ask, Asker, agreed};
+use super::batch;
+use super::changes::Changes;
+use super::era;
+use super::message::{self, Fault, Id, Message};
+use super::outlet::Outlet;
+use super::params::{self, Filter, Params};
+use super::session::Session;
+use super::settings::McpView;
+use super::stream;
+use crate::app::Gateway;
+use crate::door::http::{check_content_type, read_bytes};
+use crate::door::{bearer, problem::Problem};
+
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// How many notifications of a request wait for a client that reads slowly.
+const NOTES: usize = 64;
+
+/// What is known of a request before its body is read.
+pub(super) struct Visit {
+    pub(super) gateway: Gateway,
+    pub(super) identity: Arc<Identity>,
+    pub(super) view: McpView,
+    pub(super) headers: HeaderMap,
+    pub(super) session: Option<Arc<Session>>,
+    pub(super) accepts: Accepts,
+}
+
+/// What a client can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Accepts {
+    pub(super) json: bool,
+    pub(super) events: bool,
+}
+
+pub(in crate::door) async fn serve(State(gateway): State<Gateway>, request: Request) -> Response {
+    let answered = match *request.method() {
+        Method::POST => post(gateway, request).await,
+        Method::GET => listen(gateway, request),
+        Method::DELETE => end(gateway, request),
+        _ => Err(not_allowed("POST, GET, DELETE")),
+    };
+    answered.unwrap_or_else(|refusal| *refusal)
+}
+
+/// A response that is a refusal.
+pub(super) type Refusal = Box<Response>;
+
+async fn post(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
+    let (parts, body) = request.into_parts();
+    let visit = Visit::new(gateway, parts)?;
+    check_content_type(&visit.headers).map_err(refused)?;
+    let body = read_bytes(body, &visit.gateway.0.settings).await.map_err(refused)?;
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        return batch::answer(&visit, &body).await;
+    }
+    match message::read(&body) {
+        Ok(Message::Request { id, method, params }) => {
+            let ask = visit.understand(id.clone(), &method, params);
+            let ask = ask.map_err(|fault| faulty(&fault, Some(&id)))?;
+            visit.respond(ask).await
+        }
+        Ok(Message::Notification { method, params }) => visit.note(&method, params),
+        Ok(Message::Answer) => Ok(accepted()),
+        Err((id, fault)) => Err(faulty(&fault, id.as_ref())),
+    }
+}
+
+impl Visit {
+    fn new(gateway: Gateway, request: Parts) -> Result<Self, Refusal> {
+        let headers = request.headers;
+        let identity = bearer::identify(gateway.authenticator(), &headers).map_err(refused)?;
+        let view = McpView::from_query(request.uri.query().unwrap_or_default())
+            .map_err(|words| faulty(&Fault::invalid_params(words), None))?;
+        let accepts = Accepts::of(&headers);
+        if !accepts.json && !accepts.events {
+            let words = "the client must accept application/json and text/event-stream";
+            return Err(refused(Problem::new(StatusCode::NOT_ACCEPTABLE, words)));
+        }
+        let mut visit = Self { gateway, identity, view, headers, session: None, accepts };
+        visit.session = visit.session()?;
+        Ok(visit)
+    }
+
+    /// The session that the client names, which must be its own. One of 2026-07-28 has none.
+    fn session(&self) -> Result<Option<Arc<Session>>, Refusal> {
+        let Some(id) = self.headers.get(SESSION) else { return Ok(None) };
+        if era::of_header(&self.headers) == Ok(Era::Modern) {
+            return Ok(None);
+        }
+        let sessions = &self.gateway.0.mcp.sessions;
+        let found = id.to_str().ok().and_then(|id| sessions.get(id, &self.identity));
+        found.map(Some).ok_or_else(unknown_session)
+    }
+
+    /// A request, as far as it can be understood without answering it.
+    pub(super) fn understand(
+        &self,
+        id: Id,
+        method: &str,
+        raw: Option<&RawValue>,
+    ) -> Result<Ask, Fault> {
+        let params = Params::read(raw)?;
+        let era = era::of_request(&self.headers, method, &params)?;
+        let asker = self.asker(era);
+        asker.check_source()?;
+        let is_call = method == "tools/call";
+        let headers = (is_call && asker.era == Era::Modern).then(|| self.headers.clone());
+        let raw = raw.filter(|_| !is_call).map(ToOwned::to_owned);
+        Ok(Ask { asker, id, method: method.to_owned(), params, raw, headers })
+    }
+
+    pub(super) fn asker(&self, era: Era) -> Asker {
+        Asker {
+            gateway: self.gateway.clone(),
+            identity: Arc::clone(&self.identity),
+            view: self.view.clone(),
+            era,
+        }
+    }
+
+    async fn respond(&self, ask: Ask) -> Result<Response, Refusal> {
+        match (ask.method.as_str(), ask.asker.era) {
+            ("initialize", Era::Legacy) => self.welcome(&ask),
+            ("subscriptions/listen", Era::Modern) => self.subscribe(ask),
+            _ => Ok(self.answer(ask).await),
+        }
+    }
+
+    /// Answers with JSON, or with events as soon as there is something to tell before the answer.
+    async fn answer(&self, ask: Ask) -> Response {
+        let era = ask.asker.era;
+        let wants_notes = self.accepts.events
+            && ask.params.meta.as_ref().is_some_and(|meta| meta.progress_token.is_some());
+        let (sender, notes) = match wants_notes {
+            true => mpsc::channel(NOTES),
+            false => mpsc::channel(1),
+        };
+        let outlet = Outlet::new(ask.id.clone())
+            .notes(wants_notes.then_some(sender))
+            .cancellable(self.session.as_ref().map(|session| Arc::clone(&session.calls)))
+            .cancelled_by_leaving(era == Era::Modern);
+        let answering = Box::pin(ask.answer(outlet));
+        stream::respond(&self.gateway, self.accepts, era, answering, notes).await
+    }
+
+    fn welcome(&self, ask: &Ask) -> Result<Response, Refusal> {
+        let version = agreed(ask.raw.as_deref());
+        let Some(session) = self.gateway.0.mcp.sessions.begin(&self.identity, version) else {
+            let words = "there are as many sessions as there may be, and all of them are in use";
+            return Err(refused(Problem::new(StatusCode::SERVICE_UNAVAILABLE, words)));
+        };
+        let welcome = ask.asker.welcome(&ask.id, version);
+        let mut response = stream::whole(welcome, StatusCode::OK, self.accepts);
+        let session = HeaderValue::from_str(&session).expect("hexadecimal digits");
+        response.headers_mut().insert(SESSION, session);
+        Ok(response)
+    }
+
+    fn subscribe(&self, ask: Ask) -> Result<Response, Refusal> {
+        let filter = Filter::read(ask.raw.as_deref());
+        let filter = filter.map_err(|fault| faulty(&fault, Some(&ask.id)))?;
+        if !self.accepts.events {
+            let words = "the client must accept text/event-stream to listen";
+            return Err(refused(Problem::new(StatusCode::NOT_ACCEPTABLE, words)));
+        }
+        let changes = Changes::new(ask.asker, filter, Some(ask.id));
+        let first = changes.acknowledgement();
+        Ok(stream::changes(&self.gateway, changes, Some(first), None))
+    }
+
+    /// A notification is accepted, and one that cancels does.
+    pub(super) fn note(&self, method: &str, raw: Option<&RawValue>) -> Result<Response, Refusal> {
+        era::of_header(&self.headers).map_err(|fault| faulty(&fault, None))?;
+        if let ("notifications/cancelled", Some(session)) = (method, &self.session)
+            && let Some((id, reason)) = params::cancelled(raw)
+        {
+            session.calls.cancel(&id, &reason);
+        }
+        Ok(accepted())
+    }
+}
+
+/// The stream on which a client of before 2026-07-28 hears what happens.
+fn listen(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
+    let visit = Visit::new(gateway, request.into_parts().0)?;
+    let Some(session) = visit.session.as_ref().filter(|_| visit.accepts.events) else {
+        return Err(not_allowed("POST"));
+    };
+    let token = session.listen();
+    let changes = Changes::new(visit.asker(Era::Legacy), Filter::ALL, None);
+    Ok(stream::changes(&visit.gateway, changes, None, Some(token)))
+}
+
+fn end(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
+    let visit = Visit::new(gateway, request.into_parts().0)?;
+    if visit.session.is_none() {
+        return Err(not_allowed("POST"));
+    }
+    let id = visit.headers.get(SESSION).and_then(|id| id.to_str().ok()).unwrap_or_default();
+    visit.gateway.0.mcp.sessions.end(id, &visit.identity);
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    Ok(response)
+}
+
+impl Accepts {
+    /// Whoever says nothing reads everything.
+    fn of(headers: &HeaderMap) -> Self {
+        let mut values = headers.get_all(header::ACCEPT).iter().peekable();
+        if values.peek().is_none() {
+            return Self { json: true, events: true };
+        }
+        let mut accepts = Self { json: false, events: false };
+        let types = values.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(','));
+        for one in types {
+            let media_type = one.split(';').next().unwrap_or_default().trim();
+            let is =
+                |names: [&str; 3]| names.iter().any(|name| media_type.eq_ignore_ascii_case(name));
+            accepts.json |= is(["application/json", "application/*", "*/*"]);
+            accepts.events |= is(["text/event-stream", "text/*", "*/*"]);
+        }
+        accepts
+    }
+}
+
+pub(super) fn accepted() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response
+}
+
+fn unknown_session() -> Refusal {
+    let words = "there is no such session; initialize again";
+    let fault = Fault::new(Fault::SESSION_NOT_FOUND, words);
+    Box::new(json(StatusCode::NOT_FOUND, fault.write(None)))
+}
+
+fn not_allowed(methods: &'static str) -> Refusal {
+    let words = format!("this address answers to {methods} here");
+    let fault = Fault::new(Fault::INVALID_REQUEST, words);
+    let mut response = json(StatusCode::METHOD_NOT_ALLOWED, fault.write(None));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    Box::new(response)
+}
+
+pub(super) fn refused(problem: Problem) -> Refusal {
+    Box::new(problem.into_response())
+}
+
+/// A fault of a message that was not even looked at further.
+pub(super) fn faulty(fault: &Fault, id: Option<&Id>) -> Refusal {
+    Box::new(json(StatusCode::BAD_REQUEST, fault.write(id)))
+}
+
+pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(Body::from(body.into()));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

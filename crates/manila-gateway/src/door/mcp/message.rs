@@ -1,0 +1,236 @@
+//! JSON-RPC as clients send it and get it.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The longest id that is given back.
+const LONGEST_ID: usize = 256;
+
+/// The id of a request: the JSON of a text or a number, as it came.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Id(Box<str>);
+
+/// One message of a client.
+#[derive(Debug)]
+pub(super) enum Message<'a> {
+    Request {
+        id: Id,
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    },
+    Notification {
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    },
+    /// An answer. Nothing is asked of clients, so nothing is answered.
+    Answer,
+}
+
+/// Why a message has no result.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fault {
+    pub(super) code: i64,
+    pub(super) message: String,
+    pub(super) data: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Members<'a> {
+    #[serde(borrow)]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<&'a RawValue>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// Reads one message.
+///
+/// # Errors
+///
+/// What is wrong with it, and its id if it has one.
+pub(super) fn read(text: &[u8]) -> Result<Message<'_>, (Option<Id>, Fault)> {
+    let members: Members<'_> = serde_json::from_slice(text).map_err(|error| {
+        let is_json = error.classify() == serde_json::error::Category::Data;
+        let code = if is_json { Fault::INVALID_REQUEST } else { Fault::PARSE };
+        (None, Fault::new(code, format!("the message cannot be read: {error}")))
+    })?;
+    let id = members.id.map(Id::read).transpose().map_err(|fault| (None, fault))?;
+    let wrong = |words: &str| (id.clone(), Fault::new(Fault::INVALID_REQUEST, words));
+    if members.jsonrpc.is_none_or(|version| version.get() != r#""2.0""#) {
+        return Err(wrong(r#"`jsonrpc` must be "2.0""#));
+    }
+    let Some(method) = members.method else {
+        let is_answer = id.is_some() && (members.result.is_some() || members.error.is_some());
+        return if is_answer { Ok(Message::Answer) } else { Err(wrong("there is no `method`")) };
+    };
+    let method =
+        serde_json::from_str(method.get()).map_err(|_| wrong("`method` must be a text"))?;
+    let params = members.params;
+    if params.is_some_and(|params| !params.get().starts_with('{')) {
+        return Err((id, Fault::invalid_params("`params` must be an object")));
+    }
+    Ok(match id {
+        Some(id) => Message::Request { id, method, params },
+        None => Message::Notification { method, params },
+    })
+}
+
+impl Id {
+    fn read(raw: &RawValue) -> Result<Self, Fault> {
+        let text = raw.get();
+        let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        let fits = text.len() <= LONGEST_ID && (is_number || text.starts_with('"'));
+        if fits {
+            return Ok(Self(text.into()));
+        }
+        let words = format!("`id` must be a text or a number of at most {LONGEST_ID} bytes");
+        Err(Fault::new(Fault::INVALID_REQUEST, words))
+    }
+
+    /// The id that some JSON is, if it is one.
+    pub(super) fn of(raw: &RawValue) -> Option<Self> {
+        Self::read(raw).ok()
+    }
+
+    /// An id that no request has.
+    pub(super) fn none() -> Self {
+        Self("".into())
+    }
+
+    pub(super) fn json(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Fault {
+    pub(super) const PARSE: i64 = -32_700;
+    pub(super) const INVALID_REQUEST: i64 = -32_600;
+    pub(super) const METHOD_NOT_FOUND: i64 = -32_601;
+    pub(super) const INVALID_PARAMS: i64 = -32_602;
+    pub(super) const OVERLOADED: i64 = -32_000;
+    pub(super) const SESSION_NOT_FOUND: i64 = -32_001;
+    pub(super) const HEADER_MISMATCH: i64 = -32_020;
+    pub(super) const UNSUPPORTED_VERSION: i64 = -32_022;
+
+    pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    pub(super) fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(Self::INVALID_PARAMS, message)
+    }
+
+    pub(super) fn header_mismatch(message: impl Into<String>) -> Self {
+        Self::new(Self::HEADER_MISMATCH, message)
+    }
+
+    pub(super) fn unknown_method(method: &str) -> Self {
+        let shown: String = method.chars().take(100).collect();
+        Self::new(Self::METHOD_NOT_FOUND, format!("there is no method `{shown}` here"))
+    }
+
+    /// The whole message. Without an id it is about nothing that could be told apart.
+    pub(super) fn write(&self, id: Option<&Id>) -> Vec<u8> {
+        let mut error = serde_json::json!({"code": self.code, "message": self.message});
+        if let Some(data) = &self.data {
+            error["data"] = data.clone();
+        }
+        let id = id.map_or("null", Id::json);
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into_bytes()
+    }
+}
+
+/// The beginning of the answer to a request; the result and `}` follow.
+pub(super) fn begin_result(id: &Id) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id.json().as_bytes());
+    out.extend_from_slice(br#","result":"#);
+    out
+}
+
+pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into_bytes()
+}
+
+/// Makes one line of a message. A line break can only stand between the tokens of JSON.
+pub(super) fn flatten(message: &mut [u8]) {
+    for byte in message {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_told_apart_and_bad_ones_named() {
+        for (text, expected) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, "1 ping -"),
+            (r#"{"jsonrpc":"2.0","id":"a","method":"p","params":{"x": 1}}"#, r#""a" p {"x": 1}"#),
+            (r#" {"method":"\u0061","jsonrpc":"2.0"} "#, "a -"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "answer"),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{}}"#, "answer"),
+            ("", "-32700 the message cannot be read: EOF while parsing a value"),
+            ("hello", "-32700 the message cannot be read: expected value"),
+            ("[]", "-32600 the message cannot be read: invalid length 0"),
+            ("3", "-32600 the message cannot be read: invalid type: integer `3`"),
+            (r#"{"jsonrpc":"2.0","id":1}"#, "-32600 there is no `method` (1)"),
+            (r#"{"id":1,"method":"ping"}"#, r#"-32600 `jsonrpc` must be "2.0" (1)"#),
+            (r#"{"jsonrpc":2.0,"id":1,"method":"p"}"#, r#"-32600 `jsonrpc` must be "2.0" (1)"#),
+            (r#"{"jsonrpc":"2.0","id":1,"method":3}"#, "-32600 `method` must be a text (1)"),
+            (
+                r#"{"jsonrpc":"2.0","id":[1],"method":"p"}"#,
+                "-32600 `id` must be a text or a number of at most 256 bytes",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"p","params":[]}"#,
+                "-32602 `params` must be an object (1)",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"p"}"#,
+                "-32600 the message cannot be read: duplicate field `id`",
+            ),
+        ] {
+            let shown = match read(text.as_bytes()) {
+                Ok(Message::Request { id, method, params }) => {
+                    format!("{} {method} {}", id.json(), params.map_or("-", RawValue::get))
+                }
+                Ok(Message::Notification { method, params }) => {
+                    format!("{method} {}", params.map_or("-", RawValue::get))
+                }
+                Ok(Message::Answer) => "answer".to_owned(),
+                Err((id, fault)) => {
+                    let words = fault.message.split(", expected").next().unwrap();
+                    let words = words.split(" at line").next().unwrap();
+                    let id = id.map_or(String::new(), |id| format!(" ({})", id.json()));
+                    format!("{} {words}{id}", fault.code)
+                }
+            };
+            assert_eq!(shown, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_fault_is_a_message() {
+        let mut fault = Fault::unknown_method("x\"y");
+        fault.data = Some(serde_json::json!({"a": 1}));
+        let text = r#"{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"there is no method `x\"y` here","data":{"a":1}}}"#;
+        let id = Id::of(&RawValue::from_string(r#""q""#.to_owned()).unwrap());
+        assert_eq!(String::from_utf8(fault.write(id.as_ref())).unwrap(), text);
+        assert!(String::from_utf8(fault.write(None)).unwrap().contains(r#""id":null"#));
+    }
+}

@@ -1,0 +1,45 @@
+//! Operations as tools of MCP, over streamable HTTP and over a pair of streams.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `http`, `stream`, `batch`, `era` | `/mcp`: requests, their headers, responses as JSON and as events |
+//! | `stdio` | one client on a pair of streams |
+//! | `message`, `params` | JSON-RPC, and what requests say |
+//! | `ask`, `call` | a request and its answer, whatever carried it |
+//! | `passing` | resources and prompts, which are their sources' |
+//! | `outlet`, `changes` | what clients are told before an answer, and without having asked |
+//! | `session`, `boxes` | what is kept between requests |
+
+mod ask;
+mod batch;
+mod boxes;
+mod call;
+mod changes;
+mod era;
+mod http;
+mod message;
+mod outlet;
+mod params;
+mod passing;
+mod session;
+mod settings;
+mod stdio;
+mod stream;
+
+pub(super) use http::serve;
+pub use settings::{McpDoorSettings, McpView};
+pub(crate) use stdio::serve as serve_streams;
+
+/// What the door keeps between requests.
+#[derive(Debug)]
+pub(crate) struct McpDoor {
+    boxes: boxes::Boxes,
+    sessions: session::Sessions,
+}
+
+impl McpDoor {
+    pub(crate) fn new(settings: &McpDoorSettings) -> Self {
+        let sessions = session::Sessions::new(settings.sessions, settings.session_idle);
+        Self { boxes: boxes::Boxes::default(), sessions }
+    }
+}

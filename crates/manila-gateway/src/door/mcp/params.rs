@@ -1,0 +1,111 @@
+//! What a request says beside its method.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::message::{Fault, Id};
+
+/// The members of `params` that this door looks at.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Params {
+    pub(super) name: Option<String>,
+    pub(super) uri: Option<String>,
+    pub(super) cursor: Option<String>,
+    pub(super) arguments: Option<Box<RawValue>>,
+    #[serde(rename = "_meta")]
+    pub(super) meta: Option<RequestMeta>,
+}
+
+/// The members of `_meta` that this door looks at.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct RequestMeta {
+    #[serde(rename = "progressToken")]
+    pub(super) progress_token: Option<Box<RawValue>>,
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+    pub(super) version: Option<String>,
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
+    pub(super) capabilities: Option<Box<RawValue>>,
+    traceparent: Option<String>,
+    tracestate: Option<String>,
+    baggage: Option<String>,
+}
+
+impl Params {
+    pub(super) fn read(raw: Option<&RawValue>) -> Result<Self, Fault> {
+        let Some(raw) = raw else { return Ok(Self::default()) };
+        serde_json::from_str(raw.get())
+            .map_err(|error| Fault::invalid_params(format!("`params` cannot be read: {error}")))
+    }
+
+    /// The version that the request itself names; only those from 2026-07-28 on do.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.meta.as_ref()?.version.as_deref()
+    }
+
+    /// What goes with the call: the trace that it is part of.
+    pub(super) fn metadata(&self) -> Option<Map<String, Value>> {
+        let meta = self.meta.as_ref()?;
+        let members = [
+            ("traceparent", &meta.traceparent),
+            ("tracestate", &meta.tracestate),
+            ("baggage", &meta.baggage),
+        ];
+        let members = members
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), Value::from(value.as_deref()?))));
+        let members: Map<String, Value> = members.collect();
+        (!members.is_empty()).then_some(members)
+    }
+}
+
+/// What a client wants to hear of, from 2026-07-28 on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Filter {
+    pub(super) tools_list_changed: bool,
+    pub(super) prompts_list_changed: bool,
+    pub(super) resources_list_changed: bool,
+}
+
+impl Filter {
+    /// What a client of before hears.
+    pub(super) const ALL: Self =
+        Self { tools_list_changed: true, prompts_list_changed: true, resources_list_changed: true };
+
+    /// The filter in the params of `subscriptions/listen`.
+    pub(super) fn read(raw: Option<&RawValue>) -> Result<Self, Fault> {
+        #[derive(Deserialize)]
+        struct Listen {
+            notifications: Filter,
+        }
+        let text = raw.map_or("{}", RawValue::get);
+        let listen: Listen = serde_json::from_str(text)
+            .map_err(|error| Fault::invalid_params(format!("`params` cannot be read: {error}")))?;
+        Ok(listen.notifications)
+    }
+
+    /// The kinds that are sent, which is what the client is told.
+    pub(super) fn honoured(self) -> Map<String, Value> {
+        let kinds = [
+            ("toolsListChanged", self.tools_list_changed),
+            ("promptsListChanged", self.prompts_list_changed),
+            ("resourcesListChanged", self.resources_list_changed),
+        ];
+        let kinds = kinds.into_iter().filter(|(_, wanted)| *wanted);
+        kinds.map(|(name, _)| (name.to_owned(), true.into())).collect()
+    }
+}
+
+/// Which request a client does not want any more, and why.
+pub(super) fn cancelled(raw: Option<&RawValue>) -> Option<(Id, String)> {
+    #[derive(Deserialize)]
+    struct Cancelled<'a> {
+        #[serde(borrow, rename = "requestId")]
+        id: &'a RawValue,
+        reason: Option<String>,
+    }
+    let cancelled: Cancelled<'_> = serde_json::from_str(raw?.get()).ok()?;
+    let reason = cancelled.reason.unwrap_or_else(|| "the client cancelled it".to_owned());
+    Some((Id::of(cancelled.id)?, reason.chars().take(500).collect()))
+}

@@ -1,0 +1,73 @@
+//! What a client is told when there is no result.
+
+use manila::mcp::{ServerError, server_error};
+use manila::view::Era;
+use manila::{CallError, ErrorCode};
+use serde_json::{Value, json};
+
+use super::MISSING_META;
+use crate::door::mcp::message::Fault;
+
+const INTERNAL_ERROR: i64 = -32603;
+/// What clients before 2026-07-28 know an unknown resource by.
+const RESOURCE_NOT_FOUND: i64 = -32002;
+
+impl Fault {
+    pub(super) fn unknown_prompt(name: &str) -> Self {
+        let data = Some(json!({"name": name}));
+        Self { data, ..Self::invalid_params(format!("there is no prompt `{name}`")) }
+    }
+
+    /// Nobody knows the address, apart from those who could not be asked.
+    pub(super) fn unknown_resource(era: Era, uri: &str, missing: &[Value]) -> Self {
+        let mut data = json!({"uri": uri});
+        if !missing.is_empty() {
+            data[MISSING_META] = missing.into();
+        }
+        let code = if era == Era::Modern { Self::INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
+        Self { code, message: format!("there is no resource `{uri}`"), data: Some(data) }
+    }
+}
+
+/// What a server said goes on in its own words; everything else is told whole in the data.
+impl From<CallError> for Fault {
+    fn from(error: CallError) -> Self {
+        if let Some(ServerError { code, message, data, .. }) = server_error(&error) {
+            return Self { code, message: message.to_owned(), data: data.cloned() };
+        }
+        let code = match error.code() {
+            ErrorCode::ValidationError => Self::INVALID_PARAMS,
+            _ => INTERNAL_ERROR,
+        };
+        let data = serde_json::to_value(&error).ok();
+        Self { code, message: error.message().to_owned(), data }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_keep_what_they_say() {
+        let own = |code: &str| json!({"code": code, "message": "no", "retryable": false});
+        let validation = || CallError::validation("no", &[]);
+        let said = json!({"jsonrpcCode": -32050, "data": [1]});
+        let issue = json!([{"path": "", "message": "no", "jsonrpcCode": -32602, "data": {"a": 1}}]);
+        let mut details = own("VALIDATION_ERROR");
+        details["details"] = json!([]);
+        for (error, code, data) in [
+            (CallError::access_denied("no"), -32603, Some(own("ACCESS_DENIED"))),
+            (CallError::timeout("no"), -32603, Some(own("TIMEOUT"))),
+            (CallError::unavailable("no"), -32603, Some(own("UNAVAILABLE"))),
+            (validation(), -32602, Some(details)),
+            (CallError::execution("no").with_details(said), -32050, Some(json!([1]))),
+            (validation().with_details(issue), -32602, Some(json!({"a": 1}))),
+            (CallError::execution("no").with_details(json!({"jsonrpcCode": 7})), 7, None),
+        ] {
+            let row = format!("{error:?}");
+            let expected = Fault { code, message: "no".to_owned(), data };
+            assert_eq!(Fault::from(error), expected, "{row}");
+        }
+    }
+}

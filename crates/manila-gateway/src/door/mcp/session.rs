@@ -1,0 +1,170 @@
+//! Sessions of clients from before 2026-07-28, and the calls that are running for somebody.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use data_encoding::HEXLOWER;
+use manila::{AbortHandle, Identity};
+use tokio_util::sync::CancellationToken;
+
+use super::message::Id;
+
+/// The sessions there are.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    known: Mutex<HashMap<Box<str>, Arc<Session>>>,
+    most: usize,
+    idle: Duration,
+}
+
+/// A client that said hello.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// Who said hello; for anybody else the session is not there.
+    owner: Arc<Identity>,
+    /// The version that was agreed on.
+    pub(super) version: &'static str,
+    pub(super) calls: Arc<Calls>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    used: Instant,
+    /// Ends the stream that the client listens on; there is one at a time.
+    stream: Option<CancellationToken>,
+}
+
+/// The calls of one client by the ids of their requests, so that it can cancel them.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Mutex<HashMap<Id, AbortHandle>>);
+
+impl Sessions {
+    pub(super) fn new(most: usize, idle: Duration) -> Self {
+        Self { known: Mutex::default(), most, idle }
+    }
+
+    /// Begins a session and says its id; `None` if there is no room.
+    pub(super) fn begin(&self, owner: &Arc<Identity>, version: &'static str) -> Option<String> {
+        // Nobody guesses 32 random bytes. Without randomness there are no sessions.
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).ok()?;
+        let id = HEXLOWER.encode(&random);
+        let state = State { used: Instant::now(), stream: None };
+        let owner = Arc::clone(owner);
+        let session = Session { owner, version, calls: Arc::default(), state: Mutex::new(state) };
+        let mut known = self.lock();
+        if known.len() >= self.most {
+            known.retain(|_, session| session.idle().is_none_or(|idle| idle < self.idle));
+        }
+        if known.len() >= self.most {
+            let idle = known.iter().filter_map(|(id, one)| Some((one.idle()?, id.clone())));
+            let (_, longest) = idle.max_by_key(|(idle, _)| *idle)?;
+            known.remove(&longest);
+        }
+        known.insert(id.as_str().into(), Arc::new(session));
+        Some(id)
+    }
+
+    /// The session of that id, if it is that of this caller.
+    pub(super) fn get(&self, id: &str, caller: &Identity) -> Option<Arc<Session>> {
+        let session =
+            self.lock().get(id).filter(|session| session.owner.id == caller.id).cloned()?;
+        session.lock().used = Instant::now();
+        Some(session)
+    }
+
+    /// Ends a session and the stream of its client.
+    pub(super) fn end(&self, id: &str, caller: &Identity) -> bool {
+        let mut known = self.lock();
+        let is_own = known.get(id).is_some_and(|session| session.owner.id == caller.id);
+        let ended = if is_own { known.remove(id) } else { None };
+        ended.map(|session| session.stop_listening()).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Session>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    /// Makes room for a stream; one that is there already ends. The token ends this one, and is to
+    /// be cancelled when the client left.
+    pub(super) fn listen(&self) -> CancellationToken {
+        let token = CancellationToken::new();
+        let mut state = self.lock();
+        if let Some(before) = state.stream.replace(token.clone()) {
+            before.cancel();
+        }
+        token
+    }
+
+    fn stop_listening(&self) {
+        if let Some(stream) = self.lock().stream.take() {
+            stream.cancel();
+        }
+    }
+
+    /// For how long nothing has happened; `None` while something is going on.
+    fn idle(&self) -> Option<Duration> {
+        let state = self.lock();
+        let listens = state.stream.as_ref().is_some_and(|stream| !stream.is_cancelled());
+        (!listens && self.calls.is_empty()).then(|| state.used.elapsed())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Calls {
+    /// Cancels the call of a request, as its client asked. One that has ended is not disturbed.
+    pub(super) fn cancel(&self, id: &Id, reason: &str) -> bool {
+        let handle = self.lock().remove(id);
+        handle.map(|handle| handle.abort(reason)).is_some()
+    }
+
+    /// Keeps the handle of a call.
+    pub(super) fn add(&self, id: Id, handle: AbortHandle) {
+        self.lock().insert(id, handle);
+    }
+
+    /// Forgets a call; false if it was cancelled.
+    pub(super) fn remove(&self, id: &Id) -> bool {
+        self.lock().remove(id).is_some()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Id, AbortHandle>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_its_owners_and_the_idle_one_makes_room() {
+        let sessions = Sessions::new(2, Duration::from_secs(3_600));
+        let (ann, bob) = (Arc::new(Identity::new("ann")), Arc::new(Identity::new("bob")));
+        let first = sessions.begin(&ann, "2025-11-25").unwrap();
+        let second = sessions.begin(&ann, "2025-11-25").unwrap();
+        assert!(sessions.get(&first, &ann).is_some());
+        assert!(sessions.get(&first, &bob).is_none());
+        assert!(!sessions.end(&first, &bob));
+        let third = sessions.begin(&bob, "2025-11-25").unwrap();
+        assert!(sessions.get(&second, &ann).is_none(), "it was idle for the longest time");
+        let streams: Vec<_> = [(&first, &ann), (&third, &bob)]
+            .map(|(id, who)| sessions.get(id, who).unwrap().listen())
+            .into();
+        assert!(sessions.begin(&ann, "2025-11-25").is_none(), "both are listening");
+        assert!(sessions.end(&first, &ann));
+        assert!(streams[0].is_cancelled() && !streams[1].is_cancelled());
+        assert!(sessions.begin(&ann, "2025-11-25").is_some());
+    }
+}
