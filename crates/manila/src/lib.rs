@@ -84,8 +84,8 @@ pub use envelope::{
 };
 pub use error::{CallError, DomainError, ErrorCode, HandlerError, Origin};
 pub use handler::{
-    AbortHandle, CallContext, Handler, IntoOnceHandler, IntoStreamHandler, OnceHandler, Output,
-    Progress, ProgressSender, RequestId, StreamHandler,
+    AbortHandle, CallContext, Handler, IntoOnceHandler, IntoStreamHandler, LogLine, OnceHandler,
+    Output, Progress, ProgressSender, RequestId, StreamHandler, Watch,
 };
 pub use operation::{Operation, OperationBuilder, OperationError, OutputPolicy, ResultPolicy};
 pub use outcome::Outcome;

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::cancellation::Cancellation;
-use super::progress::{Progress, ProgressSender};
+use super::progress::{LogLine, Progress, ProgressSender};
 use super::request_id::RequestId;
 use crate::access::Identity;
 use crate::error::CallError;
@@ -114,17 +114,22 @@ impl CallContext {
         Self::new(nesting, snapshot, call, None, 0)
     }
 
-    /// A call out of a handler: on the caller's behalf, with what is left of its time.
-    pub(crate) fn below(caller: &Self, operation: Arc<str>, timeout: Option<Duration>) -> Self {
-        let above = &caller.0;
-        let own = timeout.and_then(from_now);
+    /// A call out of a handler: on the caller's behalf, with what is left of its time. Whoever
+    /// watches the caller watches a call that is made in its place too.
+    pub(crate) fn below(call: &NestedCall<'_>, operation: Arc<str>) -> Self {
+        let (caller, above) = (call.from, &call.from.0);
+        let own = call.timeout.and_then(from_now);
+        let progress = match call.standing {
+            NestedStanding::AsCaller => above.progress.clone(),
+            NestedStanding::Trusted => ProgressSender::default(),
+        };
         let call = Beginning {
             operation,
             request_id: RequestId::fresh(),
             parent_request_id: Some(above.request_id.clone()),
             identity: above.identity.clone(),
             deadline: own.into_iter().chain(caller.deadline()).min(),
-            progress: ProgressSender::default(),
+            progress,
             metadata: above.metadata.clone(),
             attached: None,
         };
@@ -237,6 +242,11 @@ impl CallContext {
     /// Tells the caller how far this call has come.
     pub fn report(&self, progress: Progress) {
         self.0.progress.send(progress);
+    }
+
+    /// Tells the caller something for its log.
+    pub fn log(&self, line: LogLine) {
+        self.0.progress.log(line);
     }
 
     pub(super) fn parts(&self) -> &ContextParts {

@@ -21,7 +21,7 @@ use crate::spec::Kind;
 pub use cancellation::AbortHandle;
 pub use context::CallContext;
 pub(crate) use context::{Attachment, Beginning, NestedCall, NestedStanding, Nesting, from_now};
-pub use progress::{Progress, ProgressSender};
+pub use progress::{LogLine, Progress, ProgressSender, Watch};
 pub use request_id::RequestId;
 pub use typed::{IntoOnceHandler, IntoStreamHandler};
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 /// One report of a running call.
@@ -40,10 +41,50 @@ impl Progress {
     }
 }
 
-/// Where progress goes: into a bounded channel, or to a function that must not wait. A report that
+/// Something that a call says while it is running, for the log of its caller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LogLine {
+    /// How much it matters: `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert` or
+    /// `emergency`.
+    #[serde(default)]
+    pub level: String,
+    /// The part that says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logger: Option<String>,
+    /// What it says.
+    #[serde(default)]
+    pub data: Value,
+}
+
+impl LogLine {
+    /// A line without a logger.
+    pub fn new(level: impl Into<String>, data: impl Into<Value>) -> Self {
+        Self { level: level.into(), logger: None, data: data.into() }
+    }
+}
+
+/// Somebody who watches a running call. It is called by the handler and must return at once.
+pub trait Watch: Send + Sync {
+    /// A report of how far the call has come.
+    fn progress(&self, progress: Progress);
+
+    /// Something that the call says; who does not care does nothing.
+    fn log(&self, line: LogLine) {
+        drop(line);
+    }
+}
+
+impl<F: Fn(Progress) + Send + Sync> Watch for F {
+    fn progress(&self, progress: Progress) {
+        self(progress);
+    }
+}
+
+/// Where progress goes: into a bounded channel, or to somebody who must not wait. A report that
 /// finds no room is dropped, because a later one says more and a slow watcher must not slow the work.
 #[derive(Clone, Default)]
-pub struct ProgressSender(Option<Arc<dyn Fn(Progress) + Send + Sync>>);
+pub struct ProgressSender(Option<Arc<dyn Watch>>);
 
 impl ProgressSender {
     /// Sends reports into a bounded channel.
@@ -54,12 +95,23 @@ impl ProgressSender {
 
     /// Gives reports to a function, which is called by the handler and must return at once.
     pub fn from_fn(watch: impl Fn(Progress) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(watch)))
+        Self::to(Arc::new(watch))
+    }
+
+    /// Gives reports, and what the call says, to somebody.
+    pub fn to(watch: Arc<dyn Watch>) -> Self {
+        Self(Some(watch))
     }
 
     pub(crate) fn send(&self, progress: Progress) {
         if let Some(watch) = &self.0 {
-            watch(progress);
+            watch.progress(progress);
+        }
+    }
+
+    pub(crate) fn log(&self, line: LogLine) {
+        if let Some(watch) = &self.0 {
+            watch.log(line);
         }
     }
 }

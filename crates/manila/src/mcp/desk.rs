@@ -15,7 +15,7 @@ use super::session::Session;
 use super::settings::McpSettings;
 use super::source::SourceStatus;
 use crate::error::CallError;
-use crate::handler::{CallContext, ProgressSender};
+use crate::handler::{CallContext, LogLine, Progress, ProgressSender, Watch};
 
 /// How long a call waits for a server that is just being connected, or will be in a moment.
 const CONNECTING: Duration = Duration::from_secs(2);
@@ -46,6 +46,19 @@ pub(super) struct Errand<'a> {
     pub(super) headers: Vec<(&'a str, String)>,
     /// Whether doing it twice is the same as doing it once.
     pub(super) is_repeatable: bool,
+}
+
+/// Hands what a server says about a call to whoever watches the call.
+struct Watching(CallContext);
+
+impl Watch for Watching {
+    fn progress(&self, progress: Progress) {
+        self.0.report(progress);
+    }
+
+    fn log(&self, line: LogLine) {
+        self.0.log(line);
+    }
 }
 
 impl Desk {
@@ -87,8 +100,7 @@ impl Desk {
         context: &CallContext,
         errand: Errand<'_>,
     ) -> Result<Box<RawValue>, CallError> {
-        let reports = context.clone();
-        let progress = ProgressSender::from_fn(move |progress| reports.report(progress));
+        let progress = ProgressSender::to(Arc::new(Watching(context.clone())));
         let remaining = context.remaining().unwrap_or(Duration::MAX);
         let settings = &self.settings;
         let ask = Ask {

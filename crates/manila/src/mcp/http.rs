@@ -149,7 +149,7 @@ impl Http {
             return self.follow(speech, response, id).await;
         }
         let body = self.0.body(response).await?;
-        self.take(&body)
+        self.take(&body, Some(id))
     }
 
     /// Reads a stream; if it breaks off before the answer, and the server gave it a number, asks for
@@ -195,7 +195,7 @@ impl Http {
             };
             let fed = decoder.feed(&chunk, |event| {
                 if event.event == "message" && !event.data.is_empty() {
-                    self.take_event(&event.data);
+                    self.take_event(&event.data, id);
                 }
             });
             place.advance(&decoder);
@@ -205,16 +205,16 @@ impl Http {
         }
     }
 
-    fn take_event(&self, text: &str) {
-        if let Err(failure) = self.take(text) {
+    fn take_event(&self, text: &str, about: Option<u64>) {
+        if let Err(failure) = self.take(text, about) {
             let (source, failure) = (self.0.switch.inbox.source(), failure.to_string());
             tracing::warn!(source, failure, "an event that is no message");
         }
     }
 
-    fn take(&self, text: &str) -> Result<(), Failure> {
+    fn take(&self, text: &str, about: Option<u64>) -> Result<(), Failure> {
         let mut reply = |text: String| self.post_aside(text);
-        self.0.switch.take(text, &mut reply).map_err(|error| {
+        self.0.switch.take(text, about, &mut reply).map_err(|error| {
             let said: String = text.chars().take(200).collect();
             Failure::Unusable(format!("the server answered with something else: {error}: {said}"))
         })

@@ -1,8 +1,8 @@
 //! What a server says and asks on its own: changes of its lists, log lines, questions.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use super::rpc::{self, RpcError};
 use super::settings::{Elicitation, McpSettings};
 use super::switch::short;
+use crate::handler::LogLine;
 use crate::schema::Schema;
 
 /// The end of a connection at which the server's own words arrive.
@@ -19,11 +20,22 @@ pub(super) struct Inbox {
     settings: Arc<McpSettings>,
     /// Told when the list of tools has changed.
     pub(super) tools_changed: Arc<Notify>,
+    /// Told when one of the other lists has changed; which is said by the two below.
+    pub(super) offer_changed: Arc<Notify>,
+    pub(super) prompts_changed: Arc<AtomicBool>,
+    pub(super) resources_changed: Arc<AtomicBool>,
 }
 
 impl Inbox {
     pub(super) fn new(source: Arc<str>, settings: Arc<McpSettings>) -> Self {
-        Self { source, settings, tools_changed: Arc::default() }
+        Self {
+            source,
+            settings,
+            tools_changed: Arc::default(),
+            offer_changed: Arc::default(),
+            prompts_changed: Arc::default(),
+            resources_changed: Arc::default(),
+        }
     }
 
     /// The source that this is the inbox of.
@@ -32,31 +44,29 @@ impl Inbox {
     }
 
     /// A notification that is not about one request.
-    pub(super) fn notified(&self, method: &str, params: Option<&RawValue>) {
+    pub(super) fn notified(&self, method: &str) {
         match method {
             "notifications/tools/list_changed" => self.tools_changed.notify_one(),
-            "notifications/message" => self.log(params),
+            "notifications/prompts/list_changed" => self.offer_changed(&self.prompts_changed),
+            "notifications/resources/list_changed" => self.offer_changed(&self.resources_changed),
             _ => tracing::debug!(source = %self.source, method, "notification"),
         }
     }
 
-    fn log(&self, params: Option<&RawValue>) {
-        #[derive(Deserialize)]
-        struct Line {
-            #[serde(default)]
-            level: String,
-            logger: Option<String>,
-            data: Option<Value>,
-        }
-        let Some(Ok(line)) = params.map(|params| serde_json::from_str::<Line>(params.get())) else {
-            return;
-        };
+    fn offer_changed(&self, which: &AtomicBool) {
+        which.store(true, Ordering::Relaxed);
+        self.offer_changed.notify_one();
+    }
+
+    /// Writes down what the server says, and gives it back.
+    pub(super) fn log(&self, params: &RawValue) -> Option<LogLine> {
+        let line: LogLine = serde_json::from_str(params.get()).ok()?;
         let logger = short(line.logger.as_deref().unwrap_or_default());
         let source = &*self.source;
-        let said = match line.data {
-            Some(Value::String(text)) => short(&text),
-            Some(other) => short(&other.to_string()),
-            None => String::new(),
+        let said = match &line.data {
+            Value::Null => String::new(),
+            Value::String(text) => short(text),
+            other => short(&other.to_string()),
         };
         match line.level.as_str() {
             "debug" => tracing::debug!(target: LOG_TARGET, source, logger, said),
@@ -64,6 +74,7 @@ impl Inbox {
             "warning" => tracing::warn!(target: LOG_TARGET, source, logger, said),
             _ => tracing::error!(target: LOG_TARGET, source, logger, said),
         }
+        Some(line)
     }
 
     /// The text of our answer to a request of the server.

@@ -22,7 +22,7 @@ pub fn answers(text: &str) -> Option<Vec<String>> {
     settings.elicitation = Elicitation::Defaults;
     let switch = Switch::new(Inbox::new("any".into(), Arc::new(settings)));
     let mut answers = Vec::new();
-    switch.take(text, &mut |answer| answers.push(answer)).ok()?;
+    switch.take(text, None, &mut |answer| answers.push(answer)).ok()?;
     Some(answers)
 }
 

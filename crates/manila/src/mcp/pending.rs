@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::ask::{Patience, after};
 use super::failure::Failure;
-use crate::handler::{Progress, ProgressSender};
+use crate::handler::{LogLine, Progress, ProgressSender};
 
 pub(super) type Answer = Result<Box<RawValue>, Failure>;
 
@@ -127,6 +127,14 @@ impl Pending {
             let mut progress = Progress::new(progress);
             (progress.total, progress.message) = (total, message);
             told.send(progress);
+        }
+    }
+
+    /// A line for the log of whoever waits under this id.
+    pub(super) fn log(&self, id: u64, line: LogLine) {
+        let told = self.lock().calls.get(&id).map(|entry| entry.progress.clone());
+        if let Some(told) = told {
+            told.log(line);
         }
     }
 

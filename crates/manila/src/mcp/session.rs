@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -103,6 +104,18 @@ impl Session {
         &self.inbox.tools_changed
     }
 
+    /// Waits until the server says that other lists than that of its tools have changed, and gives
+    /// what the methods of these begin with.
+    pub(super) async fn offer_changed(&self) -> Vec<&'static str> {
+        self.inbox.offer_changed.notified().await;
+        let parts = [
+            (&self.inbox.prompts_changed, "prompts/"),
+            (&self.inbox.resources_changed, "resources/"),
+        ];
+        let changed = parts.into_iter().filter(|(flag, _)| flag.swap(false, Ordering::Relaxed));
+        changed.map(|(_, part)| part).collect()
+    }
+
     /// Resolves when the server is gone, with words about it.
     pub(super) async fn over(&self) -> String {
         self.wire.over().await
@@ -174,11 +187,17 @@ impl Session {
     /// Listens to changes of the lists, for a server that wants to be asked about them. Never ends
     /// for one that does not.
     pub(super) async fn listen(&self) {
-        let tells = self.peer.capabilities.get("tools").and_then(|tools| tools.get("listChanged"));
-        if self.peer.speech.era == Era::Legacy || tells != Some(&Value::Bool(true)) {
+        let tells = |part: &&str| {
+            let part = self.peer.capabilities.get(*part);
+            part.and_then(|part| part.get("listChanged")) == Some(&Value::Bool(true))
+        };
+        let parts = ["tools", "prompts", "resources"].into_iter().filter(tells);
+        let wanted: Map<_, _> =
+            parts.map(|part| (format!("{part}ListChanged"), true.into())).collect();
+        if self.peer.speech.era == Era::Legacy || wanted.is_empty() {
             return std::future::pending().await;
         }
-        let wanted = Value::Object(Map::from_iter([("toolsListChanged".to_owned(), true.into())]));
+        let wanted = Value::Object(wanted);
         let params = [("notifications", Param::Value(&wanted))];
         let ask = Ask::new("subscriptions/listen", &params, Patience::of(LISTENING));
         let mut pause = Duration::from_secs(1);

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::desk::Desk;
 use super::failure::Failure;
 use super::import;
+use super::method::method_of;
 use super::oauth::{Authorizer, CredentialStore};
 use super::session::{Listed, Session};
 use super::settings::McpSettings;
@@ -239,6 +240,14 @@ impl Supervisor {
             tokio::select! {
                 reason = &mut over => return reason,
                 () = &mut listening => {}
+                parts = session.offer_changed() => {
+                    self.renew(&parts);
+                    // A server that never rests is heard all the more slowly.
+                    tokio::select! {
+                        reason = &mut over => return reason,
+                        () = tokio::time::sleep(BURST * 5) => {}
+                    }
+                }
                 () = session.tools_changed().notified() => {
                     let reading = Instant::now();
                     tokio::select! {
@@ -321,6 +330,22 @@ impl Supervisor {
         let changes: Vec<_> = gone.into_iter().chain(news).collect();
         self.registry.apply(changes).expect("replacing and removing cannot clash");
         self.offered = ids;
+    }
+
+    /// Puts the operations behind some lists in their own place: whoever follows the catalog sees
+    /// that there is something new behind them.
+    fn renew(&self, parts: &[&str]) {
+        let catalog = self.registry.catalog();
+        let is_behind = |operation: &&Arc<Operation>| {
+            let method = method_of(operation.spec());
+            method.is_some_and(|method| parts.iter().any(|part| method.starts_with(part)))
+        };
+        let offered = self.offered.iter().filter_map(|id| catalog.get(id.as_str()));
+        let changes: Vec<_> = offered
+            .filter(is_behind)
+            .map(|operation| Change::Replace(Operation::clone(operation)))
+            .collect();
+        self.registry.apply(changes).expect("replacing cannot clash");
     }
 
     fn take_offline(&self) {

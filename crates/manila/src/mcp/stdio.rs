@@ -249,7 +249,7 @@ fn take(switch: &Switch, outgoing: &mpsc::WeakSender<String>, line: &[u8]) {
             tracing::warn!(source, "the server does not read; its question stays unanswered");
         }
     };
-    if let Err(error) = switch.take(text, &mut reply) {
+    if let Err(error) = switch.take(text, None, &mut reply) {
         let said: String = text.chars().take(200).collect();
         tracing::warn!(source, said, error, "a line of output that is no message");
     }

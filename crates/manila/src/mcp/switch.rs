@@ -23,11 +23,17 @@ impl Switch {
     }
 
     /// Takes one message, or a batch; `reply` gets the text of each answer that the server wants.
+    /// What came on the stream of one request is about that request.
     ///
     /// # Errors
     ///
     /// It is not JSON-RPC.
-    pub(super) fn take(&self, text: &str, reply: &mut dyn FnMut(String)) -> Result<(), String> {
+    pub(super) fn take(
+        &self,
+        text: &str,
+        about: Option<u64>,
+        reply: &mut dyn FnMut(String),
+    ) -> Result<(), String> {
         rpc::read(text, &mut |message| match message {
             Message::Response { id: Some(id), answer } => {
                 let answer = answer.map(ToOwned::to_owned).map_err(Failure::rpc_error);
@@ -53,7 +59,14 @@ impl Switch {
             {
                 self.pending.progress(params);
             }
-            Message::Notification { method, params } => self.inbox.notified(&method, params),
+            Message::Notification { method, params: Some(params) }
+                if method == "notifications/message" =>
+            {
+                if let Some(line) = self.inbox.log(params) {
+                    about.inspect(|id| self.pending.log(*id, line));
+                }
+            }
+            Message::Notification { method, .. } => self.inbox.notified(&method),
         })
     }
 }

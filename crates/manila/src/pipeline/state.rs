@@ -91,7 +91,7 @@ impl CallState {
         let (target, operation) = Target::find(catalog, call.operation);
         Self {
             shared,
-            context: CallContext::below(call.from, operation, call.timeout),
+            context: CallContext::below(&call, operation),
             target,
             input: Some(call.input),
             trusted: call.standing == NestedStanding::Trusted,

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::boxes::is_tool;
+use super::level::{Asked, Level};
 use super::message::{self, Fault, Id};
 use super::outlet::Outlet;
 use super::params::Params;
@@ -30,6 +31,8 @@ pub(super) struct Asker {
     pub(super) identity: Arc<Identity>,
     pub(super) view: McpView,
     pub(super) era: Era,
+    /// What a client of before wants to hear.
+    pub(super) level: Arc<Asked>,
 }
 
 /// A request that is understood as far as its envelope goes.
@@ -77,8 +80,27 @@ impl Ask {
             ("tools/call", _) => self.call(out, outlet).await,
             ("tools/list", _) => self.list(out),
             ("server/discover", Era::Modern) => write(out, &asker.discovered()),
-            ("ping" | "logging/setLevel", Era::Legacy) => write(out, &json!({})),
+            ("ping", Era::Legacy) => write(out, &json!({})),
+            ("logging/setLevel", Era::Legacy) => {
+                self.set_level()?;
+                write(out, &json!({}))
+            }
             _ => self.pass(out).await,
+        }
+    }
+
+    fn set_level(&self) -> Result<(), Fault> {
+        let level = self.params.level.as_deref().and_then(Level::of);
+        let words = || format!("`params.level` must be one of {}", Level::names());
+        self.asker.level.set(level.ok_or_else(|| Fault::invalid_params(words()))?);
+        Ok(())
+    }
+
+    /// The least important lines that the client wants to hear about this request.
+    pub(super) fn level(&self) -> Option<Level> {
+        match self.asker.era {
+            Era::Modern => Level::of(self.params.meta.as_ref()?.log_level.as_deref()?),
+            _ => Some(self.asker.level.get()),
         }
     }
 

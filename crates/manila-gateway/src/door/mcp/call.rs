@@ -33,7 +33,7 @@ impl Ask {
             }
             Ok(input) => {
                 let call = self.asker.gateway.pipeline().call(
-                    self.request(&tool, input).progress(outlet.progress(self.token())),
+                    self.request(&tool, input).progress(outlet.watch(self.token(), self.level())),
                     self.authority(),
                 );
                 outlet.started(call.abort_handle());
@@ -90,7 +90,9 @@ impl Ask {
     ) -> Result<Outcome, CallError> {
         let settings = &self.asker.gateway.0.settings.mcp;
         let pipeline = self.asker.gateway.pipeline();
-        let mut values = pipeline.start_subscription(self.request(tool, input), self.authority());
+        // Its values are the progress that is told.
+        let request = self.request(tool, input).progress(outlet.watch(None, self.level()));
+        let mut values = pipeline.start_subscription(request, self.authority());
         outlet.started(values.abort_handle());
         let mut collector =
             Collector::new(settings.subscription_values, settings.subscription_bytes);

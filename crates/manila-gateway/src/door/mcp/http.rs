@@ -133,6 +133,11 @@ impl Visit {
             identity: Arc::clone(&self.identity),
             view: self.view.clone(),
             era,
+            level: self
+                .session
+                .as_ref()
+                .map(|session| Arc::clone(&session.level))
+                .unwrap_or_default(),
         }
     }
 
@@ -147,14 +152,9 @@ impl Visit {
     /// Answers with JSON, or with events as soon as there is something to tell before the answer.
     async fn answer(&self, ask: Ask) -> Response {
         let era = ask.asker.era;
-        let wants_notes = self.accepts.events
-            && ask.params.meta.as_ref().is_some_and(|meta| meta.progress_token.is_some());
-        let (sender, notes) = match wants_notes {
-            true => mpsc::channel(NOTES),
-            false => mpsc::channel(1),
-        };
+        let (sender, notes) = mpsc::channel(NOTES);
         let outlet = Outlet::new(ask.id.clone())
-            .notes(wants_notes.then_some(sender))
+            .notes(self.accepts.events.then_some(sender))
             .cancellable(self.session.as_ref().map(|session| Arc::clone(&session.calls)))
             .cancelled_by_leaving(era == Era::Modern);
         let answering = Box::pin(ask.answer(outlet));

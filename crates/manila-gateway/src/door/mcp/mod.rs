@@ -7,7 +7,7 @@
 //! | `message`, `params` | JSON-RPC, and what requests say |
 //! | `ask`, `call` | a request and its answer, whatever carried it |
 //! | `passing` | resources and prompts, which are their sources' |
-//! | `outlet`, `changes` | what clients are told before an answer, and without having asked |
+//! | `outlet`, `level`, `changes` | what clients are told before an answer, and without having asked |
 //! | `session`, `boxes` | what is kept between requests |
 
 mod ask;
@@ -17,6 +17,7 @@ mod call;
 mod changes;
 mod era;
 mod http;
+mod level;
 mod message;
 mod outlet;
 mod params;

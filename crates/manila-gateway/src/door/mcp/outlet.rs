@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use manila::{AbortHandle, Progress, ProgressSender};
+use manila::{AbortHandle, LogLine, Progress, ProgressSender, Watch};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use super::message::Id;
+use super::level::Level;
+use super::message::{self, Id};
 use super::session::Calls;
 
 /// Where a request's notifications go, and who may cancel it.
@@ -58,14 +59,37 @@ impl Outlet {
         calls.is_none_or(|calls| self.handle.get().is_none() || calls.remove(&self.id))
     }
 
-    /// Where the progress of the call goes, if the client asked for it.
-    pub(super) fn progress(&self, token: Option<&RawValue>) -> ProgressSender {
-        let (Some(notes), Some(token)) = (self.notes.clone(), token) else {
+    /// Who watches the call: the client, as far as it asked to be told.
+    pub(super) fn watch(&self, token: Option<&RawValue>, level: Option<Level>) -> ProgressSender {
+        let Some(notes) = self.notes.clone().filter(|_| token.is_some() || level.is_some()) else {
             return ProgressSender::default();
         };
-        let token: Box<str> = token.get().into();
-        // A report that finds no room is dropped: a later one says more.
-        ProgressSender::from_fn(move |report| drop(notes.try_send(progress(&token, &report))))
+        let token = token.map(|token| token.get().into());
+        ProgressSender::to(Arc::new(Watching { notes, token, level }))
+    }
+}
+
+/// Tells a client what happens. What finds no room is dropped: a client that reads slowly must not
+/// slow the work.
+struct Watching {
+    notes: mpsc::Sender<Vec<u8>>,
+    token: Option<Box<str>>,
+    level: Option<Level>,
+}
+
+impl Watch for Watching {
+    fn progress(&self, report: Progress) {
+        if let Some(token) = &self.token {
+            let _ = self.notes.try_send(progress(token, &report));
+        }
+    }
+
+    fn log(&self, line: LogLine) {
+        let matters = Level::of(&line.level).zip(self.level).is_some_and(|(is, asked)| is >= asked);
+        if matters {
+            let line = serde_json::to_value(&line).expect("a line is JSON");
+            let _ = self.notes.try_send(message::notification("notifications/message", &line));
+        }
     }
 }
 

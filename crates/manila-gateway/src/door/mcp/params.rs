@@ -12,6 +12,7 @@ pub(super) struct Params {
     pub(super) name: Option<String>,
     pub(super) uri: Option<String>,
     pub(super) cursor: Option<String>,
+    pub(super) level: Option<String>,
     pub(super) arguments: Option<Box<RawValue>>,
     #[serde(rename = "_meta")]
     pub(super) meta: Option<RequestMeta>,
@@ -26,6 +27,8 @@ pub(super) struct RequestMeta {
     pub(super) version: Option<String>,
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
     pub(super) capabilities: Option<Box<RawValue>>,
+    #[serde(rename = "io.modelcontextprotocol/logLevel")]
+    pub(super) log_level: Option<String>,
     traceparent: Option<String>,
     tracestate: Option<String>,
     baggage: Option<String>,

@@ -8,6 +8,7 @@ use data_encoding::HEXLOWER;
 use manila::{AbortHandle, Identity};
 use tokio_util::sync::CancellationToken;
 
+use super::level::Asked;
 use super::message::Id;
 
 /// The sessions there are.
@@ -26,6 +27,8 @@ pub(super) struct Session {
     /// The version that was agreed on.
     pub(super) version: &'static str,
     pub(super) calls: Arc<Calls>,
+    /// What its client wants to hear.
+    pub(super) level: Arc<Asked>,
     state: Mutex<State>,
 }
 
@@ -53,7 +56,13 @@ impl Sessions {
         let id = HEXLOWER.encode(&random);
         let state = State { used: Instant::now(), stream: None };
         let owner = Arc::clone(owner);
-        let session = Session { owner, version, calls: Arc::default(), state: Mutex::new(state) };
+        let session = Session {
+            owner,
+            version,
+            calls: Arc::default(),
+            level: Arc::default(),
+            state: Mutex::new(state),
+        };
         let mut known = self.lock();
         if known.len() >= self.most {
             known.retain(|_, session| session.idle().is_none_or(|idle| idle < self.idle));

@@ -39,7 +39,8 @@ pub(crate) async fn serve(
     let (sender, messages) = mpsc::channel(WAITING);
     let gone = CancellationToken::new();
     let writing = tokio::spawn(write(writer, messages, gone.clone()));
-    let asker = Asker { gateway: gateway.clone(), identity, view, era: Era::Legacy };
+    let (era, level) = (Era::Legacy, Arc::default());
+    let asker = Asker { gateway: gateway.clone(), identity, view, era, level };
     let mut client = Client {
         asker,
         sender,
