@@ -12,6 +12,7 @@ mod call;
 mod chaos;
 mod drain;
 mod http;
+mod mcp;
 mod spokes;
 mod sse;
 

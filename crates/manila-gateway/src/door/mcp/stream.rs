@@ -35,7 +35,10 @@ pub(super) async fn respond(
     let first = tokio::select! {
         biased;
         Some(note) = notes.recv() => event(note),
-        answer = &mut answering => return answered(answer, accepts, era),
+        answer = &mut answering => match told(&mut notes) {
+            told if told.is_empty() => return answered(answer, accepts, era),
+            told => return at_once(told, answer),
+        },
         () = tokio::time::sleep(heartbeat), if accepts.events => ALIVE.into(),
     };
     let state = Telling { answering: Some(answering), notes, first: Some(first), heartbeat };
@@ -65,17 +68,27 @@ impl Telling {
             Some(note) = self.notes.recv() => Some(event(note)),
             answer = answering => {
                 self.answering = None;
-                // What was told last may have come together with the answer.
-                let mut last = Vec::new();
-                while let Ok(note) = self.notes.try_recv() {
-                    last.extend(event(note));
-                }
+                let mut last = told(&mut self.notes);
                 last.extend(event(answer.message));
                 Some(last)
             }
             () = tokio::time::sleep(self.heartbeat) => Some(ALIVE.into()),
         }
     }
+}
+
+/// What was told together with the answer.
+fn told(notes: &mut mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
+    let mut told = Vec::new();
+    while let Ok(note) = notes.try_recv() {
+        told.extend(event(note));
+    }
+    told
+}
+
+fn at_once(mut told: Vec<u8>, answer: Answer) -> Response {
+    told.extend(event(answer.message));
+    events(futures::stream::once(async { Ok::<_, Infallible>(Bytes::from(told)) }))
 }
 
 /// Streams what changes until the client leaves, `ended` says so or the gateway stops.

@@ -55,7 +55,7 @@ async fn an_answer_that_is_none_fails_its_call_and_disturbs_nobody() {
             "bad-params",
             "VALIDATION_ERROR",
             "`size` must be even",
-            json!([{"path": "", "message": "`size` must be even"}]),
+            json!([{"path": "", "message": "`size` must be even", "jsonrpcCode": -32602}]),
         ),
         (
             "no-result",

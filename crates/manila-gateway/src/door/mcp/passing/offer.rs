@@ -108,13 +108,13 @@ mod tests {
     #[test]
     fn a_name_means_the_longest_label_that_fits() {
         let offer = |label: &str| Offer { label: label.to_owned(), methods: Vec::new() };
-        let offers = ["a", "a-b", "far", "far.b__c"].map(offer);
+        let offers = ["a", "a-b", "far.b", "far.b__c"].map(offer);
         for (given, expected) in [
             ("a__p", Some(("a", "p"))),
             ("a-b__p", Some(("a-b", "p"))),
-            ("far__p", Some(("far", "p"))),
+            ("far.b__p", Some(("far.b", "p"))),
             ("far.b__c__p", Some(("far.b__c", "p"))),
-            ("far__b__c__p", Some(("far", "b__c__p"))),
+            ("far.b__c_p", Some(("far.b", "c_p"))),
             ("b__p", None),
             ("p", None),
         ] {

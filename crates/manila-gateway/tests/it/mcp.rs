@@ -1,0 +1,113 @@
+//! `/mcp` and a pair of streams: operations as MCP clients of every version see them.
+
+mod calls;
+mod changes;
+mod sessions;
+mod streams;
+mod views;
+
+use reqwest::{RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::{Running, client};
+
+/// The versions of the two eras.
+const LEGACY: &str = "2025-11-25";
+const MODERN: &str = "2026-07-28";
+
+fn message(id: u64, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+/// The params with what every request of 2026-07-28 says about itself.
+fn modern(params: &Value) -> Value {
+    let mut params = params.clone();
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    params
+}
+
+impl Running {
+    fn post(&self, query: &str) -> RequestBuilder {
+        let url = self.url(&format!("/mcp{query}"));
+        client().post(url).header("accept", "application/json, text/event-stream")
+    }
+
+    /// A request of before 2026-07-28, without a session.
+    fn ask(&self, query: &str, method: &str, params: &Value) -> RequestBuilder {
+        self.post(query).json(&message(1, method, params))
+    }
+
+    /// A request of 2026-07-28.
+    fn ask_modern(&self, query: &str, method: &str, params: &Value) -> RequestBuilder {
+        let name = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str);
+        let request = self.post(query).json(&message(1, method, &modern(params)));
+        let request = request.header("mcp-protocol-version", MODERN).header("mcp-method", method);
+        match name {
+            Some(name) => request.header("mcp-name", name),
+            None => request,
+        }
+    }
+
+    /// Begins a session and says its id.
+    async fn begin(&self) -> String {
+        let hello = json!({"protocolVersion": LEGACY, "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        let response = self.ask("", "initialize", &hello).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        response.headers()["mcp-session-id"].to_str().unwrap().to_owned()
+    }
+}
+
+/// The one answer of a response that is JSON.
+async fn answer(request: RequestBuilder) -> Value {
+    let response = request.send().await.unwrap();
+    assert_eq!(response.headers()["content-type"], "application/json");
+    response.json().await.unwrap()
+}
+
+/// The messages of a response that is a stream of events, read as they come.
+struct Events {
+    response: Response,
+    text: String,
+}
+
+impl Events {
+    async fn of(request: RequestBuilder) -> Self {
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { response, text: String::new() }
+    }
+
+    /// The next message; `None` when the stream has ended.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let data = event.lines().find_map(|line| line.strip_prefix("data: "));
+                let message = data.map(|data| serde_json::from_str(data).unwrap());
+                self.text = rest.to_owned();
+                match message {
+                    Some(message) => return Some(message),
+                    None => continue,
+                }
+            }
+            let chunk = self.response.chunk().await.unwrap()?;
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    async fn all(mut self) -> Vec<Value> {
+        let mut all = Vec::new();
+        while let Some(message) = self.next().await {
+            all.push(message);
+        }
+        all
+    }
+}
+
+/// The names of the tools in the answer to `tools/list`.
+fn names(answer: &Value) -> Vec<&str> {
+    let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}

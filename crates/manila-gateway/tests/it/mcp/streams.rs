@@ -1,0 +1,163 @@
+//! One client on a pair of streams.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use manila::{HandlerError, Identity, Operation, Pipeline};
+use manila_gateway::{Drained, Gateway, GatewaySettings, McpView, builtin};
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
+use tokio::task::JoinHandle;
+
+use super::{LEGACY, message, modern, names};
+
+struct Client {
+    gateway: Gateway,
+    input: WriteHalf<DuplexStream>,
+    output: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    served: JoinHandle<Drained>,
+}
+
+impl Client {
+    fn start(settings: GatewaySettings) -> Self {
+        let gateway = Gateway::with(Pipeline::new(builtin::registry()), settings);
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let serving = gateway.clone();
+        let served = tokio::spawn(async move {
+            let (reader, writer) = tokio::io::split(theirs);
+            let identity = Arc::new(Identity::new("local"));
+            let never = std::future::pending();
+            serving.serve_mcp(reader, writer, identity, McpView::default(), never).await
+        });
+        let (output, input) = tokio::io::split(ours);
+        Self { gateway, input, output: BufReader::new(output).lines(), served }
+    }
+
+    async fn send(&mut self, message: &Value) {
+        self.write(format!("{message}\n").as_bytes()).await;
+    }
+
+    async fn write(&mut self, bytes: &[u8]) {
+        self.input.write_all(bytes).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Value {
+        let line = self.output.next_line().await.unwrap().expect("another message");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    async fn ask(&mut self, id: u64, method: &str, params: &Value) -> Value {
+        self.send(&message(id, method, params)).await;
+        self.next().await
+    }
+}
+
+#[tokio::test]
+async fn both_eras_speak_over_one_pair() {
+    let mut client = Client::start(GatewaySettings::default());
+    let found = client.ask(1, "server/discover", &modern(&json!({}))).await;
+    assert_eq!(found["result"]["resultType"], "complete");
+    let hello = json!({"protocolVersion": LEGACY});
+    let welcome = client.ask(2, "initialize", &hello).await;
+    assert_eq!(welcome["result"]["protocolVersion"], LEGACY);
+    let listed = client.ask(3, "tools/list", &json!({})).await;
+    assert!(names(&listed).contains(&"demo__add"));
+    assert!(listed["result"].get("ttlMs").is_none());
+    let listed = client.ask(4, "tools/list", &modern(&json!({}))).await;
+    assert!(listed["result"]["ttlMs"].is_u64());
+    for (params, code) in [
+        (json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "v9"}}), -32_022),
+        (json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}), -32_602),
+    ] {
+        assert_eq!(client.ask(5, "tools/list", &params).await["error"]["code"], code);
+    }
+    assert_eq!(client.ask(6, "ping", &modern(&json!({}))).await["error"]["code"], -32_601);
+    assert_eq!(client.ask(7, "ping", &json!({})).await["result"], json!({}));
+}
+
+#[tokio::test]
+async fn a_call_is_cancelled_and_then_not_answered() {
+    let mut client = Client::start(GatewaySettings::default());
+    let slow =
+        json!({"name": "demo__slow", "arguments": {"ms": 60_000}, "_meta": {"progressToken": 1}});
+    client.send(&message(1, "tools/call", &slow)).await;
+    assert_eq!(client.next().await["method"], "notifications/progress");
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    client.send(&cancel).await;
+    client.send(&message(2, "ping", &json!({}))).await;
+    loop {
+        let next = client.next().await;
+        assert_ne!(next["id"], 1, "it was cancelled");
+        if next["id"] == 2 {
+            break;
+        }
+    }
+    assert_eq!(client.gateway.pipeline().in_flight(), 0);
+}
+
+#[tokio::test]
+async fn other_tools_are_told_to_those_who_said_hello_or_listen() {
+    let mut client = Client::start(GatewaySettings::default());
+    client.ask(1, "initialize", &json!({"protocolVersion": LEGACY})).await;
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    let wanted = modern(&json!({"notifications": {"toolsListChanged": true}}));
+    let first = client.ask(9, "subscriptions/listen", &wanted).await;
+    assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+    let echo = async |input: Value| Ok::<_, HandlerError>(input);
+    let registry = client.gateway.pipeline().registry().clone();
+    registry.register(Operation::query("new.one", echo).build().unwrap()).unwrap();
+    let both = [client.next().await, client.next().await];
+    let id =
+        |event: &Value| event["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone();
+    assert!(both.iter().all(|one| one["method"] == "notifications/tools/list_changed"));
+    assert!(both.iter().any(|one| id(one) == 9) && both.iter().any(|one| id(one).is_null()));
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}});
+    client.send(&cancel).await;
+    registry.register(Operation::query("new.two", echo).build().unwrap()).unwrap();
+    assert_eq!(id(&client.next().await), Value::Null);
+    assert_eq!(client.ask(10, "ping", &json!({})).await["id"], 10);
+}
+
+#[tokio::test]
+async fn bad_lines_are_named_and_disturb_nobody() {
+    let mut settings = GatewaySettings::default();
+    settings.body_bytes = 100_000;
+    settings.mcp.in_flight = 2;
+    let mut client = Client::start(settings);
+    let long = format!("{{\"x\":\"{}\"}}\n", "y".repeat(200_000));
+    for (line, code) in [
+        (b"hello\n".to_vec(), -32_700),
+        (b"[]\n".to_vec(), -32_600),
+        (b"\xff\xfe\n".to_vec(), -32_700),
+        (long.into_bytes(), -32_600),
+        (b"\n  \n{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}\n".to_vec(), -32_600),
+        (vec![b'['; 50_000].into_iter().chain(*b"\n").collect(), -32_700),
+    ] {
+        client.write(&line).await;
+        let said = client.next().await;
+        assert_eq!(said["error"]["code"], code, "{said}");
+        assert_eq!(said["id"], Value::Null);
+    }
+    let slow = json!({"name": "demo__slow", "arguments": {"ms": 60_000}});
+    for id in [1, 2] {
+        client.send(&message(id, "tools/call", &slow)).await;
+    }
+    let refused = client.ask(3, "ping", &json!({})).await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(3), &json!(-32_000)));
+}
+
+#[tokio::test]
+async fn what_was_asked_is_answered_before_the_client_has_left() {
+    let mut client = Client::start(GatewaySettings::default());
+    let slow = json!({"name": "demo__slow", "arguments": {"ms": 100}});
+    client.send(&message(1, "tools/call", &slow)).await;
+    client.input.shutdown().await.unwrap();
+    assert_eq!(client.next().await["result"]["structuredContent"]["sleptMs"], 100);
+    assert_eq!(client.output.next_line().await.unwrap(), None);
+    let drained = tokio::time::timeout(Duration::from_secs(30), client.served).await;
+    assert!(drained.unwrap().unwrap().in_time);
+}
