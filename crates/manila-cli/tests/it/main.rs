@@ -15,6 +15,7 @@ mod config;
 mod envelope;
 #[cfg(target_os = "linux")]
 mod mcp;
+mod mcp_clients;
 #[cfg(target_os = "linux")]
 mod processes;
 mod readme;

@@ -14,7 +14,7 @@ use super::{Folder, json, stderr, stdout};
 /// Long enough for a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn server(name: &str) -> PathBuf {
+pub(super) fn server(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manila/tests/servers");
     std::fs::canonicalize(folder.join(name)).unwrap()
 }

@@ -84,6 +84,9 @@ fn print_operations(registry: &Registry, address: SocketAddr) -> std::io::Result
     output::print_line(
         "  WebSocket /hub                 the call protocol: spokes connect here, and --url ws://… calls",
     )?;
+    output::print_line(
+        "  MCP  /mcp                      operations as tools; for clients of every version",
+    )?;
     output::print_line("  GET  /health                   whether it is alive\n")?;
     output::print_line(&format!("{} operations:", catalog.len()))?;
     let width = catalog.list().iter().map(|found| found.id().as_str().len()).max().unwrap_or(0);

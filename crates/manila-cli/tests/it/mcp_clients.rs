@@ -1,0 +1,93 @@
+//! `manila mcp`: the operations for a client that starts it.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::Folder;
+
+struct Client {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Client {
+    fn start(folder: &Folder, arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_manila"));
+        command.arg("mcp").args(arguments).current_dir(folder.path()).env_remove("MANILA_TOKEN");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, input, output }
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        writeln!(self.input.as_mut().unwrap(), "{request}").unwrap();
+        let line = self.output.next().expect("an answer").unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Closes its input, and waits until it has ended.
+    fn leave(mut self) {
+        drop(self.input.take());
+        assert!(self.output.next().is_none());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn names(listed: &Value) -> Vec<String> {
+    let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_client_starts_it_lists_calls_and_leaves() {
+    let folder = Folder::new("mcp-clients");
+    let script = super::mcp::server("odd.py");
+    let config = format!(
+        "[mcp]\ndialect = \"ok\"\ntools = \"compact\"\n\n[source.odd]\nmcp = {{ command = \"python3\", args = [{:?}, \"plain\"] }}\n",
+        script.to_str().unwrap()
+    );
+    std::fs::write(folder.path().join("manila.toml"), config).unwrap();
+    let mut client = Client::start(&folder, &[]);
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}});
+    let welcome = client.ask("initialize", &hello);
+    assert_eq!(welcome["result"]["serverInfo"]["name"], "manila");
+    assert_eq!(names(&client.ask("tools/list", &json!({}))).len(), 4);
+    let add = json!({"name": "demo__add", "arguments": {"a": 1, "b": 2}});
+    let sum = client.ask("tools/call", &add);
+    assert_eq!(sum["result"]["structuredContent"], json!({"ok": true, "data": {"sum": 3}}));
+    client.leave();
+
+    // What is said on the command line holds; the source was waited for.
+    let mut client =
+        Client::start(&folder, &["--tools", "all", "--dialect", "data", "--source", "odd"]);
+    let listed = names(&client.ask("tools/list", &json!({})));
+    assert!(!listed.is_empty() && !listed.iter().any(|name| name.contains("demo")), "{listed:?}");
+    client.leave();
+}
+
+#[test]
+fn what_is_wrong_is_said_on_standard_error() {
+    let folder = Folder::new("mcp-clients-wrong");
+    for (arguments, words) in [
+        (&["mcp", "--tools", "some"][..], "`some` is not one of all, compact, auto"),
+        (&["mcp", "--config", "none.toml"], "none.toml"),
+    ] {
+        let ended = folder.manila(arguments);
+        assert_eq!(ended.status.code(), Some(2), "{arguments:?}");
+        assert!(super::stderr(&ended).contains(words), "{}", super::stderr(&ended));
+        assert!(ended.stdout.is_empty());
+    }
+}
