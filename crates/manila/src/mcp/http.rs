@@ -18,7 +18,7 @@ use super::ask::Ask;
 use super::failure::Failure;
 use super::header;
 use super::pending::Answer;
-use super::rpc::{self, Param};
+use super::rpc;
 use super::settings::{HttpSettings, McpSettings};
 use super::source::SourceHooks;
 use super::speech::{Era, Speech};
@@ -459,13 +459,7 @@ impl Drop for Cancel<'_> {
         if !self.is_due {
             return;
         }
-        let id = serde_json::Value::from(self.id);
-        let params = [
-            ("requestId", Param::Value(&id)),
-            ("reason", Param::Text("nobody waits for the answer any more")),
-        ];
-        let meta = self.speech.meta(None);
-        if let Ok(text) = rpc::write(None, "notifications/cancelled", &params, &meta) {
+        if let Ok(text) = self.speech.cancellation(self.id) {
             self.http.post_aside(text);
         }
     }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::rpc::{self, Param};
 use super::settings::{Elicitation, McpSettings};
 
 /// The versions that begin with a handshake, newest first.
@@ -35,6 +36,16 @@ impl Speech {
             Era::Modern => modern_meta(version, settings),
         };
         Self { era, version: version.to_owned(), meta }
+    }
+
+    /// The text that says that nobody waits for an answer any more.
+    pub(super) fn cancellation(&self, id: u64) -> Result<String, serde_json::Error> {
+        let id = Value::from(id);
+        let params = [
+            ("requestId", Param::Value(&id)),
+            ("reason", Param::Text("nobody waits for the answer any more")),
+        ];
+        rpc::write(None, "notifications/cancelled", &params, &self.meta(None))
     }
 
     /// The members of `_meta` for one request.

@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::lines::{Line, Lines, TooLong};
 use super::pending::Answer;
 use super::process::{self, Ended, Process};
-use super::rpc::{self, Param};
+use super::rpc;
 use super::settings::{McpSettings, StdioSettings};
 use super::speech::Speech;
 use super::switch::Switch;
@@ -137,13 +137,7 @@ impl Drop for Cancel<'_> {
         if !self.is_due {
             return;
         }
-        let id = serde_json::Value::from(self.id);
-        let params = [
-            ("requestId", Param::Value(&id)),
-            ("reason", Param::Text("nobody waits for the answer any more")),
-        ];
-        let meta = self.speech.meta(None);
-        if let Ok(text) = rpc::write(None, "notifications/cancelled", &params, &meta) {
+        if let Ok(text) = self.speech.cancellation(self.id) {
             // A queue that is full belongs to a server that does not read anyway.
             let _ = self.stdio.outgoing.try_send(text);
         }
