@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::ask::Ask;
 use super::boxes::is_tool;
+use super::level::Level;
 use super::message::Fault;
 use super::outlet::{self, Outlet};
 
@@ -91,7 +92,8 @@ impl Ask {
         let settings = &self.asker.gateway.0.settings.mcp;
         let pipeline = self.asker.gateway.pipeline();
         // Its values are the progress that is told.
-        let request = self.request(tool, input).progress(outlet.watch(None, self.level()));
+        let watch = outlet.watch(None, self.level());
+        let request = self.request(tool, input).progress(watch);
         let mut values = pipeline.start_subscription(request, self.authority());
         outlet.started(values.abort_handle());
         let mut collector =
@@ -123,13 +125,26 @@ impl Ask {
         Ok(collector.finish(tool))
     }
 
-    /// Tells a value as progress, where the client asked for that.
+    /// Tells a value as progress where the client asked for that, else as a line of the log.
     fn tell(&self, outcome: &Outcome, number: usize, outlet: &Outlet) {
-        let (Some(notes), Some(token)) = (&outlet.notes, self.token()) else { return };
-        let value = serde_json::to_string(&outcome.envelope.data).expect("a payload is JSON");
-        #[expect(clippy::cast_precision_loss, reason = "the values are counted in hundreds")]
-        let report = Progress::new(number as f64).with_message(value);
+        let Some(notes) = &outlet.notes else { return };
+        let value = || serde_json::to_string(&outcome.envelope.data).expect("a payload is JSON");
+        let note = match self.token() {
+            Some(token) => {
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "the values are counted in hundreds"
+                )]
+                let report = Progress::new(number as f64).with_message(value());
+                outlet::progress(token.get(), &report)
+            }
+            None if self.level().is_some_and(|level| level <= Level::INFO) => {
+                let logger = self.params.name.as_deref().unwrap_or_default();
+                outlet::line("info", logger, &value())
+            }
+            None => return,
+        };
         // Full: the value is in the result too.
-        let _ = notes.try_send(outlet::progress(token.get(), &report));
+        let _ = notes.try_send(note);
     }
 }

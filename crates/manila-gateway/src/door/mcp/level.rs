@@ -15,6 +15,9 @@ pub(super) struct Level(u8);
 pub(super) struct Asked(AtomicU8);
 
 impl Level {
+    /// What a person who follows a call wants to know.
+    pub(super) const INFO: Self = Self(1);
+
     /// The level of that name.
     pub(super) fn of(name: &str) -> Option<Self> {
         let position = NAMES.iter().position(|known| *known == name)?;
@@ -40,7 +43,7 @@ impl Asked {
 /// Whoever does not say hears everything but the details.
 impl Default for Asked {
     fn default() -> Self {
-        Self(AtomicU8::new(1))
+        Self(AtomicU8::new(Level::INFO.0))
     }
 }
 

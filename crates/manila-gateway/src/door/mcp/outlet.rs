@@ -111,6 +111,13 @@ pub(super) fn progress(token: &str, report: &Progress) -> Vec<u8> {
     format!("{head}{token},{members}}}").into_bytes()
 }
 
+/// A line of a log whose data is JSON already.
+pub(super) fn line(level: &str, logger: &str, data: &str) -> Vec<u8> {
+    let logger = serde_json::Value::from(logger);
+    let head = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"#;
+    format!(r#"{head}"{level}","logger":{logger},"data":{data}}}}}"#).into_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +127,7 @@ mod tests {
         let report = Progress::new(2.0).of(5.0).with_message("x");
         let text = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":2.0,"total":5.0,"message":"x"}}"#;
         assert_eq!(String::from_utf8(progress(r#""t""#, &report)).unwrap(), text);
+        let text = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"a\"b","data":[1]}}"#;
+        assert_eq!(String::from_utf8(line("info", "a\"b", "[1]")).unwrap(), text);
     }
 }

@@ -174,8 +174,12 @@ async fn the_values_of_a_subscription_are_told_and_collected_up_to_a_bound() {
         (json!({"count": 1_000, "everyMs": 1}), 3, Some("it was stopped after 3 values")),
         (json!({"count": 2, "everyMs": 60_000}), 1, Some("it was stopped after 1 s")),
     ] {
-        let params = json!({"name": "demo__clock", "arguments": arguments,
-            "_meta": {"progressToken": 7}});
+        let logged = json!({"name": "demo__clock", "arguments": arguments});
+        let events = Events::of(gateway.ask("", "tools/call", &logged)).await.all().await;
+        let lines = events.iter().filter(|event| event["method"] == "notifications/message");
+        assert_eq!(lines.count(), ticks, "whoever asks for no progress reads the log");
+        let mut params = logged;
+        params["_meta"] = json!({"progressToken": 7});
         let events = Events::of(gateway.ask("", "tools/call", &params)).await.all().await;
         let (last, told) = events.split_last().unwrap();
         assert_eq!(told.len(), ticks, "{events:?}");
