@@ -20,7 +20,7 @@ pub(super) async fn keep_pages_out(
     next: Next,
 ) -> Response {
     let passed = if gateway.authenticator().is_open() {
-        same_machine(request.headers())
+        same_machine(request.uri(), request.headers())
     } else {
         same_host(request.headers())
     };
@@ -30,7 +30,11 @@ pub(super) async fn keep_pages_out(
     }
 }
 
-fn same_machine(headers: &HeaderMap) -> Result<(), &'static str> {
+fn same_machine(target: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
+    // A target with a host of its own overrules the header.
+    if target.authority().is_some_and(|authority| !is_loopback(authority.as_str())) {
+        return Err("the target of the request does not name this machine's loopback address");
+    }
     let rules = [
         (header::HOST, "the Host header does not name this machine's loopback address"),
         (header::ORIGIN, "the Origin header does not name this machine's loopback address"),
