@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
@@ -160,13 +160,18 @@ async fn read_body(request: Request, settings: &GatewaySettings) -> Result<Paylo
 
 /// The whole body, if it is neither too large nor too slow.
 pub(super) async fn read_bytes(body: Body, settings: &GatewaySettings) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let message = format!("a body has at most {} bytes", settings.body_bytes);
+        Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message))
+    };
+    // Whoever announces too much need not send it.
+    if usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes > settings.body_bytes) {
+        return too_large();
+    }
     let body = Limited::new(body, settings.body_bytes).collect();
     match tokio::time::timeout(settings.body_timeout, body).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let message = format!("a body has at most {} bytes", settings.body_bytes);
-            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message))
-        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => too_large(),
         Ok(Err(error)) => {
             let message = format!("the body could not be read: {error}");
             Err(Problem::new(StatusCode::BAD_REQUEST, message))
