@@ -44,12 +44,20 @@ pub(crate) struct Parts {
 pub struct GatewaySettings {
     /// The largest request body in bytes; larger ones are refused with 413.
     pub body_bytes: usize,
-    /// How many connections may be open; more wait to be accepted.
+    /// How many connections may be open. When all are taken, a newcomer gets the place of the client
+    /// that has owed a request for the longest time, and waits where every client is being served.
+    /// WebSockets are counted apart, and there may be as many of them.
     pub connections: usize,
     /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
     /// How long a client may take to send the body of a request.
     pub body_timeout: Duration,
+    /// How long a client may take nothing of an answer or a stream that is there for it.
+    pub write_timeout: Duration,
+    /// How many bytes the system keeps of what a client does not read. Left to itself it would keep
+    /// megabytes, and would take a client that reads slowly for one that does not read: it reports
+    /// room only when a third of its buffer is free.
+    pub send_buffer: usize,
     /// How often a silent stream sends a comment, so that nobody in between hangs up.
     pub heartbeat: Duration,
     /// How long calls in flight may go on after the gateway was asked to stop.
@@ -71,6 +79,8 @@ impl Default for GatewaySettings {
             connections: 1_024,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            send_buffer: 256 * 1024,
             heartbeat: Duration::from_secs(15),
             drain: Duration::from_secs(10),
             introduction: Duration::from_secs(5),

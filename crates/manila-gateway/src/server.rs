@@ -1,17 +1,38 @@
 //! Connections: accepted up to a bound, each owned here, all of them drained in the end.
 
+mod room;
+mod seat;
+mod turn;
+mod wire;
+
+use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::Parts;
+use self::room::Room;
+use self::seat::Seat;
+use self::turn::{Answering, Asking};
+pub(crate) use self::wire::Wire;
+use crate::app::{GatewaySettings, Parts};
+
+/// The most that is kept of what a client sends before it is understood, and so the largest head of
+/// a request: 1,024 clients who send half a head hold 64 MiB together.
+const BUFFER: usize = 64 * 1024;
+
+/// How soon to look for a seat again while all of them are in use.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// How a gateway stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,25 +50,32 @@ pub(crate) async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Drained {
-    let mut connections = JoinSet::new();
+    // Connections inherit it from their listener.
+    if let Err(error) = SockRef::from(&listener).set_send_buffer_size(parts.settings.send_buffer) {
+        tracing::debug!(%error, "the system keeps its own size of send buffers");
+    }
+    let mut room = Room::new(parts.settings.connections);
+    // Who was accepted and has no seat yet. Looking out for more would only fill the table of
+    // descriptors, so the others wait in the system's queue.
+    let mut newcomer = None;
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         tokio::select! {
             biased;
             () = &mut shutdown => break,
-            Some(_) = connections.join_next() => {}
-            stream = accept(&listener), if connections.len() < parts.settings.connections => {
-                connections.spawn(connection(
-                    stream,
-                    router.clone(),
-                    parts.settings.header_timeout,
-                    parts.stopping.clone(),
-                ));
-            }
+            () = room.left() => {}
+            stream = accept(&listener), if newcomer.is_none() => newcomer = Some(stream),
+            () = tokio::time::sleep(LOOK_AGAIN), if newcomer.is_some() => {}
+        }
+        if newcomer.is_some() && room.has_room() {
+            let stream = newcomer.take().expect("somebody has just been seen there");
+            room.seat(|seat| {
+                connection(stream, seat, router.clone(), &parts.settings, parts.stopping.clone())
+            });
         }
     }
     drop(listener);
-    drain(parts, connections).await
+    drain(parts, room.into_tasks()).await
 }
 
 pub(crate) async fn drain(parts: &Parts, mut connections: JoinSet<()>) -> Drained {
@@ -91,31 +119,63 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-async fn connection(
+fn connection(
     stream: TcpStream,
+    seat: Seat,
     router: Router,
-    header_timeout: Duration,
+    settings: &GatewaySettings,
     stopping: CancellationToken,
-) {
+) -> impl Future<Output = ()> + Send + 'static {
     // Without it the small frames of a stream wait for an acknowledgement that is itself delayed.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY refused");
     }
+    let doors = TowerToHyperService::new(router);
+    let wire = Wire::new(stream, settings.write_timeout, seat.clone());
+    let asked = seat.clone();
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .header_read_timeout(settings.header_timeout)
+        .max_buf_size(BUFFER)
+        .max_header_size(BUFFER)
+        .serve_connection(
+            TokioIo::new(wire),
+            service_fn(move |request| answer(&doors, &asked, request)),
+        )
         .with_upgrades();
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        biased;
-        ended = &mut connection => ended,
-        () = stopping.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    async move {
+        let mut connection = std::pin::pin!(connection);
+        let ended = tokio::select! {
+            biased;
+            ended = &mut connection => ended,
+            () = stopping.cancelled() => {
+                // Nobody waits for the rest of a head.
+                if seat.leave() {
+                    return;
+                }
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "connection ended");
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// One request: from its head to the last byte of its answer, the seat knows whose turn it is.
+fn answer(
+    doors: &TowerToHyperService<Router>,
+    seat: &Seat,
+    request: Request<Incoming>,
+) -> impl Future<Output = Result<Response<Answering>, Infallible>> + Send + use<> {
+    let seat = seat.clone();
+    let begun =
+        seat.head_came().then(|| doors.call(request.map(|body| Asking::new(body, seat.clone()))));
+    async move {
+        match begun {
+            Some(answer) => Ok(answer.await?.map(|body| Answering::new(body, seat))),
+            None => std::future::pending().await,
+        }
     }
 }

@@ -7,12 +7,12 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use manila::link::{CloseReason, Link, accept_key, ws};
 use manila::protocol::{Control, Event, Secret};
-use tokio::net::TcpStream;
 
 use super::bearer;
 use super::problem::Problem;
 use crate::app::Gateway;
 use crate::auth::AuthError;
+use crate::server::Wire;
 
 /// What a peer said about itself before its first frame.
 enum Introduction {
@@ -93,8 +93,8 @@ async fn arrive(gateway: Gateway, upgrading: OnUpgrade, introduction: Introducti
 /// Our own server gives its socket back; inside another one there may be layers around it.
 async fn link(gateway: &Gateway, upgraded: Upgraded) -> Link {
     let settings = gateway.0.settings.websocket;
-    match upgraded.downcast::<TokioIo<TcpStream>>() {
-        Ok(parts) => ws(parts.io.into_inner(), parts.read_buf.into(), settings).await,
+    match upgraded.downcast::<TokioIo<Wire>>() {
+        Ok(parts) => ws(parts.io.into_inner().into_stream(), parts.read_buf.into(), settings).await,
         Err(upgraded) => ws(TokioIo::new(upgraded), Vec::new(), settings).await,
     }
 }
