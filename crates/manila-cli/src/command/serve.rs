@@ -1,5 +1,6 @@
 //! `serve`: the gateway, until it is asked to stop.
 
+mod descriptors;
 mod offer;
 
 use std::time::{Duration, Instant};
@@ -26,6 +27,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let mut settings = GatewaySettings::default();
     settings.drain = options.drain;
     settings.mcp = config.mcp.clone();
+    descriptors::provide_for(settings.connections);
     let gateway = Gateway::with(Pipeline::new(registry.clone()), settings)
         .with_authenticator(config.authenticator());
     let listener = gateway.bind(options.listen).await.map_err(|error| match error {

@@ -47,6 +47,33 @@ fn addresses_that_cannot_be_served_are_refused_with_the_reason() {
     }
 }
 
+/// Each row: the limits of open files to start with, soft and hard, what the process makes of them
+/// and whether it says that this is too few.
+#[cfg(target_os = "linux")]
+#[test]
+fn it_asks_for_the_descriptors_that_it_promises() {
+    for (soft, hard, expected, complains) in
+        [(256, 4096, 3072, false), (256, 2000, 2000, true), (4096, 4096, 4096, false)]
+    {
+        let start = format!("ulimit -Hn {hard}; ulimit -Sn {soft}; exec \"$0\" \"$@\"");
+        let mut child = Command::new("sh")
+            .args(["-c", &start, env!("CARGO_BIN_EXE_manila"), "serve", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        lines.next().unwrap().unwrap();
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+        let open = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+        let current: u32 = open.split_whitespace().next().unwrap().parse().unwrap();
+        assert_eq!(current, expected, "{soft} of {hard}");
+        child.kill().unwrap();
+        let said = stderr(&child.wait_with_output().unwrap());
+        assert_eq!(said.contains("too few open files"), complains, "{soft} of {hard}: {said}");
+    }
+}
+
 fn request(address: &str, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
