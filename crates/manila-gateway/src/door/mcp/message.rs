@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 
 /// The longest id that is given back.
 const LONGEST_ID: usize = 256;
+/// The longest explanation of what is wrong.
+const LONGEST_WORDS: usize = 1_000;
 
 /// The id of a request: the JSON of a text or a number, as it came.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -41,7 +43,7 @@ pub(super) struct Fault {
 struct Members<'a> {
     #[serde(borrow)]
     jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     method: Option<&'a RawValue>,
@@ -53,12 +55,23 @@ struct Members<'a> {
     error: Option<&'a RawValue>,
 }
 
+/// What is there, even if it is `null`: a request with that id is no notification.
+fn present<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
 /// Reads one message.
 ///
 /// # Errors
 ///
 /// What is wrong with it, and its id if it has one.
 pub(super) fn read(text: &[u8]) -> Result<Message<'_>, (Option<Id>, Fault)> {
+    // Members could otherwise be told by their places in a list.
+    if text.trim_ascii_start().starts_with(b"[") {
+        return Err((None, Fault::new(Fault::INVALID_REQUEST, "a message must be an object")));
+    }
     let members: Members<'_> = serde_json::from_slice(text).map_err(|error| {
         let is_json = error.classify() == serde_json::error::Category::Data;
         let code = if is_json { Fault::INVALID_REQUEST } else { Fault::PARSE };
@@ -122,8 +135,14 @@ impl Fault {
     pub(super) const HEADER_MISMATCH: i64 = -32_020;
     pub(super) const UNSUPPORTED_VERSION: i64 = -32_022;
 
+    /// A message that repeats what a client sent is cut: the client knows it.
     pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None }
+        let mut message = message.into();
+        if message.len() > LONGEST_WORDS {
+            message.truncate(message.floor_char_boundary(LONGEST_WORDS));
+            message.push('…');
+        }
+        Self { code, message, data: None }
     }
 
     pub(super) fn invalid_params(message: impl Into<String>) -> Self {
@@ -186,7 +205,12 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"error":{}}"#, "answer"),
             ("", "-32700 the message cannot be read: EOF while parsing a value"),
             ("hello", "-32700 the message cannot be read: expected value"),
-            ("[]", "-32600 the message cannot be read: invalid length 0"),
+            ("[]", "-32600 a message must be an object"),
+            (r#"["2.0",1,"ping",{},{},{}]"#, "-32600 a message must be an object"),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"method":"p"}"#,
+                "-32600 `id` must be a text or a number of at most 256 bytes",
+            ),
             ("3", "-32600 the message cannot be read: invalid type: integer `3`"),
             (r#"{"jsonrpc":"2.0","id":1}"#, "-32600 there is no `method` (1)"),
             (r#"{"id":1,"method":"ping"}"#, r#"-32600 `jsonrpc` must be "2.0" (1)"#),

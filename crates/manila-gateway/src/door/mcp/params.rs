@@ -37,8 +37,15 @@ pub(super) struct RequestMeta {
 impl Params {
     pub(super) fn read(raw: Option<&RawValue>) -> Result<Self, Fault> {
         let Some(raw) = raw else { return Ok(Self::default()) };
-        serde_json::from_str(raw.get())
-            .map_err(|error| Fault::invalid_params(format!("`params` cannot be read: {error}")))
+        let params: Self = serde_json::from_str(raw.get())
+            .map_err(|error| Fault::invalid_params(format!("`params` cannot be read: {error}")))?;
+        // It is repeated with every report, and so must be short.
+        let token = params.meta.as_ref().and_then(|meta| meta.progress_token.as_deref());
+        if token.is_some_and(|token| Id::of(token).is_none()) {
+            let words = "`_meta.progressToken` must be a text or a number of at most 256 bytes";
+            return Err(Fault::invalid_params(words));
+        }
+        Ok(params)
     }
 
     /// The version that the request itself names; only those from 2026-07-28 on do.
