@@ -25,7 +25,12 @@ impl Ask {
             _ => Payload::empty_object(),
         };
         if let Some(headers) = &self.headers {
-            let sent = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("\0"));
+            let sent = |name: &str| {
+                let mut values = headers.get_all(name).iter();
+                let value = values.next()?.to_str().ok().filter(|_| values.next().is_none());
+                // No argument is a null, so what is unreadable or there twice agrees with none.
+                Some(value.unwrap_or("\0"))
+            };
             tool.check_headers(&arguments, sent).map_err(Fault::header_mismatch)?;
         }
         let ended = match tool.input(arguments) {
