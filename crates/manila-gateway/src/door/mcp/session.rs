@@ -35,6 +35,8 @@ pub(super) struct Session {
 #[derive(Debug)]
 struct State {
     used: Instant,
+    /// Whether there was a request after the first.
+    came_back: bool,
     /// Ends the stream that the client listens on; there is one at a time.
     stream: Option<CancellationToken>,
 }
@@ -54,7 +56,7 @@ impl Sessions {
         let mut random = [0; 32];
         getrandom::fill(&mut random).ok()?;
         let id = HEXLOWER.encode(&random);
-        let state = State { used: Instant::now(), stream: None };
+        let state = State { used: Instant::now(), came_back: false, stream: None };
         let owner = Arc::clone(owner);
         let session = Session {
             owner,
@@ -68,8 +70,7 @@ impl Sessions {
             known.retain(|_, session| session.idle().is_none_or(|idle| idle < self.idle));
         }
         if known.len() >= self.most {
-            let idle = known.iter().filter_map(|(id, one)| Some((one.idle()?, id.clone())));
-            let (_, longest) = idle.max_by_key(|(idle, _)| *idle)?;
+            let longest = longest_idle(&known, &session.owner)?;
             known.remove(&longest);
         }
         known.insert(id.as_str().into(), Arc::new(session));
@@ -80,7 +81,9 @@ impl Sessions {
     pub(super) fn get(&self, id: &str, caller: &Identity) -> Option<Arc<Session>> {
         let session =
             self.lock().get(id).filter(|session| session.owner.id == caller.id).cloned()?;
-        session.lock().used = Instant::now();
+        let mut state = session.lock();
+        (state.used, state.came_back) = (Instant::now(), true);
+        drop(state);
         Some(session)
     }
 
@@ -95,6 +98,16 @@ impl Sessions {
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Session>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The session that is missed the least. Whoever begins many ends his own, and those that only said
+/// hello go before those that work.
+fn longest_idle(known: &HashMap<Box<str>, Arc<Session>>, owner: &Identity) -> Option<Box<str>> {
+    let idle = known.iter().filter_map(|(id, session)| {
+        let (is_own, came_back) = (session.owner.id == owner.id, session.came_back());
+        Some(((is_own, !came_back, session.idle()?), id))
+    });
+    idle.max_by_key(|(order, _)| *order).map(|(_, id)| id.clone())
 }
 
 impl Session {
@@ -120,6 +133,10 @@ impl Session {
         let state = self.lock();
         let listens = state.stream.as_ref().is_some_and(|stream| !stream.is_cancelled());
         (!listens && self.calls.is_empty()).then(|| state.used.elapsed())
+    }
+
+    fn came_back(&self) -> bool {
+        self.lock().came_back
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -156,6 +173,21 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_begins_many_sessions_ends_only_his_own_unused_ones() {
+        let sessions = Sessions::new(8, Duration::from_secs(3_600));
+        let (ann, bob) = (Arc::new(Identity::new("ann")), Arc::new(Identity::new("bob")));
+        let of_ann = sessions.begin(&ann, "2025-11-25").unwrap();
+        let works = sessions.begin(&bob, "2025-11-25").unwrap();
+        assert!(sessions.get(&works, &bob).is_some());
+        for _ in 0..100 {
+            sessions.begin(&bob, "2025-11-25").unwrap();
+        }
+        assert!(sessions.get(&of_ann, &ann).is_some(), "it is somebody else's");
+        assert!(sessions.get(&works, &bob).is_some(), "it was used");
+        assert_eq!(sessions.lock().len(), 8);
+    }
 
     #[test]
     fn a_session_is_its_owners_and_the_idle_one_makes_room() {
