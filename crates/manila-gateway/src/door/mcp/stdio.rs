@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::ask::{Ask, Asker, agreed};
 use super::changes::Changes;
@@ -38,7 +39,7 @@ pub(crate) async fn serve(
 ) {
     let (sender, messages) = mpsc::channel(WAITING);
     let gone = CancellationToken::new();
-    let writing = tokio::spawn(write(writer, messages, gone.clone()));
+    let writing = AbortOnDropHandle::new(tokio::spawn(write(writer, messages, gone.clone())));
     let (era, level) = (Era::Legacy, Arc::default());
     let asker = Asker { gateway: gateway.clone(), identity, view, era, level };
     let mut client = Client {
@@ -50,6 +51,8 @@ pub(crate) async fn serve(
         stopping: gateway.0.stopping.child_token(),
     };
     tokio::select! {
+        // Here and not between two lines: one that waits for room in the queue must not hold it up.
+        () = gateway.0.stopping.cancelled() => {}
         () = client.read(reader) => {}
         () = gone.cancelled() => {}
     }
@@ -116,7 +119,6 @@ impl Client {
         loop {
             let line = tokio::select! {
                 biased;
-                () = self.asker.gateway.0.stopping.cancelled() => return,
                 Some(_) = self.tasks.join_next() => continue,
                 line = lines.next() => line,
             };
@@ -169,20 +171,20 @@ impl Client {
         }
         let asker = Asker { era, ..self.asker.clone() };
         asker.check_source()?;
+        let most = self.asker.gateway.0.settings.mcp.in_flight;
         match (method, era) {
             ("initialize", Era::Legacy) => {
                 self.send(asker.welcome(id, agreed(raw))).await;
+            }
+            _ if self.tasks.len() >= most => {
+                let words = format!("{most} requests are running; wait for one of them to end");
+                return Err(Fault::new(Fault::OVERLOADED, words));
             }
             ("subscriptions/listen", Era::Modern) => {
                 let filter = Filter::read(raw)?;
                 self.listen(asker, filter, Some(id.clone()));
             }
             _ => {
-                let most = self.asker.gateway.0.settings.mcp.in_flight;
-                if self.tasks.len() >= most {
-                    let words = format!("{most} requests are running; wait for one of them to end");
-                    return Err(Fault::new(Fault::OVERLOADED, words));
-                }
                 let raw = raw.map(ToOwned::to_owned);
                 let (id, method) = (id.clone(), method.to_owned());
                 self.answer(Ask { asker, id, method, params, raw, headers: None });
