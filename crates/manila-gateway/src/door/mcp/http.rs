@@ -13,7 +13,7 @@ use axum::response::Response;
 use manila::Identity;
 use manila::view::Era;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::ask::{Ask, Asker, agreed};
 use super::batch;
@@ -165,7 +165,7 @@ impl Visit {
         let version = agreed(ask.raw.as_deref());
         let Some(session) = self.gateway.0.mcp.sessions.begin(&self.identity, version) else {
             let words = "there are as many sessions as there may be, and all of them are in use";
-            return Err(refused(Problem::new(StatusCode::SERVICE_UNAVAILABLE, words)));
+            return Err(busy(words, Some(&ask.id)));
         };
         let welcome = ask.asker.welcome(&ask.id, version);
         let mut response = stream::whole(welcome, StatusCode::OK, self.accepts);
@@ -181,9 +181,19 @@ impl Visit {
             let words = "the client must accept text/event-stream to listen";
             return Err(refused(Problem::new(StatusCode::NOT_ACCEPTABLE, words)));
         }
+        let place = self.place_to_listen(Some(&ask.id))?;
         let changes = Changes::new(ask.asker, filter, Some(ask.id));
         let first = changes.acknowledgement();
-        Ok(stream::changes(&self.gateway, changes, Some(first), None))
+        Ok(stream::changes(&self.gateway, changes, place, Some(first), None))
+    }
+
+    /// Listeners hold their connections, and must not hold all of them.
+    fn place_to_listen(&self, id: Option<&Id>) -> Result<OwnedSemaphorePermit, Refusal> {
+        let places = Arc::clone(&self.gateway.0.mcp.listeners);
+        places.try_acquire_owned().map_err(|_| {
+            let most = self.gateway.0.settings.mcp.listeners;
+            busy(format!("{most} clients are listening, which is the limit"), id)
+        })
     }
 
     /// A notification is accepted, and one that cancels does.
@@ -204,9 +214,10 @@ fn listen(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
     let Some(session) = visit.session.as_ref().filter(|_| visit.accepts.events) else {
         return Err(not_allowed("POST"));
     };
+    let place = visit.place_to_listen(None)?;
     let token = session.listen();
     let changes = Changes::new(visit.asker(Era::Legacy), Filter::ALL, None);
-    Ok(stream::changes(&visit.gateway, changes, None, Some(token)))
+    Ok(stream::changes(&visit.gateway, changes, place, None, Some(token)))
 }
 
 fn end(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
@@ -251,6 +262,12 @@ fn unknown_session() -> Refusal {
     let words = "there is no such session; initialize again";
     let fault = Fault::new(Fault::SESSION_NOT_FOUND, words);
     Box::new(json(StatusCode::NOT_FOUND, fault.write(None)))
+}
+
+/// Somebody has to leave first.
+fn busy(words: impl Into<String>, id: Option<&Id>) -> Refusal {
+    let fault = Fault::new(Fault::OVERLOADED, words);
+    Box::new(json(StatusCode::SERVICE_UNAVAILABLE, fault.write(id)))
 }
 
 fn not_allowed(methods: &'static str) -> Refusal {

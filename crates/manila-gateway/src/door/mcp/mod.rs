@@ -27,6 +27,10 @@ mod settings;
 mod stdio;
 mod stream;
 
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
 pub(super) use http::serve;
 pub use settings::{McpDoorSettings, McpView};
 pub(crate) use stdio::serve as serve_streams;
@@ -36,11 +40,14 @@ pub(crate) use stdio::serve as serve_streams;
 pub(crate) struct McpDoor {
     boxes: boxes::Boxes,
     sessions: session::Sessions,
+    /// The places for streams of what changes.
+    listeners: Arc<Semaphore>,
 }
 
 impl McpDoor {
     pub(crate) fn new(settings: &McpDoorSettings) -> Self {
         let sessions = session::Sessions::new(settings.sessions, settings.session_idle);
-        Self { boxes: boxes::Boxes::default(), sessions }
+        let listeners = Arc::new(Semaphore::new(settings.listeners.min(Semaphore::MAX_PERMITS)));
+        Self { boxes: boxes::Boxes::default(), sessions, listeners }
     }
 }

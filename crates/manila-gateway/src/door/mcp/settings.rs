@@ -17,9 +17,12 @@ pub struct McpDoorSettings {
     pub compact_above: usize,
     /// What models are told about this server, instead of the default.
     pub instructions: Option<String>,
-    /// How many sessions of clients before 2026-07-28 there may be; beyond that the one that was
-    /// idle for the longest time ends.
+    /// How many sessions of clients before 2026-07-28 there may be; beyond that one that is idle ends:
+    /// rather one of the same caller, rather one that was never used.
     pub sessions: usize,
+    /// How many clients may listen for changes over HTTP. Each holds a connection, so they should be
+    /// fewer than [`GatewaySettings::connections`](crate::GatewaySettings::connections).
+    pub listeners: usize,
     /// After how long without a request or a stream a session may end.
     pub session_idle: Duration,
     /// How many requests of one client on standard input run at once; more wait.
@@ -46,6 +49,7 @@ impl Default for McpDoorSettings {
             compact_above: 60,
             instructions: None,
             sessions: 1_024,
+            listeners: 512,
             session_idle: Duration::from_secs(3_600),
             in_flight: 256,
             subscription_values: 100,

@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures::Stream;
 use manila::view::Era;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::ask::Answer;
@@ -95,12 +95,14 @@ fn at_once(mut told: Vec<u8>, answer: Answer) -> Response {
 pub(super) fn changes(
     gateway: &Gateway,
     changes: Changes,
+    place: OwnedSemaphorePermit,
     first: Option<Vec<u8>>,
     ended: Option<CancellationToken>,
 ) -> Response {
     let state = Listening {
         gateway: gateway.clone(),
         changes,
+        _place: place,
         // A client sees at once that it is heard.
         waiting: VecDeque::from([first.map_or_else(|| ALIVE.into(), event)]),
         _left: ended.clone().map(CancellationToken::drop_guard),
@@ -117,6 +119,8 @@ pub(super) fn changes(
 struct Listening {
     gateway: Gateway,
     changes: Changes,
+    /// One of the places of listeners, free again when this one leaves.
+    _place: OwnedSemaphorePermit,
     waiting: VecDeque<Vec<u8>>,
     ended: CancellationToken,
     /// Lets the session know that nobody listens any more.
