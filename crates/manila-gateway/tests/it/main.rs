@@ -11,8 +11,10 @@ mod auth;
 mod call;
 mod chaos;
 mod drain;
+mod hostile;
 mod http;
 mod mcp;
+mod mcp_corpus;
 mod spokes;
 mod sse;
 
