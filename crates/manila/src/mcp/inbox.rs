@@ -18,6 +18,8 @@ use crate::schema::Schema;
 pub(super) struct Inbox {
     source: Arc<str>,
     settings: Arc<McpSettings>,
+    /// Told when the server has said that it will tell about changes, or that it will not.
+    pub(super) listening: Arc<Notify>,
     /// Told when the list of tools has changed.
     pub(super) tools_changed: Arc<Notify>,
     /// Told when one of the other lists has changed; which is said by the two below.
@@ -31,6 +33,7 @@ impl Inbox {
         Self {
             source,
             settings,
+            listening: Arc::default(),
             tools_changed: Arc::default(),
             offer_changed: Arc::default(),
             prompts_changed: Arc::default(),
@@ -47,6 +50,7 @@ impl Inbox {
     pub(super) fn notified(&self, method: &str) {
         match method {
             "notifications/tools/list_changed" => self.tools_changed.notify_one(),
+            "notifications/subscriptions/acknowledged" => self.listening.notify_one(),
             "notifications/prompts/list_changed" => self.offer_changed(&self.prompts_changed),
             "notifications/resources/list_changed" => self.offer_changed(&self.resources_changed),
             _ => tracing::debug!(source = %self.source, method, "notification"),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -28,6 +30,8 @@ use super::wire::Wire;
 const ROUNDS: usize = 10;
 /// The longest that is waited for a change of the lists; then the question is asked again.
 const LISTENING: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a server has to say that it will tell about changes before its lists are read anyway.
+const OPENING: Duration = Duration::from_secs(2);
 
 /// A connection on which requests can be made.
 #[derive(Debug)]
@@ -184,9 +188,8 @@ impl Session {
         self.wire.ask(&self.peer.speech, &ask).await
     }
 
-    /// Listens to changes of the lists, for a server that wants to be asked about them. Never ends
-    /// for one that does not.
-    pub(super) async fn listen(&self) {
+    /// The changes that a server wants to be asked about; `None` for one that does not.
+    fn changes(&self) -> Option<Value> {
         let tells = |part: &&str| {
             let part = self.peer.capabilities.get(*part);
             part.and_then(|part| part.get("listChanged")) == Some(&Value::Bool(true))
@@ -194,11 +197,25 @@ impl Session {
         let parts = ["tools", "prompts", "resources"].into_iter().filter(tells);
         let wanted: Map<_, _> =
             parts.map(|part| (format!("{part}ListChanged"), true.into())).collect();
-        if self.peer.speech.era == Era::Legacy || wanted.is_empty() {
-            return std::future::pending().await;
+        (self.peer.speech.era == Era::Modern && !wanted.is_empty()).then_some(Value::Object(wanted))
+    }
+
+    /// Begins to listen to changes of the lists, and waits until the server does so too: what changes
+    /// before is not told. What it returns never ends.
+    pub(super) async fn begin_listening(self: &Arc<Self>) -> BoxFuture<'static, ()> {
+        let Some(wanted) = self.changes() else { return std::future::pending().boxed() };
+        let session = Arc::clone(self);
+        let mut listening = async move { session.listen(&wanted).await }.boxed();
+        tokio::select! {
+            () = &mut listening => {}
+            () = self.inbox.listening.notified() => {}
+            () = tokio::time::sleep(OPENING) => {}
         }
-        let wanted = Value::Object(wanted);
-        let params = [("notifications", Param::Value(&wanted))];
+        listening
+    }
+
+    async fn listen(&self, wanted: &Value) {
+        let params = [("notifications", Param::Value(wanted))];
         let ask = Ask::new("subscriptions/listen", &params, Patience::of(LISTENING));
         let mut pause = Duration::from_secs(1);
         loop {
@@ -206,6 +223,7 @@ impl Session {
                 Err(failure) if failure.rpc().is_some() => {
                     let failure = failure.to_string();
                     tracing::debug!(failure, "the server does not tell about changes after all");
+                    self.inbox.listening.notify_one();
                     return std::future::pending().await;
                 }
                 Err(failure) => {

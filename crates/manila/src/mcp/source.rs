@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -190,9 +191,9 @@ impl Supervisor {
         loop {
             self.desk.status.send_replace(SourceStatus::Connecting);
             let reason = match self.connect().await {
-                Ok(session) => {
+                Ok((session, listening)) => {
                     let since = Instant::now();
-                    let reason = self.serve(&session).await;
+                    let reason = self.serve(&session, listening).await;
                     session.retire();
                     self.desk.take();
                     self.take_offline();
@@ -213,17 +214,18 @@ impl Supervisor {
         }
     }
 
-    /// Connects, lists, and puts what was listed into the registry.
-    async fn connect(&mut self) -> Result<Arc<Session>, Failure> {
+    /// Connects, listens, lists, and puts what was listed into the registry.
+    async fn connect(&mut self) -> Result<(Arc<Session>, BoxFuture<'static, ()>), Failure> {
         let desk = Arc::clone(&self.desk);
         let (hooks, tasks) = (&self.hooks, &self.tasks);
         let session =
             Session::connect(&desk.name, &desk.settings, hooks, tasks, &mut self.era).await?;
         let session = Arc::new(session);
+        let listening = session.begin_listening().await;
         match session.list_tools().await {
             Ok(listed) => {
                 self.install(&session, listed).await;
-                Ok(session)
+                Ok((session, listening))
             }
             Err(failure) => {
                 session.stop();
@@ -233,8 +235,11 @@ impl Supervisor {
     }
 
     /// Follows the changes of the list until the server is gone.
-    async fn serve(&mut self, session: &Arc<Session>) -> String {
-        let mut listening = std::pin::pin!(session.listen());
+    async fn serve(
+        &mut self,
+        session: &Arc<Session>,
+        mut listening: BoxFuture<'static, ()>,
+    ) -> String {
         let mut over = std::pin::pin!(session.over());
         loop {
             tokio::select! {

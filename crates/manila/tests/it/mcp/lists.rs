@@ -112,3 +112,14 @@ async fn a_stream_of_changes_that_ends_is_opened_again_and_the_list_is_read() {
     }))
     .await;
 }
+
+#[tokio::test]
+async fn a_change_between_listing_and_listening_is_not_missed() {
+    for way in [Way::Stdio, Way::Http] {
+        let rig = Rig::ready(way, &["--modern", "plain"]).await;
+        let lines = rig.lines();
+        let asked = |method: &str| lines.iter().position(|line| line == method).unwrap();
+        assert!(asked("subscriptions/listen") < asked("tools/list"), "{way:?}: {lines:?}");
+        rig.close().await;
+    }
+}

@@ -108,7 +108,7 @@ async fn what_a_server_speaks_is_remembered_when_it_comes_back() {
     for (arguments, again) in [
         (&["plain"][..], ["initialize", "notifications/initialized"]),
         (&["exits-on-discover"], ["initialize", "notifications/initialized"]),
-        (&["--modern", "plain"], ["server/discover", "tools/list"]),
+        (&["--modern", "plain"], ["server/discover", "subscriptions/listen"]),
     ] {
         let rig = Rig::stdio(arguments, |_| {});
         rig.found().await;
