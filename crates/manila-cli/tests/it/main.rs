@@ -17,6 +17,8 @@ mod envelope;
 mod mcp;
 mod mcp_clients;
 #[cfg(target_os = "linux")]
+mod mcp_conformance;
+#[cfg(target_os = "linux")]
 mod processes;
 mod readme;
 mod remote;

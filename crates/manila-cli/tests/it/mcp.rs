@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Folder, json, stderr, stdout};
 
 /// Long enough for a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn server(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manila/tests/servers");
@@ -20,7 +20,7 @@ pub(super) fn server(name: &str) -> PathBuf {
 }
 
 /// A real server from npm, with the Node that it needs.
-fn everything() -> Option<[String; 2]> {
+pub(super) fn everything() -> Option<[String; 2]> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/npm/node_modules");
     let node = root.join(".bin/node");
     let server = root.join("@modelcontextprotocol/server-everything/dist/index.js");
@@ -32,7 +32,7 @@ fn everything() -> Option<[String; 2]> {
     None
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(super) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
@@ -104,13 +104,13 @@ fn an_interrupt_cancels_the_call_at_the_server() {
 }
 
 /// A gateway with one source, which is killed in the end if it was not before.
-struct Gateway {
+pub(super) struct Gateway {
     child: Child,
     address: String,
 }
 
 impl Gateway {
-    fn start(folder: &Folder) -> Self {
+    pub(super) fn start(folder: &Folder) -> Self {
         let mut child = super::command(&["serve", "--listen", "127.0.0.1:0"])
             .current_dir(folder.path())
             .stdout(Stdio::piped())
@@ -126,8 +126,13 @@ impl Gateway {
         Self { child, address }
     }
 
+    /// The host and the port.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The status and the body of a call.
-    fn call(&self, operation: &str) -> (u16, Value) {
+    pub(super) fn call(&self, operation: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let path = operation.replacen('.', "/", 1);
         let request = format!(
