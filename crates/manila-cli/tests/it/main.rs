@@ -11,6 +11,8 @@ mod add;
 mod calls;
 mod cast;
 mod catalog;
+#[cfg(target_os = "linux")]
+mod chain;
 mod config;
 mod envelope;
 #[cfg(target_os = "linux")]
