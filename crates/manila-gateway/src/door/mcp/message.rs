@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -68,15 +69,17 @@ fn present<'de, D: serde::Deserializer<'de>>(
 ///
 /// What is wrong with it, and its id if it has one.
 pub(super) fn read(text: &[u8]) -> Result<Message<'_>, (Option<Id>, Fault)> {
-    // Members could otherwise be told by their places in a list.
-    if text.trim_ascii_start().starts_with(b"[") {
-        return Err((None, Fault::new(Fault::INVALID_REQUEST, "a message must be an object")));
-    }
-    let members: Members<'_> = serde_json::from_slice(text).map_err(|error| {
+    let unreadable = |error: serde_json::Error| {
         let is_json = error.classify() == serde_json::error::Category::Data;
         let code = if is_json { Fault::INVALID_REQUEST } else { Fault::PARSE };
         (None, Fault::new(code, format!("the message cannot be read: {error}")))
-    })?;
+    };
+    // Members could otherwise be told by their places in a list.
+    if text.trim_ascii_start().starts_with(b"[") {
+        serde_json::from_slice::<IgnoredAny>(text).map_err(unreadable)?;
+        return Err((None, Fault::new(Fault::INVALID_REQUEST, "a message must be an object")));
+    }
+    let members: Members<'_> = serde_json::from_slice(text).map_err(unreadable)?;
     let id = members.id.map(Id::read).transpose().map_err(|fault| (None, fault))?;
     let wrong = |words: &str| (id.clone(), Fault::new(Fault::INVALID_REQUEST, words));
     if members.jsonrpc.is_none_or(|version| version.get() != r#""2.0""#) {
@@ -206,6 +209,7 @@ mod tests {
             ("", "-32700 the message cannot be read: EOF while parsing a value"),
             ("hello", "-32700 the message cannot be read: expected value"),
             ("[]", "-32600 a message must be an object"),
+            ("[[", "-32700 the message cannot be read: EOF while parsing a list"),
             (r#"["2.0",1,"ping",{},{},{}]"#, "-32600 a message must be an object"),
             (
                 r#"{"jsonrpc":"2.0","id":null,"method":"p"}"#,
