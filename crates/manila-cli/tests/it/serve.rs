@@ -55,7 +55,7 @@ fn it_asks_for_the_descriptors_that_it_promises() {
     for (soft, hard, expected, complains) in
         [(256, 4096, 3072, false), (256, 2000, 2000, true), (4096, 4096, 4096, false)]
     {
-        let start = format!("ulimit -Hn {hard}; ulimit -Sn {soft}; exec \"$0\" \"$@\"");
+        let start = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
         let mut child = Command::new("sh")
             .args(["-c", &start, env!("CARGO_BIN_EXE_manila"), "serve", "--listen", "127.0.0.1:0"])
             .stdout(Stdio::piped())
@@ -67,8 +67,8 @@ fn it_asks_for_the_descriptors_that_it_promises() {
         let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
         let open = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
         let current: u32 = open.split_whitespace().next().unwrap().parse().unwrap();
-        assert_eq!(current, expected, "{soft} of {hard}");
         child.kill().unwrap();
+        assert_eq!(current, expected, "{soft} of {hard}");
         let said = stderr(&child.wait_with_output().unwrap());
         assert_eq!(said.contains("too few open files"), complains, "{soft} of {hard}: {said}");
     }
