@@ -354,9 +354,12 @@ fn the_guide_is_true() {
         let blocks = guide.split(start.as_str()).skip(1);
         blocks.map(|rest| rest.split("```").next().unwrap()).collect::<Vec<_>>()
     };
-    let [good, bad] = block("toml")[..] else { panic!("a good file and a bad one") };
+    let [good, clients, bad] = block("toml")[..] else { panic!("two good files and a bad one") };
     let config = parse(&good.replace("OFFICE_TOKEN", "SECRET")).unwrap();
     assert_eq!((config.identities.len(), config.sources.len()), (2, 3));
+    let mut shown = parse(clients).unwrap().mcp;
+    assert_eq!(shown.instructions.take().as_deref(), Some("Tickets and files of the office."));
+    assert_eq!(shown, McpDoorSettings::default(), "it shows the defaults");
     let error = parse(bad).unwrap_err();
     assert_eq!(error.to_string(), block("text")[0].trim());
 }

@@ -1,5 +1,6 @@
 //! What a request can do while it is running: tell its client something, and be cancelled.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use manila::{AbortHandle, LogLine, Progress, ProgressSender, Watch};
@@ -18,12 +19,13 @@ pub(super) struct Outlet {
     calls: Option<Arc<Calls>>,
     /// Set where a client cancels by leaving.
     leaving_cancels: bool,
-    handle: OnceLock<AbortHandle>,
+    /// The call, once it was made, and the mark that says whether the client cancelled it.
+    call: OnceLock<(AbortHandle, Option<Arc<AtomicBool>>)>,
 }
 
 impl Outlet {
     pub(super) fn new(id: Id) -> Self {
-        Self { notes: None, id, calls: None, leaving_cancels: false, handle: OnceLock::new() }
+        Self { notes: None, id, calls: None, leaving_cancels: false, call: OnceLock::new() }
     }
 
     pub(super) fn notes(mut self, notes: Option<mpsc::Sender<Vec<u8>>>) -> Self {
@@ -45,18 +47,17 @@ impl Outlet {
 
     /// The call that the request is about has been made.
     pub(super) fn started(&self, handle: AbortHandle) {
-        if let Some(calls) = &self.calls {
-            calls.add(self.id.clone(), handle.clone());
-        }
+        let calls = self.calls.as_ref();
+        let mark = calls.map(|calls| calls.add(self.id.clone(), handle.clone()));
         // A request makes one call.
-        let _ = self.handle.set(handle);
+        let _ = self.call.set((handle, mark));
     }
 
     /// The call has ended; false if the client had cancelled it.
     pub(super) fn ended(mut self) -> bool {
         self.leaving_cancels = false;
-        let calls = self.calls.take();
-        calls.is_none_or(|calls| self.handle.get().is_none() || calls.remove(&self.id))
+        let mark = self.call.get().and_then(|(_, mark)| mark.as_ref());
+        mark.is_none_or(|mark| !mark.load(Ordering::Acquire))
     }
 
     /// Who watches the call: the client, as far as it asked to be told.
@@ -95,10 +96,11 @@ impl Watch for Watching {
 
 impl Drop for Outlet {
     fn drop(&mut self) {
-        if let Some(calls) = &self.calls {
-            calls.remove(&self.id);
+        let Some((handle, mark)) = self.call.get() else { return };
+        if let (Some(calls), Some(mark)) = (&self.calls, mark) {
+            calls.remove(&self.id, mark);
         }
-        if let Some(handle) = self.handle.get().filter(|_| self.leaving_cancels) {
+        if self.leaving_cancels {
             handle.abort("the client closed the stream of its request");
         }
     }

@@ -1,6 +1,7 @@
 //! Sessions of clients from before 2026-07-28, and the calls that are running for somebody.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,13 @@ struct State {
 
 /// The calls of one client by the ids of their requests, so that it can cancel them.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Mutex<HashMap<Id, AbortHandle>>);
+pub(super) struct Calls(Mutex<HashMap<Id, Cancellable>>);
+
+#[derive(Debug)]
+struct Cancellable {
+    handle: AbortHandle,
+    is_cancelled: Arc<AtomicBool>,
+}
 
 impl Sessions {
     pub(super) fn new(most: usize, idle: Duration) -> Self {
@@ -146,26 +153,35 @@ impl Session {
 
 impl Calls {
     /// Cancels the call of a request, as its client asked. One that has ended is not disturbed.
-    pub(super) fn cancel(&self, id: &Id, reason: &str) -> bool {
-        let handle = self.lock().remove(id);
-        handle.map(|handle| handle.abort(reason)).is_some()
+    pub(super) fn cancel(&self, id: &Id, reason: &str) {
+        if let Some(call) = self.lock().remove(id) {
+            call.is_cancelled.store(true, Ordering::Release);
+            call.handle.abort(reason);
+        }
     }
 
-    /// Keeps the handle of a call.
-    pub(super) fn add(&self, id: Id, handle: AbortHandle) {
-        self.lock().insert(id, handle);
+    /// Keeps the handle of a call, and gives the mark that says whether it was cancelled. Of several
+    /// calls under one id, which no client should make, the last can be cancelled.
+    pub(super) fn add(&self, id: Id, handle: AbortHandle) -> Arc<AtomicBool> {
+        let is_cancelled = Arc::<AtomicBool>::default();
+        let call = Cancellable { handle, is_cancelled: Arc::clone(&is_cancelled) };
+        self.lock().insert(id, call);
+        is_cancelled
     }
 
-    /// Forgets a call; false if it was cancelled.
-    pub(super) fn remove(&self, id: &Id) -> bool {
-        self.lock().remove(id).is_some()
+    /// Forgets the call with that mark.
+    pub(super) fn remove(&self, id: &Id, mark: &Arc<AtomicBool>) {
+        let mut calls = self.lock();
+        if calls.get(id).is_some_and(|call| Arc::ptr_eq(&call.is_cancelled, mark)) {
+            calls.remove(id);
+        }
     }
 
     fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Id, AbortHandle>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Id, Cancellable>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -213,7 +213,7 @@ impl Client {
                 let Some((id, reason)) = params::cancelled(raw) else { return };
                 match self.listeners.remove(&id) {
                     Some(listener) => listener.cancel(),
-                    None => drop(self.calls.cancel(&id, &reason)),
+                    None => self.calls.cancel(&id, &reason),
                 }
             }
             "notifications/initialized" => self.listen(self.asker.clone(), Filter::ALL, None),

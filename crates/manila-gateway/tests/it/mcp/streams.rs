@@ -99,6 +99,19 @@ async fn a_call_is_cancelled_and_then_not_answered() {
 }
 
 #[tokio::test]
+async fn two_calls_under_one_id_are_both_answered() {
+    let mut client = Client::start(GatewaySettings::default());
+    for ms in [150, 50] {
+        let slow = json!({"name": "demo__slow", "arguments": {"ms": ms}});
+        client.send(&message(1, "tools/call", &slow)).await;
+    }
+    for ms in [50, 150] {
+        let answer = client.next().await;
+        assert_eq!(answer["result"]["structuredContent"]["sleptMs"], ms, "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn other_tools_are_told_to_those_who_said_hello_or_listen() {
     let mut client = Client::start(GatewaySettings::default());
     client.ask(1, "initialize", &json!({"protocolVersion": LEGACY})).await;
