@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::kinds::Kinds;
+use super::spell::{self, spell_out};
 use crate::error::CallError;
 use crate::payload::Payload;
 use crate::schema::{Issue, Schema};
@@ -69,14 +70,15 @@ impl Taking {
     /// The schema of the arguments.
     ///
     /// It is the operation's own, with a root that every client takes: `type` is `object`, and no
-    /// property is a boolean.
+    /// schema in it is a boolean.
     pub(super) fn schema(self, schema: &Schema) -> Map<String, Value> {
         let mut root = Map::from_iter([("type".to_owned(), "object".into())]);
         match self {
             Self::Arguments => add_root(&mut root, schema.json()),
             Self::Nothing => {}
             Self::Member { is_optional } => {
-                let Embedded { inner, draft } = embedded(schema.json(), "#/properties/input");
+                let Embedded { mut inner, draft } = embedded(schema.json(), "#/properties/input");
+                spell_out(&mut inner);
                 if let Some(draft) = draft {
                     root.insert("$schema".to_owned(), draft);
                 }
@@ -97,9 +99,7 @@ fn add_root(root: &mut Map<String, Value>, document: &Value) {
             for (keyword, value) in members.iter().filter(|(keyword, _)| *keyword != "type") {
                 root.insert(keyword.clone(), value.clone());
             }
-            if let Some(Value::Object(properties)) = root.get_mut("properties") {
-                properties.values_mut().for_each(spell_out);
-            }
+            root.iter_mut().for_each(|(keyword, value)| spell::below(keyword, value));
         }
         Value::Bool(false) => drop(root.insert("not".to_owned(), Value::Object(Map::new()))),
         _ => {}
@@ -118,16 +118,6 @@ fn is_readable(members: &Map<String, Value>) -> bool {
     properties && required && members.get("$schema").is_none_or(Value::is_string)
 }
 
-fn spell_out(schema: &mut Value) {
-    if let Value::Bool(fits) = *schema {
-        let mut members = Map::new();
-        if !fits {
-            members.insert("not".to_owned(), Value::Object(Map::new()));
-        }
-        *schema = members.into();
-    }
-}
-
 /// A document for a place in another.
 pub(super) struct Embedded {
     pub(super) inner: Value,
@@ -142,7 +132,9 @@ pub(super) fn embedded(document: &Value, place: &str) -> Embedded {
     if inner.get("$id").is_none() {
         rebase(&mut inner, place);
     }
-    spell_out(&mut inner);
+    if inner.is_boolean() {
+        spell_out(&mut inner);
+    }
     let draft = inner.as_object_mut().and_then(|members| members.shift_remove("$schema"));
     Embedded { inner, draft: draft.filter(Value::is_string) }
 }

@@ -39,6 +39,7 @@
 //! | `settings` | dialects, eras, and which tools are listed |
 //! | `name` | the name of a tool |
 //! | `input`, `output`, `kinds` | the schemas of what a tool takes and gives |
+//! | `spell` | boolean schemas as objects |
 //! | `portable` | a schema in words that every client understands alike |
 //! | `tool`, `said` | a tool, and what its own server says about it |
 //! | `toolbox`, `listing` | the tools of a catalog, and the pages of a list of them |
@@ -55,6 +56,7 @@ mod portable;
 mod result;
 mod said;
 mod settings;
+mod spell;
 mod tool;
 mod toolbox;
 
