@@ -27,7 +27,7 @@ pub(super) fn below(keyword: &str, value: &mut Value) {
             schemas.iter_mut().for_each(spell_out);
         }
         ("items" | "contains" | "propertyNames" | "not" | "if" | "then" | "else", schema) => {
-            spell_out(schema)
+            spell_out(schema);
         }
         (
             "additionalProperties"

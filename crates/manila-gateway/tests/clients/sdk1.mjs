@@ -1,0 +1,22 @@
+// npm's @modelcontextprotocol/sdk 1.x, which knows only the versions with a handshake.
+
+import { load, serve } from "./jobs.mjs";
+
+const { Client } = load("@modelcontextprotocol/sdk/client/index.js");
+const { StdioClientTransport } = load("@modelcontextprotocol/sdk/client/stdio.js");
+const { StreamableHTTPClientTransport } = load(
+  "@modelcontextprotocol/sdk/client/streamableHttp.js",
+);
+
+await serve("@modelcontextprotocol/sdk", async ({ url, command }) => {
+  const transport = url
+    ? new StreamableHTTPClientTransport(new URL(url))
+    : new StdioClientTransport({ command: command[0], args: command.slice(1) });
+  let version;
+  const tell = transport.setProtocolVersion?.bind(transport);
+  // The client keeps the version to itself, but tells its transport.
+  transport.setProtocolVersion = (chosen) => tell?.((version = chosen)) ?? (version = chosen);
+  const client = new Client({ name: "sdk1", version: "1.0" });
+  await client.connect(transport);
+  return { client, protocol: () => version };
+});
