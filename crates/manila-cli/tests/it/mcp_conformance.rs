@@ -60,8 +60,12 @@ impl Drop for Fixtures {
 }
 
 /// Runs what a revision requires against an address, and compares what failed with a baseline.
-fn run(folder: &Folder, address: &str, revision: &str, baseline: &str) {
-    let Some((node, suite)) = suite() else { return };
+///
+/// # Errors
+///
+/// What the suite said, if that is not what is expected.
+fn run(folder: &Folder, address: &str, revision: &str, baseline: &str) -> Result<(), String> {
+    let Some((node, suite)) = suite() else { return Ok(()) };
     let output = Command::new(node)
         // The suite writes its results to the folder it runs in.
         .current_dir(folder.path())
@@ -73,8 +77,20 @@ fn run(folder: &Folder, address: &str, revision: &str, baseline: &str) {
     let said = String::from_utf8_lossy(&output.stdout);
     let summary = said.split_once("=== SUMMARY ===").map_or(&*said, |(_, summary)| summary);
     eprintln!("{address}, {revision}:{summary}");
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("all failures are expected"), "{said}");
+    let is_expected = output.status.success() && said.contains("all failures are expected");
+    let error = || format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    is_expected.then_some(()).ok_or_else(error)
+}
+
+/// Whether nothing went wrong but in the scenario that waits for streams for half a second, or for one
+/// and a half: on a busy machine that is not long.
+fn may_have_been_too_slow(said: &str) -> bool {
+    let Some((_, unexpected)) = said.split_once("Unexpected failures (not in baseline)") else {
+        return false;
+    };
+    let mut names = unexpected.lines().filter_map(|line| line.trim().strip_prefix("✗ "));
+    !said.contains("Stale baseline entries")
+        && names.all(|name| name.starts_with("server-stateless"))
 }
 
 /// Where the suite looks: the eras that the server speaks, the path of the gateway if there is one before
@@ -86,16 +102,25 @@ const PLACES: [(Option<&str>, Option<&str>, &str); 4] = [
     (Some("modern"), Some("/mcp"), "whole.yml"),
 ];
 
-/// Runs a revision everywhere at once, since most of the time the suite waits.
 fn everywhere(revision: &str) {
-    std::thread::scope(|scope| {
-        for (era, path, baseline) in PLACES {
-            scope.spawn(move || look(revision, era, path, baseline));
-        }
-    });
+    for (era, path, baseline) in PLACES {
+        let looked =
+            look(revision, era, path, baseline).or_else(|said| {
+                match may_have_been_too_slow(&said) {
+                    true => look(revision, era, path, baseline),
+                    false => Err(said),
+                }
+            });
+        looked.unwrap_or_else(|said| panic!("{era:?} {path:?} {baseline}: {said}"));
+    }
 }
 
-fn look(revision: &str, era: Option<&str>, path: Option<&str>, baseline: &str) {
+fn look(
+    revision: &str,
+    era: Option<&str>,
+    path: Option<&str>,
+    baseline: &str,
+) -> Result<(), String> {
     // Some scenarios change the lists, so each run has a server of its own.
     let fixtures = Fixtures::start(era);
     let name = format!("conformance-{revision}-{}-{baseline}", era.unwrap_or("both"));
@@ -105,7 +130,7 @@ fn look(revision: &str, era: Option<&str>, path: Option<&str>, baseline: &str) {
     folder.write("manila.toml", &format!("[source.conf]\nmcp = {{ url = '{server}' }}\n"));
     let gateway = Gateway::start(&folder);
     wait_until("the source is there", || gateway.call("conf.test_simple_text").0 == 200);
-    run(&folder, &format!("http://{}{path}", gateway.address()), revision, baseline);
+    run(&folder, &format!("http://{}{path}", gateway.address()), revision, baseline)
 }
 
 #[test]
