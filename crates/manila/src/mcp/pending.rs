@@ -76,7 +76,8 @@ impl Heard {
             tokio::time::sleep_until(next).await;
         }
         Failure::TimedOut(if Instant::now() >= end {
-            let tenths = (self.start.elapsed().as_secs_f64() * 10.0).round();
+            let allowed = end.saturating_duration_since(self.start);
+            let tenths = (allowed.as_secs_f64() * 10.0).round();
             let waited = Duration::from_secs_f64(tenths / 10.0);
             format!("no answer within {waited:?}, which is the most that is allowed")
         } else {

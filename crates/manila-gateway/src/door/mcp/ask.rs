@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use manila::view::{CacheHints, CacheScope, Era, Listing, Toolbox};
-use manila::{Authority, Identity};
+use manila::{Authority, Catalog, Identity, Operation};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -140,20 +140,38 @@ fn write(out: &mut Vec<u8>, result: &Value) -> Result<(), Fault> {
 }
 
 impl Asker {
-    /// Says whether there is something to see at all.
-    pub(super) fn check_source(&self) -> Result<(), Fault> {
+    /// Says whether there is something to see at all. A source that is just starting is waited for a
+    /// moment, since whoever asks for it alone asks for nothing else.
+    pub(super) async fn find_source(&self) -> Result<(), Fault> {
         let Some(source) = &self.view.source else { return Ok(()) };
-        let catalog = self.gateway.pipeline().registry().catalog();
-        let is_seen = |operation: &manila::Operation| {
-            operation.id().namespace() == &**source
+        let registry = self.gateway.pipeline().registry();
+        let mut changes = registry.changes();
+        let patience = self.gateway.0.settings.mcp.patience;
+        let deadline = tokio::time::Instant::now() + patience;
+        loop {
+            changes.mark_unchanged();
+            let catalog = registry.catalog();
+            if self.sees(&catalog, source) {
+                return Ok(());
+            }
+            if !catalog.expects(source) {
+                let shown: String = source.chars().take(100).collect();
+                let words = format!("there is no source `{shown}` here");
+                return Err(Fault::invalid_params(words));
+            }
+            match tokio::time::timeout_at(deadline, changes.changed()).await {
+                Ok(Ok(())) => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn sees(&self, catalog: &Catalog, source: &str) -> bool {
+        let is_seen = |operation: &Arc<Operation>| {
+            operation.id().namespace() == source
                 && operation.spec().access_control.admits(Some(&self.identity))
         };
-        let is_there = catalog.list().iter().any(|operation| is_seen(operation));
-        if is_there || catalog.expects(source) {
-            return Ok(());
-        }
-        let shown: String = source.chars().take(100).collect();
-        Err(Fault::invalid_params(format!("there is no source `{shown}` here")))
+        catalog.list().iter().any(is_seen)
     }
 
     pub(super) fn toolbox(&self) -> Arc<Toolbox> {

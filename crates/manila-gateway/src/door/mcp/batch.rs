@@ -69,7 +69,7 @@ async fn answer_one(visit: &Visit, text: &str) -> Option<Vec<u8>> {
 async fn answer_request(visit: &Visit, id: Id, method: &str, params: Option<&RawValue>) -> Vec<u8> {
     let calls = visit.session.as_ref().map(|session| std::sync::Arc::clone(&session.calls));
     let outlet = Outlet::new(id.clone()).cancellable(calls);
-    match visit.understand(id.clone(), method, params) {
+    match visit.understand(id.clone(), method, params).await {
         Ok(ask) if ask.asker.era == Era::Legacy => ask.answer(outlet).await.message,
         Ok(_) => Fault::unknown_method(method).write(Some(&id)),
         Err(fault) => fault.write(Some(&id)),

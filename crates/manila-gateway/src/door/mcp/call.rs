@@ -62,8 +62,15 @@ impl Ask {
         }
         let shown: String = name.chars().take(LONGEST_NAME).collect();
         let names = toolbox.tools().iter().filter(|tool| is_seen(tool)).map(|tool| tool.name());
-        let meant = (name.len() <= LONGEST_NAME).then(|| nearest(name, names)).flatten();
-        let hint = meant.map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
+        // The source is a part that names share without being alike.
+        let source = name.find("__").map_or("", |end| &name[..end + 2]);
+        let meant = (name.len() <= LONGEST_NAME)
+            .then(|| {
+                nearest(&name[source.len()..], names.filter_map(|one| one.strip_prefix(source)))
+            })
+            .flatten();
+        let hint = meant.map(|meant| format!("; did you mean `{source}{meant}`?"));
+        let hint = hint.unwrap_or_default();
         Err(Fault::invalid_params(format!("unknown tool: `{shown}`{hint}")))
     }
 

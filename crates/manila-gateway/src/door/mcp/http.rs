@@ -73,7 +73,7 @@ async fn post(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
     }
     match message::read(&body) {
         Ok(Message::Request { id, method, params }) => {
-            let ask = visit.understand(id.clone(), &method, params);
+            let ask = visit.understand(id.clone(), &method, params).await;
             let ask = ask.map_err(|fault| faulty(&fault, Some(&id)))?;
             visit.respond(ask).await
         }
@@ -111,7 +111,7 @@ impl Visit {
     }
 
     /// A request, as far as it can be understood without answering it.
-    pub(super) fn understand(
+    pub(super) async fn understand(
         &self,
         id: Id,
         method: &str,
@@ -120,7 +120,7 @@ impl Visit {
         let params = Params::read(raw)?;
         let era = era::of_request(&self.headers, method, &params)?;
         let asker = self.asker(era);
-        asker.check_source()?;
+        asker.find_source().await?;
         let is_call = method == "tools/call";
         let headers = (is_call && asker.era == Era::Modern).then(|| self.headers.clone());
         let raw = raw.filter(|_| !is_call).map(ToOwned::to_owned);

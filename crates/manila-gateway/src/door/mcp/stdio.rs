@@ -170,7 +170,7 @@ impl Client {
             era::check_meta(&params)?;
         }
         let asker = Asker { era, ..self.asker.clone() };
-        asker.check_source()?;
+        asker.find_source().await?;
         let most = self.asker.gateway.0.settings.mcp.in_flight;
         match (method, era) {
             ("initialize", Era::Legacy) => {
