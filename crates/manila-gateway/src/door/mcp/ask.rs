@@ -59,7 +59,7 @@ pub(super) struct Answer {
 }
 
 impl Ask {
-    pub(super) async fn answer(self, outlet: Outlet) -> Answer {
+    pub(super) async fn answer(mut self, outlet: Outlet) -> Answer {
         let mut out = message::begin_result(&self.id);
         let answered = self.write(&mut out, &outlet).await;
         let is_wanted = outlet.ended();
@@ -74,7 +74,7 @@ impl Ask {
         }
     }
 
-    async fn write(&self, out: &mut Vec<u8>, outlet: &Outlet) -> Result<(), Fault> {
+    async fn write(&mut self, out: &mut Vec<u8>, outlet: &Outlet) -> Result<(), Fault> {
         let asker = &self.asker;
         match (self.method.as_str(), asker.era) {
             ("tools/call", _) => self.call(out, outlet).await,

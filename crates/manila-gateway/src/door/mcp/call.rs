@@ -17,11 +17,12 @@ use super::outlet::{self, Outlet};
 const LONGEST_NAME: usize = 256;
 
 impl Ask {
-    pub(super) async fn call(&self, out: &mut Vec<u8>, outlet: &Outlet) -> Result<(), Fault> {
+    pub(super) async fn call(&mut self, out: &mut Vec<u8>, outlet: &Outlet) -> Result<(), Fault> {
         let tool = self.tool()?;
         let era = self.asker.era;
-        let arguments = match &self.params.arguments {
-            Some(arguments) if arguments.get() != "null" => Payload::from(arguments.clone()),
+        // Moved, since they may be large and nobody looks at them again.
+        let arguments = match self.params.arguments.take() {
+            Some(arguments) if arguments.get() != "null" => Payload::from(arguments),
             _ => Payload::empty_object(),
         };
         if let Some(headers) = &self.headers {

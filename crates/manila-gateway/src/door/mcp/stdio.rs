@@ -185,7 +185,8 @@ impl Client {
                 self.listen(asker, filter, Some(id.clone()));
             }
             _ => {
-                let raw = raw.map(ToOwned::to_owned);
+                // The arguments of a call are in the params already, and may be large.
+                let raw = raw.filter(|_| method != "tools/call").map(ToOwned::to_owned);
                 let (id, method) = (id.clone(), method.to_owned());
                 self.answer(Ask { asker, id, method, params, raw, headers: None });
             }
