@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, Response, Url};
+use reqwest::{Method, RequestBuilder, Response, Url};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -340,12 +340,11 @@ impl Inner {
         // It may be sent more than once.
         let body = body.map(Bytes::from);
         let request = || {
-            let request = self.client.request(method.clone(), self.url.clone());
-            let request = request.headers(headers.clone());
-            match &body {
-                Some(body) => request.body(body.clone()),
-                None => request,
-            }
+            let mut request = reqwest::Request::new(method.clone(), self.url.clone());
+            // Set whole, since a builder would look each of them up and put it in again.
+            *request.headers_mut() = headers.clone();
+            *request.body_mut() = body.clone().map(reqwest::Body::from);
+            RequestBuilder::from_parts(self.client.clone(), request)
         };
         let response = self.access.send(request).await?;
         match response.status() {
