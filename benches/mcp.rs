@@ -7,15 +7,19 @@
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
+#[path = "harness/child.rs"]
+mod child;
 #[path = "mcp/raw.rs"]
 mod raw;
 #[path = "mcp/server.rs"]
 mod server;
+#[path = "harness/spread.rs"]
+mod spread;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use child::Program;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use manila::mcp::{HttpSettings, McpSettings, McpSource, McpTransport, SourceHooks, StdioSettings};
@@ -23,6 +27,8 @@ use manila::{Pipeline, Registry};
 use raw::{Pipe, Post, Raw};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
+use server::{Echo, Era};
+use spread::{latency, median};
 use tokio::runtime::{Builder, Runtime};
 
 /// As in the binary.
@@ -38,28 +44,6 @@ const SERVE_HTTP: &str = "--serve-http";
 /// The most processor time that the registry may add to a call, in microseconds.
 const AT_MOST: f64 = 60.0;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Era {
-    Legacy,
-    Modern,
-}
-
-impl Era {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Legacy => "legacy",
-            Self::Modern => "modern",
-        }
-    }
-
-    fn version(self) -> &'static str {
-        match self {
-            Self::Legacy => "2025-11-25",
-            Self::Modern => "2026-07-28",
-        }
-    }
-}
-
 /// What is called, and how often in a round.
 struct Call {
     tool: &'static str,
@@ -72,10 +56,9 @@ struct Call {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let era = |name: &str| if name == "legacy" { Era::Legacy } else { Era::Modern };
     match &*arguments.iter().map(String::as_str).collect::<Vec<_>>() {
-        [SERVE_STDIO, name] => server::serve_stdio(era(name)),
-        [SERVE_HTTP, name] => runtime(1).block_on(server::serve_http(era(name))),
+        [SERVE_STDIO, name] => Echo::new(Era::named(name)).serve_stdio(),
+        [SERVE_HTTP, name] => runtime(1).block_on(Echo::new(Era::named(name)).serve_http()),
         // What is no flag of cargo's picks rows by their names.
         others => {
             let wanted = others.iter().find(|word| !word.starts_with('-')).unwrap_or(&"");
@@ -127,8 +110,8 @@ async fn bench(wire: &'static str, era: Era, wanted: String) {
             (Raw::Pipe(Box::new(Pipe::start(era).await)), McpTransport::Stdio(stdio))
         }
         _ => {
-            let (child, url) = start_http(era);
-            server = Some(child);
+            let (program, url) = start_http(era);
+            server = Some(program);
             let http = HttpSettings::new(url.clone());
             (Raw::Post(Box::new(Post::new(era, url))), McpTransport::Http(http))
         }
@@ -143,22 +126,14 @@ async fn bench(wire: &'static str, era: Era, wanted: String) {
         row(&named(call), call, &pipeline, &mut raw).await;
     }
     source.close().await;
-    if let Some(mut server) = server {
-        server.kill().unwrap();
-        server.wait().unwrap();
-    }
+    drop(server);
 }
 
-fn start_http(era: Era) -> (Child, reqwest::Url) {
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args([SERVE_HTTP, era.name()])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut address = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
-    let url = format!("http://{}/mcp", address.trim()).parse().unwrap();
-    (child, url)
+fn start_http(era: Era) -> (Program, reqwest::Url) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([SERVE_HTTP, era.name()]);
+    let (program, address) = Program::start(command);
+    (program, format!("http://{address}/mcp").parse().unwrap())
 }
 
 fn calls() -> Vec<Call> {
@@ -281,15 +256,4 @@ fn cpu_micros() -> f64 {
 /// The median of what ours took more than the other, round by round.
 fn surplus(ours: &Measured, bare: &Measured) -> f64 {
     median(ours.cpu.iter().zip(&bare.cpu).map(|(ours, bare)| ours - bare).collect())
-}
-
-fn median(mut numbers: Vec<f64>) -> f64 {
-    numbers.sort_by(f64::total_cmp);
-    numbers[numbers.len() / 2]
-}
-
-fn latency(mut times: Vec<Duration>) -> String {
-    times.sort();
-    let at = |share: usize| times[times.len() * share / 100].as_secs_f64() * 1e6;
-    format!("p50 {:6.1} p99 {:6.1} µs", at(50), at(99))
 }

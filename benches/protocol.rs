@@ -7,6 +7,11 @@
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
+#[path = "harness/memory.rs"]
+mod memory;
+#[path = "harness/spread.rs"]
+mod spread;
+
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -20,7 +25,9 @@ use manila::{
     Authority, CallContext, CallRequest, Handler, HandlerError, Kind, Operation, OperationSpec,
     Output, Payload, Pipeline, Registry,
 };
+use memory::resident;
 use serde_json::json;
+use spread::{latency, median};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
@@ -297,7 +304,7 @@ async fn memory_of_caller() {
         lines.next().unwrap().parse().unwrap()
     };
     calls(&client, 64, 10_000, &mut Vec::new()).await;
-    let before = (resident(), resident_there());
+    let before = (resident(std::process::id()), resident_there());
     let mut waiting = Vec::new();
     while waiting.len() < CALLS {
         // A hundred at a time, so that what is measured are calls that wait for their answer and
@@ -312,7 +319,7 @@ async fn memory_of_caller() {
     // Until the other end has them all too.
     tokio::time::sleep(Duration::from_secs(1)).await;
     println!("10,000 pending calls, resident memory with the tasks that wait for them:");
-    let after = (resident(), resident_there());
+    let after = (resident(std::process::id()), resident_there());
     for (who, before, after) in [("caller", before.0, after.0), ("answerer", before.1, after.1)] {
         let each = (after - before) / CALLS;
         let verdict = if each < 2_048 { "holds" } else { "DOES NOT HOLD" };
@@ -329,32 +336,14 @@ async fn memory_of_answerer() {
     println!("{}", listener.local_addr().unwrap());
     std::thread::spawn(|| {
         for _ in std::io::stdin().lines() {
-            println!("{}", resident());
+            println!("{}", resident(std::process::id()));
         }
     });
     answer(listener, pipeline()).await;
 }
 
-/// The resident memory of this process in bytes.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1_024
-}
-
 fn per_second(count: u32, took: Duration) -> f64 {
     f64::from(count) / took.as_secs_f64()
-}
-
-fn median(mut numbers: Vec<f64>) -> f64 {
-    numbers.sort_by(f64::total_cmp);
-    numbers[numbers.len() / 2]
-}
-
-fn latency(mut times: Vec<Duration>) -> String {
-    times.sort();
-    let at = |share: usize| times[times.len() * share / 100].as_secs_f64() * 1e6;
-    format!("p50 {:7.1} µs  p99 {:7.1} µs", at(50), at(99))
 }
 
 fn at_least(what: &str, value: f64, least: f64) {

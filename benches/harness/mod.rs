@@ -1,7 +1,11 @@
 //! Timing without ceremony: the median of many batches, and how much the machine wavers.
 
+mod claim;
+
 use std::fmt;
 use std::time::{Duration, Instant};
+
+pub(crate) use claim::claim;
 
 /// What one thing costs.
 #[derive(Debug, Clone, Copy)]
@@ -59,10 +63,4 @@ fn time(batch: u32, run: &mut dyn FnMut()) -> Duration {
         run();
     }
     began.elapsed()
-}
-
-/// Prints whether a claim holds, in one line.
-pub(crate) fn claim(what: &str, value: f64, unit: &str, at_most: f64) {
-    let verdict = if value <= at_most { "holds" } else { "DOES NOT HOLD" };
-    println!("claim {verdict}: {what}: {value:.3} {unit}, at most {at_most} {unit}");
 }

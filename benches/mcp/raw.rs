@@ -12,7 +12,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::Semaphore;
 
-use super::{Call, Era, keep_in_flight};
+use super::server::Era;
+use super::{Call, keep_in_flight};
 
 /// A client for one server.
 pub(crate) enum Raw {
