@@ -155,7 +155,7 @@ fn server_result() -> impl Strategy<Value = Value> {
 /// More in CI, where time is cheap; `PROPTEST_CASES` overrules both.
 fn cases() -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    asked.unwrap_or(if std::env::var_os("CI").is_some() { 5_000 } else { 200 })
+    asked.unwrap_or(if std::env::var_os("CI").is_some() { 1_000 } else { 200 })
 }
 
 /// The same cases in every ordinary run, new ones where `PROPTEST_CASES` asks for a long run.
