@@ -11,6 +11,7 @@ use manila::{Identity, Pipeline, Registry};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -197,14 +198,15 @@ impl Gateway {
     ) -> Drained {
         let serving = door::serve_streams(self, reader, writer, identity, view);
         tokio::pin!(serving);
-        tokio::select! {
-            () = &mut serving => {}
+        let deadline = tokio::select! {
+            deadline = &mut serving => deadline,
             () = shutdown => {
                 self.0.stopping.cancel();
-                serving.await;
+                serving.await
             }
-        }
-        server::drain(&self.0, JoinSet::new()).await
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        server::drain(&self.0, JoinSet::new(), left).await
     }
 
     fn check_address(&self, address: SocketAddr) -> Result<(), ListenError> {

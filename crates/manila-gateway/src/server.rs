@@ -75,12 +75,16 @@ pub(crate) async fn serve(
         }
     }
     drop(listener);
-    drain(parts, room.into_tasks()).await
+    drain(parts, room.into_tasks(), parts.settings.drain).await
 }
 
-pub(crate) async fn drain(parts: &Parts, mut connections: JoinSet<()>) -> Drained {
+pub(crate) async fn drain(
+    parts: &Parts,
+    mut connections: JoinSet<()>,
+    patience: Duration,
+) -> Drained {
     // A time beyond the end of the clock is as good as a day.
-    let drain = parts.settings.drain.min(Duration::from_secs(86_400));
+    let drain = patience.min(Duration::from_secs(86_400));
     let deadline = Instant::now() + drain;
     parts.stopping.cancel();
     parts.arriving.close();

@@ -3,29 +3,36 @@
 mod stream;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::anyhow;
-use futures::future::join_all;
-use manila::{Identity, Pipeline};
+use manila::mcp::DEPTH_VARIABLE as DEPTH;
+use manila::{Identity, Pipeline, nearest};
 use manila_gateway::auth::LOCAL;
 use manila_gateway::config::{Access, Config};
 use manila_gateway::{Gateway, GatewaySettings, McpView, Sources, builtin};
 
 use super::backend::TOKEN_VARIABLE;
-use super::connect::{Asking, found, parts};
+use super::connect::{Asking, parts};
 use super::serve::{LEAST_PATIENCE, announce_all};
 use super::signal::StopRequests;
 use crate::arguments::McpOptions;
 use crate::failure::Failure;
 
+/// How often it may have been started by itself; a chain of gateways is fine.
+const MOST_DEEP: u32 = 4;
+
 pub(crate) async fn mcp(options: &McpOptions) -> Result<(), Failure> {
     let file = options.config.clone().or_else(Config::here);
     let mut config = file.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+    check_depth()?;
+    if let Some(name) = &options.source {
+        keep_only(&mut config, name)?;
+    }
     let identity = identity(&mut config)?;
     let mut settings = GatewaySettings::default();
     settings.drain = options.drain;
     settings.mcp = config.mcp.clone();
+    settings.mcp.start_patience = options.wait;
     let gateway = Gateway::with(Pipeline::new(builtin::registry()), settings);
     let sources = Sources::start_with(&gateway, &config, &parts(Asking::Nobody).await)
         .map_err(anyhow::Error::from)?;
@@ -33,24 +40,61 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), Failure> {
     (view.tools, view.dialect) = (options.tools, options.dialect);
     view.source = options.source.as_deref().map(Into::into);
     let mut requests = StopRequests::new()?;
-    tokio::select! {
-        () = wait_for(&sources, options.wait) => {}
-        () = requests.next() => return Ok(()),
-    }
     let (reader, writer) = (stream::input(), stream::output());
-    let stop = async { requests.next().await };
+    let (stop, asked) = tokio::sync::oneshot::channel::<()>();
+    let serving = gateway.serve_mcp(reader, writer, identity, view, async { drop(asked.await) });
+    let serving = async {
+        tokio::select! {
+            _ = serving => {}
+            never = announce_all(&sources) => match never {},
+        }
+        sources.close(LEAST_PATIENCE).await;
+    };
+    let watching = async {
+        requests.next().await;
+        drop(stop);
+        requests.next().await;
+    };
     tokio::select! {
-        _ = gateway.serve_mcp(reader, writer, identity, view, stop) => {}
-        never = announce_all(&sources) => match never {},
+        () = serving => Ok(()),
+        () = watching => {
+            tracing::warn!("asked to stop again: ending at once");
+            std::process::exit(130)
+        }
     }
-    sources.close(options.drain.max(LEAST_PATIENCE)).await;
+}
+
+/// A client's file may name this very command, and then it would start itself without end.
+fn check_depth() -> Result<(), Failure> {
+    let depth = std::env::var(DEPTH).ok().and_then(|depth| depth.parse::<u32>().ok());
+    if depth.unwrap_or(0) < MOST_DEEP {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "`manila mcp` was started by itself {MOST_DEEP} times over; one of its sources is `manila \
+         mcp` with the same configuration: name another with --config"
+    )))
+}
+
+/// Whoever asks for one source needs no other.
+fn keep_only(config: &mut Config, name: &str) -> Result<(), Failure> {
+    let is_built_in =
+        builtin::registry().catalog().list().iter().any(|one| one.id().namespace() == name);
+    let names = config.sources.iter().map(|source| source.name.as_str());
+    if !is_built_in && !names.clone().any(|known| known == name) {
+        let hint = nearest(name, names).map(|near| format!("; did you mean `{near}`?"));
+        let hint = hint.unwrap_or_default();
+        return Err(Failure::Usage(format!("there is no source `{name}` here{hint}")));
+    }
+    config.sources.retain(|source| source.name == name);
     Ok(())
 }
 
 /// Who the client is: the owner of the token in the environment, or whoever started this. He can
 /// read the file and start its servers, so he may call them.
 fn identity(config: &mut Config) -> Result<Arc<Identity>, Failure> {
-    if let Ok(token) = std::env::var(TOKEN_VARIABLE) {
+    let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
+    if let Some(token) = token {
         let known = config.authenticator().authenticate(Some(&token));
         return known.map_err(|error| anyhow!("{TOKEN_VARIABLE}: {error}").into());
     }
@@ -58,11 +102,4 @@ fn identity(config: &mut Config) -> Result<Arc<Identity>, Failure> {
         source.adjustments.access = Some(Access::Open);
     }
     Ok(Arc::new(Identity::new(LOCAL)))
-}
-
-/// Many clients list the tools once, so what is about to come is waited for.
-async fn wait_for(sources: &Sources, patience: Duration) {
-    let all = join_all(sources.servers().map(|(_, server)| found(server, patience)));
-    // What is not there then comes later, or never; either way it is announced.
-    let _ = tokio::time::timeout(patience, all).await;
 }

@@ -84,10 +84,27 @@ fn what_is_wrong_is_said_on_standard_error() {
     for (arguments, words) in [
         (&["mcp", "--tools", "some"][..], "`some` is not one of all, compact, auto"),
         (&["mcp", "--config", "none.toml"], "none.toml"),
+        (&["mcp", "--source", "dem"], "there is no source `dem` here"),
     ] {
         let ended = folder.manila(arguments);
         assert_eq!(ended.status.code(), Some(2), "{arguments:?}");
         assert!(super::stderr(&ended).contains(words), "{}", super::stderr(&ended));
         assert!(ended.stdout.is_empty());
     }
+}
+
+/// A client's file that is read by `manila mcp` may name it again.
+#[test]
+fn it_notices_that_it_starts_itself() {
+    let folder = Folder::new("mcp-clients-itself");
+    let itself = env!("CARGO_BIN_EXE_manila");
+    let servers =
+        json!({"mcpServers": {"me": {"command": itself, "args": ["mcp", "--wait", "30s"]}}});
+    folder.write(".mcp.json", &servers.to_string());
+    let mut client = Client::start(&folder, &["--wait", "30s"]);
+    // Each level has the one below it as a source; the last says why it does not start.
+    let listed = names(&client.ask("tools/list", &json!({})));
+    let deepest = listed.iter().map(|name| name.matches("me__").count()).max();
+    assert!(deepest.is_some_and(|deepest| deepest <= 4), "{listed:?}");
+    client.leave();
 }

@@ -98,7 +98,8 @@ impl Neighbour {
             let hello = in_time("a neighbour's hello", post(&mcp, hello()).send()).await.unwrap();
             let session = hello.headers()["mcp-session-id"].clone();
             let mut calls = 0;
-            while stopped.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
+            // However short the others misbehave, one round is made beside them or after them.
+            loop {
                 let input = json!({"a": calls, "b": 1});
                 let call = post(&mcp, call("demo__add", &input));
                 let sum = format!("{{\"sum\":{}}}", calls + 1);
@@ -108,9 +109,11 @@ impl Neighbour {
                     assert!(answer.contains(&sum), "{answer}");
                 }
                 calls += 1;
+                if stopped.try_recv() != Err(oneshot::error::TryRecvError::Empty) {
+                    return calls * 2;
+                }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            calls * 2
         });
         Self { stop, working }
     }
@@ -118,9 +121,7 @@ impl Neighbour {
     /// How many calls there were; all of them were answered.
     async fn stop(self) -> u64 {
         drop(self.stop);
-        let calls = self.working.await.unwrap();
-        assert!(calls > 0);
-        calls
+        self.working.await.unwrap()
     }
 }
 

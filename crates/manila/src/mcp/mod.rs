@@ -50,7 +50,7 @@ pub use oauth::{
     Authorizer, ClientRegistration, CredentialStore, Credentials, FileStore, Loopback, MemoryStore,
     OAuth, OAuthError, StoreError, StoreGuard, Tokens,
 };
-pub use process::watch_child;
+pub use process::{DEPTH_VARIABLE, watch_child};
 pub(crate) use result::SOURCE_MEMBER;
 pub use settings::{
     Elicitation, HttpSettings, McpSettings, McpTransport, OAuthSettings, Root, StdioSettings,

@@ -65,6 +65,11 @@ impl Catalog {
         self.expected.contains_key(namespace)
     }
 
+    /// Whether any source is still to say what it has.
+    pub fn expects_any(&self) -> bool {
+        !self.expected.is_empty()
+    }
+
     pub(super) fn operations(&self) -> Operations {
         self.operations.clone()
     }
@@ -106,14 +111,23 @@ impl Catalog {
     }
 }
 
+/// The longest name, in bytes, for which a nearer one is looked for.
+const LONGEST_TYPED: usize = 80;
+
 /// The name among `names` that somebody who wrote `wanted` probably meant.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // Nobody types so much by hand, and comparing takes time.
+    if wanted.len() > LONGEST_TYPED {
+        return None;
+    }
     let wanted = wanted.to_lowercase();
-    let scored =
-        names.map(|name| (strsim::damerau_levenshtein(&wanted, &name.to_lowercase()), name));
     // A third of the letters may be wrong; beyond that it is a guess, not a suggestion.
+    let most = wanted.chars().count().max(3) / 3;
+    let is_near = |name: &&str| name.len().abs_diff(wanted.len()) <= most.saturating_mul(4);
+    let near = names.filter(is_near);
+    let scored = near.map(|name| (strsim::osa_distance(&wanted, &name.to_lowercase()), name));
     let (distance, nearest) = scored.min_by_key(|(distance, _)| *distance)?;
-    (distance <= wanted.chars().count().max(3) / 3).then_some(nearest)
+    (distance <= most).then_some(nearest)
 }
 
 #[cfg(test)]

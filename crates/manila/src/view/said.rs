@@ -56,6 +56,8 @@ fn is_well_formed(name: &str, value: &Value) -> bool {
         "annotations" => value.as_object().is_some_and(|hints| hints.iter().all(is_hint)),
         "icons" => value.as_array().is_some_and(|icons| icons.iter().all(is_icon)),
         "_meta" | "execution" => false,
+        // What the operation says of these is what holds.
+        "name" | "title" | "description" | "inputSchema" | "outputSchema" => false,
         _ => true,
     }
 }

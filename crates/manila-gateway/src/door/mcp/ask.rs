@@ -24,6 +24,11 @@ pub(super) const VERSIONS: [&str; 5] =
 /// The newest version that begins with a handshake.
 const LATEST_LEGACY: &str = VERSIONS[1];
 
+/// What models are told unless the operator says something else.
+const INSTRUCTIONS: &str = "The tools are operations of several sources; the part of a name before \
+    `__` is its source. If there are tools named `hub__search`, `hub__schema` and `hub__call`, more \
+    operations can be found and called through them than are listed.";
+
 /// Who asks, and what he sees.
 #[derive(Debug, Clone)]
 pub(super) struct Asker {
@@ -44,6 +49,8 @@ pub(super) struct Ask {
     pub(super) params: Params,
     /// The params as they came, for those who pass them on.
     pub(super) raw: Option<Box<RawValue>>,
+    /// Whether a name that is wrong may be compared with all others.
+    pub(super) hints: bool,
     /// The headers that must agree with the arguments.
     pub(super) headers: Option<HeaderMap>,
 }
@@ -69,7 +76,8 @@ impl Ask {
                 Answer { message: out, fault: None, is_wanted }
             }
             Err(fault) => {
-                Answer { message: fault.write(Some(&self.id)), fault: Some(fault.code), is_wanted }
+                let message = fault.write(Some(&self.id));
+                Answer { message, fault: (!fault.is_foreign).then_some(fault.code), is_wanted }
             }
         }
     }
@@ -78,14 +86,21 @@ impl Ask {
         let asker = &self.asker;
         match (self.method.as_str(), asker.era) {
             ("tools/call", _) => self.call(out, outlet).await,
-            ("tools/list", _) => self.list(out),
+            ("tools/list", _) => {
+                asker.await_sources().await;
+                self.list(out)
+            }
             ("server/discover", Era::Modern) => write(out, &asker.discovered()),
             ("ping", Era::Legacy) => write(out, &json!({})),
             ("logging/setLevel", Era::Legacy) => {
                 self.set_level()?;
                 write(out, &json!({}))
             }
-            _ => self.pass(out).await,
+            _ => tokio::select! {
+                passed = self.pass(out) => passed,
+                // Dropping it cancels what its source was asked.
+                () = outlet.cancelled() => Err(Fault::new(Fault::CANCELLED, "it was cancelled")),
+            },
         }
     }
 
@@ -99,7 +114,7 @@ impl Ask {
     /// The least important lines that the client wants to hear about this request.
     pub(super) fn level(&self) -> Option<Level> {
         match self.asker.era {
-            Era::Modern => Level::of(self.params.meta.as_ref()?.log_level.as_deref()?),
+            Era::Modern => Level::of(self.params.log_level()?),
             _ => Some(self.asker.level.get()),
         }
     }
@@ -116,12 +131,16 @@ impl Ask {
     /// Resources and prompts are their sources'.
     async fn pass(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
         let asker = &self.asker;
+        if self.method.ends_with("/list") {
+            asker.await_sources().await;
+        }
         let passing = Passing {
             pipeline: asker.gateway.pipeline(),
             caller: &Authority::outside(Some(Arc::clone(&asker.identity))),
             source: asker.view.source.as_deref(),
             era: asker.era,
             patience: asker.gateway.0.settings.mcp.patience,
+            knows_callers: !asker.gateway.authenticator().is_open(),
         };
         match passing.answer(&self.method, self.raw.as_deref()).await {
             Some(Ok(result)) => {
@@ -166,6 +185,20 @@ impl Asker {
         }
     }
 
+    /// Waits for sources that are still to come, while the gateway is young.
+    async fn await_sources(&self) {
+        let until = self.gateway.0.mcp.started + self.gateway.0.settings.mcp.start_patience;
+        let registry = self.gateway.pipeline().registry();
+        let mut changes = registry.changes();
+        changes.mark_unchanged();
+        while registry.catalog().expects_any() {
+            match tokio::time::timeout_at(until, changes.changed()).await {
+                Ok(Ok(())) => {}
+                _ => return,
+            }
+        }
+    }
+
     fn sees(&self, catalog: &Catalog, source: &str) -> bool {
         let is_seen = |operation: &Arc<Operation>| {
             operation.id().namespace() == source
@@ -198,40 +231,38 @@ impl Asker {
     /// The result of `server/discover`.
     fn discovered(&self) -> Value {
         let hints = self.hints();
-        json!({
+        self.instructed(json!({
             "resultType": "complete",
             "supportedVersions": VERSIONS,
             "capabilities": capabilities(),
-            "instructions": self.instructions(),
             "ttlMs": hints.ttl_ms,
             "cacheScope": hints.scope.as_str(),
             "_meta": {"io.modelcontextprotocol/serverInfo": server_info()},
-        })
+        }))
     }
 
     /// The answer to `initialize`.
     pub(super) fn welcome(&self, id: &Id, version: &str) -> Vec<u8> {
-        let mut capabilities = capabilities();
-        capabilities["logging"] = json!({});
         let result = json!({
             "protocolVersion": version,
-            "capabilities": capabilities,
+            "capabilities": capabilities(),
             "serverInfo": server_info(),
-            "instructions": self.instructions(),
         });
+        let result = self.instructed(result);
         let mut out = message::begin_result(id);
         out.extend_from_slice(result.to_string().as_bytes());
         out.push(b'}');
         out
     }
 
-    fn instructions(&self) -> &str {
+    /// The result with what models are told: the operator's words, or what holds for all sources.
+    fn instructed(&self, mut result: Value) -> Value {
         let own = self.gateway.0.settings.mcp.instructions.as_deref();
-        own.unwrap_or(
-            "The tools are operations of several sources; the part of a name before `__` is its \
-             source. If there are tools named `hub__search`, `hub__schema` and `hub__call`, more \
-             operations can be found and called through them than are listed.",
-        )
+        let usual = self.view.source.is_none().then_some(INSTRUCTIONS);
+        if let Some(words) = own.or(usual) {
+            result["instructions"] = words.into();
+        }
+        result
     }
 }
 
@@ -253,6 +284,7 @@ fn capabilities() -> Value {
         "prompts": {"listChanged": true},
         "resources": {"listChanged": true},
         "completions": {},
+        "logging": {},
     })
 }
 

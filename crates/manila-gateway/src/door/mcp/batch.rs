@@ -3,7 +3,8 @@
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::response::Response;
-use futures::future::join_all;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use manila::view::Era;
 use serde_json::value::RawValue;
 
@@ -16,16 +17,35 @@ use super::stream;
 const VERSION: &str = "2025-03-26";
 /// How many messages may come at once.
 const MOST: usize = 100;
+/// How many of them are answered at once.
+const AT_ONCE: usize = 8;
+/// How large the answers may be together; a small batch can ask for a large list many times.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+
+struct Answered {
+    id: Option<Id>,
+    message: Vec<u8>,
+}
 
 pub(super) async fn answer(visit: &Visit, body: &Bytes) -> Result<Response, Refusal> {
     let messages = read(visit, body).map_err(|fault| faulty(&fault, None))?;
-    let answers = join_all(messages.into_iter().map(|one| answer_one(visit, one.get()))).await;
-    let answers: Vec<_> = answers.into_iter().flatten().collect();
-    if answers.is_empty() {
+    let answering: Vec<BoxFuture<'_, _>> =
+        messages.into_iter().map(|one| answer_one(visit, one.get()).boxed()).collect();
+    let mut answers = futures::stream::iter(answering).buffered(AT_ONCE);
+    let mut all = Vec::new();
+    while let Some(answer) = answers.next().await {
+        let Some(Answered { id, message }) = answer else { continue };
+        all.push(if all.is_empty() { b'[' } else { b',' });
+        if all.len() + message.len() <= MOST_BYTES {
+            all.extend_from_slice(&message);
+        } else {
+            let words = format!("the answers to a batch have at most {MOST_BYTES} bytes");
+            all.extend(Fault::new(Fault::OVERLOADED, words).write(id.as_ref()));
+        }
+    }
+    if all.is_empty() {
         return Ok(accepted());
     }
-    let mut all = vec![b'['];
-    all.extend_from_slice(&answers.join(&b","[..]));
     all.push(b']');
     Ok(stream::whole(all, StatusCode::OK, visit.accepts))
 }
@@ -47,14 +67,16 @@ fn read<'b>(visit: &Visit, body: &'b Bytes) -> Result<Vec<&'b RawValue>, Fault> 
     Ok(messages)
 }
 
-async fn answer_one(visit: &Visit, text: &str) -> Option<Vec<u8>> {
+async fn answer_one(visit: &Visit, text: &str) -> Option<Answered> {
     match message::read(text.as_bytes()) {
         Ok(Message::Request { id, method, params }) => {
             if method == "initialize" {
                 let words = "`initialize` must not be part of a batch";
-                return Some(Fault::new(Fault::INVALID_REQUEST, words).write(Some(&id)));
+                let message = Fault::new(Fault::INVALID_REQUEST, words).write(Some(&id));
+                return Some(Answered { id: Some(id), message });
             }
-            Some(answer_request(visit, id, &method, params).await)
+            let message = answer_request(visit, id.clone(), &method, params).await;
+            Some(Answered { id: Some(id), message })
         }
         Ok(Message::Notification { method, params }) => {
             // What a notification would be refused for concerns the whole batch, and was looked at.
@@ -62,7 +84,10 @@ async fn answer_one(visit: &Visit, text: &str) -> Option<Vec<u8>> {
             None
         }
         Ok(Message::Answer) => None,
-        Err((id, fault)) => Some(fault.write(id.as_ref())),
+        Err((id, fault)) => {
+            let message = fault.write(id.as_ref());
+            Some(Answered { id, message })
+        }
     }
 }
 
@@ -70,7 +95,10 @@ async fn answer_request(visit: &Visit, id: Id, method: &str, params: Option<&Raw
     let calls = visit.session.as_ref().map(|session| std::sync::Arc::clone(&session.calls));
     let outlet = Outlet::new(id.clone()).cancellable(calls);
     match visit.understand(id.clone(), method, params).await {
-        Ok(ask) if ask.asker.era == Era::Legacy => ask.answer(outlet).await.message,
+        Ok(mut ask) if ask.asker.era == Era::Legacy => {
+            ask.hints = false;
+            ask.answer(outlet).await.message
+        }
         Ok(_) => Fault::unknown_method(method).write(Some(&id)),
         Err(fault) => fault.write(Some(&id)),
     }

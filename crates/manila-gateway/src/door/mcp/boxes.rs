@@ -42,8 +42,10 @@ impl Boxes {
             tracing::warn!("{warning}");
         }
         let toolbox = Arc::new(toolbox);
-        if known.len() >= MOST {
-            known.clear();
+        if known.len() >= MOST
+            && let Some(other) = known.keys().find(|other| **other != key).cloned()
+        {
+            known.remove(&other);
         }
         known.insert(key, Arc::clone(&toolbox));
         toolbox

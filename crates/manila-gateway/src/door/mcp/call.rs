@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use manila::view::{Collector, Tool};
 use manila::{Authority, CallError, CallRequest, Kind, Outcome, Payload, Progress, nearest};
 use tokio::time::Instant;
@@ -65,7 +65,8 @@ impl Ask {
         let names = toolbox.tools().iter().filter(|tool| is_seen(tool)).map(|tool| tool.name());
         // The source is a part that names share without being alike.
         let source = name.find("__").map_or("", |end| &name[..end + 2]);
-        let meant = (name.len() <= LONGEST_NAME)
+        let meant = self
+            .hints
             .then(|| {
                 nearest(&name[source.len()..], names.filter_map(|one| one.strip_prefix(source)))
             })
@@ -132,7 +133,8 @@ impl Ask {
             self.tell(&outcome, collector.len() + 1, outlet);
             collector.push(outcome);
         }
-        if collector.is_full() {
+        // One that ends with the last value that there is room for was not stopped.
+        if collector.is_full() && !matches!(values.next().now_or_never(), Some(None)) {
             collector.end_early(format!("it was stopped after {} values", collector.len()));
         }
         Ok(collector.finish(tool))

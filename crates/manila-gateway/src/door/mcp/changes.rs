@@ -6,6 +6,7 @@ use manila::Operation;
 use manila::view::{Era, Listing};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::ask::Asker;
 use super::message::{self, Id};
@@ -19,6 +20,8 @@ pub(super) struct Changes {
     /// The request that the notifications belong to, from 2026-07-28 on.
     subscription: Option<Id>,
     catalogs: watch::Receiver<u64>,
+    /// Until when changes that were seen are gathered.
+    settling: Option<Instant>,
     tools: Arc<Listing>,
     prompts: Vec<Arc<Operation>>,
     resources: Vec<Arc<Operation>>,
@@ -37,6 +40,7 @@ impl Changes {
             filter,
             subscription,
             catalogs,
+            settling: None,
         }
     }
 
@@ -63,11 +67,23 @@ impl Changes {
     }
 
     /// Waits for the next changes and gives their notifications; nothing when there will be none.
+    ///
+    /// # Cancellation
+    ///
+    /// Nothing is lost when it is dropped: a change that was seen is remembered.
     pub(super) async fn next(&mut self) -> Option<Vec<Vec<u8>>> {
         loop {
-            self.catalogs.changed().await.ok()?;
-            // Changes come in flocks: a source registers its operations one after the other.
-            tokio::time::sleep(self.asker.gateway.0.settings.mcp.settle).await;
+            let settled = match self.settling {
+                Some(settled) => settled,
+                None => {
+                    self.catalogs.changed().await.ok()?;
+                    // Changes come in flocks: a source registers its operations one by one.
+                    let settle = self.asker.gateway.0.settings.mcp.settle;
+                    *self.settling.insert(Instant::now() + settle)
+                }
+            };
+            tokio::time::sleep_until(settled).await;
+            self.settling = None;
             self.catalogs.mark_unchanged();
             let found = self.found();
             if !found.is_empty() {

@@ -6,6 +6,7 @@ use manila::view::Era;
 use serde_json::json;
 
 use super::ask::VERSIONS;
+use super::level::Level;
 use super::message::Fault;
 use super::params::Params;
 
@@ -78,6 +79,10 @@ pub(super) fn check_meta(params: &Params) -> Result<(), Fault> {
     };
     if params.version().is_none() {
         return missing("protocolVersion");
+    }
+    if params.log_level().is_some_and(|level| Level::of(level).is_none()) {
+        let words = "`io.modelcontextprotocol/logLevel` must be one of";
+        return Err(Fault::invalid_params(format!("{words} {}", Level::names())));
     }
     let capabilities = params.meta.as_ref().and_then(|meta| meta.capabilities.as_ref());
     match capabilities {

@@ -53,7 +53,7 @@ pub(super) struct Accepts {
 pub(in crate::door) async fn serve(State(gateway): State<Gateway>, request: Request) -> Response {
     let answered = match *request.method() {
         Method::POST => post(gateway, request).await,
-        Method::GET => listen(gateway, request),
+        Method::GET => listen(gateway, request).await,
         Method::DELETE => end(gateway, request),
         _ => Err(not_allowed("POST, GET, DELETE")),
     };
@@ -124,7 +124,7 @@ impl Visit {
         let is_call = method == "tools/call";
         let headers = (is_call && asker.era == Era::Modern).then(|| self.headers.clone());
         let raw = raw.filter(|_| !is_call).map(ToOwned::to_owned);
-        Ok(Ask { asker, id, method: method.to_owned(), params, raw, headers })
+        Ok(Ask { asker, id, method: method.to_owned(), params, raw, hints: true, headers })
     }
 
     pub(super) fn asker(&self, era: Era) -> Asker {
@@ -144,6 +144,10 @@ impl Visit {
     async fn respond(&self, ask: Ask) -> Result<Response, Refusal> {
         match (ask.method.as_str(), ask.asker.era) {
             ("initialize", Era::Legacy) => self.welcome(&ask),
+            ("logging/setLevel", Era::Legacy) if self.session.is_none() => {
+                let words = "a level is kept in a session, and this request belongs to none";
+                Err(faulty(&Fault::new(Fault::INVALID_REQUEST, words), Some(&ask.id)))
+            }
             ("subscriptions/listen", Era::Modern) => self.subscribe(ask),
             _ => Ok(self.answer(ask).await),
         }
@@ -209,14 +213,16 @@ impl Visit {
 }
 
 /// The stream on which a client of before 2026-07-28 hears what happens.
-fn listen(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
+async fn listen(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
     let visit = Visit::new(gateway, request.into_parts().0)?;
     let Some(session) = visit.session.as_ref().filter(|_| visit.accepts.events) else {
         return Err(not_allowed("POST"));
     };
+    let asker = visit.asker(Era::Legacy);
+    asker.find_source().await.map_err(|fault| faulty(&fault, None))?;
     let place = visit.place_to_listen(None)?;
     let token = session.listen();
-    let changes = Changes::new(visit.asker(Era::Legacy), Filter::ALL, None);
+    let changes = Changes::new(asker, Filter::ALL, None);
     Ok(stream::changes(&visit.gateway, changes, place, None, Some(token)))
 }
 

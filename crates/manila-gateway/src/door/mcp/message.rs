@@ -38,6 +38,8 @@ pub(super) struct Fault {
     pub(super) code: i64,
     pub(super) message: String,
     pub(super) data: Option<Value>,
+    /// Whether a source said it, so that it says nothing about this server.
+    pub(super) is_foreign: bool,
 }
 
 #[derive(Deserialize)]
@@ -68,6 +70,7 @@ fn present<'de, D: serde::Deserializer<'de>>(
 /// # Errors
 ///
 /// What is wrong with it, and its id if it has one.
+#[expect(clippy::result_large_err, reason = "what is refused is rare, and named at length")]
 pub(super) fn read(text: &[u8]) -> Result<Message<'_>, (Option<Id>, Fault)> {
     let unreadable = |error: serde_json::Error| {
         let is_json = error.classify() == serde_json::error::Category::Data;
@@ -134,6 +137,7 @@ impl Fault {
     pub(super) const METHOD_NOT_FOUND: i64 = -32_601;
     pub(super) const INVALID_PARAMS: i64 = -32_602;
     pub(super) const OVERLOADED: i64 = -32_000;
+    pub(super) const CANCELLED: i64 = -32_800;
     pub(super) const SESSION_NOT_FOUND: i64 = -32_001;
     pub(super) const HEADER_MISMATCH: i64 = -32_020;
     pub(super) const UNSUPPORTED_VERSION: i64 = -32_022;
@@ -145,7 +149,7 @@ impl Fault {
             message.truncate(message.floor_char_boundary(LONGEST_WORDS));
             message.push('…');
         }
-        Self { code, message, data: None }
+        Self { code, message, data: None, is_foreign: false }
     }
 
     pub(super) fn invalid_params(message: impl Into<String>) -> Self {
@@ -170,6 +174,17 @@ impl Fault {
         let id = id.map_or("null", Id::json);
         format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into_bytes()
     }
+}
+
+/// The id in the beginning of a message that is too long to be read, if it stands before the params;
+/// what is inside of these is something else.
+pub(super) fn id_in(head: &[u8]) -> Option<Id> {
+    let head = String::from_utf8_lossy(head);
+    let before = head.find(r#""params""#).map_or(&*head, |end| &head[..end]);
+    let (_, rest) = before.split_once(r#""id""#)?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start();
+    let mut ids = serde_json::Deserializer::from_str(rest).into_iter::<Box<RawValue>>();
+    Id::read(&ids.next()?.ok()?).ok()
 }
 
 /// The beginning of the answer to a request; the result and `}` follow.
@@ -249,6 +264,19 @@ mod tests {
                 }
             };
             assert_eq!(shown, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_message_that_is_too_long() {
+        for (head, id) in [
+            (r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"x":""#, Some("7")),
+            (r#"{"id" : "a\"b" ,"method""#, Some(r#""a\"b""#)),
+            (r#"{"method":"m","params":{"id":3"#, None),
+            (r#"{"id":{"#, None),
+            ("", None),
+        ] {
+            assert_eq!(id_in(head.as_bytes()).as_ref().map(Id::json), id, "{head}");
         }
     }
 

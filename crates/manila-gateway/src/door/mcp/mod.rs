@@ -38,6 +38,7 @@ pub(crate) use stdio::serve as serve_streams;
 /// What the door keeps between requests.
 #[derive(Debug)]
 pub(crate) struct McpDoor {
+    started: tokio::time::Instant,
     boxes: boxes::Boxes,
     sessions: session::Sessions,
     /// The places for streams of what changes.
@@ -48,6 +49,7 @@ impl McpDoor {
     pub(crate) fn new(settings: &McpDoorSettings) -> Self {
         let sessions = session::Sessions::new(settings.sessions, settings.session_idle);
         let listeners = Arc::new(Semaphore::new(settings.listeners.min(Semaphore::MAX_PERMITS)));
-        Self { boxes: boxes::Boxes::default(), sessions, listeners }
+        let started = tokio::time::Instant::now();
+        Self { started, boxes: boxes::Boxes::default(), sessions, listeners }
     }
 }

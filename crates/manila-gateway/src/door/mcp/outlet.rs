@@ -1,7 +1,6 @@
 //! What a request can do while it is running: tell its client something, and be cancelled.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use manila::{AbortHandle, LogLine, Progress, ProgressSender, Watch};
 use serde_json::value::RawValue;
@@ -9,23 +8,24 @@ use tokio::sync::mpsc;
 
 use super::level::Level;
 use super::message::{self, Id};
-use super::session::Calls;
+use super::session::{Calls, Cancellable};
 
 /// Where a request's notifications go, and who may cancel it.
 #[derive(Debug)]
 pub(super) struct Outlet {
     pub(super) notes: Option<mpsc::Sender<Vec<u8>>>,
     id: Id,
+    request: Arc<Cancellable>,
+    /// Where its client finds it.
     calls: Option<Arc<Calls>>,
     /// Set where a client cancels by leaving.
     leaving_cancels: bool,
-    /// The call, once it was made, and the mark that says whether the client cancelled it.
-    call: OnceLock<(AbortHandle, Option<Arc<AtomicBool>>)>,
 }
 
 impl Outlet {
     pub(super) fn new(id: Id) -> Self {
-        Self { notes: None, id, calls: None, leaving_cancels: false, call: OnceLock::new() }
+        let request = Arc::default();
+        Self { notes: None, id, request, calls: None, leaving_cancels: false }
     }
 
     pub(super) fn notes(mut self, notes: Option<mpsc::Sender<Vec<u8>>>) -> Self {
@@ -33,8 +33,11 @@ impl Outlet {
         self
     }
 
-    /// The client can cancel it by its id.
+    /// The client can cancel it by its id, from now on.
     pub(super) fn cancellable(mut self, calls: Option<Arc<Calls>>) -> Self {
+        if let Some(calls) = &calls {
+            self.request = calls.begin(self.id.clone());
+        }
         self.calls = calls;
         self
     }
@@ -46,18 +49,19 @@ impl Outlet {
     }
 
     /// The call that the request is about has been made.
-    pub(super) fn started(&self, handle: AbortHandle) {
-        let calls = self.calls.as_ref();
-        let mark = calls.map(|calls| calls.add(self.id.clone(), handle.clone()));
-        // A request makes one call.
-        let _ = self.call.set((handle, mark));
+    pub(super) fn started(&self, call: AbortHandle) {
+        self.request.started(call);
     }
 
-    /// The call has ended; false if the client had cancelled it.
+    /// Resolves when the client does not want an answer any more.
+    pub(super) async fn cancelled(&self) {
+        self.request.cancelled().await;
+    }
+
+    /// The request is answered; false if the client had cancelled it.
     pub(super) fn ended(mut self) -> bool {
         self.leaving_cancels = false;
-        let mark = self.call.get().and_then(|(_, mark)| mark.as_ref());
-        mark.is_none_or(|mark| !mark.load(Ordering::Acquire))
+        !self.request.is_cancelled()
     }
 
     /// Who watches the call: the client, as far as it asked to be told.
@@ -96,12 +100,11 @@ impl Watch for Watching {
 
 impl Drop for Outlet {
     fn drop(&mut self) {
-        let Some((handle, mark)) = self.call.get() else { return };
-        if let (Some(calls), Some(mark)) = (&self.calls, mark) {
-            calls.remove(&self.id, mark);
+        if let Some(calls) = &self.calls {
+            calls.end(&self.id, &self.request);
         }
         if self.leaving_cancels {
-            handle.abort("the client closed the stream of its request");
+            self.request.cancel("the client closed the stream of its request");
         }
     }
 }

@@ -53,6 +53,11 @@ impl Params {
         self.meta.as_ref()?.version.as_deref()
     }
 
+    /// The level of the log that a request of 2026-07-28 asks for.
+    pub(super) fn log_level(&self) -> Option<&str> {
+        self.meta.as_ref()?.log_level.as_deref()
+    }
+
     /// What goes with the call: the trace that it is part of.
     pub(super) fn metadata(&self) -> Option<Map<String, Value>> {
         let meta = self.meta.as_ref()?;

@@ -1,8 +1,7 @@
 //! Sessions of clients from before 2026-07-28, and the calls that are running for somebody.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
@@ -42,14 +41,41 @@ struct State {
     stream: Option<CancellationToken>,
 }
 
-/// The calls of one client by the ids of their requests, so that it can cancel them.
+/// The requests of one client that are being answered, by their ids, so that it can cancel them.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Mutex<HashMap<Id, Cancellable>>);
+pub(super) struct Calls(Mutex<HashMap<Id, Arc<Cancellable>>>);
 
-#[derive(Debug)]
-struct Cancellable {
-    handle: AbortHandle,
-    is_cancelled: Arc<AtomicBool>,
+/// A request that its client may cancel, from its first moment on.
+#[derive(Debug, Default)]
+pub(super) struct Cancellable {
+    token: CancellationToken,
+    call: OnceLock<AbortHandle>,
+}
+
+impl Cancellable {
+    pub(super) fn cancel(&self, reason: &str) {
+        self.token.cancel();
+        if let Some(call) = self.call.get() {
+            call.abort(reason);
+        }
+    }
+
+    /// The call that the request is about has been made; if it came too late, it ends at once.
+    pub(super) fn started(&self, call: AbortHandle) {
+        // A request makes one call.
+        let _ = self.call.set(call);
+        if let Some(call) = self.call.get().filter(|_| self.is_cancelled()) {
+            call.abort("the client cancelled it");
+        }
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    pub(super) async fn cancelled(&self) {
+        self.token.cancelled().await;
+    }
 }
 
 impl Sessions {
@@ -152,28 +178,26 @@ impl Session {
 }
 
 impl Calls {
-    /// Cancels the call of a request, as its client asked. One that has ended is not disturbed.
+    /// Cancels a request, as its client asked. One that was answered is not disturbed.
     pub(super) fn cancel(&self, id: &Id, reason: &str) {
-        if let Some(call) = self.lock().remove(id) {
-            call.is_cancelled.store(true, Ordering::Release);
-            call.handle.abort(reason);
+        if let Some(request) = self.lock().remove(id) {
+            request.cancel(reason);
         }
     }
 
-    /// Keeps the handle of a call, and gives the mark that says whether it was cancelled. Of several
-    /// calls under one id, which no client should make, the last can be cancelled.
-    pub(super) fn add(&self, id: Id, handle: AbortHandle) -> Arc<AtomicBool> {
-        let is_cancelled = Arc::<AtomicBool>::default();
-        let call = Cancellable { handle, is_cancelled: Arc::clone(&is_cancelled) };
-        self.lock().insert(id, call);
-        is_cancelled
+    /// Begins a request. Of several under one id, which no client should make, the last can be
+    /// cancelled.
+    pub(super) fn begin(&self, id: Id) -> Arc<Cancellable> {
+        let request = Arc::<Cancellable>::default();
+        self.lock().insert(id, Arc::clone(&request));
+        request
     }
 
-    /// Forgets the call with that mark.
-    pub(super) fn remove(&self, id: &Id, mark: &Arc<AtomicBool>) {
-        let mut calls = self.lock();
-        if calls.get(id).is_some_and(|call| Arc::ptr_eq(&call.is_cancelled, mark)) {
-            calls.remove(id);
+    /// Ends that request.
+    pub(super) fn end(&self, id: &Id, request: &Arc<Cancellable>) {
+        let mut requests = self.lock();
+        if requests.get(id).is_some_and(|known| Arc::ptr_eq(known, request)) {
+            requests.remove(id);
         }
     }
 
@@ -181,7 +205,7 @@ impl Calls {
         self.lock().is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Id, Cancellable>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Id, Arc<Cancellable>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

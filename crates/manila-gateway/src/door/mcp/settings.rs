@@ -25,7 +25,8 @@ pub struct McpDoorSettings {
     pub listeners: usize,
     /// After how long without a request or a stream a session may end.
     pub session_idle: Duration,
-    /// How many requests of one client on standard input run at once; more wait.
+    /// How many requests of one client on standard input run at once; more wait a second, and are
+    /// refused then.
     pub in_flight: usize,
     /// How many values of a subscription are collected for one result.
     pub subscription_values: usize,
@@ -39,6 +40,9 @@ pub struct McpDoorSettings {
     pub list_ttl: Duration,
     /// How long the lists of resources and prompts wait for a source.
     pub patience: Duration,
+    /// How long after the start of the gateway lists wait for sources that are still to come; many
+    /// clients list once.
+    pub start_patience: Duration,
 }
 
 impl Default for McpDoorSettings {
@@ -58,6 +62,7 @@ impl Default for McpDoorSettings {
             settle: Duration::from_millis(50),
             list_ttl: Duration::from_secs(10),
             patience: Duration::from_secs(5),
+            start_patience: Duration::ZERO,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use manila::Identity;
 use manila::mcp::{Line, Lines};
@@ -10,6 +11,7 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -27,16 +29,21 @@ use crate::app::Gateway;
 const WAITING: usize = 256;
 /// How much is written at once.
 const CHUNK: usize = 64 * 1024;
+/// How long a client that left in time has to read what was answered.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a request waits for the end of another where too many are running. Not longer, since a
+/// client that wants to cancel one is not heard meanwhile.
+const ROOM: Duration = Duration::from_secs(1);
 
 /// Serves until the client leaves or the gateway stops. What is running then may end, for as long
-/// as the gateway drains.
+/// as the gateway drains; says until when that is.
 pub(crate) async fn serve(
     gateway: &Gateway,
     reader: impl AsyncRead + Unpin + Send,
     writer: impl AsyncWrite + Unpin + Send + 'static,
     identity: Arc<Identity>,
     view: McpView,
-) {
+) -> Instant {
     let (sender, messages) = mpsc::channel(WAITING);
     let gone = CancellationToken::new();
     let writing = AbortOnDropHandle::new(tokio::spawn(write(writer, messages, gone.clone())));
@@ -56,16 +63,18 @@ pub(crate) async fn serve(
         () = client.read(reader) => {}
         () = gone.cancelled() => {}
     }
+    let deadline = Instant::now() + gateway.0.settings.drain;
     tokio::select! {
-        () = client.finish() => {}
+        () = client.finish(deadline) => {}
         () = gone.cancelled() => {}
     }
     drop(client);
     // A client that does not read is not waited for.
-    let drain = gateway.0.settings.drain;
-    if tokio::time::timeout(drain, writing).await.is_err() {
+    let last = deadline.max(Instant::now() + LAST_WORDS);
+    if tokio::time::timeout_at(last, writing).await.is_err() {
         tracing::warn!("the client does not read what is written; it was left");
     }
+    deadline
 }
 
 /// Writes messages, as many at once as are there.
@@ -125,9 +134,10 @@ impl Client {
             match line {
                 Ok(Some(Line::Whole(line))) if line.trim_ascii().is_empty() => {}
                 Ok(Some(Line::Whole(line))) => self.take(line).await,
-                Ok(Some(Line::TooLong(_))) => {
+                Ok(Some(Line::TooLong(long))) => {
                     let words = format!("a message has at most {most} bytes");
-                    self.send(Fault::new(Fault::INVALID_REQUEST, words).write(None)).await;
+                    let fault = Fault::new(Fault::INVALID_REQUEST, words);
+                    self.send(fault.write(message::id_in(&long.head).as_ref())).await;
                 }
                 Ok(None) => return,
                 Err(error) => return tracing::debug!(%error, "the client cannot be read"),
@@ -136,11 +146,10 @@ impl Client {
     }
 
     /// Ends the streams, and waits for the requests.
-    async fn finish(&mut self) {
+    async fn finish(&mut self, deadline: Instant) {
         self.stopping.cancel();
-        let drain = self.asker.gateway.0.settings.drain;
         let ended = async { while self.tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout(drain, ended).await.is_err() {
+        if tokio::time::timeout_at(deadline, ended).await.is_err() {
             tracing::warn!(left = self.tasks.len(), "requests of a client that left were dropped");
         }
     }
@@ -176,7 +185,12 @@ impl Client {
             ("initialize", Era::Legacy) => {
                 self.send(asker.welcome(id, agreed(raw))).await;
             }
-            _ if self.tasks.len() >= most => {
+            ("ping", Era::Legacy) => {
+                let mut out = message::begin_result(id);
+                out.extend_from_slice(b"{}}");
+                self.send(out).await;
+            }
+            _ if !self.has_room(most).await => {
                 let words = format!("{most} requests are running; wait for one of them to end");
                 return Err(Fault::new(Fault::OVERLOADED, words));
             }
@@ -188,10 +202,19 @@ impl Client {
                 // The arguments of a call are in the params already, and may be large.
                 let raw = raw.filter(|_| method != "tools/call").map(ToOwned::to_owned);
                 let (id, method) = (id.clone(), method.to_owned());
-                self.answer(Ask { asker, id, method, params, raw, headers: None });
+                self.answer(Ask { asker, id, method, params, raw, hints: true, headers: None });
             }
         }
         Ok(())
+    }
+
+    /// Whether one more request may run; waits a moment for the end of another.
+    async fn has_room(&mut self, most: usize) -> bool {
+        while self.tasks.try_join_next().is_some() {}
+        if self.tasks.len() >= most {
+            let _ = tokio::time::timeout(ROOM, self.tasks.join_next()).await;
+        }
+        self.tasks.len() < most
     }
 
     fn answer(&mut self, ask: Ask) {

@@ -74,7 +74,13 @@ async fn progress_and_logs_come_before_the_answer_to_those_who_asked() {
     let set = gateway.ask("", "logging/setLevel", &json!({"level": "error"}));
     answer(set.header("mcp-session-id", &session)).await;
     let wrong = gateway.ask("", "logging/setLevel", &json!({"level": "loud"}));
-    assert_eq!(answer(wrong).await["error"]["code"], -32_602);
+    assert_eq!(answer(wrong.header("mcp-session-id", &session)).await["error"]["code"], -32_602);
+    let lost = gateway.ask("", "logging/setLevel", &json!({"level": "error"}));
+    assert_eq!(answer(lost).await["error"]["code"], -32_600, "nobody would remember it");
+    let mut odd = plain.clone();
+    odd["_meta"][level] = "loud".into();
+    let odd = answer(gateway.ask_modern("", "tools/call", &odd)).await;
+    assert_eq!(odd["error"]["code"], -32_602);
     let rows = [
         (
             gateway.ask("", "tools/call", &asked),
@@ -171,6 +177,7 @@ async fn the_values_of_a_subscription_are_told_and_collected_up_to_a_bound() {
     let gateway = Running::with([], settings).await;
     for (arguments, ticks, words) in [
         (json!({"count": 2, "everyMs": 1}), 2, None),
+        (json!({"count": 3, "everyMs": 1}), 3, None),
         (json!({"count": 1_000, "everyMs": 1}), 3, Some("it was stopped after 3 values")),
         (json!({"count": 2, "everyMs": 60_000}), 1, Some("it was stopped after 1 s")),
     ] {

@@ -61,6 +61,22 @@ async fn clients_of_both_eras_hear_of_other_tools_and_of_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_sign_of_life_swallows_no_change() {
+    let mut settings = manila_gateway::GatewaySettings::default();
+    settings.heartbeat = std::time::Duration::from_millis(20);
+    settings.mcp.settle = std::time::Duration::from_millis(100);
+    let gateway = Running::with([], settings).await;
+    let wanted = json!({"notifications": {"toolsListChanged": true}});
+    let mut stream = Events::of(gateway.ask_modern("", "subscriptions/listen", &wanted)).await;
+    stream.next().await.unwrap();
+    gateway.gateway.pipeline().registry().register(operation("new.one")).unwrap();
+    let heard = tokio::time::timeout(std::time::Duration::from_secs(30), stream.next()).await;
+    assert_eq!(heard.unwrap().unwrap()["method"], "notifications/tools/list_changed");
+    drop(stream);
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn only_those_who_can_listen_do() {
     let gateway = Running::start().await;
     let session = gateway.begin().await;

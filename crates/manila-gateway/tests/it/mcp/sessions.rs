@@ -73,6 +73,15 @@ async fn nobody_uses_the_session_of_another() {
         let ended = end.header("mcp-session-id", "0".repeat(64)).send().await.unwrap();
         assert_eq!(ended.status(), 404);
     }
+    for method in [reqwest::Method::GET, reqwest::Method::DELETE] {
+        let other = client().request(method, gateway.url("/mcp")).bearer_auth(tokens[1].reveal());
+        let other = other.header("accept", "text/event-stream").header("mcp-session-id", &session);
+        assert_eq!(other.send().await.unwrap().status(), 404, "it is not his");
+    }
+    {
+        let call = ask(&tokens[0], "ping", json!({})).header("mcp-session-id", &session);
+        assert_eq!(call.send().await.unwrap().status(), 200, "nobody ended it");
+    }
     let nobody = gateway.ask("", "ping", &json!({})).send().await.unwrap();
     assert_eq!(nobody.status(), StatusCode::UNAUTHORIZED);
     assert!(nobody.headers().contains_key("www-authenticate"));
@@ -163,6 +172,23 @@ async fn several_messages_come_in_one_body_where_the_version_has_that() {
     for (version, body) in [("2025-06-18", &notes), (MODERN, &notes), ("2025-03-26", &json!([]))] {
         let request = gateway.post("").header("mcp-protocol-version", version).json(body);
         assert_eq!(request.send().await.unwrap().status(), 400, "{version}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_batch_that_asks_for_much_gets_no_more_than_is_allowed() {
+    let echo = async |input: Value| Ok::<_, manila::HandlerError>(input);
+    let large = manila::Operation::query("large.one", echo).description("x".repeat(400_000));
+    let gateway = Running::with([large.build().unwrap()], GatewaySettings::default()).await;
+    let batch: Vec<_> = (0..60).map(|id| message(id, "tools/list", &json!({}))).collect();
+    let answers = answer(gateway.post("").json(&batch)).await;
+    let answers = answers.as_array().unwrap();
+    assert_eq!(answers.len(), 60);
+    let refused = answers.iter().filter(|answer| answer["error"]["code"] == -32_000).count();
+    assert!((1..60).contains(&refused), "{refused} of 60");
+    for (id, answer) in answers.iter().enumerate() {
+        assert_eq!(answer["id"], id);
     }
     gateway.stop().await;
 }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use manila::{HandlerError, Identity, Operation, Pipeline};
+use manila::mcp::METHOD_META;
+use manila::{
+    CallContext, HandlerError, Identity, Kind, Operation, OperationSpec, Output, Pipeline,
+};
 use manila_gateway::{Drained, Gateway, GatewaySettings, McpView, builtin};
 use serde_json::{Value, json};
 use tokio::io::{
@@ -99,6 +102,43 @@ async fn a_call_is_cancelled_and_then_not_answered() {
 }
 
 #[tokio::test]
+async fn a_cancellation_right_behind_its_request_is_heard() {
+    let mut client = Client::start(GatewaySettings::default());
+    let hanging = Arc::new(tokio::sync::Notify::new());
+    let cancelled = Arc::clone(&hanging);
+    let read = manila::Handler::once_fn(move |context: CallContext, _| {
+        let cancelled = Arc::clone(&cancelled);
+        async move {
+            context.cancelled().await;
+            cancelled.notify_one();
+            Ok(Output::dynamic(json!({})))
+        }
+    });
+    let mut spec = OperationSpec::new(&"s.resources/read".parse().unwrap(), Kind::Query);
+    spec.meta = json!({METHOD_META: "resources/read"}).as_object().cloned();
+    let operation = Operation::from_spec(spec).handler(read).build().unwrap();
+    client.gateway.pipeline().registry().register(operation).unwrap();
+    let slow =
+        message(1, "tools/call", &json!({"name": "demo__slow", "arguments": {"ms": 60_000}}));
+    let read = message(1, "resources/read", &json!({"uri": "manila:s:x"}));
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    for request in [&slow, &read] {
+        client.write(format!("{request}\n{cancel}\n").as_bytes()).await;
+        assert_eq!(client.ask(2, "ping", &json!({})).await["id"], 2, "nothing else is answered");
+    }
+    // A request that has reached its source is cancelled there.
+    client.send(&read).await;
+    while client.gateway.pipeline().in_flight() == 0 {
+        tokio::task::yield_now().await;
+    }
+    client.send(&cancel).await;
+    hanging.notified().await;
+    assert_eq!(client.ask(3, "ping", &json!({})).await["id"], 3);
+    assert_eq!(client.gateway.pipeline().in_flight(), 0);
+}
+
+#[tokio::test]
 async fn two_calls_under_one_id_are_both_answered() {
     let mut client = Client::start(GatewaySettings::default());
     for ms in [150, 50] {
@@ -159,7 +199,8 @@ async fn bad_lines_are_named_and_disturb_nobody() {
     for id in [1, 2] {
         client.send(&message(id, "tools/call", &slow)).await;
     }
-    let refused = client.ask(3, "ping", &json!({})).await;
+    assert_eq!(client.ask(4, "ping", &json!({})).await["id"], 4, "that costs nothing");
+    let refused = client.ask(3, "tools/list", &json!({})).await;
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(3), &json!(-32_000)));
 }
 

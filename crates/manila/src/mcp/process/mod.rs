@@ -42,6 +42,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use last_words::LastWords;
 
 pub(crate) use ended::Ended;
+pub use spawn::DEPTH_VARIABLE;
 pub(crate) use spawn::spawn;
 pub use watcher::watch_child;
 

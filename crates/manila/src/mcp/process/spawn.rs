@@ -19,6 +19,13 @@ use super::last_words::LastWords;
 use super::{Child, Process, stderr, watcher};
 use crate::mcp::settings::StdioSettings;
 
+/// How many processes of ours a server is below, so that one that starts itself can notice.
+pub const DEPTH_VARIABLE: &str = "MANILA_DEPTH";
+
+fn depth() -> u32 {
+    std::env::var(DEPTH_VARIABLE).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0)
+}
+
 /// What a server gets of our environment: what programs need to find their way on this machine.
 /// Everything else may be a secret of somebody else, and is given by name.
 const INHERITED: [&str; 21] = [
@@ -119,6 +126,7 @@ pub(super) fn command(settings: &StdioSettings) -> Command {
     command.args(&line[1..]);
     command.env_clear();
     command.envs(std::env::vars_os().filter(|(name, _)| is_inherited(name)));
+    command.env(DEPTH_VARIABLE, (depth() + 1).to_string());
     command.envs(settings.env.iter().map(|(name, value)| (name, value.reveal())));
     if let Some(folder) = &settings.cwd {
         command.current_dir(folder);

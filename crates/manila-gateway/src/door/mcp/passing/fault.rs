@@ -14,33 +14,47 @@ const RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl Fault {
     pub(super) fn unknown_prompt(name: &str) -> Self {
+        let name = short(name);
         let data = Some(json!({"name": name}));
         Self { data, ..Self::invalid_params(format!("there is no prompt `{name}`")) }
     }
 
     /// Nobody knows the address, apart from those who could not be asked.
     pub(super) fn unknown_resource(era: Era, uri: &str, missing: &[Value]) -> Self {
+        let uri = short(uri);
         let mut data = json!({"uri": uri});
         if !missing.is_empty() {
             data[MISSING_META] = missing.into();
         }
         let code = if era == Era::Modern { Self::INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
-        Self { code, message: format!("there is no resource `{uri}`"), data: Some(data) }
+        let words = format!("there is no resource `{uri}`");
+        Self { data: Some(data), ..Self::new(code, words) }
     }
+}
+
+/// The beginning of what a client said; it knows the rest.
+fn short(text: &str) -> &str {
+    &text[..text.floor_char_boundary(500)]
 }
 
 /// What a server said goes on in its own words; everything else is told whole in the data.
 impl From<CallError> for Fault {
     fn from(error: CallError) -> Self {
         if let Some(ServerError { code, message, data, .. }) = server_error(&error) {
-            return Self { code, message: message.to_owned(), data: data.cloned() };
+            let (message, data, is_foreign) = (message.to_owned(), data.cloned(), true);
+            // What is said about a connection is about the one behind this server.
+            if (-32_022..=-32_020).contains(&code) {
+                let data = serde_json::to_value(&error).ok();
+                return Self { code: INTERNAL_ERROR, message, data, is_foreign };
+            }
+            return Self { code, message, data, is_foreign };
         }
         let code = match error.code() {
             ErrorCode::ValidationError => Self::INVALID_PARAMS,
             _ => INTERNAL_ERROR,
         };
         let data = serde_json::to_value(&error).ok();
-        Self { code, message: error.message().to_owned(), data }
+        Self { code, message: error.message().to_owned(), data, is_foreign: false }
     }
 }
 
@@ -66,7 +80,9 @@ mod tests {
             (CallError::execution("no").with_details(json!({"jsonrpcCode": 7})), 7, None),
         ] {
             let row = format!("{error:?}");
-            let expected = Fault { code, message: "no".to_owned(), data };
+            let is_foreign =
+                error.details().is_some_and(|said| said.to_string().contains("jsonrpcCode"));
+            let expected = Fault { code, message: "no".to_owned(), data, is_foreign };
             assert_eq!(Fault::from(error), expected, "{row}");
         }
     }

@@ -131,7 +131,7 @@ impl Passing<'_> {
                 }
             }
         }
-        let hints = Hints::Cached(offer.scope(list.method));
+        let hints = Hints::Cached(self.scope(offer, list.method));
         if is_whole {
             return object::result(text, self.era, hints);
         }

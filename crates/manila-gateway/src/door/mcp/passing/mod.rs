@@ -34,7 +34,7 @@ use serde_json::{Map, Value};
 
 use super::message::Fault;
 use list::List;
-use object::Hints;
+use object::{Hints, Scope};
 use offer::Offer;
 
 /// The member of a result's `_meta` that names the sources which had nothing to say, and why.
@@ -50,6 +50,8 @@ pub(super) struct Passing<'a> {
     pub(super) era: Era,
     /// How long a source may take for its list.
     pub(super) patience: Duration,
+    /// Whether callers are told apart; then nothing is for everybody.
+    pub(super) knows_callers: bool,
 }
 
 impl Passing<'_> {
@@ -77,6 +79,11 @@ impl Passing<'_> {
             (PROMPT, _) => self.prompt(params).await,
             _ => self.complete(params).await,
         })
+    }
+
+    /// For whom an answer may be kept.
+    fn scope(&self, offer: &Offer, method: &str) -> Scope {
+        if self.knows_callers { Scope::Private } else { offer.scope(method) }
     }
 
     fn offers(&self) -> Vec<Offer> {

@@ -22,8 +22,10 @@ enum Claim {
     Listed,
     /// One of its templates could make it.
     Likely,
-    /// It says nothing about it.
+    /// It says nothing about it, and lists others of the same scheme.
     Open,
+    /// It has nothing of that kind, and is not asked: an address may hold what is not for everybody.
+    None,
 }
 
 impl Passing<'_> {
@@ -57,6 +59,7 @@ impl Passing<'_> {
                 Err(error) => missing.push(offer.missing(&error)),
             }
         }
+        ranked.retain(|(claim, _)| *claim != Claim::None);
         ranked.sort_by_key(|(claim, _)| *claim);
         for (claim, offer) in ranked {
             // Whoever claims nothing may not keep the others waiting.
@@ -84,7 +87,7 @@ impl Passing<'_> {
     ) -> Result<Vec<u8>, CallError> {
         let operation = offer.operation(READ).expect("the offer was chosen by it");
         params.insert("uri".to_owned(), uri.into());
-        self.pass(operation, params, patience, Hints::Cached(offer.scope(READ))).await
+        self.pass(operation, params, patience, Hints::Cached(self.scope(offer, READ))).await
     }
 
     /// What the lists of a source say about an address; one that has none says nothing.
@@ -94,8 +97,15 @@ impl Passing<'_> {
     /// It is away, so that asking it for more is of no use.
     async fn claim(&self, offer: &Offer, uri: &str) -> Result<Claim, CallError> {
         let (mut is_listed, mut is_likely) = (false, false);
-        let mut look = |entry: Entry<'_>| is_listed |= entry.name == uri;
-        let mut compare = |entry: Entry<'_>| is_likely |= name::could_match(&entry.name, uri);
+        let (mut is_alike, mut is_made_alike) = (false, false);
+        let mut look = |entry: Entry<'_>| {
+            is_listed |= entry.name == uri;
+            is_alike |= scheme(&entry.name) == scheme(uri);
+        };
+        let mut compare = |entry: Entry<'_>| {
+            is_likely |= name::could_match(&entry.name, uri);
+            is_made_alike |= scheme(&entry.name) == scheme(uri);
+        };
         let listing = self.walk(&RESOURCES, offer, &mut look);
         let matching = self.walk(&TEMPLATES, offer, &mut compare);
         let (listed, matched) = join(listing, matching).await;
@@ -108,7 +118,13 @@ impl Passing<'_> {
         Ok(match (is_listed, is_likely) {
             (true, _) => Claim::Listed,
             (false, true) => Claim::Likely,
-            (false, false) => Claim::Open,
+            (false, false) if is_alike || is_made_alike => Claim::Open,
+            (false, false) => Claim::None,
         })
     }
+}
+
+/// What stands before the first colon.
+fn scheme(uri: &str) -> Option<&str> {
+    uri.split_once(':').map(|(scheme, _)| scheme)
 }

@@ -109,7 +109,8 @@ impl World {
 
     fn passing(&self, era: Era) -> Passing<'_> {
         let Self { pipeline, caller, source, patience } = self;
-        Passing { pipeline, caller, source: *source, era, patience: *patience }
+        let knows_callers = false;
+        Passing { pipeline, caller, source: *source, era, patience: *patience, knows_callers }
     }
 
     /// The text of the result; the method must be one of these.
