@@ -1,6 +1,7 @@
 //! A server on the network: every message is a POST, and every answer a document or a stream.
 
 mod access;
+mod direct;
 mod listen;
 
 use std::sync::{Arc, OnceLock};
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::access::Access;
+use self::direct::Direct;
 use super::ask::Ask;
 use super::failure::Failure;
 use super::header;
@@ -53,6 +55,8 @@ pub(super) struct Http(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     client: reqwest::Client,
+    /// The short way, where there is one.
+    direct: Option<Direct>,
     url: Url,
     headers: HeaderMap,
     access: Access,
@@ -91,6 +95,7 @@ impl Http {
         let stop = CancellationToken::new();
         Ok(Self(Arc::new(Inner {
             client,
+            direct: access::is_here(&http.url).then(|| Direct::to(&http.url)).flatten(),
             url: http.url.clone(),
             headers: access::headers(http)?,
             access,
@@ -346,7 +351,7 @@ impl Inner {
             *request.body_mut() = body.clone().map(reqwest::Body::from);
             RequestBuilder::from_parts(self.client.clone(), request)
         };
-        let response = self.access.send(request).await?;
+        let response = self.access.send(request, self.direct.as_ref()).await?;
         match response.status() {
             status if status.is_success() => Ok(response),
             status => {

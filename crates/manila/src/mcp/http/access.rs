@@ -8,6 +8,7 @@ use reqwest::redirect::Policy;
 use reqwest::{RequestBuilder, Response, StatusCode};
 
 use super::chain;
+use super::direct::Direct;
 use url::Url;
 
 use crate::mcp::failure::Failure;
@@ -49,9 +50,10 @@ impl Access {
     pub(super) async fn send(
         &self,
         request: impl Fn() -> RequestBuilder,
+        direct: Option<&Direct>,
     ) -> Result<Response, Failure> {
         let Self::Asked(oauth) = self else {
-            let response = sent(request()).await?;
+            let response = sent(request(), direct).await?;
             return match response.status() {
                 StatusCode::UNAUTHORIZED => {
                     let words = "the server does not accept the token or header that is configured";
@@ -72,7 +74,7 @@ impl Access {
                 Some(token) => request().bearer_auth(token.reveal()),
                 None => request(),
             };
-            let response = sent(request).await?;
+            let response = sent(request, direct).await?;
             if attempt == ATTEMPTS || !is_challenge(&response) {
                 return Ok(response);
             }
@@ -101,8 +103,18 @@ fn challenges(response: &Response) -> String {
     all.join(", ")
 }
 
-async fn sent(request: RequestBuilder) -> Result<Response, Failure> {
-    request.send().await.map_err(|error| Failure::Lost {
+async fn sent(request: RequestBuilder, direct: Option<&Direct>) -> Result<Response, Failure> {
+    let (client, request) = request.build_split();
+    let mut request = request.map_err(|error| Failure::unreachable(error.to_string()))?;
+    if let Some((direct, again)) = direct.zip(request.try_clone()) {
+        let response = direct.send(request).await?;
+        // Whoever sends us elsewhere has done nothing yet; where that is, the other way finds out.
+        if !response.status().is_redirection() {
+            return Ok(response);
+        }
+        request = again;
+    }
+    client.execute(request).await.map_err(|error| Failure::Lost {
         words: match error.is_connect() {
             true => format!("the server cannot be reached: {}", chain(&error)),
             false => chain(&error),
@@ -124,13 +136,18 @@ pub(super) fn clients(server: &Url) -> reqwest::Result<[reqwest::Client; 2]> {
         }
     });
     // What is on this machine is not spoken to through another.
-    let is_here = match server.host() {
+    let is_here = is_here(server);
+    Ok([client(same_origin, is_here)?, client(Policy::none(), is_here)?])
+}
+
+/// Whether a server is on this machine.
+pub(super) fn is_here(server: &Url) -> bool {
+    match server.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
         Some(url::Host::Ipv6(address)) => address.is_loopback(),
         None => false,
-    };
-    Ok([client(same_origin, is_here)?, client(Policy::none(), is_here)?])
+    }
 }
 
 fn client(redirects: Policy, is_here: bool) -> reqwest::Result<reqwest::Client> {
