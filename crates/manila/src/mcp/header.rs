@@ -177,7 +177,8 @@ fn says(value: &Value, said: &str) -> bool {
     }
 }
 
-/// The text that [`encode`] made a header of; `None` if nobody would have made this one.
+/// The text that a client made a header of, base64 between marks undone; `None` if no client would
+/// have made this one.
 pub fn decode(sent: &str) -> Option<Cow<'_, str>> {
     let packed = sent.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match packed {
