@@ -122,9 +122,16 @@ impl Visit {
         let asker = self.asker(era);
         asker.find_source().await?;
         let is_call = method == "tools/call";
-        let headers = (is_call && asker.era == Era::Modern).then(|| self.headers.clone());
+        let headers = (is_call && asker.era == Era::Modern).then(|| self.arguments_in_headers());
         let raw = raw.filter(|_| !is_call).map(ToOwned::to_owned);
         Ok(Ask { asker, id, method: method.to_owned(), params, raw, hints: true, headers })
+    }
+
+    /// The headers that repeat arguments: mostly none, and then nothing is copied.
+    fn arguments_in_headers(&self) -> HeaderMap {
+        let repeated =
+            self.headers.iter().filter(|(name, _)| name.as_str().starts_with("mcp-param-"));
+        repeated.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     pub(super) fn asker(&self, era: Era) -> Asker {
