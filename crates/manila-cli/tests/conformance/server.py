@@ -144,8 +144,8 @@ def complete(call):
     return {"completion": {"values": [typed + "ing"], "total": 1, "hasMore": False}}
 
 
-CAPABILITIES = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}, "resources": {},
-                "completions": {}}
+CAPABILITIES = {"tools": {"listChanged": True}, "prompts": {"listChanged": True},
+                "resources": {"subscribe": True}, "completions": {}}
 BOTH = {
     "tools/list": list_tools, "tools/call": call_tool,
     "prompts/list": list_prompts, "prompts/get": get_prompt,

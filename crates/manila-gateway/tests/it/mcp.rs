@@ -2,6 +2,7 @@
 
 mod calls;
 mod changes;
+mod following;
 mod sessions;
 mod streams;
 mod views;

@@ -1,5 +1,7 @@
 //! One request to a server.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -20,6 +22,8 @@ pub(super) struct Ask<'a> {
     /// Where reports go; without it none are asked for.
     pub(super) progress: Option<ProgressSender>,
     pub(super) patience: Patience,
+    /// Where the number of the request is written when it gets one.
+    pub(super) number: Option<Arc<AtomicU64>>,
 }
 
 /// How long is waited for an answer.
@@ -49,10 +53,20 @@ pub(super) fn after(moment: Instant, time: Duration) -> Instant {
 
 impl<'a> Ask<'a> {
     pub(super) fn new(method: &'a str, params: &'a Params<'a>, patience: Patience) -> Self {
-        Self { method, params, subject: None, headers: Vec::new(), progress: None, patience }
+        let (subject, headers, progress, number) = (None, Vec::new(), None, None);
+        Self { method, params, subject, headers, progress, patience, number }
+    }
+
+    /// Whoever has this knows the number of the request before the server does.
+    pub(super) fn numbered(mut self, number: Arc<AtomicU64>) -> Self {
+        self.number = Some(number);
+        self
     }
 
     pub(super) fn text(&self, id: u64, meta: &str) -> Result<String, Failure> {
+        if let Some(number) = &self.number {
+            number.store(id, Ordering::Relaxed);
+        }
         rpc::write(Some(id), self.method, self.params, meta)
             .map_err(|error| Failure::Unusable(format!("the request has no JSON form: {error}")))
     }

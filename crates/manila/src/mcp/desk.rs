@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ask::{Ask, Patience};
 use super::failure::Failure;
+use super::follow::Watches;
 use super::rpc::{Params, RpcError};
 use super::session::Session;
 use super::settings::McpSettings;
@@ -30,6 +31,8 @@ pub(super) struct Desk {
     pub(super) name: Arc<str>,
     pub(super) settings: Arc<McpSettings>,
     pub(super) status: watch::Sender<SourceStatus>,
+    /// The resources that somebody follows.
+    pub(super) watches: Arc<Watches>,
     current: ArcSwapOption<Session>,
     /// Why there was no session when there was last none.
     reason: ArcSwapOption<String>,
@@ -67,6 +70,7 @@ impl Desk {
             name: name.into(),
             settings: Arc::new(settings),
             status: watch::Sender::new(SourceStatus::Connecting),
+            watches: Arc::default(),
             current: ArcSwapOption::empty(),
             reason: ArcSwapOption::empty(),
             closed: CancellationToken::new(),
@@ -110,6 +114,7 @@ impl Desk {
             headers: errand.headers,
             progress: Some(progress),
             patience: Patience::new(settings.timeout, settings.max_timeout.min(remaining)),
+            number: None,
         };
         let mut session = self.session().await?;
         let (mut repeats_sent, mut repeats_unsent) = (errand.is_repeatable, true);

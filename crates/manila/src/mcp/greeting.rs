@@ -34,6 +34,11 @@ impl Peer {
     pub(super) fn has(&self, capability: &str) -> bool {
         self.capabilities.get(capability).is_some_and(|value| !value.is_null())
     }
+
+    /// Whether the server tells when one of its resources changes.
+    pub(super) fn tells_of_resources(&self) -> bool {
+        self.capabilities.pointer("/resources/subscribe") == Some(&Value::Bool(true))
+    }
 }
 
 /// Greets a server in the way that is settled or known, or finds out which way it understands.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::desk::Desk;
+use super::follow;
 use super::method::{self, Method};
 use super::session::{Listed, Session};
 use super::source::Adjust;
@@ -53,6 +54,14 @@ pub(super) fn import(
         }
         let handler = Method::handler(method, desk);
         import.add(adjusted(adjust, method.spec(&desk.name)), handler);
+    }
+    if session.peer.tells_of_resources() && !names.contains(follow::SUBSCRIBE) {
+        let mut adjusted = adjusted(adjust, follow::spec(&desk.name));
+        if let Some((spec, _)) = &mut adjusted {
+            // It lasts, and would keep everybody else waiting.
+            spec.exclusive = false;
+        }
+        import.add(adjusted, follow::handler(desk));
     }
     import
 }

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
+use super::follow::Watches;
 use super::rpc::{self, RpcError};
 use super::settings::{Elicitation, McpSettings};
 use super::switch::short;
@@ -26,6 +27,8 @@ pub(super) struct Inbox {
     pub(super) offer_changed: Arc<Notify>,
     pub(super) prompts_changed: Arc<AtomicBool>,
     pub(super) resources_changed: Arc<AtomicBool>,
+    /// The resources that somebody follows.
+    pub(super) watches: Arc<Watches>,
 }
 
 impl Inbox {
@@ -38,7 +41,13 @@ impl Inbox {
             offer_changed: Arc::default(),
             prompts_changed: Arc::default(),
             resources_changed: Arc::default(),
+            watches: Arc::default(),
         }
+    }
+
+    /// The inbox, for those who follow resources.
+    pub(super) fn with_watches(self, watches: &Arc<Watches>) -> Self {
+        Self { watches: Arc::clone(watches), ..self }
     }
 
     /// The source that this is the inbox of.
@@ -54,6 +63,17 @@ impl Inbox {
             "notifications/prompts/list_changed" => self.offer_changed(&self.prompts_changed),
             "notifications/resources/list_changed" => self.offer_changed(&self.resources_changed),
             _ => tracing::debug!(source = %self.source, method, "notification"),
+        }
+    }
+
+    /// A resource has changed.
+    pub(super) fn updated(&self, params: &RawValue) {
+        #[derive(serde::Deserialize)]
+        struct Updated {
+            uri: String,
+        }
+        if let Ok(updated) = serde_json::from_str::<Updated>(params.get()) {
+            self.watches.updated(&updated.uri);
         }
     }
 

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::desk::{Desk, Errand};
+use super::follow::SUBSCRIBE;
 use super::greeting::Peer;
 use super::json;
 use super::rpc::Param;
@@ -38,10 +39,14 @@ pub const METHOD_META: &str = "manila/method";
 /// ```
 pub fn method_of(spec: &OperationSpec) -> Option<&'static str> {
     let marked = spec.meta.as_ref()?.get(METHOD_META)?.as_str()?;
-    let method = METHODS.iter().find(|method| method.name == marked)?;
+    let (name, kind) = match METHODS.iter().find(|method| method.name == marked) {
+        Some(method) => (method.name, Kind::Query),
+        None if marked == SUBSCRIBE => (SUBSCRIBE, Kind::Subscription),
+        None => return None,
+    };
     let hubs = spec.name.strip_suffix(marked)?;
     let is_named = hubs.is_empty() || hubs.ends_with('.');
-    (is_named && spec.kind == Kind::Query).then_some(method.name)
+    (is_named && spec.kind == kind).then_some(name)
 }
 
 /// A method of the protocol that is an operation.
@@ -290,6 +295,8 @@ mod tests {
             ("box.my-prompts/get", mark("prompts/get"), Kind::Query, None),
             ("box.delete", mark("prompts/get"), Kind::Query, None),
             ("box.prompts/get", mark("prompts/get"), Kind::Mutation, None),
+            ("box.resources/subscribe", mark(SUBSCRIBE), Kind::Subscription, Some(SUBSCRIBE)),
+            ("box.resources/subscribe", mark(SUBSCRIBE), Kind::Query, None),
         ] {
             let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
             spec.meta = meta.as_ref().and_then(Value::as_object).cloned();

@@ -12,11 +12,13 @@
 //! | `wire` | the two ways to a server: `stdio` with `process` and `lines`, `http` with `oauth` |
 //! | `rpc`, `pending`, `switch`, `inbox` | messages, who waits for which, and what a server asks |
 //! | `tool`, `header`, `method`, `import` | what a server has, as operations |
+//! | `follow` | the resources that somebody follows, and the server that tells when they change |
 //! | `desk`, `tool_handler`, `result` | a call, its repetition, and its result as an envelope |
 
 mod ask;
 mod desk;
 mod failure;
+mod follow;
 mod greeting;
 pub(crate) mod header;
 mod http;

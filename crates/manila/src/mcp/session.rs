@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::ask::{Ask, Patience};
 use super::failure::Failure;
+use super::follow::Watches;
 use super::greeting::{self, Peer};
 use super::inbox::Inbox;
 use super::json;
@@ -54,12 +55,13 @@ impl Session {
     pub(super) async fn connect(
         source: &Arc<str>,
         settings: &Arc<McpSettings>,
+        watches: &Arc<Watches>,
         hooks: &SourceHooks,
         tasks: &TaskTracker,
         era: &mut Option<Era>,
     ) -> Result<Self, Failure> {
         let connect = async |known: Option<Era>| {
-            let inbox = Inbox::new(Arc::clone(source), Arc::clone(settings));
+            let inbox = Inbox::new(Arc::clone(source), Arc::clone(settings)).with_watches(watches);
             let wire = Wire::open(settings, hooks, Switch::new(inbox.clone()), tasks)?;
             match greeting::greet(&wire, settings, known).await {
                 Ok(peer) => Ok(Self { wire, peer, inbox, settings: Arc::clone(settings) }),
@@ -91,6 +93,11 @@ impl Session {
         let session = connected?;
         *era = Some(session.peer.speech.era);
         Ok(session)
+    }
+
+    /// The source that this is a session of.
+    pub(super) fn source(&self) -> &str {
+        self.inbox.source()
     }
 
     pub(super) fn is_modern_http(&self) -> bool {

@@ -8,10 +8,11 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::desk::Desk;
 use super::failure::Failure;
+use super::follow;
 use super::import;
 use super::method::method_of;
 use super::oauth::{Authorizer, CredentialStore};
@@ -181,6 +182,7 @@ impl Supervisor {
         if let Some(session) = self.desk.close() {
             session.stop();
         }
+        self.desk.watches.close(&CallError::unavailable("the source was closed"));
         let gone = std::mem::take(&mut self.offered).into_iter().map(Change::Unregister);
         self.registry.apply(gone).expect("removing cannot clash");
         self.registry.settle(&self.desk.name);
@@ -218,8 +220,15 @@ impl Supervisor {
     async fn connect(&mut self) -> Result<(Arc<Session>, BoxFuture<'static, ()>), Failure> {
         let desk = Arc::clone(&self.desk);
         let (hooks, tasks) = (&self.hooks, &self.tasks);
-        let session =
-            Session::connect(&desk.name, &desk.settings, hooks, tasks, &mut self.era).await?;
+        let session = Session::connect(
+            &desk.name,
+            &desk.settings,
+            &desk.watches,
+            hooks,
+            tasks,
+            &mut self.era,
+        )
+        .await?;
         let session = Arc::new(session);
         let listening = session.begin_listening().await;
         match session.list_tools().await {
@@ -240,6 +249,9 @@ impl Supervisor {
         session: &Arc<Session>,
         mut listening: BoxFuture<'static, ()>,
     ) -> String {
+        let (watches, settings) = (Arc::clone(&self.desk.watches), Arc::clone(&self.desk.settings));
+        let keeping = self.tasks.spawn(follow::keep(watches, Arc::clone(session), settings));
+        let _keeping = AbortOnDropHandle::new(keeping);
         let mut over = std::pin::pin!(session.over());
         loop {
             tokio::select! {

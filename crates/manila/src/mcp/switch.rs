@@ -66,7 +66,19 @@ impl Switch {
                     about.inspect(|id| self.pending.log(*id, line));
                 }
             }
-            Message::Notification { method, .. } => self.inbox.notified(&method),
+            Message::Notification { method, params: Some(params) }
+                if method == "notifications/resources/updated" =>
+            {
+                self.inbox.updated(params);
+            }
+            Message::Notification { method, params } => {
+                if let ("notifications/subscriptions/acknowledged", Some(params)) =
+                    (&*method, params)
+                {
+                    self.inbox.watches.acknowledged(about, params);
+                }
+                self.inbox.notified(&method);
+            }
         })
     }
 }

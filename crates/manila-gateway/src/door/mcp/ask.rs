@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::boxes::is_tool;
+use super::following::Following;
 use super::level::{Asked, Level};
 use super::message::{self, Fault, Id};
 use super::outlet::Outlet;
@@ -38,6 +39,8 @@ pub(super) struct Asker {
     pub(super) era: Era,
     /// What a client of before wants to hear.
     pub(super) level: Arc<Asked>,
+    /// What a client of before follows, if it can be told.
+    pub(super) following: Option<Arc<Following>>,
 }
 
 /// A request that is understood as far as its envelope goes.
@@ -96,10 +99,17 @@ impl Ask {
                 self.set_level()?;
                 write(out, &json!({}))
             }
+            (method @ ("resources/subscribe" | "resources/unsubscribe"), Era::Legacy) => {
+                tokio::select! {
+                    followed = self.follow(method) => followed?,
+                    () = outlet.cancelled() => return Err(cancelled()),
+                }
+                write(out, &json!({}))
+            }
             _ => tokio::select! {
                 passed = self.pass(out) => passed,
                 // Dropping it cancels what its source was asked.
-                () = outlet.cancelled() => Err(Fault::new(Fault::CANCELLED, "it was cancelled")),
+                () = outlet.cancelled() => Err(cancelled()),
             },
         }
     }
@@ -109,6 +119,23 @@ impl Ask {
         let words = || format!("`params.level` must be one of {}", Level::names());
         self.asker.level.set(level.ok_or_else(|| Fault::invalid_params(words()))?);
         Ok(())
+    }
+
+    /// Begins or ends to follow a resource.
+    async fn follow(&self, method: &str) -> Result<(), Fault> {
+        let Some(following) = &self.asker.following else {
+            let words = "what is followed is kept in a session, and this request belongs to none";
+            return Err(Fault::new(Fault::INVALID_REQUEST, words));
+        };
+        let uri = self.params.uri.as_deref();
+        let uri = uri.ok_or_else(|| Fault::invalid_params("`uri` must be a text"))?;
+        match method {
+            "resources/subscribe" => following.follow(&self.asker, uri).await,
+            _ => {
+                following.leave(&self.asker, uri);
+                Ok(())
+            }
+        }
     }
 
     /// The least important lines that the client wants to hear about this request.
@@ -134,15 +161,8 @@ impl Ask {
         if self.method.ends_with("/list") {
             asker.await_sources().await;
         }
-        let passing = Passing {
-            pipeline: asker.gateway.pipeline(),
-            caller: &Authority::outside(Some(Arc::clone(&asker.identity))),
-            source: asker.view.source.as_deref(),
-            era: asker.era,
-            patience: asker.gateway.0.settings.mcp.patience,
-            knows_callers: !asker.gateway.authenticator().is_open(),
-        };
-        match passing.answer(&self.method, self.raw.as_deref()).await {
+        let caller = Authority::outside(Some(Arc::clone(&asker.identity)));
+        match asker.passing(&caller).answer(&self.method, self.raw.as_deref()).await {
             Some(Ok(result)) => {
                 out.extend_from_slice(&result);
                 Ok(())
@@ -153,12 +173,28 @@ impl Ask {
     }
 }
 
+fn cancelled() -> Fault {
+    Fault::new(Fault::CANCELLED, "it was cancelled")
+}
+
 fn write(out: &mut Vec<u8>, result: &Value) -> Result<(), Fault> {
     serde_json::to_writer(out, result).expect("a value is JSON");
     Ok(())
 }
 
 impl Asker {
+    /// Resources and prompts as this client sees them.
+    pub(super) fn passing<'a>(&'a self, caller: &'a Authority) -> Passing<'a> {
+        Passing {
+            pipeline: self.gateway.pipeline(),
+            caller,
+            source: self.view.source.as_deref(),
+            era: self.era,
+            patience: self.gateway.0.settings.mcp.patience,
+            knows_callers: !self.gateway.authenticator().is_open(),
+        }
+    }
+
     /// Says whether there is something to see at all. A source that is just starting is waited for a
     /// moment, since whoever asks for it alone asks for nothing else.
     pub(super) async fn find_source(&self) -> Result<(), Fault> {
@@ -282,7 +318,7 @@ fn capabilities() -> Value {
     json!({
         "tools": {"listChanged": true},
         "prompts": {"listChanged": true},
-        "resources": {"listChanged": true},
+        "resources": {"listChanged": true, "subscribe": true},
         "completions": {},
         "logging": {},
     })

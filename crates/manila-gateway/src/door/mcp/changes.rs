@@ -1,4 +1,5 @@
-//! What clients are told when there are other tools, prompts or resources than before.
+//! What clients are told when there are other tools, prompts or resources than before, and when a
+//! resource that they follow has changed.
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::ask::Asker;
+use super::following::Following;
 use super::message::{self, Id};
 use super::params::Filter;
 
@@ -19,6 +21,8 @@ pub(super) struct Changes {
     filter: Filter,
     /// The request that the notifications belong to, from 2026-07-28 on.
     subscription: Option<Id>,
+    /// The resources that the client follows.
+    following: Arc<Following>,
     catalogs: watch::Receiver<u64>,
     /// Until when changes that were seen are gathered.
     settling: Option<Instant>,
@@ -36,6 +40,11 @@ impl Changes {
             tools: asker.listing(),
             prompts: offers(&asker, "prompts/"),
             resources: offers(&asker, "resources/"),
+            following: match &subscription {
+                // Each subscription has what it asked for, and a client of before has one for all.
+                None => asker.following.clone().unwrap_or_default(),
+                Some(_) => Arc::default(),
+            },
             asker,
             filter,
             subscription,
@@ -47,6 +56,12 @@ impl Changes {
     /// Whether a request of the client is behind it.
     pub(super) fn is_subscription(&self) -> bool {
         self.subscription.is_some()
+    }
+
+    /// Follows the resources that the subscription asks for, as far as that can be done.
+    pub(super) async fn begin(&mut self) {
+        let wanted = std::mem::take(&mut self.filter.resource_subscriptions);
+        self.filter.resource_subscriptions = self.following.follow_all(&self.asker, wanted).await;
     }
 
     /// The notification that a subscription begins with.
@@ -76,7 +91,10 @@ impl Changes {
             let settled = match self.settling {
                 Some(settled) => settled,
                 None => {
-                    self.catalogs.changed().await.ok()?;
+                    tokio::select! {
+                        changed = self.catalogs.changed() => changed.ok()?,
+                        () = self.following.updated() => {}
+                    }
                     // Changes come in flocks: a source registers its operations one by one.
                     let settle = self.asker.gateway.0.settings.mcp.settle;
                     *self.settling.insert(Instant::now() + settle)
@@ -84,12 +102,19 @@ impl Changes {
             };
             tokio::time::sleep_until(settled).await;
             self.settling = None;
+            let mut found = self.updates();
+            // What the select saw is still to be looked at, and so is what came since.
             self.catalogs.mark_unchanged();
-            let found = self.found();
+            found.extend(self.found());
             if !found.is_empty() {
                 return Some(found);
             }
         }
+    }
+
+    fn updates(&self) -> Vec<Vec<u8>> {
+        let updated = self.following.take(&self.asker).into_iter();
+        updated.map(|uri| self.notification("resources/updated", json!({"uri": &*uri}))).collect()
     }
 
     fn found(&mut self) -> Vec<Vec<u8>> {

@@ -145,6 +145,7 @@ impl Visit {
                 .as_ref()
                 .map(|session| Arc::clone(&session.level))
                 .unwrap_or_default(),
+            following: self.session.as_ref().map(|session| Arc::clone(&session.following)),
         }
     }
 
@@ -155,7 +156,7 @@ impl Visit {
                 let words = "a level is kept in a session, and this request belongs to none";
                 Err(faulty(&Fault::new(Fault::INVALID_REQUEST, words), Some(&ask.id)))
             }
-            ("subscriptions/listen", Era::Modern) => self.subscribe(ask),
+            ("subscriptions/listen", Era::Modern) => self.subscribe(ask).await,
             _ => Ok(self.answer(ask).await),
         }
     }
@@ -185,15 +186,16 @@ impl Visit {
         Ok(response)
     }
 
-    fn subscribe(&self, ask: Ask) -> Result<Response, Refusal> {
-        let filter = Filter::read(ask.raw.as_deref());
+    async fn subscribe(&self, ask: Ask) -> Result<Response, Refusal> {
+        let filter = Filter::read(ask.raw.as_deref(), &self.gateway.0.settings.mcp);
         let filter = filter.map_err(|fault| faulty(&fault, Some(&ask.id)))?;
         if !self.accepts.events {
             let words = "the client must accept text/event-stream to listen";
             return Err(refused(Problem::new(StatusCode::NOT_ACCEPTABLE, words)));
         }
         let place = self.place_to_listen(Some(&ask.id))?;
-        let changes = Changes::new(ask.asker, filter, Some(ask.id));
+        let mut changes = Changes::new(ask.asker, filter, Some(ask.id));
+        changes.begin().await;
         let first = changes.acknowledgement();
         Ok(stream::changes(&self.gateway, changes, place, Some(first), None))
     }

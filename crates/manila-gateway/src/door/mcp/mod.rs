@@ -8,6 +8,7 @@
 //! | `ask`, `call` | a request and its answer, whatever carried it |
 //! | `passing` | resources and prompts, which are their sources' |
 //! | `outlet`, `level`, `changes` | what clients are told before an answer, and without having asked |
+//! | `following` | the resources that one client follows |
 //! | `session`, `boxes` | what is kept between requests |
 
 mod ask;
@@ -16,6 +17,7 @@ mod boxes;
 mod call;
 mod changes;
 mod era;
+mod following;
 mod http;
 mod level;
 mod message;
@@ -43,13 +45,16 @@ pub(crate) struct McpDoor {
     sessions: session::Sessions,
     /// The places for streams of what changes.
     listeners: Arc<Semaphore>,
+    /// The places for resources that are followed.
+    followed: Arc<Semaphore>,
 }
 
 impl McpDoor {
     pub(crate) fn new(settings: &McpDoorSettings) -> Self {
         let sessions = session::Sessions::new(settings.sessions, settings.session_idle);
         let listeners = Arc::new(Semaphore::new(settings.listeners.min(Semaphore::MAX_PERMITS)));
+        let followed = Arc::new(Semaphore::new(settings.followed.min(Semaphore::MAX_PERMITS)));
         let started = tokio::time::Instant::now();
-        Self { started, boxes: boxes::Boxes::default(), sessions, listeners }
+        Self { started, boxes: boxes::Boxes::default(), sessions, listeners, followed }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::message::{Fault, Id};
+use super::settings::McpDoorSettings;
 
 /// The members of `params` that this door looks at.
 #[derive(Debug, Default, Deserialize)]
@@ -75,21 +76,27 @@ impl Params {
 }
 
 /// What a client wants to hear of, from 2026-07-28 on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Filter {
     pub(super) tools_list_changed: bool,
     pub(super) prompts_list_changed: bool,
     pub(super) resources_list_changed: bool,
+    /// The resources that are followed.
+    pub(super) resource_subscriptions: Vec<String>,
 }
 
 impl Filter {
     /// What a client of before hears.
-    pub(super) const ALL: Self =
-        Self { tools_list_changed: true, prompts_list_changed: true, resources_list_changed: true };
+    pub(super) const ALL: Self = Self {
+        tools_list_changed: true,
+        prompts_list_changed: true,
+        resources_list_changed: true,
+        resource_subscriptions: Vec::new(),
+    };
 
     /// The filter in the params of `subscriptions/listen`.
-    pub(super) fn read(raw: Option<&RawValue>) -> Result<Self, Fault> {
+    pub(super) fn read(raw: Option<&RawValue>, settings: &McpDoorSettings) -> Result<Self, Fault> {
         #[derive(Deserialize)]
         struct Listen {
             notifications: Filter,
@@ -97,18 +104,29 @@ impl Filter {
         let text = raw.map_or("{}", RawValue::get);
         let listen: Listen = serde_json::from_str(text)
             .map_err(|error| Fault::invalid_params(format!("`params` cannot be read: {error}")))?;
+        let most = settings.followed_by_one;
+        if listen.notifications.resource_subscriptions.len() > most {
+            let words = format!("`resourceSubscriptions` has at most {most} addresses");
+            return Err(Fault::invalid_params(words));
+        }
         Ok(listen.notifications)
     }
 
     /// The kinds that are sent, which is what the client is told.
-    pub(super) fn honoured(self) -> Map<String, Value> {
+    pub(super) fn honoured(&self) -> Map<String, Value> {
         let kinds = [
             ("toolsListChanged", self.tools_list_changed),
             ("promptsListChanged", self.prompts_list_changed),
             ("resourcesListChanged", self.resources_list_changed),
         ];
         let kinds = kinds.into_iter().filter(|(_, wanted)| *wanted);
-        kinds.map(|(name, _)| (name.to_owned(), true.into())).collect()
+        let mut honoured: Map<_, _> =
+            kinds.map(|(name, _)| (name.to_owned(), true.into())).collect();
+        if !self.resource_subscriptions.is_empty() {
+            let followed = self.resource_subscriptions.as_slice().into();
+            honoured.insert("resourceSubscriptions".to_owned(), followed);
+        }
+        honoured
     }
 }
 

@@ -8,6 +8,7 @@ use data_encoding::HEXLOWER;
 use manila::{AbortHandle, Identity};
 use tokio_util::sync::CancellationToken;
 
+use super::following::Following;
 use super::level::Asked;
 use super::message::Id;
 
@@ -29,6 +30,8 @@ pub(super) struct Session {
     pub(super) calls: Arc<Calls>,
     /// What its client wants to hear.
     pub(super) level: Arc<Asked>,
+    /// The resources that its client follows.
+    pub(super) following: Arc<Following>,
     state: Mutex<State>,
 }
 
@@ -96,6 +99,7 @@ impl Sessions {
             version,
             calls: Arc::default(),
             level: Arc::default(),
+            following: Arc::default(),
             state: Mutex::new(state),
         };
         let mut known = self.lock();
@@ -125,7 +129,7 @@ impl Sessions {
         let mut known = self.lock();
         let is_own = known.get(id).is_some_and(|session| session.owner.id == caller.id);
         let ended = if is_own { known.remove(id) } else { None };
-        ended.map(|session| session.stop_listening()).is_some()
+        ended.map(|session| session.stop()).is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Session>>> {
@@ -155,7 +159,9 @@ impl Session {
         token
     }
 
-    fn stop_listening(&self) {
+    /// Ends what goes on without a request; those that are running hold the session for a while.
+    fn stop(&self) {
+        self.following.clear();
         if let Some(stream) = self.lock().stream.take() {
             stream.cancel();
         }

@@ -34,6 +34,10 @@ pub struct McpDoorSettings {
     pub subscription_bytes: usize,
     /// How long values are collected.
     pub subscription_time: Duration,
+    /// How many resources one client follows: one session, or one stream of what changes.
+    pub followed_by_one: usize,
+    /// How many all clients follow together.
+    pub followed: usize,
     /// How long changes are gathered before clients are told to list again.
     pub settle: Duration,
     /// For how long a client of 2026-07-28 may keep a list.
@@ -59,6 +63,8 @@ impl Default for McpDoorSettings {
             subscription_values: 100,
             subscription_bytes: 1024 * 1024,
             subscription_time: Duration::from_secs(60),
+            followed_by_one: 256,
+            followed: 4_096,
             settle: Duration::from_millis(50),
             list_ttl: Duration::from_secs(10),
             patience: Duration::from_secs(5),

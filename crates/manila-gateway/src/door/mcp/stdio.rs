@@ -47,8 +47,8 @@ pub(crate) async fn serve(
     let (sender, messages) = mpsc::channel(WAITING);
     let gone = CancellationToken::new();
     let writing = AbortOnDropHandle::new(tokio::spawn(write(writer, messages, gone.clone())));
-    let (era, level) = (Era::Legacy, Arc::default());
-    let asker = Asker { gateway: gateway.clone(), identity, view, era, level };
+    let (era, level, following) = (Era::Legacy, Arc::default(), Some(Arc::default()));
+    let asker = Asker { gateway: gateway.clone(), identity, view, era, level, following };
     let mut client = Client {
         asker,
         sender,
@@ -195,7 +195,7 @@ impl Client {
                 return Err(Fault::new(Fault::OVERLOADED, words));
             }
             ("subscriptions/listen", Era::Modern) => {
-                let filter = Filter::read(raw)?;
+                let filter = Filter::read(raw, &self.asker.gateway.0.settings.mcp)?;
                 self.listen(asker, filter, Some(id.clone()));
             }
             _ => {
@@ -271,8 +271,13 @@ async fn tell(
     sender: mpsc::Sender<Vec<u8>>,
     stopping: CancellationToken,
 ) {
-    if changes.is_subscription() && sender.send(changes.acknowledgement()).await.is_err() {
-        return;
+    if changes.is_subscription() {
+        if stopping.run_until_cancelled(changes.begin()).await.is_none() {
+            return;
+        }
+        if sender.send(changes.acknowledgement()).await.is_err() {
+            return;
+        }
     }
     loop {
         let found = tokio::select! {

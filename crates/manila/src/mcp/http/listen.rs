@@ -40,6 +40,7 @@ impl Http {
                     if std::mem::replace(&mut was_open, true) {
                         // Whatever changed meanwhile was not heard.
                         self.0.switch.inbox.tools_changed.notify_one();
+                        self.0.switch.inbox.watches.lapse();
                     }
                     if let Err(failure) = self.read_stream(response, &mut place, None).await {
                         let (source, failure) = (self.0.switch.inbox.source(), failure.to_string());

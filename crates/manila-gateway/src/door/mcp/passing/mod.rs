@@ -16,6 +16,7 @@
 
 mod ask;
 mod fault;
+mod follow;
 mod list;
 mod name;
 mod object;
@@ -118,6 +119,7 @@ impl Passing<'_> {
 }
 
 const READ: &str = "resources/read";
+const SUBSCRIBE: &str = "resources/subscribe";
 const PROMPT: &str = "prompts/get";
 const COMPLETE: &str = "completion/complete";
 

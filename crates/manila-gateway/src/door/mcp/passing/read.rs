@@ -17,7 +17,7 @@ use super::{Passing, READ, text_in};
 
 /// How sure it is that a source has a resource; the surest comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Claim {
+pub(super) enum Claim {
     /// It lists the address.
     Listed,
     /// One of its templates could make it.
@@ -95,7 +95,7 @@ impl Passing<'_> {
     /// # Errors
     ///
     /// It is away, so that asking it for more is of no use.
-    async fn claim(&self, offer: &Offer, uri: &str) -> Result<Claim, CallError> {
+    pub(super) async fn claim(&self, offer: &Offer, uri: &str) -> Result<Claim, CallError> {
         let (mut is_listed, mut is_likely) = (false, false);
         let (mut is_alike, mut is_made_alike) = (false, false);
         let mut look = |entry: Entry<'_>| {
