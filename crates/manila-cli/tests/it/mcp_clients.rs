@@ -25,10 +25,23 @@ impl Client {
     }
 
     fn ask(&mut self, method: &str, params: &Value) -> Value {
-        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        writeln!(self.input.as_mut().unwrap(), "{request}").unwrap();
-        let line = self.output.next().expect("an answer").unwrap();
-        serde_json::from_str(&line).unwrap()
+        self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}));
+        self.next_with("id")
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    /// The next message with a member of that name: an answer has an `id`, the others have a `method`.
+    fn next_with(&mut self, member: &str) -> Value {
+        loop {
+            let line = self.output.next().expect("another message").unwrap();
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message.get(member).is_some() {
+                return message;
+            }
+        }
     }
 
     /// Closes its input, and waits until it has ended.
@@ -107,4 +120,32 @@ fn it_notices_that_it_starts_itself() {
     let deepest = listed.iter().map(|name| name.matches("me__").count()).max();
     assert!(deepest.is_some_and(|deepest| deepest <= 4), "{listed:?}");
     client.leave();
+}
+
+/// A server as people have it, from npm.
+#[test]
+fn a_resource_of_a_real_server_is_followed() {
+    let Some([node, everything]) = super::mcp::everything() else { return };
+    let folder = Folder::new("mcp-clients-follow");
+    let config = format!(
+        "[source.all]\nmcp = {{ command = {node:?}, args = [{everything:?}, \"stdio\"] }}\n"
+    );
+    folder.write("manila.toml", &config);
+    let mut client = Client::start(&folder, &["--tools", "all", "--wait", "30s"]);
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}});
+    let welcome = client.ask("initialize", &hello);
+    assert_eq!(welcome["result"]["capabilities"]["resources"]["subscribe"], true);
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let listed = client.ask("resources/list", &json!({}));
+    let uri = listed["result"]["resources"][0]["uri"].as_str().expect("a resource").to_owned();
+    assert!(uri.starts_with("manila:all:"), "{uri}");
+    let answered = client.ask("resources/subscribe", &json!({"uri": uri}));
+    assert_eq!(answered["result"], json!({}), "{answered}");
+    let toggle = json!({"name": "all__toggle-subscriber-updates", "arguments": {}});
+    client.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": toggle}));
+    let mut heard = client.next_with("method");
+    while heard["method"] != "notifications/resources/updated" {
+        heard = client.next_with("method");
+    }
+    assert_eq!(heard["params"], json!({"uri": uri}));
 }

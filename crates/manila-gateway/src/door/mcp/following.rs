@@ -66,12 +66,15 @@ impl Following {
             return Err(Fault::invalid_params(words));
         }
         let key = Key::new(asker, uri);
-        self.room(asker, &key)?;
+        if self.has(&key) {
+            return Ok(());
+        }
+        self.room(asker)?;
         let place = place(asker)?;
         let caller = Authority::outside(Some(Arc::clone(&asker.identity)));
         let (operation, changes) = asker.passing(&caller).follow(uri).await?;
         // Others may have come while the source was asked.
-        self.room(asker, &key)?;
+        self.room(asker)?;
         self.lock().followed.insert(key, Followed { changes, operation, _place: place });
         self.added.notify_one();
         Ok(())
@@ -135,10 +138,18 @@ impl Following {
         seen
     }
 
-    fn room(&self, asker: &Asker, key: &Key) -> Result<(), Fault> {
+    /// Whether something is followed already, and has not ended meanwhile.
+    fn has(&self, key: &Key) -> bool {
+        let mut state = self.lock();
+        let _ = state.poll(&mut Context::from_waker(Waker::noop()));
+        // Whoever waits was to be woken, and has to look again for that.
+        self.added.notify_one();
+        state.followed.contains_key(key)
+    }
+
+    fn room(&self, asker: &Asker) -> Result<(), Fault> {
         let most = asker.gateway.0.settings.mcp.followed_by_one;
-        let state = self.lock();
-        if state.followed.len() < most || state.followed.contains_key(key) {
+        if self.lock().followed.len() < most {
             return Ok(());
         }
         let words = format!("{most} resources are followed, which is the limit; leave one first");

@@ -293,6 +293,8 @@ async fn whoever_does_not_read_is_told_once_of_many_changes() {
         gateway.touch("note://one", 2_000).await;
         gateway.touch("note://two", 1).await;
         while other.next().await.unwrap()["params"]["uri"] != TWO {}
+        // To ask again loses nothing.
+        gateway.subscribe(&session, "", ONE).await;
         let mut stream = gateway.stream(&session).await;
         hears(&mut stream, ONE).await;
         hears(&mut stream, TWO).await;

@@ -150,7 +150,11 @@ impl Server {
 }
 
 async fn ask(rig: &Rig, operation: &str, input: &Value, expected: Expect) -> Result<(), String> {
-    let (is_error, said) = match rig.call(operation, input.clone()).await {
+    let answer = match operation {
+        "resources/subscribe" => rig.first(operation, input.clone()).await,
+        _ => rig.call(operation, input.clone()).await,
+    };
+    let (is_error, said) = match answer {
         Ok(envelope) => (Some(envelope.is_error()), serde_json::to_string(&envelope).unwrap()),
         Err(error) => (None, error.to_string()),
     };

@@ -196,6 +196,18 @@ impl Rig {
         tokio::time::timeout(PATIENCE, calling).await.expect("the call hangs")
     }
 
+    /// The first value of a subscription.
+    pub(super) async fn first(
+        &self,
+        name: &str,
+        input: Value,
+    ) -> Result<Envelope<Value>, CallError> {
+        let mut values = self.pipeline.subscribe(&id(name), input);
+        let first = futures::StreamExt::next(&mut values);
+        let first = tokio::time::timeout(PATIENCE, first).await.expect("the subscription hangs");
+        first.expect("a value or an error")
+    }
+
     /// The only text of a call that must succeed.
     pub(super) async fn text(&self, tool: &str, input: Value) -> String {
         let envelope = self.call(tool, input).await.unwrap();
