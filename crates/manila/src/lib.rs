@@ -85,7 +85,8 @@ pub use envelope::{
 pub use error::{CallError, DomainError, ErrorCode, HandlerError, Origin};
 pub use handler::{
     AbortHandle, CallContext, Handler, IntoOnceHandler, IntoStreamHandler, LogLine, OnceHandler,
-    Output, Progress, ProgressSender, RequestId, StreamHandler, Watch,
+    Output, Progress, ProgressSender, Question, RequestId, Respond, Respondent, Returning,
+    StreamHandler, Unanswered, Watch,
 };
 pub use operation::{Operation, OperationBuilder, OperationError, OutputPolicy, ResultPolicy};
 pub use outcome::Outcome;

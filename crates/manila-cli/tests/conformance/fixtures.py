@@ -99,7 +99,7 @@ def trigger_prompt_change(call):
     return content(text("The list of prompts has changed."))
 
 
-# Tools that ask the client, as servers with sessions do: by a request of their own.
+# Tools that ask the client: by a request of their own, as servers with sessions do, or by a result.
 
 
 def form(message, required=None, **properties):
@@ -171,6 +171,22 @@ def responses(call):
     if not isinstance(given, dict):
         raise Failure(-32602, "inputResponses must be an object")
     return {key: value for key, value in given.items() if isinstance(value, dict)}
+
+
+class Wanted(Exception):
+    """What a tool wants to know before it can go on."""
+
+    def __init__(self, result):
+        super().__init__("more input is wanted")
+        self.result = result
+
+
+def asked(call, method, params):
+    """The answer to the one question of a tool, or the result that asks it."""
+    answer = responses(call).get("answer")
+    if answer is None:
+        raise Wanted(wants({"answer": {"method": method, "params": params}}))
+    return answer
 
 
 def asking(**requests):

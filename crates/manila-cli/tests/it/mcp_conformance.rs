@@ -97,8 +97,8 @@ fn may_have_been_too_slow(said: &str) -> bool {
 /// it, and what may fail there.
 const PLACES: [(Option<&str>, Option<&str>, &str); 4] = [
     (None, None, "fixtures.yml"),
-    (Some("legacy"), Some("/mcp?source=conf"), "source.yml"),
-    (Some("modern"), Some("/mcp?source=conf"), "source.yml"),
+    (Some("legacy"), Some("/mcp?source=conf"), "source-legacy.yml"),
+    (Some("modern"), Some("/mcp?source=conf"), "source-modern.yml"),
     (Some("modern"), Some("/mcp"), "whole.yml"),
 ];
 
@@ -127,7 +127,12 @@ fn look(
     let folder = Folder::new(&name);
     let server = format!("http://127.0.0.1:{}/mcp", fixtures.port);
     let Some(path) = path else { return run(&folder, &server, revision, baseline) };
-    folder.write("manila.toml", &format!("[source.conf]\nmcp = {{ url = '{server}' }}\n"));
+    folder.write(
+        "manila.toml",
+        &format!(
+            "[source.conf]\nmcp = {{ url = '{server}', sampling = 'client', roots = 'client' }}\n"
+        ),
+    );
     let gateway = Gateway::start(&folder);
     wait_until("the source is there", || gateway.call("conf.test_simple_text").0 == 200);
     run(&folder, &format!("http://{}{path}", gateway.address()), revision, baseline)

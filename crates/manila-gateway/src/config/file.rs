@@ -17,7 +17,7 @@ use super::document::Document;
 use super::duration::parse_duration;
 
 pub(super) use door::McpDoorText;
-pub(super) use mcp::{McpText, OAuthText, PROTOCOLS, ToolEnvelopeText};
+pub(super) use mcp::{McpText, OAuthText, PROTOCOLS, RootsText, SamplingText, ToolEnvelopeText};
 
 /// The configuration of a Manila gateway. `${VAR}` in a string is replaced from the environment,
 /// `${VAR:-default}` by the default where there is none, `$${` is a plain `${`.

@@ -55,7 +55,7 @@ parse_json_text = true
 tool_envelope = "off"
 
 [source.tracker]
-mcp = { url = "https://${HOST}/mcp?key=${SECRET}", headers = { X-Team = "${SECRET}" }, oauth = { client_id = "me", client_secret = "${SECRET}", client_metadata_url = "https://x.example/me", scopes = ["read"] } }
+mcp = { url = "https://${HOST}/mcp?key=${SECRET}", headers = { X-Team = "${SECRET}" }, oauth = { client_id = "me", client_secret = "${SECRET}", client_metadata_url = "https://x.example/me", scopes = ["read"] }, sampling = "client", roots = "client" }
 access = "open"
 "#;
 
@@ -316,6 +316,12 @@ fn the_schema_describes_the_file() {
             serde_json::json!({"source": {"a": {"mcp": {"command": "x", "elicitation": "no"}}}}),
             false,
         ),
+        (
+            serde_json::json!({"source": {"a": {"mcp": {"command": "x", "elicitation": "client",
+                "sampling": "client", "roots": "client"}}}}),
+            true,
+        ),
+        (serde_json::json!({"source": {"a": {"mcp": {"command": "x", "roots": "x"}}}}), false),
         (serde_json::json!({"mcp_servers": [".mcp.json"]}), true),
         (serde_json::json!({"mcp_servers": ".mcp.json"}), false),
         (serde_json::json!({"sources": {}}), false),

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::cancellation::Cancellation;
 use super::progress::{LogLine, Progress, ProgressSender};
 use super::request_id::RequestId;
+use super::respondent::Respondent;
 use crate::access::Identity;
 use crate::error::CallError;
 use crate::outcome::Outcome;
@@ -38,6 +39,8 @@ pub(crate) struct ContextParts {
     /// The deadline of a call that named none, set when it first has to wait.
     default_deadline: OnceLock<Instant>,
     progress: ProgressSender,
+    /// Who can be asked while the call runs.
+    respondent: Option<Respondent>,
     metadata: Option<Arc<Map<String, Value>>>,
     attached: Option<Attachment>,
     pub(super) cancellation: Cancellation,
@@ -63,6 +66,7 @@ pub(crate) struct Beginning {
     pub(crate) identity: Option<Arc<Identity>>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) progress: ProgressSender,
+    pub(crate) respondent: Option<Respondent>,
     pub(crate) metadata: Option<Arc<Map<String, Value>>>,
     pub(crate) attached: Option<Attachment>,
 }
@@ -115,13 +119,13 @@ impl CallContext {
     }
 
     /// A call out of a handler: on the caller's behalf, with what is left of its time. Whoever
-    /// watches the caller watches a call that is made in its place too.
+    /// watches the caller watches a call that is made in its place too, and can be asked in it.
     pub(crate) fn below(call: &NestedCall<'_>, operation: Arc<str>) -> Self {
         let (caller, above) = (call.from, &call.from.0);
         let own = call.timeout.and_then(from_now);
-        let progress = match call.standing {
-            NestedStanding::AsCaller => above.progress.clone(),
-            NestedStanding::Trusted => ProgressSender::default(),
+        let (progress, respondent) = match call.standing {
+            NestedStanding::AsCaller => (above.progress.clone(), above.respondent.clone()),
+            NestedStanding::Trusted => (ProgressSender::default(), None),
         };
         let call = Beginning {
             operation,
@@ -130,6 +134,7 @@ impl CallContext {
             identity: above.identity.clone(),
             deadline: own.into_iter().chain(caller.deadline()).min(),
             progress,
+            respondent,
             metadata: above.metadata.clone(),
             attached: None,
         };
@@ -152,6 +157,7 @@ impl CallContext {
             deadline: call.deadline,
             default_deadline: OnceLock::new(),
             progress: call.progress,
+            respondent: call.respondent,
             metadata: call.metadata,
             attached: call.attached,
             cancellation: Cancellation::default(),
@@ -247,6 +253,11 @@ impl CallContext {
     /// Tells the caller something for its log.
     pub fn log(&self, line: LogLine) {
         self.0.progress.log(line);
+    }
+
+    /// Who can be asked something while the call runs, if there is somebody.
+    pub fn respondent(&self) -> Option<&Respondent> {
+        self.0.respondent.as_ref()
     }
 
     pub(super) fn parts(&self) -> &ContextParts {

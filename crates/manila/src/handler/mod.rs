@@ -4,6 +4,7 @@ mod cancellation;
 mod context;
 mod progress;
 mod request_id;
+mod respondent;
 mod typed;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use context::CallContext;
 pub(crate) use context::{Attachment, Beginning, NestedCall, NestedStanding, Nesting, from_now};
 pub use progress::{LogLine, Progress, ProgressSender, Watch};
 pub use request_id::RequestId;
+pub use respondent::{Question, Respond, Respondent, Returning, Unanswered};
 pub use typed::{IntoOnceHandler, IntoStreamHandler};
 
 /// Answers once; the open set behind queries and mutations.

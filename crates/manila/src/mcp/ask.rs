@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use super::failure::Failure;
 use super::rpc::{self, Params};
-use crate::handler::ProgressSender;
+use super::speech::Speech;
+use crate::handler::{ProgressSender, Respondent};
 
 /// A request, and how long it may take.
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub(super) struct Ask<'a> {
     pub(super) headers: Vec<(&'a str, String)>,
     /// Where reports go; without it none are asked for.
     pub(super) progress: Option<ProgressSender>,
+    /// Who can be asked meanwhile.
+    pub(super) respondent: Option<&'a Respondent>,
     pub(super) patience: Patience,
     /// Where the number of the request is written when it gets one.
     pub(super) number: Option<Arc<AtomicU64>>,
@@ -53,8 +56,16 @@ pub(super) fn after(moment: Instant, time: Duration) -> Instant {
 
 impl<'a> Ask<'a> {
     pub(super) fn new(method: &'a str, params: &'a Params<'a>, patience: Patience) -> Self {
-        let (subject, headers, progress, number) = (None, Vec::new(), None, None);
-        Self { method, params, subject, headers, progress, patience, number }
+        Self {
+            method,
+            params,
+            subject: None,
+            headers: Vec::new(),
+            progress: None,
+            respondent: None,
+            patience,
+            number: None,
+        }
     }
 
     /// Whoever has this knows the number of the request before the server does.
@@ -63,12 +74,17 @@ impl<'a> Ask<'a> {
         self
     }
 
-    pub(super) fn text(&self, id: u64, meta: &str) -> Result<String, Failure> {
+    pub(super) fn text(&self, id: u64, speech: &Speech) -> Result<String, Failure> {
         if let Some(number) = &self.number {
             number.store(id, Ordering::Relaxed);
         }
-        rpc::write(Some(id), self.method, self.params, meta)
+        rpc::write(Some(id), self.method, self.params, &speech.meta_of(self, id))
             .map_err(|error| Failure::Unusable(format!("the request has no JSON form: {error}")))
+    }
+
+    /// Whether it is made for somebody who called.
+    pub(super) fn is_errand(&self) -> bool {
+        self.progress.is_some()
     }
 
     /// The handshake must be waited for.

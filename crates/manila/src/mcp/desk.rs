@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::ask::{Ask, Patience};
 use super::failure::Failure;
 use super::follow::Watches;
+use super::inquiry;
 use super::rpc::{Params, RpcError};
 use super::session::Session;
 use super::settings::McpSettings;
@@ -113,6 +114,7 @@ impl Desk {
             subject: errand.subject,
             headers: errand.headers,
             progress: Some(progress),
+            respondent: context.respondent().filter(|_| inquiry::may_ask(errand.method)),
             patience: Patience::new(settings.timeout, settings.max_timeout.min(remaining)),
             number: None,
         };

@@ -33,6 +33,8 @@ pub(super) enum Failure {
     Unusable(String),
     /// The server wants something from a person, and nobody may be asked.
     NeedsInput(String),
+    /// The server wants something from whoever called, who was told.
+    Asked(CallError),
 }
 
 impl Failure {
@@ -90,6 +92,7 @@ impl Failure {
             Self::Refused { error: Some(error), .. } => rpc_error(*error),
             Self::Refused { status, words, .. } => refusal(status, message, &words),
             Self::Unusable(_) | Self::NeedsInput(_) => CallError::execution(message),
+            Self::Asked(error) => error,
         }
     }
 }
@@ -168,6 +171,7 @@ impl fmt::Display for Failure {
             | Self::TimedOut(words)
             | Self::Unusable(words)
             | Self::NeedsInput(words) => f.write_str(words),
+            Self::Asked(error) => f.write_str(error.message()),
             Self::SessionGone { .. } => {
                 f.write_str("the server does not know our session any more")
             }

@@ -134,10 +134,10 @@ impl Greeting<'_> {
     /// The old way: `initialize`.
     async fn initialize(&self, version: &str) -> Result<Peer, Failure> {
         let speech = Speech::new(version, self.settings);
-        let (capabilities, info) = (speech::capabilities(self.settings), speech::client_info());
+        let (capabilities, info) = (raw(speech.capabilities()), speech::client_info());
         let params = [
             ("protocolVersion", Param::Text(version)),
-            ("capabilities", Param::Value(&capabilities)),
+            ("capabilities", Param::Raw(&capabilities)),
             ("clientInfo", Param::Value(&info)),
         ];
         let ask = Ask::new("initialize", &params, self.patience());
@@ -178,6 +178,10 @@ impl Greeting<'_> {
             }
         }
     }
+}
+
+fn raw(json: String) -> Box<RawValue> {
+    RawValue::from_string(json).expect("it was written as JSON")
 }
 
 impl Peer {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, Url};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -24,7 +24,7 @@ use super::rpc;
 use super::settings::{HttpSettings, McpSettings};
 use super::source::SourceHooks;
 use super::speech::{Era, Speech};
-use super::switch::Switch;
+use super::switch::{Reply, Switch};
 use crate::sse::SseDecoder;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -45,6 +45,8 @@ const LEAST_RESUME: Duration = Duration::from_millis(100);
 /// How many messages that nobody waits for are under way at once, and for how long each may be.
 const ASIDES: usize = 16;
 const ASIDE: Duration = Duration::from_secs(5);
+/// How many answers to questions of the server wait for their turn; more are lost.
+const ANSWERS: usize = 256;
 /// How long is waited before a stream that broke off is asked for again, unless the server says.
 const RESUME: Duration = Duration::from_secs(1);
 
@@ -73,6 +75,8 @@ struct Inner {
     tasks: TaskTracker,
     /// Room for messages that nobody waits for.
     asides: Arc<Semaphore>,
+    /// Room for answers to questions of the server.
+    answers: Arc<Semaphore>,
 }
 
 impl Http {
@@ -108,15 +112,14 @@ impl Http {
             stop,
             tasks: tasks.clone(),
             asides: Arc::new(Semaphore::new(ASIDES)),
+            answers: Arc::new(Semaphore::new(ANSWERS)),
         })))
     }
 
     /// Sends a request and waits for its answer. Dropping it tells the server in the way of its era.
     pub(super) async fn ask(&self, speech: &Speech, ask: &Ask<'_>) -> Answer {
-        let progress = ask.progress.clone().unwrap_or_default();
-        let mut ticket = self.0.switch.pending.open(progress)?;
-        let token = ask.progress.is_some().then_some(ticket.id);
-        let text = ask.text(ticket.id, &speech.meta(token))?;
+        let mut ticket = self.0.switch.pending.open(ask)?;
+        let text = ask.text(ticket.id, speech)?;
         let heard = ticket.heard.clone();
         let mut cancel = Cancel { http: self, speech, id: ticket.id, is_due: false };
         cancel.is_due = ask.is_cancellable() && speech.era == Era::Legacy;
@@ -218,8 +221,11 @@ impl Http {
     }
 
     fn take(&self, text: &str, about: Option<u64>) -> Result<(), Failure> {
-        let mut reply = |text: String| self.post_aside(text);
-        self.0.switch.take(text, about, &mut reply).map_err(|error| {
+        let reply = || -> Reply {
+            let http = self.clone();
+            Box::new(move |text| http.post_answer(text))
+        };
+        self.0.switch.take(text, about, &reply).map_err(|error| {
             let said: String = text.chars().take(200).collect();
             Failure::Unusable(format!("the server answered with something else: {error}: {said}"))
         })
@@ -232,23 +238,41 @@ impl Http {
             return tracing::debug!(source, "the server does not take what it is told");
         };
         let http = self.clone();
+        self.0.tasks.spawn(async move { http.post_alone(text, room).await });
+    }
+
+    /// Sends what the server wants to know. It waits for that, so this waits for room.
+    fn post_answer(&self, text: String) {
+        let Ok(answering) = Arc::clone(&self.0.answers).try_acquire_owned() else {
+            let source = self.0.switch.inbox.source();
+            return tracing::debug!(source, "the server asks more than it listens");
+        };
+        let http = self.clone();
         self.0.tasks.spawn(async move {
-            let mut headers = http.0.common_headers();
-            if let Some(version) = http.0.version.get() {
-                headers.insert(VERSION, version.clone());
+            let room = Arc::clone(&http.0.asides).acquire_owned();
+            if let Ok(Ok(room)) = tokio::time::timeout(ASIDE, room).await {
+                http.post_alone(text, room).await;
             }
-            let sending = http.0.send(Method::POST, headers, Some(text));
-            if let Ok(Err(failure)) = tokio::time::timeout(ASIDE, sending).await {
-                let (source, failure) = (http.0.switch.inbox.source(), failure.to_string());
-                tracing::debug!(source, failure, "a message was not taken");
-            }
-            drop(room);
+            drop(answering);
         });
+    }
+
+    async fn post_alone(&self, text: String, room: OwnedSemaphorePermit) {
+        let mut headers = self.0.common_headers();
+        if let Some(version) = self.0.version.get() {
+            headers.insert(VERSION, version.clone());
+        }
+        let sending = self.0.send(Method::POST, headers, Some(text));
+        if let Ok(Err(failure)) = tokio::time::timeout(ASIDE, sending).await {
+            let (source, failure) = (self.0.switch.inbox.source(), failure.to_string());
+            tracing::debug!(source, failure, "a message was not taken");
+        }
+        drop(room);
     }
 
     /// Sends a notification.
     pub(super) async fn notify(&self, speech: &Speech, method: &str) -> Result<(), Failure> {
-        let text = rpc::write(None, method, &[], &speech.meta(None)).unwrap_or_default();
+        let text = rpc::write(None, method, &[], speech.meta()).unwrap_or_default();
         let mut headers = self.0.common_headers();
         insert(&mut headers, VERSION, &speech.version)?;
         if let Some(version) = headers.get(VERSION) {

@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 use super::follow::Watches;
-use super::rpc::{self, RpcError};
-use super::settings::{Elicitation, McpSettings};
+use super::inquiry::Topic;
+use super::rpc::RpcError;
+use super::settings::{Elicitation, McpSettings, Root, Roots};
 use super::switch::short;
 use crate::handler::LogLine;
 use crate::schema::Schema;
@@ -101,40 +102,39 @@ impl Inbox {
         Some(line)
     }
 
-    /// The text of our answer to a request of the server.
-    pub(super) fn answer_text(
-        &self,
-        id: &RawValue,
-        method: &str,
-        params: Option<&RawValue>,
-    ) -> String {
-        let params = params.and_then(|params| serde_json::from_str(params.get()).ok());
-        let answer = self.answer(method, &params.unwrap_or(Value::Null));
-        rpc::write_answer(id, answer.as_ref())
+    /// Whether the settings leave it to the client that called to answer.
+    pub(super) fn leaves_to_the_client(&self, topic: Topic) -> bool {
+        topic.is_for_the_client(&self.settings)
     }
 
-    /// What a request of the server gets.
-    pub(super) fn answer(&self, method: &str, params: &Value) -> Result<Value, RpcError> {
-        match method {
-            "ping" => Ok(json!({})),
-            "roots/list" if !self.settings.roots.is_empty() => Ok(self.roots()),
-            "elicitation/create" => self.elicited(params),
-            "sampling/createMessage" => {
+    /// What a request of the server gets that the client would answer, if it could be asked.
+    pub(super) fn not_asked(&self, method: &str, params: Option<&RawValue>, why: &str) -> RpcError {
+        let message = message_of(params);
+        let source = &*self.source;
+        tracing::info!(source, method, question = message, why, "asked for input");
+        refused(match Topic::of(method) {
+            Some(Topic::Elicitation) => {
+                format!("the server asks a person: \"{message}\", and {why}")
+            }
+            _ => format!("the server asks for `{}`, and {why}", short(method)),
+        })
+    }
+
+    /// What a request of the server gets by the settings.
+    pub(super) fn answer(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<Value, RpcError> {
+        match (method, &self.settings.roots) {
+            ("ping", _) => Ok(json!({})),
+            ("roots/list", Roots::Listed(roots)) if !roots.is_empty() => Ok(listed(roots)),
+            ("elicitation/create", _) => self.elicited(&read(params)),
+            ("sampling/createMessage", _) => {
                 Err(refused("there is no model behind this client that could be asked"))
             }
             _ => Err(refused(format!("this client does not answer `{}`", short(method)))),
         }
-    }
-
-    fn roots(&self) -> Value {
-        let roots = self.settings.roots.iter().map(|root| {
-            let mut listed = json!({"uri": root.uri});
-            if let Some(name) = &root.name {
-                listed["name"] = name.as_str().into();
-            }
-            listed
-        });
-        json!({"roots": roots.collect::<Vec<_>>()})
     }
 
     fn elicited(&self, params: &Value) -> Result<Value, RpcError> {
@@ -143,7 +143,7 @@ impl Inbox {
         let source = &*self.source;
         tracing::info!(source, question = message, policy = policy.word(), "asked for input");
         let given = match policy {
-            Elicitation::Refuse => {
+            Elicitation::Refuse | Elicitation::Client => {
                 return Err(refused(format!(
                     "the server asks a person: \"{message}\", and nobody may be asked; set \
                      `elicitation` of the source"
@@ -160,6 +160,25 @@ impl Inbox {
             None => json!({"action": "decline"}),
         })
     }
+}
+
+fn read(params: Option<&RawValue>) -> Value {
+    params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
+}
+
+fn message_of(params: Option<&RawValue>) -> String {
+    short(read(params)["message"].as_str().unwrap_or_default())
+}
+
+fn listed(roots: &[Root]) -> Value {
+    let roots = roots.iter().map(|root| {
+        let mut listed = json!({"uri": root.uri});
+        if let Some(name) = &root.name {
+            listed["name"] = name.as_str().into();
+        }
+        listed
+    });
+    json!({"roots": roots.collect::<Vec<_>>()})
 }
 
 const LOG_TARGET: &str = "manila::mcp::log";
@@ -186,14 +205,18 @@ fn fill_in(schema: &Value, given: &Map<String, Value>) -> Option<Map<String, Val
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::{McpTransport, Root, StdioSettings};
+    use super::super::settings::{McpTransport, StdioSettings};
     use super::*;
 
     fn inbox(elicitation: Elicitation, roots: Vec<Root>) -> Inbox {
         let stdio = StdioSettings::new("x", [""; 0]);
         let mut settings = McpSettings::new(McpTransport::Stdio(stdio));
-        (settings.elicitation, settings.roots) = (elicitation, roots);
+        (settings.elicitation, settings.roots) = (elicitation, roots.into());
         Inbox::new("x".into(), Arc::new(settings))
+    }
+
+    fn raw(value: &Value) -> Box<RawValue> {
+        RawValue::from_string(value.to_string()).unwrap()
     }
 
     #[test]
@@ -223,10 +246,11 @@ mod tests {
         ];
         for (policy, params, expected) in rows {
             let row = format!("{policy:?} {params}");
-            let answer = inbox(policy, vec![]).answer("elicitation/create", &params);
+            let answer = inbox(policy, vec![]).answer("elicitation/create", Some(&raw(&params)));
             assert_eq!(answer, Ok(expected), "{row}");
         }
-        let refused = inbox(Elicitation::Refuse, vec![]).answer("elicitation/create", &form(&[]));
+        let refused =
+            inbox(Elicitation::Refuse, vec![]).answer("elicitation/create", Some(&raw(&form(&[]))));
         assert!(refused.unwrap_err().message.contains("\"who?\""));
     }
 
@@ -241,7 +265,7 @@ mod tests {
             ("sampling/createMessage", vec![], None),
             ("anything", vec![], None),
         ] {
-            let answer = inbox(Elicitation::Refuse, roots).answer(method, &Value::Null);
+            let answer = inbox(Elicitation::Refuse, roots).answer(method, None);
             assert_eq!(answer.ok(), expected, "{method}");
         }
     }

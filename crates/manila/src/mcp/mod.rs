@@ -10,7 +10,8 @@
 //! | `greeting`, `speech` | which protocol version a server speaks, and how requests are worded in it |
 //! | `session` | a server that was greeted: its lists, requests, and the input it asks for |
 //! | `wire` | the two ways to a server: `stdio` with `process` and `lines`, `http` with `oauth` |
-//! | `rpc`, `pending`, `switch`, `inbox` | messages, who waits for which, and what a server asks |
+//! | `rpc`, `pending`, `switch`, `inbox` | messages, who waits for which, and what a server says |
+//! | `inquiry` | what a server asks while it works, and who answers |
 //! | `tool`, `header`, `method`, `import` | what a server has, as operations |
 //! | `follow` | the resources that somebody follows, and the server that tells when they change |
 //! | `desk`, `tool_handler`, `result` | a call, its repetition, and its result as an envelope |
@@ -24,6 +25,7 @@ pub(crate) mod header;
 mod http;
 mod import;
 mod inbox;
+mod inquiry;
 mod json;
 mod lines;
 mod method;
@@ -55,7 +57,8 @@ pub use oauth::{
 pub use process::{DEPTH_VARIABLE, watch_child};
 pub(crate) use result::SOURCE_MEMBER;
 pub use settings::{
-    Elicitation, HttpSettings, McpSettings, McpTransport, OAuthSettings, Root, StdioSettings,
+    Elicitation, HttpSettings, McpSettings, McpTransport, OAuthSettings, Root, Roots, Sampling,
+    StdioSettings,
 };
 pub use source::{Adjust, Found, McpSource, SourceHooks, SourceStatus};
 pub use tool::TOOL_META;

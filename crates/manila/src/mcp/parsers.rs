@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::inbox::Inbox;
 use super::result::{self, Reading};
 use super::settings::{Elicitation, McpSettings, McpTransport, StdioSettings};
-use super::switch::Switch;
+use super::switch::{Reply, Switch};
 use super::tool;
 use crate::envelope::Envelope;
 use crate::payload::Payload;
@@ -21,9 +21,14 @@ pub fn answers(text: &str) -> Option<Vec<String>> {
     let mut settings = McpSettings::new(McpTransport::Stdio(stdio));
     settings.elicitation = Elicitation::Defaults;
     let switch = Switch::new(Inbox::new("any".into(), Arc::new(settings)));
-    let mut answers = Vec::new();
-    switch.take(text, None, &mut |answer| answers.push(answer)).ok()?;
-    Some(answers)
+    let (sender, answers) = std::sync::mpsc::channel();
+    let reply = || -> Reply {
+        let sender = sender.clone();
+        // Whoever reads the answers does so at the end.
+        Box::new(move |answer| drop(sender.send(answer)))
+    };
+    switch.take(text, None, &reply).ok()?;
+    Some(answers.try_iter().collect())
 }
 
 /// Takes a tool of a list.

@@ -9,10 +9,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
-use super::ask::{Patience, after};
+use super::ask::{Ask, Patience, after};
 use super::failure::Failure;
-use crate::handler::{LogLine, Progress, ProgressSender};
+use crate::handler::{LogLine, Progress, ProgressSender, Respondent};
+
+/// How many questions of a server about one request are open at once.
+const MOST_QUESTIONS: usize = 16;
 
 pub(super) type Answer = Result<Box<RawValue>, Failure>;
 
@@ -30,11 +34,52 @@ struct Waiting {
     closed: Option<Failure>,
 }
 
+impl Waiting {
+    fn only_errand(&self) -> Option<u64> {
+        let mut errands = self.calls.iter().filter(|(_, entry)| entry.is_errand);
+        errands.next().filter(|_| errands.next().is_none()).map(|(id, _)| *id)
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     answer: oneshot::Sender<Answer>,
     progress: ProgressSender,
     heard: Arc<Heard>,
+    /// Whether it is made for somebody who called.
+    is_errand: bool,
+    /// Who can be asked about it.
+    respondent: Option<Respondent>,
+    /// What is being asked; it ends with the request.
+    questions: Vec<AbortOnDropHandle<()>>,
+}
+
+/// Whom a question of a server is for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// The request that it is about.
+    pub(super) id: u64,
+    pub(super) respondent: Respondent,
+    heard: Arc<Heard>,
+}
+
+impl Asked {
+    /// While a question is open, the server is not the one who is silent.
+    pub(super) async fn waiting<F: Future>(self, answering: F) -> F::Output {
+        self.heard.questions.fetch_add(1, Ordering::Relaxed);
+        let _closed = Closed(self.heard);
+        answering.await
+    }
+}
+
+/// Takes note that a question is not open any more.
+struct Closed(Arc<Heard>);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.0.now();
+        self.0.questions.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// One request that waits. Dropping it forgets the request.
@@ -51,6 +96,8 @@ pub(super) struct Ticket<'a> {
 pub(super) struct Heard {
     start: Instant,
     last_ms: AtomicU64,
+    /// How many questions of the server are open.
+    questions: AtomicU64,
 }
 
 impl Heard {
@@ -61,7 +108,10 @@ impl Heard {
 
     /// The moment at which the silence becomes longer than `patience`.
     fn patience_ends(&self, patience: Duration) -> Instant {
-        let last = self.start + Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
+        let last = match self.questions.load(Ordering::Relaxed) {
+            0 => self.start + Duration::from_millis(self.last_ms.load(Ordering::Relaxed)),
+            _ => Instant::now(),
+        };
         after(last, patience)
     }
 
@@ -90,15 +140,26 @@ impl Heard {
 
 impl Pending {
     /// A request with a new id.
-    pub(super) fn open(&self, progress: ProgressSender) -> Result<Ticket<'_>, Failure> {
+    pub(super) fn open(&self, ask: &Ask<'_>) -> Result<Ticket<'_>, Failure> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, answer) = oneshot::channel();
-        let heard = Arc::new(Heard { start: Instant::now(), last_ms: AtomicU64::new(0) });
+        let heard = Arc::new(Heard {
+            start: Instant::now(),
+            last_ms: AtomicU64::new(0),
+            questions: AtomicU64::new(0),
+        });
         let mut waiting = self.lock();
         if let Some(failure) = &waiting.closed {
             return Err(Failure::unreachable(failure.to_string()));
         }
-        let entry = Entry { answer: sender, progress, heard: Arc::clone(&heard) };
+        let entry = Entry {
+            answer: sender,
+            progress: ask.progress.clone().unwrap_or_default(),
+            heard: Arc::clone(&heard),
+            is_errand: ask.is_errand(),
+            respondent: ask.respondent.cloned(),
+            questions: Vec::new(),
+        };
         waiting.calls.insert(id, entry);
         Ok(Ticket { id, answer, heard, pending: self })
     }
@@ -136,6 +197,33 @@ impl Pending {
         let told = self.lock().calls.get(&id).map(|entry| entry.progress.clone());
         if let Some(told) = told {
             told.log(line);
+        }
+    }
+
+    /// Who is behind the request that a question of the server is about. One that came without a
+    /// request is about the only one that is made for somebody; if there are several, it could be
+    /// about any of them, and nobody is asked what another's call needs.
+    ///
+    /// # Errors
+    ///
+    /// Too much is asked about that request already.
+    pub(super) fn asked(&self, about: Option<u64>) -> Result<Option<Asked>, String> {
+        let mut waiting = self.lock();
+        let id = about.or_else(|| waiting.only_errand());
+        let entry = id.and_then(|id| waiting.calls.get_mut(&id));
+        let Some((id, entry)) = id.zip(entry) else { return Ok(None) };
+        entry.questions.retain(|question| !question.is_finished());
+        if entry.questions.len() >= MOST_QUESTIONS {
+            return Err(format!("{MOST_QUESTIONS} questions are open already"));
+        }
+        let heard = Arc::clone(&entry.heard);
+        Ok(entry.respondent.clone().map(|respondent| Asked { id, respondent, heard }))
+    }
+
+    /// Runs what asks somebody about a request, for as long as the request waits.
+    pub(super) fn run(&self, id: u64, asking: impl Future<Output = ()> + Send + 'static) {
+        if let Some(entry) = self.lock().calls.get_mut(&id) {
+            entry.questions.push(AbortOnDropHandle::new(tokio::spawn(asking)));
         }
     }
 
@@ -185,11 +273,17 @@ mod tests {
         RawValue::from_string(text.to_owned()).unwrap()
     }
 
+    fn ask(progress: ProgressSender) -> Ask<'static> {
+        let mut ask = Ask::new("tools/call", &[], Patience::of(Duration::ZERO));
+        ask.progress = Some(progress);
+        ask
+    }
+
     #[tokio::test]
     async fn an_answer_reaches_the_one_who_waits_and_only_once() {
         let pending = Pending::default();
-        let ticket = pending.open(ProgressSender::default()).unwrap();
-        let other = pending.open(ProgressSender::default()).unwrap();
+        let ticket = pending.open(&ask(ProgressSender::default())).unwrap();
+        let other = pending.open(&ask(ProgressSender::default())).unwrap();
         assert_ne!(ticket.id, other.id);
         assert!(pending.answer(ticket.id, Ok(raw("1"))));
         assert!(!pending.answer(ticket.id, Ok(raw("2"))));
@@ -204,10 +298,10 @@ mod tests {
     #[tokio::test]
     async fn the_end_reaches_everybody() {
         let pending = Pending::default();
-        let mut ticket = pending.open(ProgressSender::default()).unwrap();
+        let mut ticket = pending.open(&ask(ProgressSender::default())).unwrap();
         pending.close(&Failure::lost("gone"));
         assert!(matches!((&mut ticket.answer).await, Ok(Err(Failure::Lost { sent: true, .. }))));
-        let late = pending.open(ProgressSender::default());
+        let late = pending.open(&ask(ProgressSender::default()));
         assert!(matches!(late, Err(Failure::Lost { sent: false, .. })));
     }
 
@@ -215,7 +309,7 @@ mod tests {
     async fn progress_prolongs_up_to_a_hard_end() {
         let pending = Pending::default();
         let (sender, mut reports) = tokio::sync::mpsc::channel(8);
-        let ticket = pending.open(ProgressSender::new(sender)).unwrap();
+        let ticket = pending.open(&ask(ProgressSender::new(sender))).unwrap();
         let (silence, most) = (Duration::from_secs(10), Duration::from_secs(25));
         let heard = Arc::clone(&ticket.heard);
         let patience = Patience::new(silence, most);

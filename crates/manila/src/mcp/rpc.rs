@@ -33,6 +33,7 @@ pub(super) struct RpcError {
 impl RpcError {
     pub(super) const METHOD_NOT_FOUND: i64 = -32601;
     pub(super) const INVALID_PARAMS: i64 = -32602;
+    pub(super) const INTERNAL: i64 = -32603;
     pub(super) const HEADER_MISMATCH: i64 = -32020;
     pub(super) const MISSING_CAPABILITY: i64 = -32021;
     pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
@@ -184,15 +185,21 @@ fn flatten(text: &mut [u8]) {
 }
 
 /// The text of our answer to a request of the server.
-pub(super) fn write_answer(id: &RawValue, answer: Result<&Value, &RpcError>) -> String {
+pub(super) fn write_answer(
+    id: &RawValue,
+    answer: Result<&impl std::fmt::Display, &RpcError>,
+) -> String {
     let id = id.get();
-    match answer {
+    let mut text = match answer {
         Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
         Err(error) => {
             let error = serde_json::to_string(error).unwrap_or_else(|_| "{}".to_owned());
             format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
         }
     }
+    .into_bytes();
+    flatten(&mut text);
+    String::from_utf8(text).expect("line breaks were replaced by spaces")
 }
 
 /// The id in a message that is too long to be read whole: it stands before the result, or it is the

@@ -1,6 +1,6 @@
 //! A server that was greeted: what it lists, and what it is asked.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use super::failure::Failure;
 use super::follow::Watches;
 use super::greeting::{self, Peer};
 use super::inbox::Inbox;
+use super::inquiry::{self, Topic};
 use super::json;
 use super::pending::Answer;
 use super::rpc::{Param, RpcError};
@@ -26,6 +27,7 @@ use super::source::SourceHooks;
 use super::speech::Era;
 use super::switch::Switch;
 use super::wire::Wire;
+use crate::handler::{Respondent, Returning};
 
 /// How often a server may ask for more input within one call.
 const ROUNDS: usize = 10;
@@ -247,9 +249,12 @@ impl Session {
 
     /// Makes a request, and answers what the server wants to know before it answers.
     pub(super) async fn request(&self, ask: &Ask<'_>) -> Result<Box<RawValue>, Failure> {
-        let mut answer = self.wire.ask(&self.peer.speech, ask).await?;
+        let mut answer = self.ask_first(ask).await?;
         for _ in 1..ROUNDS {
             let Some(wanted) = self.wanted(&answer) else { return Ok(answer) };
+            if let Some(returning) = self.leaves(ask, &wanted)? {
+                return Err(Failure::Asked(returning.leave(answer)));
+            }
             answer = self.ask_again(ask, &wanted).await?;
         }
         match self.wanted(&answer) {
@@ -260,6 +265,22 @@ impl Session {
         }
     }
 
+    /// The request, with what whoever called brings along since the server asked for it.
+    async fn ask_first(&self, ask: &Ask<'_>) -> Answer {
+        let returning = match (self.peer.speech.era, ask.respondent) {
+            (Era::Modern, Some(Respondent::Returning(returning))) => returning,
+            _ => return self.wire.ask(&self.peer.speech, ask).await,
+        };
+        let brought = [(RESPONSES, &returning.answers), (STATE, &returning.state)];
+        let brought = brought.into_iter().filter_map(|(name, brought)| {
+            let brought = brought.as_deref()?;
+            Some((name, Param::Raw(brought)))
+        });
+        let params: Vec<_> = ask.params.iter().copied().chain(brought).collect();
+        let ask = Ask { params: &params, ..ask.clone() };
+        self.wire.ask(&self.peer.speech, &ask).await
+    }
+
     fn wanted<'a>(&self, answer: &'a RawValue) -> Option<InputRequired<'a>> {
         match self.peer.speech.era {
             Era::Legacy => None,
@@ -267,26 +288,97 @@ impl Session {
         }
     }
 
+    /// Who is told at the end of the call what is wanted, if that is for him and he may be asked.
+    fn leaves<'a>(
+        &self,
+        ask: &Ask<'a>,
+        wanted: &InputRequired<'_>,
+    ) -> Result<Option<&'a Returning>, Failure> {
+        let Some(Respondent::Returning(returning)) = ask.respondent else { return Ok(None) };
+        let (mut for_the_client, mut settled) = (false, false);
+        for request in wanted.requests()?.values() {
+            match self.topic(request) {
+                Some(topic) => {
+                    self.check(ask, topic, request)?;
+                    for_the_client = true;
+                }
+                None => settled = true,
+            }
+        }
+        match (for_the_client, settled) {
+            (true, true) => Err(Failure::NeedsInput(
+                "the server asks the client and the settings of the source in one question; leave \
+                 both to the client, or neither"
+                    .to_owned(),
+            )),
+            (false, true) => Ok(None),
+            // A question without requests only wants to be asked again, which is up to the client.
+            (_, false) => Ok(Some(returning)),
+        }
+    }
+
+    /// What a request of the server is about, if that is left to the client.
+    fn topic(&self, request: &InputRequest<'_>) -> Option<Topic> {
+        Topic::of(&request.method).filter(|topic| self.inbox.leaves_to_the_client(*topic))
+    }
+
+    fn check(
+        &self,
+        ask: &Ask<'_>,
+        topic: Topic,
+        request: &InputRequest<'_>,
+    ) -> Result<(), Failure> {
+        inquiry::check(ask.respondent, topic, request.params).map_err(|why| {
+            let refused = self.inbox.not_asked(&request.method, request.params, &why);
+            Failure::NeedsInput(refused.message)
+        })
+    }
+
     /// The same request with what the server wanted to know.
     async fn ask_again(&self, ask: &Ask<'_>, wanted: &InputRequired<'_>) -> Answer {
-        let responses = self.respond(wanted)?;
+        let responding = tokio::time::timeout_at(ask.patience.until, self.respond(ask, wanted));
+        let responses = responding.await.map_err(|_| {
+            Failure::TimedOut("nobody answered what the server asked in time".to_owned())
+        })??;
         let mut params = ask.params.to_vec();
-        params.push(("inputResponses", Param::Value(&responses)));
-        params.extend(wanted.request_state.map(|state| ("requestState", Param::Raw(state))));
+        params.push((RESPONSES, Param::Raw(&responses)));
+        params.extend(wanted.request_state.map(|state| (STATE, Param::Raw(state))));
         let asked = Ask { params: &params, ..ask.clone() };
         self.wire.ask(&self.peer.speech, &asked).await
     }
 
-    fn respond(&self, wanted: &InputRequired<'_>) -> Result<Value, Failure> {
-        let mut responses = Map::new();
-        for (key, request) in &wanted.input_requests {
-            let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
-            let params = request.get("params").unwrap_or(&Value::Null);
-            let answer = self.inbox.answer(method, params);
+    async fn respond(
+        &self,
+        ask: &Ask<'_>,
+        wanted: &InputRequired<'_>,
+    ) -> Result<Box<RawValue>, Failure> {
+        let mut responses = BTreeMap::new();
+        for (key, request) in wanted.requests()? {
+            let answer = self.respond_to(ask, &request).await?;
             let answer = answer.map_err(|RpcError { message, .. }| Failure::NeedsInput(message))?;
-            responses.insert(key.clone(), answer);
+            responses.insert(key, answer);
         }
-        Ok(Value::Object(responses))
+        Ok(serde_json::value::to_raw_value(&responses).expect("JSON by names is JSON"))
+    }
+
+    async fn respond_to(
+        &self,
+        ask: &Ask<'_>,
+        request: &InputRequest<'_>,
+    ) -> Result<Result<Box<RawValue>, RpcError>, Failure> {
+        let InputRequest { method, params } = request;
+        let Some(topic) = self.topic(request) else {
+            let answer = self.inbox.answer(method, *params);
+            return Ok(answer
+                .map(|answer| serde_json::value::to_raw_value(&answer).expect("a value is JSON")));
+        };
+        self.check(ask, topic, request)?;
+        match ask.respondent {
+            Some(Respondent::Present(present)) => {
+                Ok(inquiry::ask(&**present, method, *params).await)
+            }
+            _ => Err(Failure::NeedsInput("whoever called cannot be asked".to_owned())),
+        }
     }
 }
 
@@ -332,16 +424,29 @@ impl<'a> Page<'a> {
 /// What such a result calls itself.
 const INPUT_REQUIRED: &str = "input_required";
 
+/// The members of the request that brings what was wanted.
+const RESPONSES: &str = "inputResponses";
+const STATE: &str = "requestState";
+
 /// A result that is none yet.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct InputRequired<'a> {
     #[serde(borrow)]
     result_type: Option<std::borrow::Cow<'a, str>>,
-    #[serde(default)]
-    input_requests: Map<String, Value>,
+    #[serde(borrow)]
+    input_requests: Option<&'a RawValue>,
     #[serde(borrow)]
     request_state: Option<&'a RawValue>,
+}
+
+/// One of the things that are wanted.
+#[derive(Deserialize)]
+struct InputRequest<'a> {
+    #[serde(borrow)]
+    method: std::borrow::Cow<'a, str>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
 }
 
 impl<'a> InputRequired<'a> {
@@ -350,5 +455,12 @@ impl<'a> InputRequired<'a> {
         memchr::memmem::find(answer.get().as_bytes(), INPUT_REQUIRED.as_bytes())?;
         let wanted: Self = serde_json::from_str(answer.get()).ok()?;
         (wanted.result_type.as_deref() == Some(INPUT_REQUIRED)).then_some(wanted)
+    }
+
+    fn requests(&self) -> Result<BTreeMap<String, InputRequest<'a>>, Failure> {
+        let Some(requests) = self.input_requests else { return Ok(BTreeMap::new()) };
+        serde_json::from_str(requests.get()).map_err(|error| {
+            Failure::Unusable(format!("what the server asks for cannot be read: {error}"))
+        })
     }
 }

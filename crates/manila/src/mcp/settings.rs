@@ -33,8 +33,10 @@ pub struct McpSettings {
     pub tools: usize,
     /// What is said when the server asks a person for something.
     pub elicitation: Elicitation,
+    /// What is said when the server asks a model for something.
+    pub sampling: Sampling,
     /// The folders that the server is told about.
-    pub roots: Vec<Root>,
+    pub roots: Roots,
     /// Whether a lone text block that is JSON becomes the data of a tool without an output schema.
     pub parse_json_text: bool,
     /// Whether the two blocks of a ToolEnvelope are recognised and its payload becomes the data.
@@ -54,7 +56,8 @@ impl McpSettings {
             message_bytes: 64 * 1024 * 1024,
             tools: 20_000,
             elicitation: Elicitation::default(),
-            roots: Vec::new(),
+            sampling: Sampling::default(),
+            roots: Roots::default(),
             parse_json_text: false,
             tool_envelope: true,
         }
@@ -174,12 +177,47 @@ impl Root {
     }
 }
 
+/// Which folders a server is told about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Roots {
+    /// These; none are not even offered.
+    Listed(Vec<Root>),
+    /// Those of the client that called, if it declares that it can be asked for them.
+    Client,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self::Listed(Vec::new())
+    }
+}
+
+impl From<Vec<Root>> for Roots {
+    fn from(roots: Vec<Root>) -> Self {
+        Self::Listed(roots)
+    }
+}
+
+/// What is said when a server asks a model for something while a call runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Sampling {
+    /// The server is told that there is no model: to ask one is at the expense of somebody.
+    #[default]
+    Refuse,
+    /// The model of the client that called is asked, if it declares that it can be.
+    Client,
+}
+
 /// What is said when a server asks a person for something while a call runs.
 #[derive(Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Elicitation {
-    /// The server is told that nobody can be asked, and the call fails with what it wanted.
+    /// The client that called is asked, if it declares that it can be; else it is as with `Refuse`.
     #[default]
+    Client,
+    /// The server is told that nobody can be asked, and the call fails with what it wanted.
     Refuse,
     /// The person declines.
     Decline,
@@ -201,6 +239,7 @@ impl fmt::Debug for Elicitation {
 impl Elicitation {
     pub(super) fn word(&self) -> &'static str {
         match self {
+            Self::Client => "client",
             Self::Refuse => "refuse",
             Self::Decline => "decline",
             Self::Cancel => "cancel",

@@ -17,7 +17,7 @@ use super::process::{self, Ended, Process};
 use super::rpc;
 use super::settings::{McpSettings, StdioSettings};
 use super::speech::Speech;
-use super::switch::Switch;
+use super::switch::{Reply, Switch};
 
 /// Messages that wait to be written.
 const QUEUE: usize = 256;
@@ -74,10 +74,8 @@ impl Stdio {
 
     /// Sends a request and waits for its answer. Dropping it tells the server.
     pub(super) async fn ask(&self, speech: &Speech, ask: &Ask<'_>) -> Answer {
-        let progress = ask.progress.clone().unwrap_or_default();
-        let mut ticket = self.switch.pending.open(progress)?;
-        let token = ask.progress.is_some().then_some(ticket.id);
-        let text = ask.text(ticket.id, &speech.meta(token))?;
+        let mut ticket = self.switch.pending.open(ask)?;
+        let text = ask.text(ticket.id, speech)?;
         let too_long = ticket.heard.clone();
         let too_long = too_long.too_long(ask.patience);
         let mut cancel =
@@ -100,7 +98,7 @@ impl Stdio {
 
     /// Sends a notification.
     pub(super) async fn notify(&self, speech: &Speech, method: &str) {
-        if let Ok(text) = rpc::write(None, method, &[], &speech.meta(None)) {
+        if let Ok(text) = rpc::write(None, method, &[], speech.meta()) {
             let _ = self.outgoing.send(text).await;
         }
     }
@@ -237,13 +235,16 @@ fn take(switch: &Switch, outgoing: &mpsc::WeakSender<String>, line: &[u8]) {
     let Ok(text) = std::str::from_utf8(line) else {
         return refuse_garbled(switch, line);
     };
-    let mut reply = |text: String| {
-        let room = outgoing.upgrade();
-        if room.is_none_or(|outgoing| outgoing.try_send(text).is_err()) {
-            tracing::warn!(source, "the server does not read; its question stays unanswered");
-        }
+    let reply = || -> Reply {
+        let (outgoing, source) = (outgoing.clone(), source.to_owned());
+        Box::new(move |text| {
+            let room = outgoing.upgrade();
+            if room.is_none_or(|outgoing| outgoing.try_send(text).is_err()) {
+                tracing::warn!(source, "the server does not read; its question stays unanswered");
+            }
+        })
     };
-    if let Err(error) = switch.take(text, None, &mut reply) {
+    if let Err(error) = switch.take(text, None, &reply) {
         let said: String = text.chars().take(200).collect();
         tracing::warn!(source, said, error, "a line of output that is no message");
     }

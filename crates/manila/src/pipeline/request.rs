@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::handler::{Attachment, ProgressSender, RequestId};
+use crate::handler::{Attachment, ProgressSender, RequestId, Respondent};
 use crate::payload::Payload;
 
 /// A request as a door puts it together; what is not said has its default.
@@ -22,6 +22,7 @@ pub struct CallRequest<'a> {
     pub(super) idle_timeout: Option<Duration>,
     pub(super) door: &'static str,
     pub(super) progress: ProgressSender,
+    pub(super) respondent: Option<Respondent>,
     pub(super) metadata: Option<Arc<Map<String, Value>>>,
     pub(super) attached: Option<Attachment>,
 }
@@ -50,6 +51,7 @@ impl<'a> CallRequest<'a> {
             idle_timeout: None,
             door: "local",
             progress: ProgressSender::default(),
+            respondent: None,
             metadata: None,
             attached: None,
         }
@@ -102,6 +104,12 @@ impl<'a> CallRequest<'a> {
     /// Where progress goes.
     pub fn progress(mut self, progress: ProgressSender) -> Self {
         self.progress = progress;
+        self
+    }
+
+    /// Who can be asked while the call runs; he stays in this process.
+    pub fn respondent(mut self, respondent: Option<Respondent>) -> Self {
+        self.respondent = respondent;
         self
     }
 

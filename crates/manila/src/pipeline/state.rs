@@ -67,6 +67,7 @@ impl CallState {
             identity,
             deadline: request.timeout.and_then(from_now),
             progress: request.progress,
+            respondent: request.respondent,
             metadata: request.metadata,
             attached: request.attached,
         };

@@ -5,8 +5,8 @@ use std::fmt;
 
 use manila::mcp::Elicitation;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -74,14 +74,20 @@ pub(in super::super) struct McpText {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "BytesText", extend("default" = 67_108_864))]
     pub(in super::super) message_bytes: Option<BytesText>,
-    /// What is said when the server asks a person for something: nobody can be asked (`"refuse"`),
-    /// the person declines, closes the question, agrees with every default, or gives this answer.
+    /// What is said when the server asks a person for something: what the client that called says
+    /// (`"client"`), or nobody can be asked (`"refuse"`), the person declines, closes the question,
+    /// agrees with every default, or gives this answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "ElicitationText", extend("default" = "refuse"))]
+    #[schemars(with = "ElicitationText", extend("default" = "client"))]
     pub(in super::super) elicitation: Option<ElicitationText>,
-    /// The folders that the server is told about: absolute paths, or `file://…`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(in super::super) roots: Vec<String>,
+    /// Who answers when the server asks a model for something: the client that called, at its
+    /// expense, or nobody.
+    pub(in super::super) sampling: SamplingText,
+    /// The folders that the server is told about: absolute paths, or `file://…`; or `"client"` for
+    /// those of the client that called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RootsText")]
+    pub(in super::super) roots: Option<RootsText>,
     /// Whether a lone text that is JSON becomes the data of a tool without an output schema.
     pub(in super::super) parse_json_text: bool,
     /// Whether the two blocks of a ToolEnvelope are recognised and its payload becomes the data.
@@ -124,6 +130,67 @@ pub(in super::super) enum ToolEnvelopeText {
     #[default]
     Auto,
     Off,
+}
+
+/// `"refuse"` or `"client"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, serde::Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(in super::super) enum SamplingText {
+    #[default]
+    Refuse,
+    Client,
+}
+
+/// A list of folders, or `"client"`.
+#[derive(Debug)]
+pub(in super::super) enum RootsText {
+    Listed(Vec<String>),
+    Client,
+}
+
+const ROOTS: &str = "a list of absolute paths, or \"client\"";
+
+impl<'de> Deserialize<'de> for RootsText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Folders;
+        impl<'de> Visitor<'de> for Folders {
+            type Value = RootsText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(ROOTS)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<RootsText, E> {
+                match text {
+                    "client" => Ok(RootsText::Client),
+                    _ => Err(E::custom(format!("expected {ROOTS}"))),
+                }
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<RootsText, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(RootsText::Listed)
+            }
+        }
+        deserializer.deserialize_any(Folders)
+    }
+}
+
+impl JsonSchema for RootsText {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Roots".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [
+            {"type": "array", "items": {"type": "string"}},
+            {"const": "client"},
+        ]})
+    }
 }
 
 /// The versions of the protocol that are spoken.
@@ -179,7 +246,8 @@ impl JsonSchema for BytesText {
 #[derive(Debug)]
 pub(in super::super) struct ElicitationText(pub(in super::super) Elicitation);
 
-const ELICITATIONS: &str = "\"refuse\", \"decline\", \"cancel\", \"defaults\" or { answer = {…} }";
+const ELICITATIONS: &str =
+    "\"client\", \"refuse\", \"decline\", \"cancel\", \"defaults\" or { answer = {…} }";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -199,6 +267,7 @@ impl<'de> Deserialize<'de> for ElicitationText {
 
             fn visit_str<E: Error>(self, text: &str) -> Result<ElicitationText, E> {
                 Ok(ElicitationText(match text {
+                    "client" => Elicitation::Client,
                     "refuse" => Elicitation::Refuse,
                     "decline" => Elicitation::Decline,
                     "cancel" => Elicitation::Cancel,
@@ -223,7 +292,7 @@ impl JsonSchema for ElicitationText {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"anyOf": [
-            {"enum": ["refuse", "decline", "cancel", "defaults"]},
+            {"enum": ["client", "refuse", "decline", "cancel", "defaults"]},
             {
                 "type": "object",
                 "properties": {"answer": {

@@ -1,6 +1,6 @@
 //! MCP servers in the file, and in the files of other clients.
 
-use manila::mcp::{Elicitation, McpSettings, McpTransport};
+use manila::mcp::{Elicitation, McpSettings, McpTransport, Roots, Sampling};
 
 use super::*;
 
@@ -24,8 +24,10 @@ fn mcp_servers_hold_what_is_said() {
     assert_eq!(files.message_bytes, 1_000_000);
     let Elicitation::Answer(answer) = &files.elicitation else { panic!() };
     assert_eq!(serde_json::to_string(answer).unwrap(), r#"{"name":"hush-hush","age":5}"#);
-    let roots: Vec<_> = files.roots.iter().map(|root| root.uri.as_str()).collect();
+    let Roots::Listed(roots) = &files.roots else { panic!() };
+    let roots: Vec<_> = roots.iter().map(|root| root.uri.as_str()).collect();
     assert_eq!(roots, ["file:///data", "file:///srv"]);
+    assert_eq!(files.sampling, Sampling::Refuse);
     assert!(files.parse_json_text && !files.tool_envelope);
     let closed = Access::Scopes(vec!["source:files".to_owned()]);
     assert_eq!(adjustments.effective_access(), Some(&closed));
@@ -37,6 +39,8 @@ fn mcp_servers_hold_what_is_said() {
     assert_eq!(http.oauth.client_secret.as_ref().unwrap().reveal(), "hush-hush");
     assert_eq!((http.oauth.client_id.as_deref(), &http.oauth.scopes[0][..]), (Some("me"), "read"));
     assert_eq!(adjustments.effective_access(), Some(&Access::Open));
+    assert_eq!(tracker.elicitation, Elicitation::Client);
+    assert_eq!((&tracker.sampling, &tracker.roots), (&Sampling::Client, &Roots::Client));
 
     let open = parse("[source.a]\nmcp = { command = 'x' }").unwrap();
     assert_eq!(open.sources[0].adjustments.effective_access(), Some(&Access::Open));
@@ -50,7 +54,7 @@ fn mcp_servers_hold_what_is_said() {
 /// Each row: what stands in `mcp = { … }`, and everything that is said about it, by key and words.
 #[test]
 fn every_problem_of_a_server_is_named() {
-    let rows: [(&str, &[&str]); 26] = [
+    let rows: [(&str, &[&str]); 27] = [
         ("", &["mcp: an MCP server has a `command` or a `url`; add one"]),
         (
             "command = 'x', url = 'http://x'",
@@ -123,10 +127,17 @@ fn every_problem_of_a_server_is_named() {
             &[
                 "mcp.command: expected a string",
                 "mcp.message_bytes: expected a number of bytes, at least 4096",
-                "mcp.elicitation: expected \"refuse\", \"decline\"",
+                "mcp.elicitation: expected \"client\", \"refuse\", \"decline\"",
                 "mcp.tool_envelope: expected one of `auto`, `off`; did you mean `off`?",
                 "mcp.parse_json_text: expected true or false",
                 "mcp: an MCP server has",
+            ],
+        ),
+        (
+            "command = 'x', sampling = 'hush', roots = 'hush'",
+            &[
+                "mcp.sampling: expected one of `refuse`, `client`",
+                "mcp.roots: expected a list of absolute paths, or \"client\"",
             ],
         ),
         (

@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use axum::http::{HeaderName, HeaderValue};
-use manila::mcp::{HttpSettings, McpSettings, McpTransport, OAuthSettings, Root, StdioSettings};
+use manila::mcp::{
+    HttpSettings, McpSettings, McpTransport, OAuthSettings, Root, Roots, Sampling, StdioSettings,
+};
 use manila::protocol::Secret;
 use url::Url;
 
-use super::super::file::{DurationText, McpText, OAuthText, PROTOCOLS, ToolEnvelopeText};
+use super::super::file::{
+    DurationText, McpText, OAuthText, PROTOCOLS, RootsText, SamplingText, ToolEnvelopeText,
+};
 
 /// Takes what is wrong: the path below the table of the server, and what to say.
 pub(in super::super) type Report<'a> = dyn FnMut(&[&str], &str) + 'a;
@@ -43,7 +47,7 @@ pub(in super::super) fn settings(
         }
         is_known
     });
-    let roots = roots(&text.roots, report);
+    let roots = roots(text.roots.as_ref(), report);
     for (key, duration) in [
         ("start_timeout", &text.start_timeout),
         ("max_timeout", &text.max_timeout),
@@ -56,6 +60,10 @@ pub(in super::super) fn settings(
     let mut settings = McpSettings::new(transport?);
     settings.protocol = protocol;
     settings.roots = roots;
+    settings.sampling = match text.sampling {
+        SamplingText::Refuse => Sampling::Refuse,
+        SamplingText::Client => Sampling::Client,
+    };
     settings.parse_json_text = text.parse_json_text;
     settings.tool_envelope = text.tool_envelope == ToolEnvelopeText::Auto;
     let set = |at: &mut _, text: Option<DurationText>| *at = text.map_or(*at, |text| text.0);
@@ -231,12 +239,17 @@ fn client(typed: OAuthText, report: &mut Report<'_>) -> OAuthSettings {
     settings
 }
 
-fn roots(typed: &[String], report: &mut Report<'_>) -> Vec<Root> {
-    let uris: Option<Vec<_>> = typed.iter().map(|root| root_uri(root)).collect();
+fn roots(typed: Option<&RootsText>, report: &mut Report<'_>) -> Roots {
+    let listed = match typed {
+        None => return Roots::default(),
+        Some(RootsText::Client) => return Roots::Client,
+        Some(RootsText::Listed(listed)) => listed,
+    };
+    let uris: Option<Vec<_>> = listed.iter().map(|root| root_uri(root)).collect();
     if uris.is_none() {
         report(&["roots"], "a root is an absolute path or file:///…");
     }
-    uris.unwrap_or_default().into_iter().map(Root::new).collect()
+    Roots::Listed(uris.unwrap_or_default().into_iter().map(Root::new).collect())
 }
 
 fn root_uri(root: &str) -> Option<String> {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use manila::view::{CacheHints, CacheScope, Era, Listing, Toolbox};
-use manila::{Authority, Catalog, Identity, Operation};
+use manila::{Authority, Catalog, Identity, Operation, Respondent};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::boxes::is_tool;
 use super::following::Following;
+use super::inquiry::Questions;
 use super::level::{Asked, Level};
 use super::message::{self, Fault, Id};
 use super::outlet::Outlet;
@@ -41,6 +42,8 @@ pub(super) struct Asker {
     pub(super) level: Arc<Asked>,
     /// What a client of before follows, if it can be told.
     pub(super) following: Option<Arc<Following>>,
+    /// How a client of before is asked, if it can be.
+    pub(super) questions: Option<Arc<Questions>>,
 }
 
 /// A request that is understood as far as its envelope goes.
@@ -107,7 +110,7 @@ impl Ask {
                 write(out, &json!({}))
             }
             _ => tokio::select! {
-                passed = self.pass(out) => passed,
+                passed = self.pass(out, outlet) => passed,
                 // Dropping it cancels what its source was asked.
                 () = outlet.cancelled() => Err(cancelled()),
             },
@@ -156,18 +159,20 @@ impl Ask {
     }
 
     /// Resources and prompts are their sources'.
-    async fn pass(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
+    async fn pass(&mut self, out: &mut Vec<u8>, outlet: &Outlet) -> Result<(), Fault> {
+        let respondent = self.respondent(outlet);
         let asker = &self.asker;
         if self.method.ends_with("/list") {
             asker.await_sources().await;
         }
         let caller = Authority::outside(Some(Arc::clone(&asker.identity)));
-        match asker.passing(&caller).answer(&self.method, self.raw.as_deref()).await {
+        let passing = asker.passing(&caller, respondent.as_ref());
+        match passing.answer(&self.method, self.raw.as_deref()).await {
             Some(Ok(result)) => {
                 out.extend_from_slice(&result);
                 Ok(())
             }
-            Some(Err(fault)) => Err(fault),
+            Some(Err(fault)) => Err(fault.about(respondent.as_ref())),
             None => Err(Fault::unknown_method(&self.method)),
         }
     }
@@ -184,12 +189,17 @@ fn write(out: &mut Vec<u8>, result: &Value) -> Result<(), Fault> {
 
 impl Asker {
     /// Resources and prompts as this client sees them.
-    pub(super) fn passing<'a>(&'a self, caller: &'a Authority) -> Passing<'a> {
+    pub(super) fn passing<'a>(
+        &'a self,
+        caller: &'a Authority,
+        respondent: Option<&'a Respondent>,
+    ) -> Passing<'a> {
         Passing {
             pipeline: self.gateway.pipeline(),
             caller,
             source: self.view.source.as_deref(),
             era: self.era,
+            respondent,
             patience: self.gateway.0.settings.mcp.patience,
             knows_callers: !self.gateway.authenticator().is_open(),
         }

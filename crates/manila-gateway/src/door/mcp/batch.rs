@@ -83,7 +83,10 @@ async fn answer_one(visit: &Visit, text: &str) -> Option<Answered> {
             let _ = visit.note(&method, params);
             None
         }
-        Ok(Message::Answer) => None,
+        Ok(Message::Answer { id, said }) => {
+            visit.answered(&id, said);
+            None
+        }
         Err((id, fault)) => {
             let message = fault.write(id.as_ref());
             Some(Answered { id, message })

@@ -34,21 +34,26 @@ impl Ask {
             };
             tool.check_headers(&arguments, sent).map_err(Fault::header_mismatch)?;
         }
+        let respondent = self.respondent(outlet);
         let ended = match tool.input(arguments) {
             Ok(input) if tool.operation().spec().kind == Kind::Subscription => {
                 self.collect(&tool, input, outlet).await
             }
             Ok(input) => {
-                let call = self.asker.gateway.pipeline().call(
-                    self.request(&tool, input).progress(outlet.watch(self.token(), self.level())),
-                    self.authority(),
-                );
+                let watch = outlet.watch(self.token(), self.level());
+                let request = self.request(&tool, input).progress(watch);
+                let request = request.respondent(respondent.clone());
+                let call = self.asker.gateway.pipeline().call(request, self.authority());
                 outlet.started(call.abort_handle());
                 call.await
             }
             Err(error) => Err(error),
         };
-        tool.write_result(out, era, ended);
+        match ended.as_ref().err().and_then(|error| self.asked(error, respondent.as_ref())) {
+            Some(Ok(wanted)) => out.extend_from_slice(wanted.as_bytes()),
+            Some(Err(fault)) => return Err(fault),
+            None => drop(tool.write_result(out, era, ended)),
+        }
         Ok(())
     }
 

@@ -72,7 +72,7 @@ impl Following {
         self.room(asker)?;
         let place = place(asker)?;
         let caller = Authority::outside(Some(Arc::clone(&asker.identity)));
-        let (operation, changes) = asker.passing(&caller).follow(uri).await?;
+        let (operation, changes) = asker.passing(&caller, None).follow(uri).await?;
         // Others may have come while the source was asked.
         self.room(asker)?;
         self.lock().followed.insert(key, Followed { changes, operation, _place: place });

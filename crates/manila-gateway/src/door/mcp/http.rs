@@ -19,6 +19,7 @@ use super::ask::{Ask, Asker, agreed};
 use super::batch;
 use super::changes::Changes;
 use super::era;
+use super::inquiry::Questions;
 use super::message::{self, Fault, Id, Message};
 use super::outlet::Outlet;
 use super::params::{self, Filter, Params};
@@ -78,7 +79,7 @@ async fn post(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
             visit.respond(ask).await
         }
         Ok(Message::Notification { method, params }) => visit.note(&method, params),
-        Ok(Message::Answer) => Ok(accepted()),
+        Ok(Message::Answer { id, said }) => Ok(visit.answered(&id, said)),
         Err((id, fault)) => Err(faulty(&fault, id.as_ref())),
     }
 }
@@ -146,6 +147,7 @@ impl Visit {
                 .map(|session| Arc::clone(&session.level))
                 .unwrap_or_default(),
             following: self.session.as_ref().map(|session| Arc::clone(&session.following)),
+            questions: self.session.as_ref().and_then(|session| session.questions.clone()),
         }
     }
 
@@ -175,7 +177,9 @@ impl Visit {
 
     fn welcome(&self, ask: &Ask) -> Result<Response, Refusal> {
         let version = agreed(ask.raw.as_deref());
-        let Some(session) = self.gateway.0.mcp.sessions.begin(&self.identity, version) else {
+        let questions = Questions::of(ask.raw.as_deref());
+        let sessions = &self.gateway.0.mcp.sessions;
+        let Some(session) = sessions.begin(&self.identity, version, questions) else {
             let words = "there are as many sessions as there may be, and all of them are in use";
             return Err(busy(words, Some(&ask.id)));
         };
@@ -207,6 +211,14 @@ impl Visit {
             let most = self.gateway.0.settings.mcp.listeners;
             busy(format!("{most} clients are listening, which is the limit"), id)
         })
+    }
+
+    /// An answer is accepted, whether or not somebody waits for it: a client cannot know.
+    pub(super) fn answered(&self, id: &Id, said: Result<&RawValue, &RawValue>) -> Response {
+        if let Some(questions) = self.session.as_ref().and_then(|it| it.questions.as_ref()) {
+            questions.answer(id, said);
+        }
+        accepted()
     }
 
     /// A notification is accepted, and one that cancels does.

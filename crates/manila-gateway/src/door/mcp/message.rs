@@ -28,8 +28,11 @@ pub(super) enum Message<'a> {
         method: Cow<'a, str>,
         params: Option<&'a RawValue>,
     },
-    /// An answer. Nothing is asked of clients, so nothing is answered.
-    Answer,
+    /// An answer to what the client was asked: a result, or an error.
+    Answer {
+        id: Id,
+        said: Result<&'a RawValue, &'a RawValue>,
+    },
 }
 
 /// Why a message has no result.
@@ -89,8 +92,9 @@ pub(super) fn read(text: &[u8]) -> Result<Message<'_>, (Option<Id>, Fault)> {
         return Err(wrong(r#"`jsonrpc` must be "2.0""#));
     }
     let Some(method) = members.method else {
-        let is_answer = id.is_some() && (members.result.is_some() || members.error.is_some());
-        return if is_answer { Ok(Message::Answer) } else { Err(wrong("there is no `method`")) };
+        let said = members.error.map(Err).or(members.result.map(Ok));
+        let answer = id.clone().zip(said).map(|(id, said)| Message::Answer { id, said });
+        return answer.ok_or_else(|| wrong("there is no `method`"));
     };
     let method =
         serde_json::from_str(method.get()).map_err(|_| wrong("`method` must be a text"))?;
@@ -121,6 +125,11 @@ impl Id {
         Self::read(raw).ok()
     }
 
+    /// The id of a request of ours.
+    pub(super) fn own(number: u64) -> Self {
+        Self(format!("\"manila-{number}\"").into())
+    }
+
     /// An id that no request has.
     pub(super) fn none() -> Self {
         Self("".into())
@@ -136,10 +145,12 @@ impl Fault {
     pub(super) const INVALID_REQUEST: i64 = -32_600;
     pub(super) const METHOD_NOT_FOUND: i64 = -32_601;
     pub(super) const INVALID_PARAMS: i64 = -32_602;
+    pub(super) const INTERNAL: i64 = -32_603;
     pub(super) const OVERLOADED: i64 = -32_000;
     pub(super) const CANCELLED: i64 = -32_800;
     pub(super) const SESSION_NOT_FOUND: i64 = -32_001;
     pub(super) const HEADER_MISMATCH: i64 = -32_020;
+    pub(super) const MISSING_CAPABILITY: i64 = -32_021;
     pub(super) const UNSUPPORTED_VERSION: i64 = -32_022;
 
     /// A message that repeats what a client sent is cut: the client knows it.
@@ -196,6 +207,13 @@ pub(super) fn begin_result(id: &Id) -> Vec<u8> {
     out
 }
 
+/// A request of ours.
+pub(super) fn request(id: &Id, method: &str, params: Option<&RawValue>) -> Vec<u8> {
+    let (id, method) = (id.json(), Value::from(method));
+    let params = params.map(|params| format!(r#","params":{params}"#)).unwrap_or_default();
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method}{params}}}"#).into_bytes()
+}
+
 pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into_bytes()
 }
@@ -219,8 +237,8 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, "1 ping -"),
             (r#"{"jsonrpc":"2.0","id":"a","method":"p","params":{"x": 1}}"#, r#""a" p {"x": 1}"#),
             (r#" {"method":"\u0061","jsonrpc":"2.0"} "#, "a -"),
-            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "answer"),
-            (r#"{"jsonrpc":"2.0","id":1,"error":{}}"#, "answer"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "1 Ok(RawValue({}))"),
+            (r#"{"jsonrpc":"2.0","id":"a","error":[]}"#, "\"a\" Err(RawValue([]))"),
             ("", "-32700 the message cannot be read: EOF while parsing a value"),
             ("hello", "-32700 the message cannot be read: expected value"),
             ("[]", "-32600 a message must be an object"),
@@ -255,7 +273,7 @@ mod tests {
                 Ok(Message::Notification { method, params }) => {
                     format!("{method} {}", params.map_or("-", RawValue::get))
                 }
-                Ok(Message::Answer) => "answer".to_owned(),
+                Ok(Message::Answer { id, said }) => format!("{} {said:?}", id.json()),
                 Err((id, fault)) => {
                     let words = fault.message.split(", expected").next().unwrap();
                     let words = words.split(" at line").next().unwrap();

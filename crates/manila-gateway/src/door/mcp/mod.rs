@@ -7,6 +7,7 @@
 //! | `message`, `params` | JSON-RPC, and what requests say |
 //! | `ask`, `call` | a request and its answer, whatever carried it |
 //! | `passing` | resources and prompts, which are their sources' |
+//! | `inquiry` | what clients are asked while their requests run |
 //! | `outlet`, `level`, `changes` | what clients are told before an answer, and without having asked |
 //! | `following` | the resources that one client follows |
 //! | `session`, `boxes` | what is kept between requests |
@@ -19,6 +20,7 @@ mod changes;
 mod era;
 mod following;
 mod http;
+mod inquiry;
 mod level;
 mod message;
 mod outlet;

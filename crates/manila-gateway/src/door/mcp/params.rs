@@ -15,6 +15,12 @@ pub(super) struct Params {
     pub(super) cursor: Option<String>,
     pub(super) level: Option<String>,
     pub(super) arguments: Option<Box<RawValue>>,
+    /// What a source wanted to know when it was asked the same before.
+    #[serde(rename = "inputResponses")]
+    pub(super) answers: Option<Box<RawValue>>,
+    /// What it gave the client to bring back.
+    #[serde(rename = "requestState")]
+    pub(super) state: Option<Box<RawValue>>,
     #[serde(rename = "_meta")]
     pub(super) meta: Option<RequestMeta>,
 }

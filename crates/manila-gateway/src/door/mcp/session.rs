@@ -9,6 +9,7 @@ use manila::{AbortHandle, Identity};
 use tokio_util::sync::CancellationToken;
 
 use super::following::Following;
+use super::inquiry::Questions;
 use super::level::Asked;
 use super::message::Id;
 
@@ -32,6 +33,8 @@ pub(super) struct Session {
     pub(super) level: Arc<Asked>,
     /// The resources that its client follows.
     pub(super) following: Arc<Following>,
+    /// What its client is asked, if it can be.
+    pub(super) questions: Option<Arc<Questions>>,
     state: Mutex<State>,
 }
 
@@ -87,7 +90,12 @@ impl Sessions {
     }
 
     /// Begins a session and says its id; `None` if there is no room.
-    pub(super) fn begin(&self, owner: &Arc<Identity>, version: &'static str) -> Option<String> {
+    pub(super) fn begin(
+        &self,
+        owner: &Arc<Identity>,
+        version: &'static str,
+        questions: Option<Arc<Questions>>,
+    ) -> Option<String> {
         // Nobody guesses 32 random bytes. Without randomness there are no sessions.
         let mut random = [0; 32];
         getrandom::fill(&mut random).ok()?;
@@ -100,6 +108,7 @@ impl Sessions {
             calls: Arc::default(),
             level: Arc::default(),
             following: Arc::default(),
+            questions,
             state: Mutex::new(state),
         };
         let mut known = self.lock();
@@ -124,7 +133,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// Ends a session and the stream of its client.
+    /// Ends a session, the stream of its client, and what the client is asked.
     pub(super) fn end(&self, id: &str, caller: &Identity) -> bool {
         let mut known = self.lock();
         let is_own = known.get(id).is_some_and(|session| session.owner.id == caller.id);
@@ -162,6 +171,7 @@ impl Session {
     /// Ends what goes on without a request; those that are running hold the session for a while.
     fn stop(&self) {
         self.following.clear();
+        self.questions.as_ref().inspect(|questions| questions.close());
         if let Some(stream) = self.lock().stream.take() {
             stream.cancel();
         }
@@ -224,11 +234,11 @@ mod tests {
     fn whoever_begins_many_sessions_ends_only_his_own_unused_ones() {
         let sessions = Sessions::new(8, Duration::from_secs(3_600));
         let (ann, bob) = (Arc::new(Identity::new("ann")), Arc::new(Identity::new("bob")));
-        let of_ann = sessions.begin(&ann, "2025-11-25").unwrap();
-        let works = sessions.begin(&bob, "2025-11-25").unwrap();
+        let of_ann = sessions.begin(&ann, "2025-11-25", None).unwrap();
+        let works = sessions.begin(&bob, "2025-11-25", None).unwrap();
         assert!(sessions.get(&works, &bob).is_some());
         for _ in 0..100 {
-            sessions.begin(&bob, "2025-11-25").unwrap();
+            sessions.begin(&bob, "2025-11-25", None).unwrap();
         }
         assert!(sessions.get(&of_ann, &ann).is_some(), "it is somebody else's");
         assert!(sessions.get(&works, &bob).is_some(), "it was used");
@@ -239,19 +249,19 @@ mod tests {
     fn a_session_is_its_owners_and_the_idle_one_makes_room() {
         let sessions = Sessions::new(2, Duration::from_secs(3_600));
         let (ann, bob) = (Arc::new(Identity::new("ann")), Arc::new(Identity::new("bob")));
-        let first = sessions.begin(&ann, "2025-11-25").unwrap();
-        let second = sessions.begin(&ann, "2025-11-25").unwrap();
+        let first = sessions.begin(&ann, "2025-11-25", None).unwrap();
+        let second = sessions.begin(&ann, "2025-11-25", None).unwrap();
         assert!(sessions.get(&first, &ann).is_some());
         assert!(sessions.get(&first, &bob).is_none());
         assert!(!sessions.end(&first, &bob));
-        let third = sessions.begin(&bob, "2025-11-25").unwrap();
+        let third = sessions.begin(&bob, "2025-11-25", None).unwrap();
         assert!(sessions.get(&second, &ann).is_none(), "it was idle for the longest time");
         let streams: Vec<_> = [(&first, &ann), (&third, &bob)]
             .map(|(id, who)| sessions.get(id, who).unwrap().listen())
             .into();
-        assert!(sessions.begin(&ann, "2025-11-25").is_none(), "both are listening");
+        assert!(sessions.begin(&ann, "2025-11-25", None).is_none(), "both are listening");
         assert!(sessions.end(&first, &ann));
         assert!(streams[0].is_cancelled() && !streams[1].is_cancelled());
-        assert!(sessions.begin(&ann, "2025-11-25").is_some());
+        assert!(sessions.begin(&ann, "2025-11-25", None).is_some());
     }
 }

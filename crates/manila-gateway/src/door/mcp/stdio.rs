@@ -18,6 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::ask::{Ask, Asker, agreed};
 use super::changes::Changes;
 use super::era;
+use super::inquiry::Questions;
 use super::message::{self, Fault, Id, Message};
 use super::outlet::Outlet;
 use super::params::{self, Filter, Params};
@@ -47,8 +48,15 @@ pub(crate) async fn serve(
     let (sender, messages) = mpsc::channel(WAITING);
     let gone = CancellationToken::new();
     let writing = AbortOnDropHandle::new(tokio::spawn(write(writer, messages, gone.clone())));
-    let (era, level, following) = (Era::Legacy, Arc::default(), Some(Arc::default()));
-    let asker = Asker { gateway: gateway.clone(), identity, view, era, level, following };
+    let asker = Asker {
+        gateway: gateway.clone(),
+        identity,
+        view,
+        era: Era::Legacy,
+        level: Arc::default(),
+        following: Some(Arc::default()),
+        questions: None,
+    };
     let mut client = Client {
         asker,
         sender,
@@ -145,9 +153,11 @@ impl Client {
         }
     }
 
-    /// Ends the streams, and waits for the requests.
+    /// Ends the streams and the questions, whose answers are not read any more, and waits for the
+    /// requests.
     async fn finish(&mut self, deadline: Instant) {
         self.stopping.cancel();
+        self.asker.questions.as_ref().inspect(|questions| questions.close());
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout_at(deadline, ended).await.is_err() {
             tracing::warn!(left = self.tasks.len(), "requests of a client that left were dropped");
@@ -162,7 +172,9 @@ impl Client {
                 }
             }
             Ok(Message::Notification { method, params }) => self.note(&method, params),
-            Ok(Message::Answer) => {}
+            Ok(Message::Answer { id, said }) => {
+                self.asker.questions.as_ref().inspect(|questions| questions.answer(&id, said));
+            }
             Err((id, fault)) => self.send(fault.write(id.as_ref())).await,
         }
     }
@@ -183,6 +195,7 @@ impl Client {
         let most = self.asker.gateway.0.settings.mcp.in_flight;
         match (method, era) {
             ("initialize", Era::Legacy) => {
+                self.asker.questions = Questions::of(raw);
                 self.send(asker.welcome(id, agreed(raw))).await;
             }
             ("ping", Era::Legacy) => {

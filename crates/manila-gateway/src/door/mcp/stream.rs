@@ -155,7 +155,10 @@ impl Listening {
 fn answered(answer: Answer, accepts: Accepts, era: Era) -> Response {
     let status = match (answer.fault, era) {
         (Some(Fault::METHOD_NOT_FOUND), Era::Modern) => StatusCode::NOT_FOUND,
-        (Some(Fault::HEADER_MISMATCH | Fault::UNSUPPORTED_VERSION), _) => StatusCode::BAD_REQUEST,
+        (
+            Some(Fault::HEADER_MISMATCH | Fault::UNSUPPORTED_VERSION | Fault::MISSING_CAPABILITY),
+            _,
+        ) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
     whole(answer.message, status, accepts)

@@ -133,7 +133,7 @@ async fn what_a_server_asks_in_the_middle_of_a_call_is_answered() {
     join_all(rows.map(async |(way, has_roots, expected)| {
         let settle = |settings: &mut McpSettings| {
             if has_roots {
-                settings.roots = vec![Root::new("file:///folder")];
+                settings.roots = vec![Root::new("file:///folder")].into();
                 settings.elicitation = Elicitation::Decline;
             }
         };

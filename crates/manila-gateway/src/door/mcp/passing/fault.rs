@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::MISSING_META;
 use crate::door::mcp::message::Fault;
 
-const INTERNAL_ERROR: i64 = -32603;
 /// What clients before 2026-07-28 know an unknown resource by.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
@@ -43,15 +42,15 @@ impl From<CallError> for Fault {
         if let Some(ServerError { code, message, data, .. }) = server_error(&error) {
             let (message, data, is_foreign) = (message.to_owned(), data.cloned(), true);
             // What is said about a connection is about the one behind this server.
-            if (-32_022..=-32_020).contains(&code) {
+            if matches!(code, Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION) {
                 let data = serde_json::to_value(&error).ok();
-                return Self { code: INTERNAL_ERROR, message, data, is_foreign };
+                return Self { code: Self::INTERNAL, message, data, is_foreign };
             }
             return Self { code, message, data, is_foreign };
         }
         let code = match error.code() {
             ErrorCode::ValidationError => Self::INVALID_PARAMS,
-            _ => INTERNAL_ERROR,
+            _ => Self::INTERNAL,
         };
         let data = serde_json::to_value(&error).ok();
         Self { code, message: error.message().to_owned(), data, is_foreign: false }

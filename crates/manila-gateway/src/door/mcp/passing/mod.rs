@@ -29,7 +29,7 @@ mod tests;
 use std::time::Duration;
 
 use manila::view::Era;
-use manila::{Authority, CallError, CallRequest, Operation, Outcome, Pipeline};
+use manila::{Authority, CallError, CallRequest, Operation, Outcome, Pipeline, Respondent};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -42,6 +42,7 @@ use offer::Offer;
 const MISSING_META: &str = "manila/missing";
 
 /// Somebody who asks, and how.
+#[derive(Clone, Copy)]
 pub(super) struct Passing<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) caller: &'a Authority,
@@ -49,6 +50,8 @@ pub(super) struct Passing<'a> {
     pub(super) source: Option<&'a str>,
     /// What the client speaks.
     pub(super) era: Era,
+    /// How the client can be asked back.
+    pub(super) respondent: Option<&'a Respondent>,
     /// How long a source may take for its list.
     pub(super) patience: Duration,
     /// Whether callers are told apart; then nothing is for everybody.
@@ -102,10 +105,11 @@ impl Passing<'_> {
             Some(timeout) => request.timeout(timeout),
             None => request,
         };
+        let request = request.respondent(self.respondent.cloned());
         self.pipeline.call(request, self.caller.clone()).await
     }
 
-    /// Asks one source, and passes on what it says.
+    /// Asks one source, and passes on what it says, also if that is that it wants to know more.
     async fn pass(
         &self,
         operation: &Operation,
@@ -113,7 +117,13 @@ impl Passing<'_> {
         timeout: Option<Duration>,
         hints: Hints,
     ) -> Result<Vec<u8>, CallError> {
-        let outcome = self.call(operation, input, timeout).await?;
+        let ended = self.call(operation, input, timeout).await;
+        if let (Err(error), Some(Respondent::Returning(client))) = (&ended, self.respondent)
+            && let Some(wanted) = client.wanted(error)
+        {
+            return Ok(wanted.get().into());
+        }
+        let outcome = ended?;
         object::result(object::text(&outcome.envelope.data), self.era, hints)
     }
 }
@@ -122,6 +132,9 @@ const READ: &str = "resources/read";
 const SUBSCRIBE: &str = "resources/subscribe";
 const PROMPT: &str = "prompts/get";
 const COMPLETE: &str = "completion/complete";
+
+/// What is not for the source, or goes there as it came.
+const ASIDE: [&str; 3] = ["_meta", "inputResponses", "requestState"];
 
 /// The members of the params; `_meta` is between the client and us.
 fn read_params(params: Option<&RawValue>) -> Result<Map<String, Value>, Fault> {
@@ -133,7 +146,7 @@ fn read_params(params: Option<&RawValue>) -> Result<Map<String, Value>, Fault> {
             return Err(Fault::invalid_params(format!("`params` cannot be read: {error}")));
         }
     };
-    Ok(params.into_iter().filter(|(name, _)| name != "_meta").collect())
+    Ok(params.into_iter().filter(|(name, _)| !ASIDE.contains(&name.as_str())).collect())
 }
 
 /// The text of a member of the params.

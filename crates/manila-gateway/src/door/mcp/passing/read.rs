@@ -61,10 +61,13 @@ impl Passing<'_> {
         }
         ranked.retain(|(claim, _)| *claim != Claim::None);
         ranked.sort_by_key(|(claim, _)| *claim);
+        // What the client brings along is for one source, and must not be told to another.
+        let respondent = self.respondent.filter(|_| ranked.len() == 1);
+        let asking = Passing { respondent, ..*self };
         for (claim, offer) in ranked {
             // Whoever claims nothing may not keep the others waiting.
             let patience = (claim == Claim::Open).then_some(self.patience);
-            match self.read_at(offer, uri, params.clone(), patience).await {
+            match asking.read_at(offer, uri, params.clone(), patience).await {
                 Ok(result) => return Ok(result),
                 Err(error) if claim != Claim::Open => drop(refusal.get_or_insert(error)),
                 Err(error) if server_error(&error).is_some() => {}

@@ -110,7 +110,8 @@ impl World {
     fn passing(&self, era: Era) -> Passing<'_> {
         let Self { pipeline, caller, source, patience } = self;
         let knows_callers = false;
-        Passing { pipeline, caller, source: *source, era, patience: *patience, knows_callers }
+        let (source, patience, respondent) = (*source, *patience, None);
+        Passing { pipeline, caller, source, era, respondent, patience, knows_callers }
     }
 
     /// The text of the result; the method must be one of these.
