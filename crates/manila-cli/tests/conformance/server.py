@@ -85,7 +85,8 @@ class Call:
         finally:
             del questions[id]
         if "result" not in said:
-            raise Failure(-32603, f"the client refuses {method}")
+            words = said.get("error", {}).get("message")
+            raise Failure(-32603, f"the client refuses {method}: {words}")
         return said["result"]
 
 

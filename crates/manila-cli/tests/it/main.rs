@@ -20,6 +20,7 @@ mod mcp;
 mod mcp_clients;
 #[cfg(target_os = "linux")]
 mod mcp_conformance;
+mod mcp_questions;
 #[cfg(target_os = "linux")]
 mod processes;
 mod readme;

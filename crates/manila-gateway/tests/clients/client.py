@@ -1,4 +1,7 @@
-"""Python's mcp, 1.x or 2.x, whichever is installed; jobs and answers as in jobs.mjs."""
+"""Python's mcp, 1.x or 2.x, whichever is installed; jobs and answers as in jobs.mjs.
+
+Whatever it is asked meanwhile, it answers.
+"""
 
 import asyncio
 import contextlib
@@ -8,9 +11,29 @@ import sys
 
 import mcp
 from mcp import StdioServerParameters
+from mcp.types import CreateMessageResult, ElicitResult, ListRootsResult, Root, TextContent
 
 VERSION = importlib.metadata.version("mcp")
 IS_NEW = hasattr(mcp, "Client")
+
+
+async def elicited(context, params):
+    schema = params.requested_schema if IS_NEW else params.requestedSchema
+    texts = [name for name, field in schema["properties"].items() if field["type"] == "string"]
+    return ElicitResult(action="accept", content={name: "blue" for name in texts})
+
+
+async def sampled(context, params):
+    return CreateMessageResult(role="assistant", content=TextContent(type="text", text="Paris"),
+                               model="none")
+
+
+async def rooted(context):
+    return ListRootsResult(roots=[Root(uri="file:///there")])
+
+
+ANSWERS = {"elicitation_callback": elicited, "sampling_callback": sampled,
+           "list_roots_callback": rooted}
 
 
 @contextlib.asynccontextmanager
@@ -20,14 +43,14 @@ async def opened(job):
     stdio = command and StdioServerParameters(command=command[0], args=command[1:])
     if IS_NEW:
         mode = "auto" if job["era"] == "modern" else "legacy"
-        async with mcp.Client(stdio or job["url"], mode=mode) as client:
+        async with mcp.Client(stdio or job["url"], mode=mode, **ANSWERS) as client:
             yield client, client.protocol_version
         return
     from mcp.client.stdio import stdio_client
     from mcp.client.streamable_http import streamable_http_client
 
     streams = stdio_client(stdio) if stdio else streamable_http_client(job["url"])
-    async with streams as (read, write, *_), mcp.ClientSession(read, write) as client:
+    async with streams as (read, write, *_), mcp.ClientSession(read, write, **ANSWERS) as client:
         yield client, (await client.initialize()).protocolVersion
 
 

@@ -18,6 +18,23 @@ export const load = createRequire(`${process.argv[2]}/`);
 // Standard output is for answers; what a library has to say is not one.
 console.log = console.info = console.debug = console.error;
 
+/// What a client declares, and how it answers what it is asked meanwhile.
+export const capabilities = { elicitation: {}, sampling: {}, roots: {} };
+
+export const answers = {
+  "elicitation/create": ({ params }) => {
+    const fields = Object.entries(params.requestedSchema.properties);
+    const texts = fields.filter(([, field]) => field.type === "string");
+    return { action: "accept", content: Object.fromEntries(texts.map(([name]) => [name, "blue"])) };
+  },
+  "sampling/createMessage": () => ({
+    role: "assistant",
+    content: { type: "text", text: "Paris" },
+    model: "none",
+  }),
+  "roots/list": () => ({ roots: [{ uri: "file:///there" }] }),
+};
+
 /// Connects with `open(job)`, which gives `{client, protocol()}`, lists, and makes every call.
 async function run(job, open) {
   const { client, protocol } = await open(job);

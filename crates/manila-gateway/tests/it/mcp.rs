@@ -3,6 +3,7 @@
 mod calls;
 mod changes;
 mod following;
+mod questions;
 mod sessions;
 mod streams;
 mod views;

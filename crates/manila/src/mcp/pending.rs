@@ -327,4 +327,31 @@ mod tests {
             pending.progress(&raw(odd));
         }
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_a_question_is_open_the_server_is_not_the_silent_one() {
+        let pending = Pending::default();
+        let somebody = Respondent::Returning(Arc::default());
+        let mut asking = ask(ProgressSender::default());
+        asking.respondent = Some(&somebody);
+        let ticket = pending.open(&asking).unwrap();
+        let heard = Arc::clone(&ticket.heard);
+        let patience = Patience::new(Duration::from_secs(10), Duration::from_secs(100));
+        let waiting = tokio::spawn(async move { heard.too_long(patience).await.to_string() });
+        let asked = pending.asked(None).unwrap().unwrap();
+        asked.waiting(tokio::time::sleep(Duration::from_secs(50))).await;
+        assert!(!waiting.is_finished());
+        assert!(waiting.await.unwrap().contains("no sign of progress"));
+        assert!(ticket.heard.start.elapsed() < Duration::from_secs(80));
+
+        // So much is asked at once, and no more; and nothing where it could be about another.
+        for _ in 0..MOST_QUESTIONS {
+            assert!(pending.asked(Some(ticket.id)).unwrap().is_some());
+            pending.run(ticket.id, std::future::pending());
+        }
+        assert!(pending.asked(Some(ticket.id)).unwrap_err().contains("open already"));
+        let other = pending.open(&asking).unwrap();
+        assert!(pending.asked(None).unwrap().is_none());
+        assert_eq!(pending.asked(Some(other.id)).unwrap().unwrap().id, other.id);
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use manila::mcp::METHOD_META;
 use manila::{
     CallContext, HandlerError, Identity, Kind, Operation, OperationSpec, Output, Pipeline,
+    Question, Respondent,
 };
 use manila_gateway::{Drained, Gateway, GatewaySettings, McpView, builtin};
 use serde_json::{Value, json};
@@ -214,4 +215,51 @@ async fn what_was_asked_is_answered_before_the_client_has_left() {
     assert_eq!(client.output.next_line().await.unwrap(), None);
     let drained = tokio::time::timeout(Duration::from_secs(30), client.served).await;
     assert!(drained.unwrap().unwrap().in_time);
+}
+
+/// Asks whoever called, and says what came of it.
+async fn ask(context: CallContext) -> Result<Output, HandlerError> {
+    let said = match context.respondent() {
+        Some(Respondent::Present(client)) => {
+            let said = client.ask(Question::new("roots/list", None)).await;
+            said.map_or_else(|unanswered| json!(unanswered.to_string()), |said| json!(said))
+        }
+        _ => json!("nobody"),
+    };
+    Ok(Output::dynamic(json!({"said": said})))
+}
+
+#[tokio::test]
+async fn a_question_is_a_line_and_so_is_its_answer() {
+    let mut client = Client::start(GatewaySettings::default());
+    let spec = OperationSpec::new(&"shop.ask".parse().unwrap(), Kind::Query);
+    let handler = manila::Handler::once_fn(|context, _| ask(context));
+    let operation = Operation::from_spec(spec).handler(handler).build().unwrap();
+    client.gateway.pipeline().registry().register(operation).unwrap();
+    let call = json!({"name": "shop__ask", "arguments": {}});
+    let before = client.ask(1, "tools/call", &call).await;
+    assert_eq!(before["result"]["structuredContent"]["said"], "nobody", "no hello, no question");
+    let hello = json!({"protocolVersion": LEGACY, "capabilities": {"roots": {}}});
+    client.ask(2, "initialize", &hello).await;
+    let asked = client.ask(3, "tools/call", &call).await;
+    assert_eq!(asked["method"], "roots/list");
+    for (id, roots) in [(json!("other"), json!([1])), (asked["id"].clone(), json!([]))] {
+        client.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"roots": roots}})).await;
+    }
+    let answered = client.next().await;
+    assert_eq!(answered["id"], 3);
+    assert_eq!(answered["result"]["structuredContent"]["said"], json!({"roots": []}));
+
+    // Who has closed its end cannot answer any more, and is not waited for.
+    client.ask(4, "tools/call", &call).await;
+    client.input.shutdown().await.unwrap();
+    let ended = loop {
+        let next = client.next().await;
+        if next["id"] == 4 {
+            break next;
+        }
+    };
+    let said = ended["result"]["structuredContent"]["said"].as_str().unwrap();
+    assert!(said.contains("not there any more"), "{said}");
+    let _ = client.served.await.unwrap();
 }

@@ -1,7 +1,12 @@
 //! Every odd way to answer a call.
 
-use futures::future::join_all;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
 use manila::mcp::{Elicitation, McpSettings, Root};
+use manila::{Authority, CallRequest, Question, Respond, Respondent, Unanswered};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::rig::{ERAS, Rig, Way, combinations, says};
@@ -201,4 +206,47 @@ async fn a_server_that_needs_input_of_nobody_is_told_so() {
     let message = said["error"]["message"].as_str().unwrap();
     assert!(message.contains("which colour?") && message.contains("`elicitation`"), "{message}");
     rig.close().await;
+}
+
+/// Somebody who answers everything with the same.
+struct Blue(Box<RawValue>);
+
+impl Respond for Blue {
+    fn abilities(&self) -> &RawValue {
+        &self.0
+    }
+
+    fn ask(&self, question: Question) -> BoxFuture<'static, Result<Box<RawValue>, Unanswered>> {
+        assert_eq!(&*question.kind, "elicitation/create");
+        let blue = r#"{"action":"accept","content":{"colour":"blue"}}"#;
+        std::future::ready(Ok(RawValue::from_string(blue.to_owned()).unwrap())).boxed()
+    }
+}
+
+/// Calls `odd` on behalf of somebody who can be asked.
+async fn call_for_somebody(rig: &Rig) -> String {
+    let abilities = RawValue::from_string(r#"{"elicitation":{}}"#.to_owned()).unwrap();
+    let somebody = Respondent::Present(Arc::new(Blue(abilities)));
+    let request = CallRequest::new("x.odd", json!({})).respondent(Some(somebody));
+    let called = rig.pipeline.call(request, Authority::outside(None)).await;
+    serde_json::to_string(&called.unwrap().envelope.data).unwrap()
+}
+
+#[tokio::test]
+async fn nobody_is_asked_what_may_be_about_the_call_of_another() {
+    join_all(combinations().into_iter().map(async |(way, era)| {
+        let rig = Rig::ready(way, &[era, &["needs-input"]].concat()).await;
+        assert!(call_for_somebody(&rig).await.contains("blue"), "{way:?} {era:?}");
+        // Over a pipe a server of before does not say which call it asks about.
+        let is_plain = way == Way::Http || !era.is_empty();
+        let other = async {
+            rig.scratch.saw("tools/call", 2).await;
+            call_for_somebody(&rig).await
+        };
+        let (_, said) = tokio::join!(rig.call("sleep", json!({"seconds": 1})), other);
+        assert_eq!(said.contains("blue"), is_plain, "{way:?} {era:?} {said}");
+        assert!(is_plain || said.contains("cannot be asked for `elicitation`"), "{said}");
+        rig.close().await;
+    }))
+    .await;
 }

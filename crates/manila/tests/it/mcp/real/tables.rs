@@ -156,6 +156,7 @@ fn everything(_: &Path) -> Vec<Ask> {
         ("toggle-subscriber-updates", json!({}), Says("updates")),
         ("toggle-subscriber-updates", json!({}), Says("updates")),
         ("trigger-long-running-operation", json!({"duration": 0.4, "steps": 4}), Says("completed")),
+        ("trigger-elicitation-request", json!({}), Errs("cannot be asked for `elicitation`")),
         // It wants to be a task, which nobody here can wait for.
         ("simulate-research-query", json!({"topic": "tea"}), Errs("requires task")),
         ("resources/list", json!({}), Says("demo://resource/static/document/features.md")),
