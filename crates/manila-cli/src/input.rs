@@ -20,8 +20,8 @@ pub(crate) fn build(spec: Option<&OperationSpec>, words: &[String]) -> Result<Va
     let schema = spec.map(|spec| spec.input_schema.json());
     let mut given = Vec::new();
     for (key, text) in read_pairs(pairs)? {
-        let key = property_name(schema, key);
-        let value = read_value(property(schema, &key), text);
+        let key = property_name(schema.as_deref(), key);
+        let value = read_value(property(schema.as_deref(), &key), text);
         add(&mut members, &mut given, key, value);
     }
     Ok(Value::Object(members))
@@ -38,7 +38,7 @@ pub(crate) fn unknown_keys<'a>(spec: &OperationSpec, input: &'a Value) -> Vec<&'
         return Vec::new();
     };
     let names = input.keys().map(String::as_str);
-    names.filter(|name| property(Some(schema), name).is_none()).collect()
+    names.filter(|name| property(Some(&schema), name).is_none()).collect()
 }
 
 fn read_document(word: &str) -> Result<Value, String> {

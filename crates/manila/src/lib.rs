@@ -40,11 +40,13 @@
 //! | [`connection`] | clients and call handlers over links, sessions that reconnect |
 //! | [`hub`] | many processes, one registry: hub and spokes |
 //! | [`tool_envelope`] | ToolEnvelope V1: a structured payload beside the text of a tool result |
+//! | `openapi` | HTTP services with an OpenAPI document: reading it, calling them |
 //! | `view` | operations as MCP tools: names, listings, schemas and results |
 //!
 //! | feature | adds |
 //! |---|---|
 //! | `mcp` | the tools of MCP servers as operations, and operations as tools |
+//! | `openapi` | HTTP services with an OpenAPI document as operations |
 //! | `sse` | server-sent events |
 //! | `ws` | links over WebSocket |
 //!
@@ -61,6 +63,8 @@ pub mod hub;
 pub mod link;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 mod operation;
 mod outcome;
 mod payload;
@@ -98,6 +102,6 @@ pub use pipeline::{
 pub use registry::{Catalog, Change, Registry, SearchHit, nearest};
 pub use schema::{
     CastCode, CastError, Extras, Issue, Normalised, Pointer, Repair, RepairAction, Schema,
-    SchemaError,
+    SchemaError, SchemaPart,
 };
 pub use spec::{ErrorDefinition, IdError, Kind, MAX_NAME_LENGTH, OperationId, OperationSpec};

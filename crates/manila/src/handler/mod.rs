@@ -17,6 +17,7 @@ use crate::envelope::Envelope;
 use crate::error::HandlerError;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
+use crate::schema::Schema;
 use crate::spec::Kind;
 
 pub use cancellation::AbortHandle;
@@ -66,6 +67,8 @@ pub enum Output {
     Dynamic(Payload),
     /// An envelope, made by an adapter.
     Envelope(Envelope<Payload>),
+    /// An envelope whose data is of one of the shapes that the operation declares, and which one.
+    Shaped(Envelope<Payload>, Schema),
     /// What another call ended with, handed on with its repairs and warnings.
     Relayed(Outcome),
 }

@@ -130,7 +130,7 @@ mod tests {
         let spec = read.spec;
         assert_eq!((spec.kind, spec.idempotent), (Kind::Query, false));
         assert_eq!((spec.title.as_deref(), &*spec.description), (Some("Read"), "Reads."));
-        assert_eq!(spec.input_schema.json(), &schema);
+        assert_eq!(*spec.input_schema.json(), schema);
         assert_eq!(
             spec.meta.unwrap()[TOOL_META],
             json!({"annotations": tool["annotations"], "icons": tool["icons"],

@@ -21,8 +21,15 @@ pub(super) fn shape(call: &CallState, output: Output) -> Result<Outcome, CallErr
 }
 
 fn fitted(operation: &Operation, output: Output) -> Result<Outcome, CallError> {
-    let mut outcome = wrap(operation, output);
-    let (schema, policy) = (&operation.spec().output_schema, operation.policy());
+    let named;
+    let (mut outcome, schema) = match output {
+        Output::Shaped(envelope, schema) => {
+            named = schema;
+            (Outcome::from(envelope), &named)
+        }
+        other => (wrap(operation, other), &operation.spec().output_schema),
+    };
+    let policy = operation.policy();
     if schema.is_unknown() || policy.output == OutputPolicy::Raw {
         return Ok(outcome);
     }
@@ -43,7 +50,7 @@ fn fitted(operation: &Operation, output: Output) -> Result<Outcome, CallError> {
 
 fn wrap(operation: &Operation, output: Output) -> Outcome {
     let data = match output {
-        Output::Envelope(envelope) => return envelope.into(),
+        Output::Envelope(envelope) | Output::Shaped(envelope, _) => return envelope.into(),
         Output::Relayed(outcome) => return outcome,
         Output::Dynamic(payload) => match Envelope::detect_payload(payload) {
             Ok(envelope) => return envelope.into(),

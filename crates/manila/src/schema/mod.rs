@@ -11,6 +11,7 @@ mod repair;
 mod short;
 mod verdict;
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
@@ -31,11 +32,26 @@ pub struct Schema {
 }
 
 struct Shared {
-    json: Value,
+    document: Document,
     /// Filled by the first use: most operations of a large catalog are never called.
     compiled: OnceLock<Result<Compiled, SchemaError>>,
     /// Filled by the first cast, which few schemas ever see.
     kinds: OnceLock<cast::Program>,
+}
+
+/// Where the text of a schema is.
+enum Document {
+    /// It is a document of its own.
+    Own(Value),
+    /// It is a part of a larger one, and written out of it each time somebody asks.
+    Part(Arc<dyn SchemaPart>),
+}
+
+/// A schema inside a document that many schemas share: a thousand of them would each repeat most of
+/// the others if they were kept as documents of their own.
+pub trait SchemaPart: Send + Sync {
+    /// The schema as a document of its own, with everything that it refers to.
+    fn write(&self) -> Value;
 }
 
 /// The two readings of one document.
@@ -76,34 +92,43 @@ impl Schema {
     /// [`SchemaError::NotASchema`] when the document is neither an object nor a boolean.
     pub fn new(json: Value) -> Result<Self, SchemaError> {
         match json {
-            Value::Object(_) | Value::Bool(_) => Ok(Self::from_document(json)),
+            Value::Object(_) | Value::Bool(_) => Ok(Self::from_document(Document::Own(json))),
             other => Err(SchemaError::NotASchema { found: type_name(&other) }),
         }
+    }
+
+    /// Takes a schema that is part of a larger document. It is written when it is first compiled, and
+    /// whenever somebody reads it.
+    pub fn part(part: Arc<dyn SchemaPart>) -> Self {
+        Self::from_document(Document::Part(part))
     }
 
     /// The schema that says nothing: every value fits and nothing is looked at.
     pub fn unknown() -> Self {
         static UNKNOWN: OnceLock<Schema> = OnceLock::new();
-        UNKNOWN.get_or_init(|| Self::from_document(Value::Bool(true))).clone()
+        UNKNOWN.get_or_init(|| Self::from_document(Document::Own(Value::Bool(true)))).clone()
     }
 
     /// The schema of a Rust type.
     pub fn of<T: schemars::JsonSchema>() -> Self {
-        Self::from_document(schemars::schema_for!(T).to_value())
+        Self::from_document(Document::Own(schemars::schema_for!(T).to_value()))
     }
 
-    /// Whether this is the unknown schema, `true` or `{}`.
+    /// Whether this is the unknown schema, `true` or `{}`; a part of a document never is.
     pub fn is_unknown(&self) -> bool {
-        match &self.shared.json {
-            Value::Bool(fits) => *fits,
-            Value::Object(members) => members.is_empty(),
+        match &self.shared.document {
+            Document::Own(Value::Bool(fits)) => *fits,
+            Document::Own(Value::Object(members)) => members.is_empty(),
             _ => false,
         }
     }
 
-    /// The document itself.
-    pub fn json(&self) -> &Value {
-        &self.shared.json
+    /// The document itself; that of a [`Schema::part`] is written for this answer.
+    pub fn json(&self) -> Cow<'_, Value> {
+        match &self.shared.document {
+            Document::Own(json) => Cow::Borrowed(json),
+            Document::Part(part) => Cow::Owned(part.write()),
+        }
     }
 
     /// Compiles now what would otherwise be compiled by the first use.
@@ -193,16 +218,21 @@ impl Schema {
         Ok(normalise::normalise(&self.compiled()?.program, value, extras).steps)
     }
 
-    fn from_document(json: Value) -> Self {
-        Self {
-            shared: Arc::new(Shared { json, compiled: OnceLock::new(), kinds: OnceLock::new() }),
-        }
+    /// The same for schemas that are compiled once, because they are one.
+    #[cfg(test)]
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.shared) as usize
+    }
+
+    fn from_document(document: Document) -> Self {
+        let shared = Shared { document, compiled: OnceLock::new(), kinds: OnceLock::new() };
+        Self { shared: Arc::new(shared) }
     }
 
     fn compiled(&self) -> Result<&Compiled, SchemaError> {
         self.shared
             .compiled
-            .get_or_init(|| Compiled::new(&self.shared.json))
+            .get_or_init(|| Compiled::new(&self.json()))
             .as_ref()
             .map_err(Clone::clone)
     }
@@ -279,19 +309,19 @@ impl Compiled {
 
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Schema({})", self.shared.json)
+        write!(f, "Schema({})", self.json())
     }
 }
 
 impl PartialEq for Schema {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared) || self.shared.json == other.shared.json
+        Arc::ptr_eq(&self.shared, &other.shared) || self.json() == other.json()
     }
 }
 
 impl serde::Serialize for Schema {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.shared.json.serialize(serializer)
+        self.json().serialize(serializer)
     }
 }
 
@@ -310,5 +340,35 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+
+    struct Counted(AtomicUsize);
+
+    impl SchemaPart for Counted {
+        fn write(&self) -> Value {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            json!({"type": "integer"})
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_document_is_written_when_it_is_needed_and_compiled_once() {
+        let part = Arc::new(Counted(AtomicUsize::new(0)));
+        let written = || part.0.load(Ordering::Relaxed);
+        let schema = Schema::part(Arc::clone(&part) as Arc<dyn SchemaPart>);
+        assert!(!schema.is_unknown() && written() == 0);
+        assert!(schema.fits(&json!(1)).unwrap() && !schema.fits(&json!("1")).unwrap());
+        assert_eq!(written(), 1);
+        assert_eq!(*schema.json(), json!({"type": "integer"}));
+        assert_eq!(schema, Schema::new(json!({"type": "integer"})).unwrap());
     }
 }

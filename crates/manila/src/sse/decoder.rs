@@ -36,6 +36,8 @@ pub struct SseDecoder {
     limit: usize,
     /// An event was too large, and where the next one begins is not looked for.
     is_finished: bool,
+    /// The lines up to the next blank one belong to an event that is passed over.
+    is_skipping: bool,
     /// How many bytes of a byte order mark the stream has begun with; all of them, too, when it has
     /// begun with something else.
     mark: usize,
@@ -71,6 +73,7 @@ impl SseDecoder {
         Self {
             limit: bytes,
             is_finished: false,
+            is_skipping: false,
             mark: 0,
             is_after_cr: false,
             head: Vec::with_capacity(HEAD),
@@ -98,6 +101,11 @@ impl SseDecoder {
             each(event);
         }
         Ok(())
+    }
+
+    /// Goes on behind an event that was too large: what is left of it is passed over.
+    pub(super) fn skip_event(&mut self) {
+        (self.is_finished, self.is_skipping) = (false, true);
     }
 
     /// What to send as `Last-Event-ID`: the id as of the last blank line. An empty one is as good as
@@ -219,7 +227,10 @@ impl SseDecoder {
         Ok(())
     }
 
-    fn check(&mut self, block: &Block<'_>) -> Result<(), SseError> {
+    fn check(&mut self, block: &mut Block<'_>) -> Result<(), SseError> {
+        if self.is_skipping {
+            *block = Block::default();
+        }
         if block.size(self.last_id_size) <= self.limit {
             return Ok(());
         }
@@ -230,6 +241,10 @@ impl SseDecoder {
     /// Does what a blank line does, and says whether the block is an event; otherwise it is empty
     /// afterwards.
     fn end_block(&mut self, block: &mut Block<'_>) -> bool {
+        if mem::take(&mut self.is_skipping) {
+            *block = Block::default();
+            return false;
+        }
         if let Some(id) = block.id.take() {
             self.last_id_size = id.len();
             self.last_id.clear();

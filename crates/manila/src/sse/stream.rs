@@ -24,7 +24,8 @@ pub enum SseStreamError<E: Error + 'static> {
 /// The events of a stream of chunks, such as the body of an answer.
 ///
 /// It holds one chunk at a time and asks for the next when its events are used up. It ends with the
-/// chunks or after the first error; [`SseStream::decoder`] then says what to reconnect with.
+/// chunks or after the first error, unless it is [passing over](SseStream::passing_over) what is too
+/// large; [`SseStream::decoder`] then says what to reconnect with.
 ///
 /// # Cancellation
 ///
@@ -51,6 +52,8 @@ pub struct SseStream<S, B> {
     decoder: SseDecoder,
     /// The chunk that is being read, and how much of it has been.
     chunk: Option<(B, usize)>,
+    /// Whether an event that is too large is not the end.
+    passes_over: bool,
 }
 
 /// The chunk is only looked at.
@@ -64,7 +67,15 @@ impl<S, B> SseStream<S, B> {
 
     /// The events of `chunks`, read by `decoder`.
     pub fn with_decoder(chunks: S, decoder: SseDecoder) -> Self {
-        Self { chunks: Some(chunks), decoder, chunk: None }
+        Self { chunks: Some(chunks), decoder, chunk: None, passes_over: false }
+    }
+
+    /// Goes on after an event that is too large: the error is an item of the stream, the event is
+    /// passed over, and the next one follows.
+    #[must_use]
+    pub fn passing_over(mut self) -> Self {
+        self.passes_over = true;
+        self
     }
 
     /// What reads the chunks.
@@ -82,8 +93,9 @@ impl<S, B: AsRef<[u8]>> SseStream<S, B> {
         let Some((chunk, read)) = at_hand else { return Ok(None) };
         let bytes = chunk.as_ref();
         let mut rest = bytes.get(*read..).unwrap_or_default();
-        let event = decoder.take(&mut rest)?.map(SseEvent::into_owned);
+        let taken = decoder.take(&mut rest).map(|event| event.map(SseEvent::into_owned));
         *read = bytes.len() - rest.len();
+        let event = taken?;
         // A chunk that has been used up is not held while the next is waited for.
         if event.is_none() {
             *at_hand = None;
@@ -113,6 +125,10 @@ where
                     Some(Err(error)) => Some(SseStreamError::Chunk(error)),
                     None => None,
                 },
+                Err(error) if this.passes_over => {
+                    this.decoder.skip_event();
+                    return Poll::Ready(Some(Err(error.into())));
+                }
                 Err(error) => Some(SseStreamError::Decode(error)),
             };
             (this.chunks, this.chunk) = (None, None);

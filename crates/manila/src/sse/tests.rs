@@ -357,3 +357,31 @@ async fn a_stream_of_chunks_is_a_stream_of_events() {
         assert_eq!(format!("{last_id}|{}", retry.unwrap_or_default()), end);
     }
 }
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_is_too_large_can_be_passed_over() {
+    let large = "x".repeat(20);
+    let rows = [
+        ("data: a\n\ndata: LARGE\nid: 7\nretry: 5\n\ndata: b\n\n", "a|!|b"),
+        ("data: LARGE\ndata: LARGE\ndata: c\n\ndata: b\n\n", "!|b"),
+        ("event: LARGE\r\ndata: a\r\n\r\ndata: b\r\n\r\n", "!|b"),
+        ("data: LARGE\n\ndata: LARGE\n\n", "!|!"),
+        ("data: LARGE\n\n: LARGE\n\ndata: b\n\n", "!|b"),
+        ("data: LARGE", "!"),
+    ];
+    for (text, expected) in rows {
+        let text = text.replace("LARGE", &large);
+        for size in [text.len(), 1, 2, 3, 7] {
+            let chunks: Vec<_> = text.as_bytes().chunks(size).map(Ok::<_, io::Error>).collect();
+            let decoder = SseDecoder::with_limit(10);
+            let events = SseStream::with_decoder(futures::stream::iter(chunks), decoder);
+            let mut events = events.passing_over();
+            let mut seen = Vec::new();
+            while let Some(event) = events.next().await {
+                seen.push(event.map_or_else(|_| "!".to_owned(), |event| event.data.into_owned()));
+            }
+            assert_eq!(seen.join("|"), expected, "{text:?} in pieces of {size}");
+            assert_eq!((events.decoder().last_event_id(), events.decoder().retry()), ("", None));
+        }
+    }
+}

@@ -27,7 +27,7 @@ pub(super) enum Taking {
 
 impl Taking {
     pub(super) fn of(schema: &Schema) -> Self {
-        let kinds = Kinds::of(schema.json());
+        let kinds = Kinds::of(&schema.json());
         match (kinds.has_object() || kinds.is_empty(), kinds.has_null()) {
             (true, _) => Self::Arguments,
             (false, true) if kinds.only_null() => Self::Nothing,
@@ -74,10 +74,10 @@ impl Taking {
     pub(super) fn schema(self, schema: &Schema) -> Map<String, Value> {
         let mut root = Map::from_iter([("type".to_owned(), "object".into())]);
         match self {
-            Self::Arguments => add_root(&mut root, schema.json()),
+            Self::Arguments => add_root(&mut root, &schema.json()),
             Self::Nothing => {}
             Self::Member { is_optional } => {
-                let Embedded { mut inner, draft } = embedded(schema.json(), "#/properties/input");
+                let Embedded { mut inner, draft } = embedded(&schema.json(), "#/properties/input");
                 spell_out(&mut inner);
                 if let Some(draft) = draft {
                     root.insert("$schema".to_owned(), draft);

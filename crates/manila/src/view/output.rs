@@ -166,14 +166,14 @@ fn document(spec: &OperationSpec) -> Cow<'_, Value> {
             Cow::Owned(json!({"type": "array"}))
         }
         Kind::Subscription => {
-            let Embedded { inner, draft } = embedded(own, "#/items");
+            let Embedded { inner, draft } = embedded(&own, "#/items");
             let mut list = json!({"type": "array", "items": inner});
             if let Some(draft) = draft {
                 list["$schema"] = draft;
             }
             Cow::Owned(list)
         }
-        _ => Cow::Borrowed(own),
+        _ => own,
     }
 }
 

@@ -105,7 +105,7 @@ impl Tool {
             let spec = self.operation.spec();
             let taking = Taking::of(&spec.input_schema);
             let headers = match taking {
-                Taking::Arguments => header::annotated(spec.input_schema.json()),
+                Taking::Arguments => header::annotated(&spec.input_schema.json()),
                 _ => Ok(Vec::new()),
             };
             Forms { taking, giving: Giving::of(spec), headers: headers.unwrap_or_default() }

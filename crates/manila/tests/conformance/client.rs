@@ -116,7 +116,7 @@ fn input(spec: &OperationSpec, other: Option<&OperationSpec>) -> Value {
     let schema = spec.input_schema.json();
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let sample = |name: &str| match (name, other) {
-        ("schema", Some(other)) => other.input_schema.json().clone(),
+        ("schema", Some(other)) => other.input_schema.json().into_owned(),
         _ => sample(&schema["properties"][name]),
     };
     required.map(|name| (name.to_owned(), sample(name))).collect()

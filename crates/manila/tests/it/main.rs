@@ -22,6 +22,12 @@ mod mcp_conformance;
 mod mcp_corpus;
 #[cfg(feature = "mcp")]
 mod mcp_oauth;
+#[cfg(feature = "openapi")]
+mod openapi;
+#[cfg(feature = "openapi")]
+mod openapi_corpus;
+#[cfg(feature = "openapi")]
+mod openapi_properties;
 mod schema_cast;
 mod schema_corpus;
 mod schema_generators;

@@ -52,6 +52,19 @@ async fn adapters_envelopes_pass_whole() {
     );
 }
 
+#[tokio::test]
+async fn a_handler_can_name_which_of_the_declared_shapes_it_answers_with() {
+    let named = || Schema::new(json!({"properties": {"id": {"type": "integer"}}})).unwrap();
+    let data = || json!({"id": "7", "n": 1}).into();
+    let shaped = move || {
+        let meta = HttpMeta::new(200, [("content-type", "application/json")]);
+        Output::Shaped(Envelope::http(data(), meta), named())
+    };
+    let result = outcome(answering(shaped).schemas(Schema::unknown(), schema())).await.unwrap();
+    assert!(result.warnings().is_empty());
+    assert_eq!(result.envelope.into_value().unwrap().data, json!({"id": 7}));
+}
+
 /// Each row: the policy, the data, the outcome's warnings or the error's code.
 #[tokio::test]
 async fn data_that_does_not_fit_is_a_warning_unless_it_is_enforced() {

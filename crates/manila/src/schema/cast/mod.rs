@@ -64,7 +64,7 @@ impl Schema {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cast(&self, value: &mut Value) -> Result<Vec<Repair>, CastError> {
-        let program = self.shared.kinds.get_or_init(|| Program::compile(&self.shared.json));
+        let program = self.shared.kinds.get_or_init(|| Program::compile(&self.json()));
         let planned = check::Run::new(program).plan(program.root, Some(value));
         let plan = planned.map_err(error::Located::into_error)?;
         Ok(plan::carry_out(plan, value))

@@ -1,0 +1,64 @@
+//! Through whom requests go.
+
+use reqwest::{ClientBuilder, NoProxy, Proxy};
+use url::Url;
+
+/// What is on this machine is not spoken to through another.
+const HERE: &str = "localhost,127.0.0.0/8,::1";
+
+/// Sets the proxies: the configured one, else those that the environment names.
+pub(super) fn with_proxies(
+    builder: ClientBuilder,
+    configured: Option<&Url>,
+) -> reqwest::Result<ClientBuilder> {
+    let builder = builder.no_proxy();
+    if let Some(address) = configured {
+        return Ok(builder.proxy(Proxy::all(address.clone())?));
+    }
+    proxies(|name| std::env::var(name).ok())
+        .into_iter()
+        .try_fold(builder, |builder, proxy| Ok(builder.proxy(proxy?)))
+}
+
+fn proxies(variable: impl Fn(&str) -> Option<String>) -> Vec<reqwest::Result<Proxy>> {
+    let either = |name: &str| {
+        let found = variable(&name.to_ascii_lowercase()).or_else(|| variable(name));
+        found.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    };
+    let except = match either("NO_PROXY") {
+        Some(names) => format!("{names},{HERE}"),
+        None => HERE.to_owned(),
+    };
+    // A web server hands a header of its visitors to its programs under this very name.
+    let is_trusted = variable("REQUEST_METHOD").is_none();
+    let http = either("HTTP_PROXY").filter(|_| is_trusted).map(Proxy::http);
+    let https = either("HTTPS_PROXY").map(Proxy::https);
+    let all = either("ALL_PROXY").map(Proxy::all);
+    let named = [http, https, all].into_iter().flatten();
+    named.map(|proxy| Ok(proxy?.no_proxy(NoProxy::from_string(&except)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_names_proxies_in_either_case() {
+        let rows: [(&[(&str, &str)], usize); 6] = [
+            (&[], 0),
+            (&[("HTTP_PROXY", "http://p.example:3128")], 1),
+            (&[("http_proxy", "p.example:3128"), ("HTTPS_PROXY", "http://p.example:3128")], 2),
+            (&[("HTTP_PROXY", "http://p.example"), ("REQUEST_METHOD", "GET")], 0),
+            (&[("ALL_PROXY", "http://p.example"), ("NO_PROXY", "a.example")], 1),
+            (&[("HTTP_PROXY", " ")], 0),
+        ];
+        for (variables, expected) in rows {
+            let found = proxies(|name| {
+                let set = variables.iter().find(|(known, _)| *known == name);
+                set.map(|(_, value)| (*value).to_owned())
+            });
+            assert_eq!(found.len(), expected, "{variables:?}");
+            assert!(found.iter().all(Result::is_ok), "{variables:?}");
+        }
+    }
+}

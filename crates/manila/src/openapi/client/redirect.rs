@@ -1,0 +1,280 @@
+//! Where a request goes when the service sends it elsewhere, and what of it goes along.
+
+use reqwest::Method;
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE,
+    HeaderMap, HeaderName, LOCATION, RANGE, USER_AGENT,
+};
+use url::Url;
+
+use super::host::{HostError, Hosts, host_and_port};
+use crate::openapi::request::Prepared;
+
+/// How often a request may be sent elsewhere.
+const MOST: u32 = 5;
+
+/// What may be told to a host that the request was not made for: no header of which we do not know
+/// that it holds no credential.
+const HARMLESS: [HeaderName; 8] = [
+    ACCEPT,
+    ACCEPT_ENCODING,
+    ACCEPT_LANGUAGE,
+    CONTENT_ENCODING,
+    CONTENT_LANGUAGE,
+    CONTENT_TYPE,
+    RANGE,
+    USER_AGENT,
+];
+
+/// Why a request does not go where the service sends it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RedirectError {
+    #[error(
+        "the service sends the request elsewhere, and from there again, more than {MOST} times"
+    )]
+    TooMany,
+    #[error("the service sends the request elsewhere, to something that is no address")]
+    NoAddress,
+    #[error("the service sends the request elsewhere: {0}")]
+    Host(#[from] HostError),
+    #[error(
+        "the service sends the request from https to http at `{0}`, where others could read it"
+    )]
+    Unprotected(String),
+    #[error(
+        "the service sends the request to `{0}`, and it cannot be sent to another service again, since the operation is neither a query nor idempotent"
+    )]
+    NotRepeatable(String),
+}
+
+/// Turns a request into the one that an answer asks for, and says whether it asks for any.
+///
+/// # Errors
+///
+/// It asks for one that is not to be sent.
+pub(super) fn follow(
+    request: &mut Prepared,
+    status: u16,
+    headers: &HeaderMap,
+    hosts: &Hosts,
+    is_repeatable: bool,
+    redirects_before: u32,
+) -> Result<bool, RedirectError> {
+    let location = headers.get(LOCATION).map(|location| location.as_bytes());
+    let (301 | 302 | 303 | 307 | 308, Some(location)) = (status, location) else {
+        return Ok(false);
+    };
+    if redirects_before >= MOST {
+        return Err(RedirectError::TooMany);
+    }
+    let url = target(&request.url, location)?;
+    hosts.check(&url)?;
+    if request.url.scheme() == "https" && url.scheme() == "http" {
+        return Err(RedirectError::Unprotected(host_and_port(&url)));
+    }
+    let is_elsewhere = url.origin() != request.url.origin();
+    if becomes_get(status, &request.method) {
+        request.method = Method::GET;
+        drop_body(request);
+    } else if is_elsewhere && !is_repeatable && request.body.is_some() {
+        return Err(RedirectError::NotRepeatable(host_and_port(&url)));
+    }
+    request.url = url;
+    if is_elsewhere {
+        drop_credentials(request);
+    }
+    Ok(true)
+}
+
+fn target(from: &Url, location: &[u8]) -> Result<Url, RedirectError> {
+    let location = std::str::from_utf8(location).map_err(|_| RedirectError::NoAddress)?;
+    let mut url = from.join(location).map_err(|_| RedirectError::NoAddress)?;
+    url.set_fragment(None);
+    // Whoever sends us elsewhere does not say as whom.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    Ok(url)
+}
+
+/// As browsers do it: 303 asks for another document, and many services say 301 and 302 for that.
+fn becomes_get(status: u16, method: &Method) -> bool {
+    match status {
+        301 | 302 => *method == Method::POST,
+        303 => !matches!(*method, Method::GET | Method::HEAD),
+        _ => false,
+    }
+}
+
+fn drop_body(request: &mut Prepared) {
+    request.body = None;
+    for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE] {
+        request.headers.remove(name);
+    }
+}
+
+/// Leaves behind whatever is not known to be harmless; a service may also have put a credential of
+/// ours into the new address.
+fn drop_credentials(request: &mut Prepared) {
+    request.drop_secrets();
+    let kept = HARMLESS.iter().filter_map(|name| {
+        let value = request.headers.get(name)?;
+        (!value.is_sensitive()).then(|| (name.clone(), value.clone()))
+    });
+    request.headers = kept.collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use reqwest::header::{AUTHORIZATION, COOKIE, HeaderValue};
+
+    use super::*;
+
+    fn request(method: &str, url: &str) -> Prepared {
+        let headers = [
+            (AUTHORIZATION, "Bearer planted"),
+            (COOKIE, "session=planted"),
+            (HeaderName::from_static("x-key"), "planted"),
+            (HeaderName::from_static("x-plain"), "unknown"),
+            (ACCEPT, "application/json"),
+            (CONTENT_TYPE, "application/json"),
+        ];
+        Prepared {
+            method: method.parse().unwrap(),
+            url: url.parse().unwrap(),
+            headers: headers
+                .map(|(name, value)| (name, HeaderValue::from_static(value)))
+                .into_iter()
+                .collect(),
+            body: (method != "GET").then(|| Bytes::from_static(b"{}")),
+            secret_headers: vec![AUTHORIZATION, HeaderName::from_static("x-key")],
+            secret_parameters: vec!["key".to_owned()],
+        }
+    }
+
+    fn hosts() -> Hosts {
+        let mut hosts = Hosts::new(["b.example"], None);
+        hosts.document(&"https://a.example/".parse().unwrap());
+        hosts.document(&"http://a.example/".parse().unwrap());
+        hosts
+    }
+
+    fn send(
+        method: &str,
+        from: &str,
+        status: u16,
+        to: &str,
+        repeatable: bool,
+    ) -> (String, Prepared) {
+        let mut request = request(method, from);
+        let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(to).unwrap())]);
+        let followed = follow(&mut request, status, &headers, &hosts(), repeatable, 0);
+        let said = match followed {
+            Ok(false) => "final".to_owned(),
+            Ok(true) => {
+                let body = if request.body.is_some() { " with body" } else { "" };
+                format!("{} {}{body}", request.method, request.url)
+            }
+            Err(error) => error.to_string(),
+        };
+        (said, request)
+    }
+
+    #[test]
+    fn methods_and_bodies_go_along_as_the_status_says() {
+        let a = "https://a.example/x";
+        let rows = [
+            ("GET", a, 200, "/y", true, "final"),
+            ("GET", a, 304, "/y", true, "final"),
+            ("GET", a, 300, "/y", true, "final"),
+            ("GET", a, 301, "/y?z#part", true, "GET https://a.example/y?z"),
+            ("POST", a, 301, "/y", false, "GET https://a.example/y"),
+            ("POST", a, 302, "y", false, "GET https://a.example/y"),
+            ("PUT", a, 302, "/y", true, "PUT https://a.example/y with body"),
+            ("PUT", a, 303, "/y", true, "GET https://a.example/y"),
+            ("HEAD", a, 303, "/y", true, "HEAD https://a.example/y with body"),
+            ("POST", a, 307, "/x/", false, "POST https://a.example/x/ with body"),
+            ("POST", a, 308, "https://b.example/", true, "POST https://b.example/ with body"),
+            (
+                "POST",
+                a,
+                308,
+                "https://b.example/",
+                false,
+                "the service sends the request to `b.example`, and it cannot be sent to another service again, since the operation is neither a query nor idempotent",
+            ),
+            ("POST", a, 303, "https://b.example/", false, "GET https://b.example/"),
+            ("GET", a, 302, "https://me:secret@b.example/", true, "GET https://b.example/"),
+            ("GET", "http://a.example/", 302, "https://a.example/", true, "GET https://a.example/"),
+            (
+                "GET",
+                a,
+                302,
+                "http://a.example/",
+                true,
+                "the service sends the request from https to http at `a.example`, where others could read it",
+            ),
+            (
+                "GET",
+                a,
+                302,
+                "https://evil.example:1/?q",
+                true,
+                "the service sends the request elsewhere: `evil.example:1` is no host that the document or the configuration names; add it to `hosts` of the source",
+            ),
+            (
+                "GET",
+                a,
+                302,
+                "//evil.example/",
+                true,
+                "the service sends the request elsewhere: `evil.example` is no host that the document or the configuration names; add it to `hosts` of the source",
+            ),
+            (
+                "GET",
+                a,
+                302,
+                "file:///etc/passwd",
+                true,
+                "the service sends the request elsewhere: `file` is no address that can be called; only http and https are",
+            ),
+            (
+                "GET",
+                a,
+                302,
+                "https://[",
+                true,
+                "the service sends the request elsewhere, to something that is no address",
+            ),
+        ];
+        for (method, from, status, to, repeatable, expected) in rows {
+            let (said, _) = send(method, from, status, to, repeatable);
+            assert_eq!(said, expected, "{method} {status} {to}");
+        }
+    }
+
+    #[test]
+    fn credentials_stay_at_their_origin() {
+        let a = "https://a.example/x?key=planted";
+        let (_, same) = send("POST", a, 307, "/y?key=planted", true);
+        assert_eq!(same.headers.len(), 6);
+        assert_eq!(same.url.query(), Some("key=planted"));
+        for to in ["https://b.example/?key=planted&q=1", "https://b.example/?q=1&key=planted"] {
+            let (_, other) = send("POST", a, 307, to, true);
+            let names: Vec<&str> = other.headers.keys().map(HeaderName::as_str).collect();
+            assert_eq!(names, ["accept", "content-type"]);
+            assert_eq!(other.url.query(), Some("q=1"));
+            assert!(!format!("{other:?}").contains("planted"));
+        }
+        assert_eq!(send("GET", a, 302, "https://b.example/?key=planted", true).1.url.query(), None);
+    }
+
+    #[test]
+    fn a_request_is_not_sent_round_for_ever() {
+        let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static("/y"))]);
+        let mut request = request("GET", "https://a.example/x");
+        let mut follow = |before| follow(&mut request, 302, &headers, &hosts(), true, before);
+        assert_eq!(follow(4), Ok(true));
+        assert_eq!(follow(5), Err(RedirectError::TooMany));
+    }
+}

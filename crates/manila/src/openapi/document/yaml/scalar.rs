@@ -1,0 +1,195 @@
+//! What a scalar is: YAML 1.2's core schema, where it does not lose anything.
+
+use saphyr_parser::{ScalarStyle, Tag};
+use serde_json::Number;
+
+use super::super::builder::{Builder, Refusal};
+use super::super::tree::Cell;
+
+const CORE: &str = "tag:yaml.org,2002:";
+
+pub(super) fn cell(
+    builder: &mut Builder,
+    text: &str,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+) -> Result<Cell, Refusal> {
+    let meaning = match tag.and_then(core_name) {
+        Some("str") => None,
+        Some("float") => float(text),
+        Some("bool" | "int" | "null") => plain(text),
+        _ if style == ScalarStyle::Plain => plain(text),
+        _ => None,
+    };
+    match meaning {
+        None => builder.text(text).map(Cell::Text),
+        Some(Meaning::Null) => Ok(Cell::Null),
+        Some(Meaning::Bool(is)) => Ok(Cell::Bool(is)),
+        Some(Meaning::Number(number)) => builder.number(number),
+    }
+}
+
+/// What a text says when it is no text.
+#[derive(Debug, PartialEq)]
+enum Meaning {
+    Null,
+    Bool(bool),
+    Number(Number),
+}
+
+/// The name of a tag that every reader knows, and `str` for the one that says there is none.
+fn core_name(tag: &Tag) -> Option<&str> {
+    if tag.handle == CORE {
+        return Some(&tag.suffix);
+    }
+    match (tag.handle.as_str(), tag.suffix.as_str()) {
+        ("", "!") | ("!", "") => Some("str"),
+        (_, suffix) => suffix.strip_prefix(CORE),
+    }
+}
+
+fn plain(text: &str) -> Option<Meaning> {
+    match text.as_bytes() {
+        [] | b"~" | b"null" | b"Null" | b"NULL" => Some(Meaning::Null),
+        b"true" | b"True" | b"TRUE" => Some(Meaning::Bool(true)),
+        b"false" | b"False" | b"FALSE" => Some(Meaning::Bool(false)),
+        [b'0'..=b'9' | b'+' | b'-' | b'.', ..] => number(text),
+        _ => None,
+    }
+}
+
+fn number(text: &str) -> Option<Meaning> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if let Some(hex) = text.strip_prefix("0x") {
+        return radix(hex, 16);
+    }
+    if let Some(octal) = text.strip_prefix("0o") {
+        return radix(octal, 8);
+    }
+    if digits.starts_with(['+', '-']) {
+        return None;
+    }
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return whole(text, digits);
+    }
+    float(text)
+}
+
+/// Post codes and telephone numbers begin with a nought; they are no numbers.
+fn whole(text: &str, digits: &str) -> Option<Meaning> {
+    if digits.len() > 1 && digits.starts_with('0') {
+        return None;
+    }
+    if text == "-0" {
+        // JSON has it.
+        return float(text);
+    }
+    let unsigned = text.strip_prefix('+').unwrap_or(text);
+    let number = unsigned.parse::<u64>().map(Number::from);
+    let number = number.or_else(|_| unsigned.parse::<i64>().map(Number::from));
+    number.map_or_else(|_| float(text), |number| Some(Meaning::Number(number)))
+}
+
+/// Hashes and addresses are longer than numbers, and would be spoilt as such.
+fn radix(digits: &str, radix: u32) -> Option<Meaning> {
+    if digits.starts_with('+') {
+        return None;
+    }
+    u64::from_str_radix(digits, radix).ok().map(|number| Meaning::Number(number.into()))
+}
+
+fn float(text: &str) -> Option<Meaning> {
+    match text.strip_prefix(['+', '-']).unwrap_or(text) {
+        // There is no such number in JSON.
+        ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => return Some(Meaning::Null),
+        digits if digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') => {}
+        _ => return None,
+    }
+    let number = text.parse::<f64>().ok()?;
+    Number::from_f64(number).map(Meaning::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn scalars_are_what_they_look_like() {
+        let rows = [
+            ("", json!(null)),
+            ("~", json!(null)),
+            ("NULL", json!(null)),
+            ("nUll", json!("nUll")),
+            ("True", json!(true)),
+            ("yes", json!("yes")),
+            ("on", json!("on")),
+            ("200", json!(200)),
+            ("+7", json!(7)),
+            ("-7", json!(-7)),
+            ("0", json!(0)),
+            ("-0", json!(-0.0)),
+            ("007", json!("007")),
+            ("-07", json!("-07")),
+            ("0x1F", json!(31)),
+            ("0o17", json!(15)),
+            ("0b1", json!("0b1")),
+            ("0xdeadbeefdeadbeefdeadbeef", json!("0xdeadbeefdeadbeefdeadbeef")),
+            ("18446744073709551615", json!(u64::MAX)),
+            ("-9223372036854775808", json!(i64::MIN)),
+            ("18446744073709551616", json!(18446744073709551616_f64)),
+            ("-9223372036854775809", json!(-9223372036854775809_f64)),
+            ("1.5", json!(1.5)),
+            ("-.5", json!(-0.5)),
+            ("1.", json!(1.0)),
+            ("1e3", json!(1000.0)),
+            ("+1.5", json!(1.5)),
+            ("1e999", json!("1e999")),
+            (".inf", json!(null)),
+            ("-.INF", json!(null)),
+            (".nan", json!(null)),
+            ("inf", json!("inf")),
+            ("nan", json!("nan")),
+            (".", json!(".")),
+            ("-", json!("-")),
+            ("+-1", json!("+-1")),
+            ("1_000", json!("1_000")),
+            ("1.2.3", json!("1.2.3")),
+            ("2020-01-01", json!("2020-01-01")),
+            ("12:30", json!("12:30")),
+            ("é", json!("é")),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(value(text, ScalarStyle::Plain, None), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn quotes_and_tags_say_what_it_is() {
+        let core = |suffix: &str| Some((CORE, suffix.to_owned()));
+        let rows = [
+            ("1", ScalarStyle::SingleQuoted, None, json!("1")),
+            ("true\n", ScalarStyle::Literal, None, json!("true\n")),
+            ("1", ScalarStyle::Plain, core("str"), json!("1")),
+            ("1", ScalarStyle::DoubleQuoted, core("int"), json!(1)),
+            ("1", ScalarStyle::Plain, core("float"), json!(1.0)),
+            ("true", ScalarStyle::DoubleQuoted, core("bool"), json!(true)),
+            ("", ScalarStyle::Plain, core("str"), json!("")),
+            ("x", ScalarStyle::Plain, core("int"), json!("x")),
+            ("1", ScalarStyle::Plain, Some(("", "!".to_owned())), json!("1")),
+            ("1", ScalarStyle::Plain, Some(("", format!("{CORE}str"))), json!("1")),
+            ("1", ScalarStyle::Plain, Some(("!", "mine".to_owned())), json!(1)),
+        ];
+        for (text, style, tag, expected) in rows {
+            let tag = tag.map(|(handle, suffix)| Tag { handle: handle.to_owned(), suffix });
+            assert_eq!(value(text, style, tag.as_ref()), expected, "{text} {tag:?}");
+        }
+    }
+
+    fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Value {
+        let mut builder = Builder::default();
+        let root = cell(&mut builder, text, style, tag).unwrap();
+        builder.finish(root).tree.root().to_value()
+    }
+}

@@ -1,0 +1,197 @@
+//! Bodies of requests.
+
+use super::*;
+use crate::openapi::plan::{Body, ContentKind, Style};
+
+fn body(version: &str, members: &Value) -> (Body, Value) {
+    let operation = only(&document(version, &json!({"paths": {"/a": {"post": members}}})));
+    let schema = operation.spec.input_schema.json()["properties"]["body"].clone();
+    (operation.plan.body.unwrap(), schema)
+}
+
+fn kinds(body: &Body) -> Vec<(&str, ContentKind)> {
+    body.contents.iter().map(|content| (&*content.media_type, content.kind)).collect()
+}
+
+fn bytes() -> Value {
+    json!({"type": ["object", "string"], "required": ["$binary"], "properties": {
+        "$binary": {"type": "string", "contentEncoding": "base64"},
+        "contentType": {"type": "string"}, "filename": {"type": "string"}}})
+}
+
+#[test]
+fn contents_stand_best_first() {
+    use ContentKind::*;
+    let object = json!({"type": "object"});
+    let all = [
+        "image/png",
+        "text/plain",
+        "multipart/form-data",
+        "application/x-www-form-urlencoded",
+        "application/x-ndjson",
+        "application/merge-patch+json",
+        "application/json",
+    ];
+    let content: serde_json::Map<String, Value> =
+        all.iter().map(|name| ((*name).to_owned(), json!({"schema": object}))).collect();
+    let (body, schema) =
+        body("3.0.0", &json!({"requestBody": {"required": true, "content": content}}));
+    assert!(body.required);
+    let found: Vec<ContentKind> = body.contents.iter().map(|content| content.kind).collect();
+    assert_eq!(found, [Json, Json, JsonLines, Form, Multipart, Text, Binary]);
+    assert_eq!(body.contents[0].media_type, "application/json");
+    // Text is only another way to say the object; bytes are a choice of their own.
+    assert_eq!(schema["anyOf"].as_array().unwrap().len(), 3, "{schema}");
+}
+
+#[test]
+fn bodies_take_what_they_are_sent_as() {
+    use ContentKind::*;
+    let text = json!({"type": "string"});
+    let rows = [
+        (
+            json!({"application/json": {"schema": {"type": "integer"}}}),
+            vec![("application/json", Json)],
+            json!({"type": "integer"}),
+        ),
+        (
+            json!({"*/*": {"schema": {"type": "integer"}}}),
+            vec![("application/json", Json)],
+            json!({"type": "integer"}),
+        ),
+        (
+            json!({"application/xml": {"schema": {"type": "object"}}}),
+            vec![("application/xml", Text)],
+            text,
+        ),
+        (
+            json!({"text/plain": {"schema": {"type": "string", "maxLength": 3}}}),
+            vec![("text/plain", Text)],
+            json!({"type": "string", "maxLength": 3}),
+        ),
+        (
+            json!({"image/*": {"schema": {"type": "string", "format": "binary"}}}),
+            vec![("image/*", Binary)],
+            bytes(),
+        ),
+        (
+            json!({"*/*": {"schema": {"type": "string", "format": "binary"}}}),
+            vec![("*/*", Binary)],
+            bytes(),
+        ),
+        (json!({"application/json": {}}), vec![("application/json", Json)], json!(true)),
+        (
+            json!({"application/jsonl": {"itemSchema": {"type": "integer"}}}),
+            vec![("application/jsonl", JsonLines)],
+            json!({"type": "array", "items": {"type": "integer"}}),
+        ),
+        (
+            json!({"application/json": {"schema": {"type": "object"}}, "text/xml": {"schema": {"type": "object"}}}),
+            vec![("application/json", Json), ("text/xml", Text)],
+            json!({"type": "object"}),
+        ),
+        (
+            json!({"application/json": {"schema": {"type": "object"}}, "application/pdf": {}}),
+            vec![("application/json", Json), ("application/pdf", Binary)],
+            json!({"anyOf": [{"type": "object"}, bytes()]}),
+        ),
+    ];
+    for (content, expected, schema) in rows {
+        let (body, found) = body("3.2.0", &json!({"requestBody": {"content": content}}));
+        assert_eq!(kinds(&body), expected, "{content}");
+        assert_eq!(found, schema, "{content}");
+        assert!(!body.required);
+    }
+}
+
+#[test]
+fn forms_say_how_their_properties_are_written() {
+    let content = json!({"multipart/form-data": {
+        "schema": {"$ref": "#/components/schemas/Form"},
+        "encoding": {
+            "tags": {"style": "pipeDelimited", "explode": true},
+            "file": {"contentType": "image/png", "headers": {
+                "X-A": {"schema": {"const": "a"}}, "X-B": {"schema": {"enum": [7]}}, "X-C": {"schema": {"type": "string"}},
+                "Content-Type": {"schema": {"const": "b"}}}},
+            "meta": {"contentType": "application/json"},
+        },
+    }});
+    let document = document(
+        "3.1.0",
+        &json!({
+            "paths": {"/a": {"post": {"requestBody": {"content": content}}}},
+            "components": {"schemas": {"Form": {"allOf": [{"type": "object", "required": ["file"], "properties": {
+                "file": {"type": "string", "format": "binary", "description": "F"},
+                "more": {"type": "array", "items": {"type": "string", "contentEncoding": "base64"}},
+                "any": {}, "tags": {"type": "array"}, "meta": {"type": "object"}, "plain": {"type": "string"},
+            }}]}}},
+        }),
+    );
+    let operation = only(&document);
+    let body = operation.plan.body.unwrap();
+    let mut found: Vec<_> = body.contents[0]
+        .encodings
+        .iter()
+        .map(|one| (&*one.property, one.content_type.as_deref(), one.style, one.is_binary))
+        .collect();
+    found.sort_by_key(|one| one.0);
+    assert_eq!(
+        found,
+        [
+            ("any", None, None, true),
+            ("file", Some("image/png"), None, true),
+            ("meta", Some("application/json"), None, false),
+            ("more", None, None, true),
+            ("tags", None, Some((Style::PipeDelimited, true, false)), false),
+        ]
+    );
+    let file = body.contents[0].encodings.iter().find(|one| one.property == "file").unwrap();
+    let headers =
+        [("X-A", "a"), ("X-B", "7")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(file.headers, headers);
+    let schema = operation.spec.input_schema;
+    for (value, fits) in [
+        (json!({"file": {"$binary": "YQ==", "filename": "a.png"}}), true),
+        (json!({"file": "text"}), true),
+        (json!({"file": {}}), false),
+        (json!({"more": []}), false),
+        (json!({"file": "a", "more": [{"$binary": "YQ=="}]}), true),
+    ] {
+        assert_eq!(schema.fits(&json!({ "body": value })).unwrap(), fits, "{value}");
+    }
+}
+
+#[test]
+fn swagger_bodies_and_forms_are_bodies() {
+    use ContentKind::*;
+    let parameters = |list: Value| json!({ "parameters": list });
+    let field = |name: &str, kind: &str| json!({"name": name, "in": "formData", "type": kind});
+    let mut files = parameters(json!([field("f", "file"), field("n", "integer"),
+        {"name": "l", "in": "formData", "type": "array", "items": {"type": "string"}, "collectionFormat": "multi", "required": true}]));
+    files["consumes"] = json!(["application/x-www-form-urlencoded", "multipart/form-data"]);
+    let (form, schema) = body("2.0", &files);
+    assert_eq!(kinds(&form), [("multipart/form-data", Multipart)]);
+    assert!(form.required);
+    let encodings: Vec<_> = form.contents[0]
+        .encodings
+        .iter()
+        .map(|one| (&*one.property, one.style, one.is_binary))
+        .collect();
+    assert_eq!(encodings, [("f", None, true), ("l", Some((Style::Form, true, false)), false)]);
+    assert_eq!(
+        schema,
+        json!({"type": "object", "properties": {"f": bytes(), "n": {"type": "integer"},
+            "l": {"type": "array", "items": {"type": "string"}}}, "required": ["l"]})
+    );
+
+    let (form, _) = body("2.0", &parameters(json!([field("a", "string")])));
+    assert_eq!(kinds(&form), [("application/x-www-form-urlencoded", Form)]);
+
+    let mut plain = parameters(json!([{"name": "pet", "in": "body", "required": true,
+        "description": "A pet.", "schema": {"type": "object"}}]));
+    plain["consumes"] = json!(["application/xml", "application/json"]);
+    let (body, schema) = body("2.0", &plain);
+    assert_eq!(kinds(&body), [("application/json", Json), ("application/xml", Text)]);
+    assert_eq!(schema, json!({"type": "object", "description": "A pet."}));
+    assert_eq!((&*body.input, body.required), ("body", true));
+}

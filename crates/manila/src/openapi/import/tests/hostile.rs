@@ -1,0 +1,226 @@
+//! Documents that nobody should have written: nothing panics, nothing is lost, everything compiles.
+
+use proptest::prelude::*;
+use serde_json::Map;
+
+use super::*;
+
+/// Imports a document and compiles whatever came of it.
+fn survive(document: &Value) -> Import {
+    let import = imported(document);
+    for operation in &import.operations {
+        for schema in schemas_of(operation) {
+            schema.compile().unwrap_or_else(|error| panic!("{error} in {:#}", schema.json()));
+            let _ = schema.fits(&json!({"a": [{"b": 1}], "body": {"next": null}}));
+        }
+    }
+    import
+}
+
+fn answering(schema: &Value, components: &Value) -> Value {
+    let content = json!({"application/json": {"schema": schema}});
+    document(
+        "3.1.0",
+        &json!({"components": {"schemas": components}, "paths": {"/a": {"post": {
+        "requestBody": {"content": content}, "responses": {"200": {"content": content}}}}}}),
+    )
+}
+
+#[test]
+fn references_in_circles_and_long_rows_are_followed() {
+    let to = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
+    survive(&answering(&to("A"), &json!({"A": to("A")})));
+    survive(&answering(&to("A"), &json!({"A": {"allOf": [to("A")]}})));
+    survive(&answering(
+        &to("A"),
+        &json!({"A": {"anyOf": [to("B")], "not": to("A")}, "B": {"oneOf": [to("A")]}}),
+    ));
+    survive(&answering(
+        &to("A"),
+        &json!({"A": {"properties": {"a": to("B")}}, "B": {"items": to("A")}}),
+    ));
+    let row: Map<String, Value> = (0..2_000)
+        .map(|at| (format!("S{at}"), json!({"properties": {"next": to(&format!("S{}", at + 1))}})))
+        .collect();
+    let import = survive(&answering(&to("S0"), &row.into()));
+    let written = import.operations[0].spec.output_schema.json().into_owned();
+    assert_eq!(written["$defs"].as_object().unwrap().len(), 1_999);
+    let hops: Map<String, Value> =
+        (0..200).map(|at| (format!("S{at}"), to(&format!("S{}", at + 1)))).collect();
+    survive(&answering(&to("S0"), &hops.into()));
+}
+
+#[test]
+fn schemas_that_nest_deeply_are_taken_apart() {
+    let deep = (0..55).fold(
+        json!({"type": "integer"}),
+        |inner, _| json!({"properties": {"a": inner}, "nullable": true, "not": false}),
+    );
+    let import = survive(&answering(&deep, &json!({})));
+    let schema = &import.operations[0].spec.output_schema;
+    let value = |end: Value| (0..55).fold(end, |inner, _| json!({ "a": inner }));
+    assert!(schema.fits(&value(json!(1))).unwrap());
+    assert!(!schema.fits(&value(json!("1"))).unwrap(), "nothing is lost");
+    let listed = (0..100).fold(json!(1), |inner, _| json!([inner]));
+    let (operation, warnings) = with_warnings(&answering(&json!({"const": listed}), &json!({})));
+    assert!(warnings[0].contains("nests deeper than 32 levels"), "{warnings:?}");
+    assert_eq!(*operation.spec.output_schema.json(), json!({}));
+}
+
+/// A document with something of everything.
+fn rich(version: &str) -> Value {
+    let to = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
+    let content = json!({
+        "application/json": {"schema": to("Pet"), "examples": {"a": {"value": 1}}},
+        "multipart/form-data": {"schema": {"properties": {"f": {"type": "string", "format": "binary"}}},
+            "encoding": {"f": {"contentType": "image/png", "style": "form", "headers": {"X": {"schema": {"const": "a"}}}}}},
+        "text/event-stream": {"schema": to("Pet")},
+    });
+    document(
+        version,
+        &json!({
+            "jsonSchemaDialect": "https://spec.openapis.org/oas/3.1/dialect/base",
+            "servers": [{"url": "https://{h}.test", "variables": {"h": {"default": "a", "enum": ["a"]}}}],
+            "security": [{"key": []}, {}],
+            "paths": {"/a/{id}": {
+                "parameters": [{"$ref": "#/components/parameters/Id"}],
+                "get": {"operationId": "x", "tags": ["t"], "parameters": [
+                    {"name": "q", "in": "query", "style": "deepObject", "schema": {"type": "object", "nullable": true}},
+                    {"name": "h", "in": "header", "content": {"application/json": {"schema": to("Tag")}}, "examples": {"a": {"value": 1}}}],
+                    "responses": {"200": {"content": content}, "404": {"$ref": "#/components/responses/E"}, "default": {}}},
+                "post": {"operationId": "x", "requestBody": {"required": true, "content": content}, "security": []},
+            }, "/b": {"$ref": "#/components/pathItems/B"}},
+            "components": {
+                "parameters": {"Id": {"name": "id", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1, "exclusiveMinimum": true}}},
+                "responses": {"E": {"description": "e", "content": {"application/problem+json": {"schema": {"type": "object"}}}}},
+                "pathItems": {"B": {"put": {"responses": {"204": {}}}}},
+                "securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "k"}},
+                "schemas": {
+                    "Pet": {"type": "object", "required": ["id", "kind"], "properties": {"id": {"type": "string", "readOnly": true, "pattern": "^a"},
+                        "next": to("Pet"), "tags": {"type": "array", "items": to("Tag"), "maxItems": 3, "uniqueItems": true}},
+                        "allOf": [{"required": ["id"]}], "discriminator": {"propertyName": "kind", "mapping": {"t": "Tag"}},
+                        "patternProperties": {"^x": {"enum": [1, "a"], "default": 1}}, "additionalProperties": false},
+                    "Tag": {"oneOf": [{"type": "string", "example": "x", "default": "x"}, {"$ref": "#/components/schemas/Pet", "description": "d"}, {"not": {"const": 1}}],
+                        "if": {"minLength": 1}, "then": {"$dynamicRef": "#t"}, "$anchor": "t"},
+                },
+            },
+        }),
+    )
+}
+
+fn junk() -> impl Strategy<Value = Value> {
+    let pointers = [
+        "#/components/schemas/Pet",
+        "#/components/schemas/Tag",
+        "#/paths/~1a~1{id}/get",
+        "#",
+        "#/gone",
+        "b.yaml#/x",
+        "%%",
+    ];
+    prop_oneof![
+        Just(json!(null)),
+        Just(json!(true)),
+        Just(json!(false)),
+        Just(json!(0)),
+        Just(json!(-1.5)),
+        Just(json!("")),
+        Just(json!("string")),
+        Just(json!("(")),
+        Just(json!([])),
+        Just(json!({})),
+        Just(json!([null, 1, "a", {}])),
+        Just(json!({"": {}, "type": "file"})),
+        Just(json!(["null", "string", "string"])),
+        Just(json!({"a": {"b": [1]}})),
+        Just(json!("\u{0}é{}")),
+        Just(json!(1e300)),
+        Just(json!(18_446_744_073_709_551_615_u64)),
+        prop::sample::select(pointers.to_vec()).prop_map(|to| json!({"$ref": to})),
+        prop::sample::select(pointers.to_vec())
+            .prop_map(|to| json!({"$ref": to, "nullable": true, "type": "string"})),
+    ]
+}
+
+/// Every place of a value, as pointers.
+fn places(value: &Value, at: String, all: &mut Vec<String>) {
+    let escape = |name: &str| name.replace('~', "~0").replace('/', "~1");
+    match value {
+        Value::Array(items) => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, item)| places(item, format!("{at}/{index}"), all));
+        }
+        Value::Object(members) => {
+            members
+                .iter()
+                .for_each(|(name, member)| places(member, format!("{at}/{}", escape(name)), all));
+        }
+        _ => {}
+    }
+    if !at.is_empty() && at != "/openapi" && at != "/swagger" {
+        all.push(at);
+    }
+}
+
+fn mutated(version: &str, changes: &[(prop::sample::Index, Change)]) -> Value {
+    let mut document = rich(version);
+    for (place, change) in changes {
+        let mut all = Vec::new();
+        places(&document, String::new(), &mut all);
+        let pointer = place.get(&all).clone();
+        let moved = match change {
+            Change::Put(value) => value.clone(),
+            Change::Copy(from) => {
+                let from: &String = from.get(&all);
+                document.pointer(from).unwrap().clone()
+            }
+        };
+        *document.pointer_mut(&pointer).unwrap() = moved;
+        if document.to_string().len() > 200_000 {
+            break;
+        }
+    }
+    document
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    Put(Value),
+    /// Something from elsewhere in the document.
+    Copy(prop::sample::Index),
+}
+
+fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, Change)>> {
+    let change = prop_oneof![
+        junk().prop_map(Change::Put),
+        any::<prop::sample::Index>().prop_map(Change::Copy)
+    ];
+    prop::collection::vec((any::<prop::sample::Index>(), change), 1..12)
+}
+
+#[test]
+fn the_rich_document_is_fine_before_it_is_broken() {
+    for version in ["3.0.3", "3.1.0", "3.2.0"] {
+        let import = survive(&rich(version));
+        assert_eq!((import.operations.len(), import.skipped.len()), (3, 0));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn broken_documents_are_survived(changes in changes(), version in prop::sample::select(vec!["2.0", "3.0.3", "3.1.0", "3.2.0"])) {
+        let document = mutated(version, &changes);
+        let first = survive(&document);
+        let second = imported(&document);
+        prop_assert_eq!(&first.warnings, &second.warnings);
+        let names = |import: &Import| import.operations.iter().map(|one| one.spec.name.clone()).collect::<Vec<_>>();
+        let mut unique = names(&first);
+        prop_assert_eq!(&unique, &names(&second));
+        unique.sort();
+        unique.dedup();
+        prop_assert_eq!(unique.len(), first.operations.len());
+    }
+}

@@ -1,0 +1,95 @@
+//! What is imported, what is skipped, and what is no document at all.
+
+use super::super::{ImportError, Report};
+use super::*;
+
+#[test]
+fn what_is_no_document_is_told() {
+    for (document, words) in [
+        (json!([]), "an API document is an object, found array"),
+        (json!({"info": {}}), "neither `openapi` nor `swagger`"),
+        (json!({"swagger": "1.2"}), "`swagger: 1.2`, which is not understood"),
+        (json!({"openapi": "4.0.0"}), "versions 2.0, 3.0, 3.1 and 3.2"),
+        (json!({"openapi": null}), "`openapi: null`"),
+    ] {
+        let error = import(&library(&document), "api").unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    for version in [json!("3.0"), json!("3.1.1"), json!(3.0), json!("3.9.0")] {
+        assert!(
+            import(&library(&json!({"openapi": version, "paths": {}})), "api").is_ok(),
+            "{version}"
+        );
+    }
+    assert!(import(&library(&json!({"swagger": 2.0, "paths": {}})), "api").is_ok());
+    let error = import(&library(&json!({"openapi": "3.0.0", "paths": {}})), "No!").unwrap_err();
+    assert!(matches!(error, ImportError::Namespace(_)), "{error}");
+}
+
+#[test]
+fn what_would_be_called_wrongly_is_skipped_with_a_reason() {
+    let rows = [
+        (json!({"get": null}), "GET", "an operation must be an object, found null"),
+        (
+            json!({"put": {"parameters": [{"name": "a", "in": "moon", "required": true}]}}),
+            "PUT",
+            "stands in `moon`, which is not known, and it is required",
+        ),
+        (
+            json!({"post": {"requestBody": {"$ref": "#/gone"}}}),
+            "POST",
+            "the body of its request is not known: there is nothing at `#/gone`",
+        ),
+        (
+            json!({"additionalOperations": {"NO GOOD": {}}}),
+            "NO GOOD",
+            "`NO GOOD` is no method of HTTP",
+        ),
+    ];
+    for (item, method, reason) in rows {
+        let import =
+            imported(&document("3.2.0", &json!({"paths": {"/a": item, "/b": {"get": {}}}})));
+        assert_eq!(import.operations.len(), 1, "{item}");
+        let skipped = &import.skipped[0];
+        assert_eq!((&*skipped.method, &*skipped.path), (method, "/a"));
+        assert!(skipped.reason.contains(reason), "{}", skipped.reason);
+    }
+}
+
+#[test]
+fn paths_may_stand_elsewhere() {
+    let main = json!({"openapi": "3.1.0", "paths": {
+        "/here": {"$ref": "#/components/pathItems/Here", "post": {"operationId": "own"}},
+        "/there": {"$ref": "other.yaml#/items/there"},
+        "/gone": {"$ref": "missing.yaml"}, "x-not": {"get": {}},
+    }, "components": {"pathItems": {"Here": {"get": {"operationId": "here"}, "post": {"operationId": "hidden"}}}}});
+    let other = "items:\n  there:\n    parameters:\n    - $ref: '#/params/p'\n    get:\n      operationId: there\n\
+                 params:\n  p: {name: p, in: query, schema: {$ref: '#/schemas/s'}}\nschemas:\n  s: {type: integer}\n";
+    let library = files(&[
+        ("file:///a/main.json", main.to_string().as_bytes()),
+        ("file:///a/other.yaml", other.as_bytes()),
+    ]);
+    let import = import(&library, "api").unwrap();
+    let names: Vec<&str> = import.operations.iter().map(|one| &*one.spec.name).collect();
+    assert_eq!(names, ["own", "here", "there"]);
+    assert_eq!(import.warnings.len(), 1, "{:?}", import.warnings);
+    assert_eq!(import.warnings[0].at, "/paths/~1gone");
+    assert_eq!(
+        import.operations[2].spec.input_schema.json()["properties"]["p"],
+        json!({"$ref": "#/$defs/s"})
+    );
+}
+
+#[test]
+fn a_report_counts() {
+    let members = json!({"paths": {"/a": {"get": {}, "post": {}, "put": 7,
+        "delete": {"responses": {"200": {"content": {"text/event-stream": {}}}}}}}, "webhooks": {"w": {"post": {}}}});
+    let report = Report::from(imported(&document("3.1.0", &members)));
+    let counts = report.counts();
+    assert_eq!((counts.queries, counts.mutations, counts.subscriptions), (1, 1, 1));
+    assert_eq!((counts.skipped, counts.warnings), (1, 1));
+    let wire = serde_json::to_value(&report).unwrap();
+    assert_eq!(wire["skipped"][0]["reason"], "an operation must be an object, found number");
+    assert_eq!(wire["warnings"][0]["at"], "/webhooks");
+    assert_eq!(wire["operations"][0]["name"], "get_a");
+}

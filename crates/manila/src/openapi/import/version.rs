@@ -1,0 +1,74 @@
+//! Which specification a document is written by.
+
+use super::super::document::Node;
+use crate::spec::IdError;
+
+/// A version, as far as it makes a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Version {
+    V2,
+    V30,
+    V31,
+    V32,
+}
+
+/// Why a document has no operations at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// It is JSON or YAML, but nothing with members.
+    #[error("an API document is an object, found {found}")]
+    NotAnObject {
+        /// The JSON type that was found instead.
+        found: &'static str,
+    },
+    /// It does not say what it is.
+    #[error(
+        "this is no API document: neither `openapi` nor `swagger` says which version it is; \
+         expected `openapi: 3.x` or `swagger: 2.0` at the top"
+    )]
+    NoVersion,
+    /// It says that it is something that is not understood.
+    #[error(
+        "the document is `{name}: {found}`, which is not understood; \
+         versions 2.0, 3.0, 3.1 and 3.2 are"
+    )]
+    UnknownVersion {
+        /// `openapi` or `swagger`.
+        name: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// The operations cannot be named.
+    #[error(transparent)]
+    Namespace(#[from] IdError),
+}
+
+impl Version {
+    pub(super) fn of(document: Node<'_>) -> Result<Self, ImportError> {
+        if !document.is_object() {
+            return Err(ImportError::NotAnObject { found: document.type_name() });
+        }
+        let said = |name| document.get(name).map(|value| (name, text(value)));
+        let (name, found) =
+            said("openapi").or_else(|| said("swagger")).ok_or(ImportError::NoVersion)?;
+        let mut parts = found.trim().split('.');
+        match (name, parts.next(), parts.next()) {
+            ("openapi", Some("3"), None | Some("0")) => Ok(Self::V30),
+            ("openapi", Some("3"), Some("1")) => Ok(Self::V31),
+            // A minor version only adds, so a newer one is read as the newest that is known.
+            ("openapi", Some("3"), Some(minor)) if minor.parse::<u32>().is_ok() => Ok(Self::V32),
+            ("swagger" | "openapi", Some("2"), None | Some("0")) => Ok(Self::V2),
+            _ => Err(ImportError::UnknownVersion { name, found }),
+        }
+    }
+}
+
+/// In YAML a version without quotes is a number.
+fn text(value: Node<'_>) -> String {
+    match (value.as_str(), value.as_number()) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(number)) => number.to_string(),
+        (None, None) => value.type_name().to_owned(),
+    }
+}

@@ -1,0 +1,189 @@
+//! From an import to operations that can be called.
+
+use std::collections::HashSet;
+use std::slice;
+use std::sync::Arc;
+
+use url::Url;
+
+use super::client::{Client, Hosts};
+use super::credential::{Credential, CredentialError, Keyring};
+use super::document::{Library, Node};
+use super::handler::{Route, Service};
+use super::import::{Counts, Import, ImportError, Imported, Report, Skipped, import};
+use super::load::LoadError;
+use super::plan::{Plan, Scheme};
+use super::request::{Template, address};
+use super::schema::Warning;
+use super::settings::OpenApiSettings;
+use super::source::Adjust;
+use crate::operation::{Operation, ResultPolicy};
+
+/// What was found in a document.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Found {
+    /// What the service is called.
+    pub title: String,
+    /// Its version.
+    pub version: String,
+    /// How many operations there are of each kind, how many are missing, and how much is odd.
+    pub counts: Counts,
+    /// The operations that cannot be called, and why.
+    pub skipped: Vec<Skipped>,
+    /// What is odd about the document.
+    pub warnings: Vec<Warning>,
+}
+
+/// Why a service cannot be called at all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenApiError {
+    /// The document cannot be had.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// What is at hand cannot be read.
+    #[error("the document cannot be read: {0}")]
+    Document(String),
+    /// It is something else.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// A credential of the settings cannot be shown.
+    #[error("{0}")]
+    Credentials(String),
+    /// The proxy or a certificate of the settings cannot be used.
+    #[error("no client can be made with these settings: {0}")]
+    Client(String),
+    /// An operation cannot be put into the registry.
+    #[error(transparent)]
+    Operation(#[from] crate::operation::OperationError),
+}
+
+/// Operations, and what was found on the way to them.
+pub(super) struct Offer {
+    pub(super) operations: Vec<Operation>,
+    pub(super) found: Found,
+}
+
+/// What every operation of a source shares.
+pub(super) fn service(name: &str, settings: OpenApiSettings) -> Result<Service, OpenApiError> {
+    let wrong = |error: CredentialError| OpenApiError::Credentials(error.to_string());
+    let identity = settings.credentials.identity().map_err(wrong)?;
+    let client = Client::new(&settings.client, identity);
+    let client = client.map_err(|error| OpenApiError::Client(words(&error)))?;
+    let keyring = Keyring::new(settings.credentials.clone(), client.http().clone());
+    Ok(Service { name: name.into(), keyring: keyring.map_err(wrong)?, client, settings })
+}
+
+/// Makes operations of a document, and lets its hosts be called from now on.
+///
+/// # Errors
+///
+/// It is no API document.
+pub(super) fn offer(
+    service: &Arc<Service>,
+    library: &Arc<Library>,
+    adjust: Option<&Adjust>,
+) -> Result<Offer, OpenApiError> {
+    let Import { operations, mut skipped, warnings } = import(library, &service.name)?;
+    let hosts = hosts(service, library, operations.iter().map(|imported| &imported.plan));
+    let mut offered = Vec::with_capacity(operations.len());
+    let mut specs = Vec::with_capacity(operations.len());
+    for imported in operations {
+        let (method, path) = (imported.plan.method.to_string(), imported.plan.path.clone());
+        match operation(service, &hosts, imported, adjust) {
+            Ok(Some(operation)) => {
+                specs.push(operation.spec().clone());
+                offered.push(operation);
+            }
+            Ok(None) => {}
+            Err(reason) => skipped.push(Skipped::new(&method, &path, reason)),
+        }
+    }
+    service.client.allow(hosts);
+    let report = Report { operations: specs, skipped, warnings };
+    let counts = report.counts();
+    let info = library.node(library.root()).get("info");
+    let text = |name| {
+        let text = info.and_then(|info| info.get(name)).and_then(Node::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let (title, version) = (text("title"), text("version"));
+    let Report { skipped, warnings, .. } = report;
+    Ok(Offer { operations: offered, found: Found { title, version, counts, skipped, warnings } })
+}
+
+/// An operation with its handler, unless it is left out.
+fn operation(
+    service: &Arc<Service>,
+    hosts: &Hosts,
+    imported: Imported,
+    adjust: Option<&Adjust>,
+) -> Result<Option<Operation>, String> {
+    let Imported { spec, plan } = imported;
+    let adjusted = match adjust {
+        Some(adjust) => adjust(spec),
+        None => Some((spec, ResultPolicy::default())),
+    };
+    let Some((spec, policy)) = adjusted else { return Ok(None) };
+    let server =
+        address(&plan.servers, &service.settings.server).map_err(|error| error.to_string())?;
+    let plan = Arc::new(plan);
+    for url in token_urls(&service.settings, &plan) {
+        hosts.check(url).map_err(|error| format!("its tokens cannot be fetched: {error}"))?;
+    }
+    let template = Template::new(Arc::clone(&plan), &server).map_err(|error| error.to_string())?;
+    let route = Route::new(service, plan, template, &spec, policy);
+    let operation = Operation::from_spec(spec).handler(route.into_handler()).policy(policy);
+    operation.build().map(Some).map_err(|error| error.to_string())
+}
+
+/// The hosts that a document and its settings name.
+fn hosts<'p>(service: &Service, library: &Library, plans: impl Iterator<Item = &'p Plan>) -> Hosts {
+    let settings = &service.settings;
+    let document = &library.file(library.root()).address;
+    let mut hosts = Hosts::new(settings.hosts.iter().map(String::as_str), Some(document));
+    let asked = settings.document.address().ok();
+    for address in asked.iter().chain(&settings.server.address) {
+        hosts.configure(address);
+    }
+    let mut seen = HashSet::new();
+    for plan in plans {
+        token_urls(settings, plan).for_each(|url| hosts.document(url));
+        if !seen.insert(plan.servers.as_ptr()) {
+            continue;
+        }
+        for server in plan.servers.iter() {
+            let mut settings = settings.server.clone();
+            settings.address = None;
+            let is_configured =
+                server.variables.iter().any(|one| settings.variables.contains_key(&one.name));
+            match address(slice::from_ref(server), &settings) {
+                Ok(address) if is_configured => hosts.configure(&address),
+                Ok(address) => hosts.document(&address),
+                Err(_) => {}
+            }
+        }
+    }
+    hosts
+}
+
+/// Where tokens are fetched because the document says so, and nobody else.
+fn token_urls<'p>(settings: &OpenApiSettings, plan: &'p Plan) -> impl Iterator<Item = &'p Url> {
+    let credentials = &settings.credentials;
+    let is_asked = credentials.schemes.values().chain(&credentials.generic).any(
+        |credential| matches!(credential, Credential::OAuth2(client) if client.token_url.is_none()),
+    );
+    let schemes = plan.security.iter().flatten().map(|credential| &*credential.scheme);
+    schemes.filter_map(move |scheme| match scheme {
+        Scheme::OAuth2 { token_url, .. } if is_asked => token_url.as_ref(),
+        _ => None,
+    })
+}
+
+/// What went wrong at the bottom of it, without the address, which may hold a secret.
+fn words(error: &reqwest::Error) -> String {
+    let error: &dyn std::error::Error = error;
+    let reasons = std::iter::successors(error.source(), |reason| reason.source());
+    reasons.last().map_or_else(|| error.to_string(), ToString::to_string)
+}

@@ -1,0 +1,83 @@
+//! What is asked for: the types of the answers that the document declares as a success.
+
+use reqwest::header::HeaderValue;
+
+use super::super::plan::{Response, StatusRange};
+use super::media;
+
+const EVENTS: &str = "text/event-stream";
+
+/// The value of `Accept`. What this gateway reads best comes first, and anything else is better than
+/// nothing; of a stream of events nothing else is.
+pub(super) fn accept(responses: &[Response]) -> HeaderValue {
+    let declared = successes(responses);
+    if declared.iter().any(|one| media::essence(one).eq_ignore_ascii_case(EVENTS)) {
+        return HeaderValue::from_static(EVENTS);
+    }
+    let (json, other): (Vec<&str>, Vec<&str>) =
+        declared.into_iter().partition(|one| media::is_json(one));
+    let weight = if json.is_empty() { "" } else { ";q=0.8" };
+    let mut list: Vec<String> = json.into_iter().map(str::to_owned).collect();
+    list.extend(other.into_iter().map(|one| format!("{one}{weight}")));
+    list.push(if list.is_empty() { "*/*".to_owned() } else { "*/*;q=0.1".to_owned() });
+    HeaderValue::from_str(&list.join(", ")).unwrap_or(HeaderValue::from_static("*/*"))
+}
+
+fn successes(responses: &[Response]) -> Vec<&str> {
+    let mut all: Vec<&str> = Vec::new();
+    let is_success =
+        |status| matches!(status, StatusRange::Exactly(200..=299) | StatusRange::Class(2));
+    let mut found = responses.iter().filter(|response| is_success(response.status)).peekable();
+    // A document that declares nothing but `default` means the good answer as well.
+    let fallback = found.peek().is_none();
+    let default = responses.iter().filter(|one| fallback && one.status == StatusRange::Default);
+    for answer in found.chain(default).flat_map(|response| &response.contents) {
+        let one = answer.media_type.as_str();
+        if media::is_valid(one) && one != "*/*" && !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::plan::Answer;
+    use super::*;
+    use crate::schema::Schema;
+
+    #[test]
+    fn the_declared_answers_are_asked_for() {
+        use StatusRange::{Class, Default, Exactly};
+        let rows: [(&[(StatusRange, &str)], &str); 8] = [
+            (&[], "*/*"),
+            (&[(Exactly(204), "json")], "*/*"),
+            (&[(Exactly(200), "*/*")], "*/*"),
+            (&[(Exactly(200), "application/json")], "application/json, */*;q=0.1"),
+            (
+                &[(Exactly(200), "text/xml"), (Class(2), "a/b+json"), (Exactly(404), "x/y")],
+                "a/b+json, text/xml;q=0.8, */*;q=0.1",
+            ),
+            (&[(Default, "text/csv")], "text/csv, */*;q=0.1"),
+            (&[(Default, "text/csv"), (Exactly(200), "image/*")], "image/*, */*;q=0.1"),
+            (
+                &[(Exactly(200), "application/json"), (Exactly(200), "text/event-stream")],
+                "text/event-stream",
+            ),
+        ];
+        for (declared, expected) in rows {
+            let responses: Vec<Response> = declared
+                .iter()
+                .map(|(status, media_type)| Response {
+                    status: *status,
+                    contents: vec![Answer {
+                        media_type: (*media_type).to_owned(),
+                        schema: Schema::new(true.into()).unwrap(),
+                    }],
+                    code: None,
+                })
+                .collect();
+            assert_eq!(accept(&responses), expected);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A request that is ready to be sent.
+
+use bytes::Bytes;
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderName};
+use url::Url;
+
+use super::escape::Escape;
+
+/// A request that is ready to be sent, and what of it is secret.
+#[derive(Clone)]
+pub(crate) struct Prepared {
+    pub(crate) method: Method,
+    // Never shown as it is: use `shown_url`.
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    /// Shared, because it may have to be sent again.
+    pub(crate) body: Option<Bytes>,
+    /// The headers that hold credentials; they stay behind when the request goes elsewhere.
+    pub(crate) secret_headers: Vec<HeaderName>,
+    /// The names of the query parameters that hold credentials, as they stand in the address.
+    pub(crate) secret_parameters: Vec<String>,
+}
+
+impl Prepared {
+    /// The address for people, logs and errors: without credentials.
+    pub(crate) fn shown_url(&self) -> String {
+        shown(&self.url, &self.secret_parameters)
+    }
+
+    /// Remembers that a header holds a credential.
+    pub(crate) fn note_secret_header(&mut self, name: HeaderName) {
+        if !self.secret_headers.contains(&name) {
+            self.secret_headers.push(name);
+        }
+    }
+
+    /// Puts a credential into the query, in place of what has its name. Both are escaped already.
+    pub(crate) fn set_secret_parameter(&mut self, name: &str, value: &str) {
+        let mut query = self.without_parameters(&[name]);
+        query.push_str(if query.is_empty() { "" } else { "&" });
+        query.extend([name, "=", value]);
+        self.url.set_query(Some(&query));
+        if !self.secret_parameters.iter().any(|known| known == name) {
+            self.secret_parameters.push(name.to_owned());
+        }
+    }
+
+    /// Takes every credential out, before the request goes to somebody else.
+    pub(crate) fn drop_secrets(&mut self) {
+        for name in std::mem::take(&mut self.secret_headers) {
+            self.headers.remove(name);
+        }
+        let secret = std::mem::take(&mut self.secret_parameters);
+        if !secret.is_empty() {
+            let query = self.without_parameters(&secret);
+            self.url.set_query((!query.is_empty()).then_some(&query));
+        }
+    }
+
+    /// A text as it is written in a query.
+    pub(crate) fn escaped(text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        Escape::All.push(&mut out, text);
+        out
+    }
+
+    fn without_parameters(&self, names: &[impl AsRef<str>]) -> String {
+        let pairs = self.url.query().unwrap_or_default().split('&').filter(|pair| {
+            let name = pair.split('=').next().unwrap_or_default();
+            !pair.is_empty() && !names.iter().any(|one| one.as_ref() == name)
+        });
+        pairs.collect::<Vec<_>>().join("&")
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Prepared");
+        shown.field("method", &self.method).field("url", &self.shown_url());
+        // Headers with credentials are marked, and say so themselves.
+        shown.field("headers", &self.headers).finish_non_exhaustive()
+    }
+}
+
+/// An address without the values of some parameters of its query, and without a user.
+fn shown(url: &Url, secret: &[String]) -> String {
+    let mut shown = format!("{}{}", url.origin().ascii_serialization(), url.path());
+    let pairs = url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    for (index, pair) in pairs.enumerate() {
+        shown.push(if index == 0 { '?' } else { '&' });
+        match pair.split_once('=') {
+            Some((name, _)) if secret.iter().any(|secret| secret == name) => {
+                shown.extend([name, "=…"]);
+            }
+            _ => shown.push_str(pair),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_shown_without_credentials() {
+        let rows = [
+            ("https://a.example/x?key=hush&a=b", "https://a.example/x?key=…&a=b"),
+            (
+                "https://a.example:8/x?a=key&key=hush&key=hush",
+                "https://a.example:8/x?a=key&key=…&key=…",
+            ),
+            ("https://me:hush@a.example/x", "https://a.example/x"),
+        ];
+        for (url, expected) in rows {
+            assert_eq!(shown(&url.parse().unwrap(), &["key".to_owned()]), expected);
+        }
+    }
+}

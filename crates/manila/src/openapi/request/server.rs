@@ -1,0 +1,198 @@
+//! Where a service is: chosen once for a source, and not for each call.
+
+use std::collections::BTreeMap;
+
+use url::Url;
+
+use super::super::plan::{Server, Variable};
+
+/// What the configuration says about the servers of a document.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// The address to call instead of those in the document.
+    pub address: Option<Url>,
+    /// Values of the variables in the document's addresses.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// Why there is no address to call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ServerError {
+    #[error("the document names no server: set `server` to the address of the service")]
+    Nothing,
+    #[error(
+        "the server `{url}` is relative, and the document was not read from an address: set \
+         `server` to the address of the service"
+    )]
+    Relative { url: String },
+    #[error("the server `{url}` is no address: set `server` to the address of the service")]
+    NoAddress { url: String },
+    #[error(
+        "the server `{url}` is neither http nor https: set `server` to the address of the service"
+    )]
+    Scheme { url: String },
+    #[error(
+        "the server `{url}` has a variable `{name}` without a value: set it in `server_variables`, \
+         or set `server` to the address of the service"
+    )]
+    NoVariable { url: String, name: String },
+    #[error("the address of the server has a user in it: configure the user under `auth` instead")]
+    User,
+    #[error("the variable `{name}` of the server `{url}` may be {}", list(.allowed))]
+    NotAllowed { url: String, name: String, allowed: Vec<String> },
+}
+
+/// The address to call: the configured one, else the first of the document's that is one.
+pub(crate) fn address(servers: &[Server], settings: &ServerSettings) -> Result<Url, ServerError> {
+    if let Some(address) = &settings.address {
+        return checked(address.clone(), address.as_str());
+    }
+    let mut first = None;
+    for server in servers {
+        match filled(server, settings).and_then(|url| joined(server, &url)) {
+            Ok(address) => return Ok(address),
+            // A value that was configured wrongly is not made good by another server.
+            Err(error @ ServerError::NotAllowed { .. }) => return Err(error),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Err(first.unwrap_or(ServerError::Nothing))
+}
+
+/// The address with the values of its variables.
+fn filled(server: &Server, settings: &ServerSettings) -> Result<String, ServerError> {
+    let mut out = String::with_capacity(server.url.len());
+    let mut rest = server.url.as_str();
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((name, after)) = after.split_once('}') else { break };
+        out.push_str(before);
+        out.push_str(value(server, settings, name)?);
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn value<'a>(
+    server: &'a Server,
+    settings: &'a ServerSettings,
+    name: &str,
+) -> Result<&'a str, ServerError> {
+    let variable = server.variables.iter().find(|variable| variable.name == name);
+    match (settings.variables.get(name), variable) {
+        (Some(value), Some(Variable { allowed, .. }))
+            if !allowed.is_empty() && !allowed.contains(value) =>
+        {
+            let (url, name) = (server.url.clone(), name.to_owned());
+            Err(ServerError::NotAllowed { url, name, allowed: allowed.clone() })
+        }
+        (Some(value), _) => Ok(value),
+        (None, Some(variable)) => Ok(&variable.default),
+        (None, None) => {
+            Err(ServerError::NoVariable { url: server.url.clone(), name: name.to_owned() })
+        }
+    }
+}
+
+fn joined(server: &Server, url: &str) -> Result<Url, ServerError> {
+    let owned = || url.to_owned();
+    let address = match (Url::parse(url), &server.base) {
+        (Ok(address), _) => address,
+        (Err(url::ParseError::RelativeUrlWithoutBase), None) => {
+            return Err(ServerError::Relative { url: owned() });
+        }
+        (Err(url::ParseError::RelativeUrlWithoutBase), Some(base)) => {
+            base.join(url).map_err(|_| ServerError::NoAddress { url: owned() })?
+        }
+        (Err(_), _) => return Err(ServerError::NoAddress { url: owned() }),
+    };
+    checked(address, url)
+}
+
+fn checked(mut address: Url, url: &str) -> Result<Url, ServerError> {
+    if !matches!(address.scheme(), "http" | "https") {
+        return Err(ServerError::Scheme { url: url.to_owned() });
+    }
+    if !address.username().is_empty() || address.password().is_some() {
+        return Err(ServerError::User);
+    }
+    address.set_fragment(None);
+    Ok(address)
+}
+
+fn list(allowed: &[String]) -> String {
+    allowed.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(url: &str, base: Option<&str>) -> Server {
+        let base = base.map(|base| base.parse().unwrap());
+        let variable = |name: &str, default: &str, allowed: &[&str]| Variable {
+            name: name.to_owned(),
+            default: default.to_owned(),
+            allowed: allowed.iter().map(|one| (*one).to_owned()).collect(),
+        };
+        let variables =
+            vec![variable("tenant", "demo", &[]), variable("stage", "prod", &["prod", "test"])];
+        Server { url: url.to_owned(), base, variables }
+    }
+
+    #[test]
+    fn the_first_server_that_can_be_called_is_chosen() {
+        const BASE: Option<&str> = Some("https://docs.example/api/openapi.json?v=1");
+        type Rows<'a> = [(&'a [(&'a str, Option<&'a str>)], Result<&'a str, &'a str>); 16];
+        let rows: Rows<'_> = [
+            (&[("https://a.example/v1/", None)], Ok("https://a.example/v1/")),
+            (&[("https://{tenant}.example/{stage}", None)], Ok("https://demo.example/prod")),
+            (&[("/v2", BASE)], Ok("https://docs.example/v2")),
+            (&[("v2", BASE)], Ok("https://docs.example/api/v2")),
+            (&[("./", BASE)], Ok("https://docs.example/api/")),
+            (&[("/", BASE)], Ok("https://docs.example/")),
+            (&[("//b.example/x", BASE)], Ok("https://b.example/x")),
+            (&[("https://a.example#x", None)], Ok("https://a.example/")),
+            (&[("/v2", None), ("https://a.example", None)], Ok("https://a.example/")),
+            (&[("/v2", None)], Err("the server `/v2` is relative, and")),
+            (&[("https://{other}/", None)], Err("has a variable `other` without a value")),
+            (&[("ftp://a.example", None)], Err("neither http nor https")),
+            (&[("localhost:8080/v1", None)], Err("neither http nor https")),
+            (&[("https://", None)], Err("is no address")),
+            (&[("https://me:hush@a.example", None)], Err("has a user in it")),
+            (&[], Err("the document names no server: set `server`")),
+        ];
+        for (servers, expected) in rows {
+            let servers: Vec<Server> =
+                servers.iter().map(|(url, base)| server(url, *base)).collect();
+            match (address(&servers, &ServerSettings::default()), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found.as_str(), expected),
+                (Err(error), Err(words)) => {
+                    assert!(error.to_string().contains(words), "{error}");
+                    assert!(!format!("{error} {error:?}").contains("hush"), "{error}");
+                }
+                (found, expected) => panic!("{found:?} instead of {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_configuration_decides_within_what_is_allowed() {
+        let servers = [server("https://{tenant}.example/{stage}", None)];
+        let rows = [
+            ([("tenant", "acme"), ("stage", "test")], Ok("https://acme.example/test")),
+            ([("tenant", "acme"), ("stage", "dev")], Err("may be `prod` or `test`")),
+        ];
+        for (variables, expected) in rows {
+            let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let mut settings = ServerSettings { address: None, variables: variables.into() };
+            match (address(&servers, &settings), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found.as_str(), expected),
+                (Err(error), Err(words)) => assert!(error.to_string().contains(words), "{error}"),
+                (found, expected) => panic!("{found:?} instead of {expected:?}"),
+            }
+            settings.address = Some("http://localhost:9/x".parse().unwrap());
+            assert_eq!(address(&servers, &settings).unwrap().as_str(), "http://localhost:9/x");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Every kind of body, as it arrives and as others read it.
+
+use data_encoding::BASE64;
+use serde_json::{Value, json};
+
+use super::far::Far;
+use super::parsers;
+use super::plans::{content, encoding, filled, with_body};
+use crate::openapi::plan::{Content, ContentKind, Encoding, Style};
+use ContentKind::{Binary, Form, Json, JsonLines, Multipart, Text};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+fn one(media_type: &str, kind: ContentKind) -> Vec<Content> {
+    vec![content(media_type, kind, Vec::new())]
+}
+
+/// A content type and bytes, as they arrived.
+async fn arrived(far: &Far, contents: Vec<Content>, body: &Value) -> (String, Vec<u8>) {
+    let prepared = filled(with_body(true, contents), &far.address, &json!({"body": body})).unwrap();
+    let seen = far.sent(prepared).await;
+    let length = seen.header("content-length").map(|length| length.parse().unwrap());
+    assert_eq!(length, Some(seen.body.len()));
+    (seen.header("content-type").unwrap().to_owned(), seen.body)
+}
+
+#[tokio::test]
+async fn bodies_of_every_kind_arrive() {
+    let far = Far::start().await;
+    let png = json!({"$binary": "iVBO", "contentType": "image/png", "filename": "x"});
+    let both = || {
+        vec![content("text/csv", Text, Vec::new()), content("application/json", Json, Vec::new())]
+    };
+    let rows: Vec<(Vec<Content>, Value, &str, &[u8])> = vec![
+        (
+            one("application/json", Json),
+            json!({"ä": [1, null]}),
+            "application/json",
+            "{\"ä\":[1,null]}".as_bytes(),
+        ),
+        (one("application/json", Json), json!(null), "application/json", b"null"),
+        (one("application/json", Json), json!("x"), "application/json", b"\"x\""),
+        (
+            one("application/merge-patch+json", Json),
+            json!({}),
+            "application/merge-patch+json",
+            b"{}",
+        ),
+        (
+            one("application/json; charset=utf-8", Json),
+            json!(1),
+            "application/json; charset=utf-8",
+            b"1",
+        ),
+        (one("json", Json), json!(1), "application/json", b"1"),
+        (
+            one("application/jsonl", JsonLines),
+            json!([1, {"a": "\n"}]),
+            "application/jsonl",
+            b"1\n{\"a\":\"\\n\"}\n",
+        ),
+        (
+            one("application/json-seq", JsonLines),
+            json!([1, 2]),
+            "application/json-seq",
+            b"\x1e1\n\x1e2\n",
+        ),
+        (one("text/plain", Text), json!("a"), "text/plain", b"a"),
+        (one("text/plain", Text), json!("ä"), "text/plain; charset=utf-8", "ä".as_bytes()),
+        (one("text/*", Text), json!(1.5), "text/plain", b"1.5"),
+        (one("application/xml", Text), json!("<ä/>"), "application/xml", "<ä/>".as_bytes()),
+        (one("application/xml", Text), png.clone(), "application/xml", b"\x89\x50\x4e"),
+        (one("image/png", Binary), png.clone(), "image/png", b"\x89\x50\x4e"),
+        (one("image/png", Binary), json!("iVBO"), "image/png", b"\x89\x50\x4e"),
+        (one("image/*", Binary), png.clone(), "image/png", b"\x89\x50\x4e"),
+        (
+            one("image/*", Binary),
+            json!({"$binary": "iVBO"}),
+            "application/octet-stream",
+            b"\x89\x50\x4e",
+        ),
+        (one("audio/*", Binary), png.clone(), "application/octet-stream", b"\x89\x50\x4e"),
+        (one("*/*", Binary), png.clone(), "image/png", b"\x89\x50\x4e"),
+        (one("*/*", Binary), json!({"a": 1}), "application/json", b"{\"a\":1}"),
+        (one("*/*", Binary), json!("a"), "text/plain", b"a"),
+        (
+            one("application/json", Json),
+            png.clone(),
+            "application/json",
+            png.to_string().leak().as_bytes(),
+        ),
+        // The first that the value fits.
+        (both(), json!("a,b"), "text/csv", b"a,b"),
+        (both(), json!({"a": 1}), "application/json", b"{\"a\":1}"),
+        (
+            [one("image/jpeg", Binary), one("image/png", Binary)].concat(),
+            png.clone(),
+            "image/png",
+            b"\x89\x50\x4e",
+        ),
+        (
+            one("application/octet-stream", Binary),
+            json!({"$binary": ""}),
+            "application/octet-stream",
+            b"",
+        ),
+    ];
+    for (contents, body, content_type, bytes) in rows {
+        let (seen_type, seen) = arrived(&far, contents, &body).await;
+        assert_eq!((seen_type.as_str(), seen.as_slice()), (content_type, bytes), "{body}");
+    }
+    for (required, input) in [(false, json!({})), (false, json!({"body": null}))] {
+        let plan = with_body(required, one("application/json", Json));
+        let seen = far.sent(filled(plan, &far.address, &input).unwrap()).await;
+        assert_eq!((seen.header("content-type"), seen.body.len()), (None, 0));
+    }
+}
+
+#[tokio::test]
+async fn forms_are_read_by_others() {
+    let far = Far::start().await;
+    let styled =
+        |style, explode| Encoding { style: Some((style, explode, false)), ..encoding("p") };
+    let of_type = |kind: &str| Encoding { content_type: Some(kind.to_owned()), ..encoding("p") };
+    let object = json!({"R": 100, "G": 200});
+    let rows: Vec<(Option<Encoding>, Value, &str, Value)> = vec![
+        (None, json!("a b&=ä+%"), "p=a+b%26%3D%C3%A4%2B%25", json!([["p", "a b&=ä+%"]])),
+        (None, json!(["a", 1, null]), "p=a&p=1", json!([["p", "a"], ["p", "1"]])),
+        (
+            None,
+            object.clone(),
+            "p=%7B%22R%22%3A100%2C%22G%22%3A200%7D",
+            json!([["p", object.to_string()]]),
+        ),
+        (
+            None,
+            json!([{"a": 1}, [2]]),
+            "p=%7B%22a%22%3A1%7D&p=%5B2%5D",
+            json!([["p", "{\"a\":1}"], ["p", "[2]"]]),
+        ),
+        (None, json!({"$binary": "YSA="}), "p=a+", json!([["p", "a "]])),
+        (Some(of_type("application/json")), json!("x"), "p=%22x%22", json!([["p", "\"x\""]])),
+        (
+            Some(styled(Style::Form, true)),
+            json!(["a", "b"]),
+            "p=a&p=b",
+            json!([["p", "a"], ["p", "b"]]),
+        ),
+        (
+            Some(styled(Style::Form, true)),
+            object.clone(),
+            "R=100&G=200",
+            json!([["R", "100"], ["G", "200"]]),
+        ),
+        (Some(styled(Style::Form, false)), json!(["a", "b"]), "p=a,b", json!([["p", "a,b"]])),
+        (
+            Some(styled(Style::SpaceDelimited, false)),
+            json!(["a", "b"]),
+            "p=a%20b",
+            json!([["p", "a b"]]),
+        ),
+        (
+            Some(styled(Style::PipeDelimited, false)),
+            json!(["a", "b"]),
+            "p=a%7Cb",
+            json!([["p", "a|b"]]),
+        ),
+        (
+            Some(styled(Style::DeepObject, true)),
+            object,
+            "p%5BR%5D=100&p%5BG%5D=200",
+            json!([["p[R]", "100"], ["p[G]", "200"]]),
+        ),
+        (
+            Some(Encoding { style: Some((Style::Form, true, true)), ..encoding("p") }),
+            json!("/x:y "),
+            "p=/x:y%20",
+            json!([["p", "/x:y "]]),
+        ),
+    ];
+    let (mut bodies, mut read) = (Vec::new(), Vec::new());
+    for (encoding, value, expected, pairs) in rows {
+        let contents = vec![content(FORM, Form, encoding.into_iter().collect())];
+        let (kind, bytes) = arrived(&far, contents, &json!({"p": value, "none": null})).await;
+        assert_eq!(
+            (kind.as_str(), String::from_utf8(bytes.clone()).unwrap()),
+            (FORM, expected.to_owned())
+        );
+        bodies.push((kind, bytes));
+        read.push(pairs);
+    }
+    assert_eq!(parsers::python(&bodies), read);
+}
+
+#[tokio::test]
+async fn parts_are_read_by_others() {
+    let far = Far::start().await;
+    let encoded = |bytes: &[u8]| BASE64.encode(bytes);
+    let encodings = vec![
+        Encoding { is_binary: true, ..encoding("text file") },
+        Encoding {
+            is_binary: true,
+            content_type: Some("image/png, image/jpeg".into()),
+            ..encoding("photo")
+        },
+        Encoding { content_type: Some("text/xml".into()), ..encoding("xml") },
+        Encoding { content_type: Some("application/json".into()), ..encoding("quoted") },
+        Encoding { style: Some((Style::DeepObject, true, false)), ..encoding("deep") },
+        Encoding { style: Some((Style::Form, false, false)), ..encoding("joined") },
+        Encoding {
+            headers: vec![
+                ("X-Fixed".into(), "yes".into()),
+                ("Content-Type".into(), "no/no".into()),
+                ("X-Bad".into(), "a\r\nb".into()),
+            ],
+            ..encoding("headed")
+        },
+    ];
+    let body = json!({
+        "name": "Bob", "umlaut": "ä\r\n--x", "count": 3, "yes": true, "nothing": null,
+        "list": ["a", {"b": 1}, [2], null], "object": {"a": [1]},
+        "file": {"$binary": encoded(b"\x00\r\n\xff"), "contentType": "image/gif", "filename": "a.gif"},
+        "files": [{"$binary": ""}, {"$binary": encoded(b"2")}],
+        "text file": "plain", "photo": {"$binary": encoded(b"png")}, "xml": "<a/>", "quoted": "q",
+        "deep": {"a": 1}, "joined": ["x", "y z"], "headed": "h",
+    });
+    let contents = vec![content("multipart/form-data", Multipart, encodings)];
+    let (kind, bytes) = arrived(&far, contents, &body).await;
+    let (essence, boundary) = kind.split_once("; boundary=").unwrap();
+    assert_eq!(essence, "multipart/form-data");
+    assert!(boundary.len() > 32, "{boundary}");
+    let text = "text/plain";
+    let expected: Vec<(&str, Option<&str>, &str, &[u8])> = vec![
+        ("name", None, text, b"Bob"),
+        ("umlaut", None, "text/plain; charset=utf-8", "ä\r\n--x".as_bytes()),
+        ("count", None, text, b"3"),
+        ("yes", None, text, b"true"),
+        ("list", None, text, b"a"),
+        ("list", None, "application/json", b"{\"b\":1}"),
+        ("list", None, "application/json", b"[2]"),
+        ("object", None, "application/json", b"{\"a\":[1]}"),
+        ("file", Some("a.gif"), "image/gif", b"\x00\r\n\xff"),
+        ("files", Some("files"), "application/octet-stream", b""),
+        ("files", Some("files"), "application/octet-stream", b"2"),
+        ("text file", Some("text file"), "application/octet-stream", b"plain"),
+        ("photo", Some("photo"), "image/png", b"png"),
+        ("xml", None, "text/xml", b"<a/>"),
+        ("quoted", None, "application/json", b"\"q\""),
+        ("deep[a]", None, text, b"1"),
+        ("joined", None, text, b"x,y z"),
+        ("headed", None, text, b"h"),
+    ];
+    let by_python: Vec<Value> = expected
+        .iter()
+        .map(|(name, filename, kind, bytes)| {
+            let others = if *name == "headed" { json!({"X-Fixed": "yes"}) } else { json!({}) };
+            json!([name, filename, kind, encoded(bytes), others])
+        })
+        .collect();
+    assert_eq!(parsers::python(&[(kind.clone(), bytes.clone())]), [Value::from(by_python)]);
+    let by_node: Vec<Value> = expected
+        .iter()
+        .map(|(name, filename, kind, bytes)| {
+            json!([name, filename, filename.map(|_| kind), encoded(bytes)])
+        })
+        .collect();
+    if let Some(read) = parsers::node(&[(kind, bytes)]) {
+        assert_eq!(read, [Value::from(by_node)]);
+    }
+}
+
+#[tokio::test]
+async fn other_parts_are_named_or_in_order() {
+    let far = Far::start().await;
+    let rows = [
+        (
+            "multipart/mixed",
+            json!([{"a": 1}, "x", {"$binary": "YQ==", "filename": "f"}]),
+            json!([
+                [null, null, "application/json", BASE64.encode(b"{\"a\":1}"), {}],
+                [null, null, "text/plain", BASE64.encode(b"x"), {}],
+                [null, "f", "application/octet-stream", "YQ==", {}],
+            ]),
+        ),
+        (
+            "multipart/related",
+            json!({"metadata": {"a": 1}, "media": {"$binary": "YQ=="}}),
+            json!([
+                ["metadata", null, "application/json", BASE64.encode(b"{\"a\":1}"), {}],
+                ["media", "media", "application/octet-stream", "YQ==", {}],
+            ]),
+        ),
+    ];
+    for (media_type, body, expected) in rows {
+        let (kind, bytes) = arrived(&far, one(media_type, Multipart), &body).await;
+        assert!(kind.starts_with(&format!("{media_type}; boundary=")), "{kind}");
+        assert_eq!(parsers::python(&[(kind, bytes)]), [expected]);
+    }
+    let (kind, _) = arrived(&far, one("multipart/*", Multipart), &json!({"a": 1})).await;
+    assert!(kind.starts_with("multipart/form-data; boundary="), "{kind}");
+}

@@ -1,0 +1,221 @@
+//! Whatever is put in comes out on the far side, and nothing panics.
+
+use data_encoding::BASE64;
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+use proptest::sample::select;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::parsers;
+use super::plans::{content, content_parameter, filled, plan, reserved, styled, with_body};
+use super::reading::{Kind, as_texts, inline, query};
+use crate::openapi::plan::{ContentKind, Position, Style};
+
+fn server() -> Url {
+    "https://a.example/v1".parse().unwrap()
+}
+
+/// Texts that have what means something somewhere in them.
+fn texts() -> impl Strategy<Value = String> {
+    prop_oneof!["\\PC{0,8}", "[ -~]{0,8}", "[;,.=&%/?#{}\\[\\]\\\\ \"'+|~-]{0,6}", any::<String>()]
+}
+
+/// Names and texts that are not empty, which no style tells from nothing.
+fn some() -> impl Strategy<Value = String> {
+    texts().prop_filter("not empty", |text| !text.is_empty())
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        some().prop_map(Value::from),
+        vec(some(), 1..4).prop_map(|items| json!(items)),
+        btree_map(some(), some(), 1..4).prop_map(|members| json!(members)),
+    ]
+}
+
+fn deep_values() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        texts().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            btree_map(texts(), inner, 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+fn styles() -> impl Strategy<Value = Style> {
+    use Style::{Cookie, DeepObject, Form, Label, Matrix, PipeDelimited, Simple};
+    use Style::{SpaceDelimited, TabDelimited};
+    select(vec![
+        Matrix,
+        Label,
+        Simple,
+        Form,
+        SpaceDelimited,
+        PipeDelimited,
+        DeepObject,
+        Cookie,
+        TabDelimited,
+    ])
+}
+
+fn positions() -> impl Strategy<Value = Position> {
+    select(vec![Position::Path, Position::Query, Position::Cookie, Position::Header])
+}
+
+fn kinds() -> impl Strategy<Value = ContentKind> {
+    use ContentKind::{Binary, Form, Json, JsonLines, Multipart, Text};
+    select(vec![Json, JsonLines, Form, Multipart, Text, Binary])
+}
+
+proptest! {
+    #[test]
+    fn paths_come_back(value in values(), name in some(), explode in any::<bool>()) {
+        for style in [Style::Matrix, Style::Label, Style::Simple] {
+            // A name of a hole has no brace in it.
+            let hole = name.replace(['{', '}', '#'], "_");
+            let parameter = styled(&hole, Position::Path, style, explode);
+            let path = format!("/a/{{{hole}}}/b");
+            let Ok(prepared) = filled(plan(&path, vec![parameter]), &server(), &json!({&hole: value})) else {
+                continue;
+            };
+            let segments: Vec<&str> = prepared.url.path().split('/').collect();
+            assert_eq!(segments.len(), 5, "{}", prepared.url);
+            // A dot is data and delimiter at once in an exploded label, and so is a name in a matrix.
+            let is_clear = match style {
+                Style::Matrix => false,
+                Style::Label => !explode || value.is_string(),
+                _ => true,
+            };
+            if is_clear {
+                let read = inline(style, explode, Kind::of(&value), &hole, segments[3]);
+                assert_eq!(read, as_texts(&value), "{style:?} {}", prepared.url);
+            }
+        }
+    }
+
+    #[test]
+    fn queries_come_back(value in values(), name in some(), explode in any::<bool>()) {
+        let parameter = styled(&name, Position::Query, Style::Form, explode);
+        let prepared = filled(plan("/a", vec![parameter]), &server(), &json!({&name: value})).unwrap();
+        let text = prepared.url.query().unwrap();
+        assert_eq!(query(Style::Form, explode, Kind::of(&value), &name, text), as_texts(&value));
+        assert_eq!(prepared.url.path(), "/v1/a");
+    }
+
+    #[test]
+    fn json_in_queries_headers_and_cookies_comes_back(value in deep_values()) {
+        let of = |position| content_parameter("p", position, "application/json");
+        let parameters = vec![of(Position::Query)];
+        let prepared = filled(plan("/a", parameters), &server(), &json!({"p": value})).unwrap();
+        let (_, text) = prepared.url.query_pairs().next().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        let prepared = filled(plan("/a", vec![of(Position::Header)]), &server(), &json!({"p": value})).unwrap();
+        let text = prepared.headers["p"].to_str().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap(), value);
+        filled(plan("/a", vec![of(Position::Cookie)]), &server(), &json!({"p": value})).unwrap();
+    }
+
+    #[test]
+    fn nothing_panics_and_nothing_leaves_its_place(
+        value in deep_values(),
+        name in texts(),
+        style in styles(),
+        position in positions(),
+        explode in any::<bool>(),
+    ) {
+        let name = if position == Position::Header { "x" } else { &name };
+        let is_hole = position == Position::Path && !name.contains(['{', '}', '#']);
+        let path = if is_hole { format!("/{{{name}}}") } else { "/a".to_owned() };
+        let parameter = styled(name, position, style, explode);
+        for parameter in [reserved(parameter.clone()), parameter] {
+            let plan = plan(&path, vec![parameter]);
+            if let Ok(prepared) = filled(plan, &server(), &json!({name: value})) {
+                assert!(prepared.url.path().starts_with("/v1/"), "{}", prepared.url);
+                assert_eq!(prepared.url.path().matches('/').count(), 2, "{}", prepared.url);
+                assert_eq!(prepared.url.host_str(), Some("a.example"));
+                assert_eq!(prepared.url.fragment(), None, "{}", prepared.url);
+            }
+        }
+    }
+
+    #[test]
+    fn no_body_panics(value in deep_values(), kind in kinds()) {
+        for media_type in ["a/b", "*/*", "multipart/mixed", "no type"] {
+            let plan = with_body(true, vec![content(media_type, kind, Vec::new())]);
+            let _ = filled(plan, &server(), &json!({"body": value}));
+        }
+    }
+}
+
+/// Many at once, because starting an interpreter takes its time.
+fn samples<S: Strategy>(strategy: S, count: usize) -> Vec<S::Value> {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    (0..count).map(|_| strategy.new_tree(&mut runner).unwrap().current()).collect()
+}
+
+#[test]
+fn forms_and_parts_come_back_from_the_parsers_of_others() {
+    const FORM: &str = "application/x-www-form-urlencoded";
+    let fields = samples(btree_map(some(), texts(), 1..4), 300);
+    let bodies = |media_type: &str, kind| -> Vec<(String, Vec<u8>)> {
+        let each = fields.iter().map(|fields| {
+            let plan = with_body(true, vec![content(media_type, kind, Vec::new())]);
+            let prepared = filled(plan, &server(), &json!({"body": fields})).unwrap();
+            let kind = prepared.headers["content-type"].to_str().unwrap().to_owned();
+            (kind, prepared.body.unwrap().to_vec())
+        });
+        each.collect()
+    };
+    let pairs: Vec<Value> = fields
+        .iter()
+        .map(|fields| fields.iter().map(|(name, value)| json!([name, value])).collect())
+        .collect();
+    assert_eq!(parsers::python(&bodies(FORM, ContentKind::Form)), pairs);
+
+    let expected: Vec<Value> = fields
+        .iter()
+        .map(|fields| {
+            let each = fields.iter();
+            each.map(|(name, value)| json!([name, null, null, BASE64.encode(value.as_bytes())]))
+                .collect()
+        })
+        .collect();
+    if let Some(read) = parsers::node(&bodies("multipart/form-data", ContentKind::Multipart)) {
+        for (read, expected) in read.iter().zip(&expected) {
+            assert_eq!(read, expected);
+        }
+    }
+}
+
+#[test]
+fn brackets_are_read_by_others_as_they_are_meant() {
+    let values = [
+        json!({"a": "1", "b": {"c": "ä&", "d": {"e": "2"}}}),
+        json!({"list": ["1", "2"], "objects": [{"a": "1", "b": "2"}, {"a": "3"}]}),
+        json!(["1", "2"]),
+        json!([{"a": ["x"]}, {"b": "y"}]),
+    ];
+    let queries: Vec<String> = values
+        .iter()
+        .map(|value| {
+            let parameter = styled("p", Position::Query, Style::DeepObject, true);
+            let plan = plan("/a", vec![parameter]);
+            let prepared = filled(plan, &server(), &json!({"p": value})).unwrap();
+            prepared.url.query().unwrap().to_owned()
+        })
+        .collect();
+    if let Some(read) = parsers::qs(&queries) {
+        let read: Vec<&Value> = read.iter().map(|read| &read["p"]).collect();
+        assert_eq!(read, values.iter().collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,60 @@
+//! Values of JSON as the text that styles are made of.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+/// What a value is when it is written out. Members that are null do not count.
+pub(super) enum Shape<'v> {
+    One(Cow<'v, str>),
+    List(Vec<Cow<'v, str>>),
+    Pairs(Vec<(&'v str, Cow<'v, str>)>),
+}
+
+impl<'v> Shape<'v> {
+    pub(super) fn of(value: &'v Value) -> Self {
+        match value {
+            Value::Array(items) => {
+                Self::List(items.iter().filter(|item| !item.is_null()).map(text).collect())
+            }
+            Value::Object(members) => {
+                let some = members.iter().filter(|(_, value)| !value.is_null());
+                Self::Pairs(some.map(|(name, value)| (name.as_str(), text(value))).collect())
+            }
+            one => Self::One(text(one)),
+        }
+    }
+}
+
+/// One value as text: what has members of its own is JSON, because no style says what else it is.
+pub(super) fn text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::Null => Cow::Borrowed(""),
+        Value::Bool(true) => Cow::Borrowed("true"),
+        Value::Bool(false) => Cow::Borrowed("false"),
+        Value::String(text) => Cow::Borrowed(text),
+        other => Cow::Owned(other.to_string()),
+    }
+}
+
+/// Whether a value is undefined as RFC 6570 has it: null, or a collection of nothing.
+pub(super) fn is_undefined(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().all(Value::is_null),
+        Value::Object(members) => members.values().all(Value::is_null),
+        _ => false,
+    }
+}
+
+/// The JSON name of a value's type with its article, for messages.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

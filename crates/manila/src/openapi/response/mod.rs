@@ -1,0 +1,53 @@
+//! From an answer to an envelope, or to the error that it is.
+
+mod charset;
+mod data;
+mod declared;
+mod media;
+mod refusal;
+
+use reqwest::header::HeaderMap;
+
+use super::plan::Plan;
+use crate::envelope::{Envelope, HttpMeta};
+use crate::handler::Output;
+use crate::outcome::Outcome;
+use crate::schema::{Issue, Normalised};
+
+use data::{Data, data};
+pub(crate) use data::{Reading, parsed};
+pub(crate) use declared::schema;
+pub(crate) use media::Media;
+pub(crate) use refusal::{Redacted, refusal};
+
+/// What a success becomes: the data with the schema of the status that was received.
+pub(crate) fn output(
+    plan: &Plan,
+    status: u16,
+    headers: &HeaderMap,
+    body: Vec<u8>,
+    is_looked_at: bool,
+) -> Output {
+    let meta = meta(status, headers);
+    let schema = schema(plan, status, &meta.content_type);
+    let is_looked_at = is_looked_at && !schema.is_unknown();
+    let reading = if is_looked_at { Reading::Value } else { Reading::Raw };
+    let Data { payload, oddity } = data(body, &meta.content_type, reading);
+    let envelope = Envelope::http(payload, meta);
+    let Some(oddity) = oddity else { return Output::Shaped(envelope, schema) };
+    tracing::warn!(status, oddity, "an answer is not what it says it is");
+    let mut outcome = Outcome::new(envelope);
+    let mut findings = Normalised::default();
+    findings.issues.push(Issue::new("", oddity));
+    outcome.note(findings);
+    Output::Relayed(outcome)
+}
+
+/// The head of an answer. Values that are no text are shown as well as they can be.
+pub(crate) fn meta(status: u16, headers: &HeaderMap) -> HttpMeta {
+    let headers = headers.iter();
+    HttpMeta::new(
+        status,
+        headers.map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes()))),
+    )
+}

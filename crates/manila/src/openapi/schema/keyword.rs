@@ -1,0 +1,276 @@
+//! What each keyword of a schema has to look like, so that what is written always means something.
+
+use super::super::document::{Cell, Node};
+use super::context::Context;
+
+/// What stands under a keyword.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rule {
+    Reference,
+    DynamicReference,
+    Schema,
+    Schemas,
+    SchemaMap,
+    PatternMap,
+    /// One schema, or the older list of them.
+    Items,
+    Type,
+    Number,
+    /// A number, or the older flag that changes the limit beside it.
+    Limit,
+    Divisor,
+    Count,
+    Flag,
+    Text,
+    Pattern,
+    Names,
+    NamesMap,
+    Values,
+    ValueList,
+    Default,
+    Constant,
+    Example,
+    Discriminator,
+    /// Means nothing to a JSON Schema, or is said otherwise.
+    Silent,
+}
+
+pub(super) fn rule(keyword: &str) -> Rule {
+    match keyword {
+        "$ref" => Rule::Reference,
+        "$dynamicRef" | "$recursiveRef" => Rule::DynamicReference,
+        "additionalProperties"
+        | "unevaluatedProperties"
+        | "propertyNames"
+        | "unevaluatedItems"
+        | "contains"
+        | "not"
+        | "if"
+        | "then"
+        | "else" => Rule::Schema,
+        "allOf" | "anyOf" | "oneOf" | "prefixItems" => Rule::Schemas,
+        "properties" | "dependentSchemas" => Rule::SchemaMap,
+        "patternProperties" => Rule::PatternMap,
+        "items" => Rule::Items,
+        "type" => Rule::Type,
+        "minimum" | "maximum" => Rule::Number,
+        "exclusiveMinimum" | "exclusiveMaximum" => Rule::Limit,
+        "multipleOf" => Rule::Divisor,
+        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
+        | "minContains" | "maxContains" => Rule::Count,
+        "uniqueItems" | "deprecated" | "readOnly" | "writeOnly" => Rule::Flag,
+        "title" | "description" | "$comment" | "format" | "contentEncoding"
+        | "contentMediaType" => Rule::Text,
+        "pattern" => Rule::Pattern,
+        "required" => Rule::Names,
+        "dependentRequired" => Rule::NamesMap,
+        "enum" => Rule::Values,
+        "examples" => Rule::ValueList,
+        "default" => Rule::Default,
+        "const" => Rule::Constant,
+        "example" => Rule::Example,
+        "discriminator" => Rule::Discriminator,
+        _ => Rule::Silent,
+    }
+}
+
+/// How deeply a value that is only carried along may nest.
+const MAX_VALUE_DEPTH: u32 = 32;
+
+/// Why a keyword is left out; `None` when it can stay. `schema` is what it stands in.
+pub(super) fn fault(
+    context: &Context,
+    keyword: &str,
+    value: Node<'_>,
+    schema: Node<'_>,
+) -> Option<String> {
+    let wants = |what: &str| {
+        Some(format!("`{keyword}` must be {what}, found {}; it is left out", found(value)))
+    };
+    match rule(keyword) {
+        Rule::Reference if value.as_str().is_none() => wants("a text"),
+        Rule::Schema if !is_schema(value) => wants("a schema"),
+        Rule::Items if !is_schema(value) && !value.is_array() => wants("a schema"),
+        Rule::Schemas if value.items().len() == 0 => wants("a list of schemas"),
+        Rule::SchemaMap | Rule::PatternMap if !value.is_object() => wants("an object of schemas"),
+        Rule::Type => type_fault(value),
+        Rule::Number if value.as_number().is_none() => wants("a number"),
+        Rule::Limit if value.as_number().is_none() && value.as_bool().is_none() => {
+            wants("a number")
+        }
+        Rule::Divisor if !value.as_number().is_some_and(|n| n.as_f64() > Some(0.0)) => {
+            wants("a number above 0")
+        }
+        Rule::Count if !is_count(value) => wants("a whole number from 0"),
+        Rule::Flag if value.as_bool().is_none() => wants("true or false"),
+        Rule::Text if value.as_str().is_none() => wants("a text"),
+        Rule::Pattern => pattern_fault(context, keyword, value),
+        Rule::Names if !value.is_array() => wants("a list of names"),
+        Rule::NamesMap if !value.members().all(|(_, names)| is_names(names)) => {
+            wants("an object of lists of names")
+        }
+        Rule::NamesMap if !value.is_object() => wants("an object of lists of names"),
+        Rule::Values => values_fault(value, schema).or_else(|| depth_fault(keyword, value)),
+        Rule::ValueList if !value.is_array() => wants("a list of values"),
+        Rule::ValueList | Rule::Constant | Rule::Example => depth_fault(keyword, value),
+        Rule::Default => default_fault(value, schema).or_else(|| depth_fault(keyword, value)),
+        _ => None,
+    }
+}
+
+/// A schema is an object, `true` or `false`.
+pub(super) fn is_schema(node: Node<'_>) -> bool {
+    node.is_object() || node.as_bool().is_some()
+}
+
+/// Whether faults of a keyword are of no interest: nothing that is checked is lost.
+pub(super) fn is_annotation(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "title"
+            | "description"
+            | "$comment"
+            | "deprecated"
+            | "readOnly"
+            | "writeOnly"
+            | "example"
+            | "examples"
+            | "format"
+            | "contentEncoding"
+            | "contentMediaType"
+    )
+}
+
+fn found(value: Node<'_>) -> String {
+    match (value.as_str(), value.as_number()) {
+        (Some(text), _) if text.chars().count() <= 40 => format!("the text `{text}`"),
+        (_, Some(number)) => number.to_string(),
+        _ if value.items().len() == 0 && value.is_array() => "an empty list".to_owned(),
+        _ => value.type_name().to_owned(),
+    }
+}
+
+fn is_count(value: Node<'_>) -> bool {
+    let number = value.as_number();
+    number.is_some_and(|n| n.is_u64() || n.as_f64().is_some_and(|n| n >= 0.0 && n.fract() == 0.0))
+}
+
+fn is_names(value: Node<'_>) -> bool {
+    value.is_array() && value.items().all(|name| name.as_str().is_some())
+}
+
+pub(super) fn is_type(name: &str) -> bool {
+    matches!(name, "null" | "boolean" | "object" | "array" | "number" | "integer" | "string")
+}
+
+/// A type by name, or a list of them. In YAML a bare `null` among them is easily meant as the type.
+fn type_fault(value: Node<'_>) -> Option<String> {
+    let wrong = |name: &str| Some(format!("`{name}` is no type of JSON; `type` is left out"));
+    match value.as_str() {
+        Some("file") => None,
+        Some(name) if is_type(name) => None,
+        Some(name) => wrong(name),
+        None if value.is_array() => {
+            let odd =
+                value.items().find(|item| !item.is_null() && !item.as_str().is_some_and(is_type));
+            match odd {
+                Some(odd) => wrong(odd.as_str().unwrap_or(odd.type_name())),
+                None if value.items().len() == 0 => wrong("[]"),
+                None => None,
+            }
+        }
+        None => wrong(value.type_name()),
+    }
+}
+
+fn pattern_fault(context: &Context, keyword: &str, value: Node<'_>) -> Option<String> {
+    match value.as_str() {
+        Some(pattern) if context.is_pattern(pattern) => None,
+        Some(pattern) => Some(format!(
+            "`{}` is no regular expression as ECMAScript has them; `{keyword}` is left out",
+            short(pattern)
+        )),
+        None => Some(format!("`{keyword}` must be a text, found {}; it is left out", found(value))),
+    }
+}
+
+fn values_fault(value: Node<'_>, schema: Node<'_>) -> Option<String> {
+    if value.items().len() == 0 {
+        let found = found(value);
+        return Some(format!("`enum` must be a list of values, found {found}; it is left out"));
+    }
+    let types = schema.get("type")?;
+    if type_fault(types).is_some() || value.items().any(|item| has_type(item, types)) {
+        return None;
+    }
+    Some("no value of `enum` has the `type` beside it; `enum` is left out".to_owned())
+}
+
+/// A default is filled in, so one that does not fit would spoil what did.
+fn default_fault(value: Node<'_>, schema: Node<'_>) -> Option<String> {
+    if value.is_null() && is_nullable(schema) {
+        return None;
+    }
+    let types = schema.get("type").filter(|types| type_fault(*types).is_none());
+    if types.is_some_and(|types| !has_type(value, types)) {
+        return Some("`default` does not have the `type` beside it; it is left out".to_owned());
+    }
+    let listed = schema.get("enum").filter(|listed| values_fault(*listed, schema).is_none());
+    if listed.is_some_and(|listed| !listed.items().any(|item| is_same(item, value))) {
+        return Some("`default` is not in the `enum` beside it; it is left out".to_owned());
+    }
+    None
+}
+
+fn depth_fault(keyword: &str, value: Node<'_>) -> Option<String> {
+    let fault =
+        || format!("`{keyword}` nests deeper than {MAX_VALUE_DEPTH} levels; it is left out");
+    nests_deeper(value, MAX_VALUE_DEPTH).then(fault)
+}
+
+pub(super) fn nests_deeper(value: Node<'_>, levels: u32) -> bool {
+    let Some(below) = levels.checked_sub(1) else { return true };
+    value.items().any(|item| nests_deeper(item, below))
+        || value.members().any(|(_, member)| nests_deeper(member, below))
+}
+
+/// Whether the schema says in the older ways that null is a value of it.
+pub(super) fn is_nullable(schema: Node<'_>) -> bool {
+    let says = |name| schema.get(name).and_then(Node::as_bool) == Some(true);
+    says("nullable") || says("x-nullable")
+}
+
+/// Whether a value has one of the types that `type` names.
+fn has_type(value: Node<'_>, types: Node<'_>) -> bool {
+    let has = |name: &str| match name {
+        "integer" => value.as_number().is_some_and(is_whole),
+        name => value.type_name() == name,
+    };
+    match types.as_str() {
+        Some(name) => has(name),
+        None => types.items().any(|name| has(name.as_str().unwrap_or("null"))),
+    }
+}
+
+fn is_whole(number: &serde_json::Number) -> bool {
+    !number.is_f64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+fn is_same(left: Node<'_>, right: Node<'_>) -> bool {
+    match (left.cell(), right.cell()) {
+        (Cell::Number(_), Cell::Number(_)) => {
+            let number = |node: Node<'_>| node.as_number().and_then(serde_json::Number::as_f64);
+            number(left) == number(right)
+        }
+        (Cell::Array(_) | Cell::Object(_), _) => left.to_value() == right.to_value(),
+        (left, right) => left == right,
+    }
+}
+
+/// The beginning of something that may be very long.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

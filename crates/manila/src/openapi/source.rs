@@ -1,0 +1,224 @@
+//! A service as a source of operations: its document read, kept up to date, read again.
+
+mod stamp;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use self::stamp::Stamp;
+use super::handler::Service;
+use super::load::{Loaded, load};
+use super::offer::{Found, Offer, OpenApiError, offer, service};
+use super::schema::Warning;
+use super::settings::OpenApiSettings;
+use crate::error::CallError;
+use crate::operation::{Operation, ResultPolicy};
+use crate::registry::{Change, Registry};
+use crate::spec::{OperationId, OperationSpec};
+
+/// What is made of an operation before it is registered, and how its results are treated; `None`
+/// leaves it out.
+pub type Adjust = Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
+
+/// What a source needs from the one who starts it.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct SourceHooks {
+    /// Changes or leaves out operations.
+    pub adjust: Option<Adjust>,
+}
+
+impl std::fmt::Debug for SourceHooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SourceHooks").finish_non_exhaustive()
+    }
+}
+
+/// How a source is doing.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum SourceStatus {
+    /// Its document is being read.
+    Reading,
+    /// Its document was read, and this is what it has. Whether the service is there is seen by
+    /// calling it.
+    Ready(Arc<Found>),
+    /// Its document cannot be read.
+    Down {
+        /// Why.
+        reason: String,
+        /// When it is tried again.
+        again_in: Duration,
+    },
+}
+
+/// A service whose operations are operations here. Dropping it takes them away.
+#[derive(Debug)]
+pub struct OpenApiSource {
+    status: watch::Receiver<SourceStatus>,
+    tasks: TaskTracker,
+    stop: DropGuard,
+}
+
+impl OpenApiSource {
+    /// Starts a source. Its operations appear in the registry in namespace `name` as soon as its
+    /// document was read; nothing waits for that. Must be called in a runtime.
+    ///
+    /// # Errors
+    ///
+    /// A header, the proxy or a certificate of the settings cannot be used.
+    pub fn start(
+        registry: &Registry,
+        name: &str,
+        settings: OpenApiSettings,
+        hooks: SourceHooks,
+    ) -> Result<Self, OpenApiError> {
+        let service = Arc::new(service(name, settings)?);
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        registry.expect(name, "its document is being read");
+        let (status, watched) = watch::channel(SourceStatus::Reading);
+        let registry = registry.clone();
+        let supervisor = Supervisor { service, registry, hooks, status, offered: Vec::new() };
+        tasks.spawn(supervisor.run(stop.clone()));
+        tasks.close();
+        Ok(Self { status: watched, tasks, stop: stop.drop_guard() })
+    }
+
+    /// How it is doing, now and whenever that changes.
+    pub fn status(&self) -> watch::Receiver<SourceStatus> {
+        self.status.clone()
+    }
+
+    /// Waits until the operations are there.
+    ///
+    /// # Errors
+    ///
+    /// `UNAVAILABLE` with the reason when the document cannot be read, `TIMEOUT` when it takes longer
+    /// than `patience`.
+    pub async fn ready(&self, patience: Duration) -> Result<Arc<Found>, CallError> {
+        let mut status = self.status.clone();
+        let settled = status.wait_for(|status| !matches!(status, SourceStatus::Reading));
+        match tokio::time::timeout(patience, settled).await {
+            Ok(Ok(settled)) => match &*settled {
+                SourceStatus::Ready(found) => Ok(Arc::clone(found)),
+                SourceStatus::Down { reason, .. } => Err(CallError::unavailable(reason.clone())),
+                SourceStatus::Reading => Err(CallError::unavailable("its document is being read")),
+            },
+            Ok(Err(_)) => Err(CallError::unavailable("the source was stopped")),
+            Err(_) => {
+                Err(CallError::timeout(format!("the document was not read within {patience:?}")))
+            }
+        }
+    }
+
+    /// Ends the source, and waits until nothing is left of it.
+    pub async fn close(self) {
+        drop(self.stop);
+        self.tasks.wait().await;
+    }
+}
+
+struct Supervisor {
+    service: Arc<Service>,
+    registry: Registry,
+    hooks: SourceHooks,
+    status: watch::Sender<SourceStatus>,
+    /// What stands in the registry.
+    offered: Vec<OperationId>,
+}
+
+impl Supervisor {
+    async fn run(mut self, stop: CancellationToken) {
+        stop.run_until_cancelled(Box::pin(self.keep())).await;
+        let gone = std::mem::take(&mut self.offered).into_iter().map(Change::Unregister);
+        self.registry.apply(gone).expect("removing cannot clash");
+        self.registry.settle(&self.service.name);
+    }
+
+    async fn keep(&mut self) {
+        self.read_first().await;
+        let Some(interval) = self.service.settings.refresh else {
+            return std::future::pending().await;
+        };
+        let mut stamp = self.stamp().await;
+        loop {
+            tokio::time::sleep(interval).await;
+            let now = self.stamp().await;
+            // A place that says nothing about its age is read each time.
+            if now.is_some() && now == stamp {
+                continue;
+            }
+            match self.read().await {
+                Ok(()) => stamp = now,
+                Err(error) => {
+                    let (source, error) = (&*self.service.name, error.to_string());
+                    tracing::warn!(source, error, "the changed document was not read");
+                }
+            }
+        }
+    }
+
+    async fn stamp(&self) -> Option<Stamp> {
+        Stamp::of(self.service.client.http(), &self.service.settings.document).await
+    }
+
+    /// Reads the document until that succeeds.
+    async fn read_first(&mut self) {
+        let (mut again_in, most) = self.service.settings.restart;
+        while let Err(error) = self.read().await {
+            let (source, reason) = (&*self.service.name, error.to_string());
+            tracing::warn!(source, reason, ?again_in, "the document was not read");
+            self.registry.expect(source, reason.clone());
+            self.status.send_replace(SourceStatus::Down { reason, again_in });
+            tokio::time::sleep(jittered(again_in)).await;
+            again_in = (again_in * 2).min(most);
+        }
+    }
+
+    /// Reads the document and puts what it says into the registry. Reading a large one takes long, so
+    /// it is done where nobody waits for it.
+    async fn read(&mut self) -> Result<(), OpenApiError> {
+        let settings = &self.service.settings;
+        let mut loading = settings.load.clone();
+        loading.client.get_or_insert_with(|| self.service.client.http().clone());
+        let Loaded { library, warnings } = load(settings.document.clone(), &loading).await?;
+        let (service, adjust) = (Arc::clone(&self.service), self.hooks.adjust.clone());
+        let offering = tokio::task::spawn_blocking(move || {
+            offer(&service, &Arc::new(library), adjust.as_ref())
+        });
+        let Ok(offered) = offering.await else {
+            return Err(OpenApiError::Document("it cannot be imported".to_owned()));
+        };
+        let Offer { operations, mut found } = offered?;
+        let odd = warnings.into_iter().map(|odd| Warning { at: odd.at, message: odd.message });
+        found.warnings.splice(0..0, odd);
+        found.counts.warnings = found.warnings.len();
+        self.replace(operations);
+        self.registry.settle(&self.service.name);
+        let source = &*self.service.name;
+        tracing::info!(source, counts = ?found.counts, "the document was read");
+        self.status.send_replace(SourceStatus::Ready(Arc::new(found)));
+        Ok(())
+    }
+
+    /// Puts operations in the place of those of before.
+    fn replace(&mut self, operations: Vec<Operation>) {
+        let ids: Vec<_> = operations.iter().map(|operation| operation.id().clone()).collect();
+        let kept: std::collections::HashSet<_> = ids.iter().collect();
+        let gone = self.offered.iter().filter(|id| !kept.contains(id)).cloned();
+        let gone: Vec<_> = gone.map(Change::Unregister).collect();
+        let changes = gone.into_iter().chain(operations.into_iter().map(Change::Replace));
+        self.registry.apply(changes).expect("replacing and removing cannot clash");
+        self.offered = ids;
+    }
+}
+
+/// Sources that failed together do not come back in step.
+fn jittered(pause: Duration) -> Duration {
+    let jitter = getrandom::u32().map_or(0, |random| random % 20);
+    pause + pause * jitter / 100
+}

@@ -1,0 +1,74 @@
+//! An HTTP service as operations: its document is read, and its operations are called like any other.
+//!
+//! Run it with `cargo run -p manila --features openapi --example openapi`.
+
+#![allow(clippy::print_stdout, reason = "an example shows what it got")]
+
+use manila::openapi::{Location, OpenApiSettings, from_openapi};
+use manila::{Pipeline, Registry};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+
+const DOCUMENT: &str = r#"
+openapi: 3.1.0
+info: {title: Pets, version: 1.0.0}
+paths:
+  /pets/{id}:
+    get:
+      operationId: readPet
+      parameters:
+        - {name: id, in: path, required: true, schema: {type: integer}}
+      responses:
+        "200":
+          description: A pet.
+          content:
+            application/json:
+              schema:
+                type: object
+                properties: {id: {type: integer}, name: {type: string}}
+        "404": {description: There is none.}
+"#;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let mut settings = OpenApiSettings::new(Location::of("pets.yaml"));
+    // The document names no server.
+    settings.server.address = Some(format!("http://{}", listener.local_addr()?).parse()?);
+    tokio::spawn(serve(listener));
+
+    let registry = Registry::new();
+    let found = from_openapi(&registry, "pets", DOCUMENT, settings)?;
+    println!("{} {}: {} query", found.title, found.version, found.counts.queries);
+
+    let pipeline = Pipeline::new(registry);
+    let envelope = pipeline.execute("pets.readPet", json!({"id": 1})).await?;
+    println!("{} from {}", envelope.data, envelope.meta.source());
+    if let Err(error) = pipeline.execute("pets.readPet", json!({"id": 2})).await {
+        println!("{error}");
+    }
+    if let Err(error) = pipeline.execute("pets.readPet", json!({"id": "two"})).await {
+        println!("{}", error.code());
+    }
+    Ok(())
+}
+
+/// A service with one pet, as small as one can be.
+async fn serve(listener: TcpListener) -> std::io::Result<()> {
+    loop {
+        let (mut stream, _) = listener.accept().await?;
+        let mut lines = BufReader::new(&mut stream).lines();
+        let asked = lines.next_line().await?.unwrap_or_default();
+        while lines.next_line().await?.is_some_and(|line| !line.is_empty()) {}
+        let (status, body) = match asked.starts_with("GET /pets/1 ") {
+            true => ("200 OK", r#"{"id": 1, "name": "Rex", "etag": "x"}"#),
+            false => ("404 Not Found", r#"{"message": "no such pet"}"#),
+        };
+        let answer = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(answer.as_bytes()).await?;
+    }
+}

@@ -1,0 +1,34 @@
+//! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
+
+use manila::openapi::parsers::{Document, each_yaml};
+use serde_json::Value;
+
+/// Takes `bytes` for a document.
+pub(crate) fn check(bytes: &[u8]) {
+    let ours = Document::read(bytes).map(|document| document.to_value());
+    import(bytes);
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let readings = each_yaml(text);
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return };
+    if !value.is_array() && !value.is_object() {
+        return;
+    }
+    match &ours {
+        Ok(ours) => assert_eq!(*ours, value),
+        Err(error) => assert!(error.contains("deep"), "{error}"),
+    }
+    // JSON is YAML, unless a reader says that it is not.
+    let [first, _] = readings;
+    assert!(first.is_none_or(|first| first == value), "YAML says something else");
+}
+
+/// Whatever becomes an operation has schemas that mean something.
+fn import(bytes: &[u8]) {
+    let Ok(Ok(report)) = Document::read(bytes).map(Document::import) else { return };
+    for spec in &report.operations {
+        let errors = spec.error_schemas.iter().map(|error| &error.schema);
+        for schema in [&spec.input_schema, &spec.output_schema].into_iter().chain(errors) {
+            schema.compile().expect("every schema compiles");
+        }
+    }
+}
