@@ -11,7 +11,10 @@ use clap_complete::Shell;
 use manila::view::{Dialect, Listed};
 use manila_gateway::config::{Config, parse_duration};
 
-pub(crate) use add::{AddCommand, AddMcpOptions, RemoveOptions, forgotten_dashes, with_dashes};
+pub(crate) use add::{
+    AddCommand, AddMcpOptions, AddOpenApiOptions, DocumentOptions, ImportOptions, RemoveOptions,
+    forgotten_dashes, with_dashes,
+};
 
 /// Operations from any world, one calling convention, one response envelope.
 #[derive(Debug, Parser)]
@@ -32,6 +35,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: AddCommand,
     },
+    /// Show what an OpenAPI document would become
+    Import(ImportOptions),
     /// Take a source out of the configuration
     Remove(RemoveOptions),
     /// List the operations

@@ -41,6 +41,10 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Add { command: AddCommand::Openapi(options) } => {
+            runtime()?.block_on(command::add_openapi(&options))
+        }
+        Command::Import(options) => runtime()?.block_on(command::import(&options)),
         Command::Add { command: AddCommand::Mcp(options) } => {
             runtime()?.block_on(command::add_mcp(&options))
         }

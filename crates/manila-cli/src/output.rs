@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use manila_gateway::config::Access;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -17,6 +18,14 @@ pub(crate) fn print_plain(value: &impl Serialize) -> std::io::Result<()> {
     line.push(b'\n');
     let mut out = std::io::stdout().lock();
     out.write_all(&line)?;
+    out.flush()
+}
+
+/// One JSON document on one line, written as it is made: it may be larger than what it is made of.
+pub(crate) fn stream_plain(value: &impl Serialize) -> std::io::Result<()> {
+    let mut out = std::io::BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
+    serde_json::to_writer(&mut out, value)?;
+    out.write_all(b"\n")?;
     out.flush()
 }
 
@@ -71,6 +80,42 @@ pub(crate) fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
         text.replace(is_harmful, "\u{fffd}").into()
     } else {
         text.into()
+    }
+}
+
+/// The first line, as far as there is room for it.
+pub(crate) fn cut(text: &str, room: usize) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    if line.chars().count() <= room {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(room.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// Who may call a source, for people.
+pub(crate) fn who(access: &Access, has_identities: bool) -> String {
+    match access {
+        Access::Scopes(scopes) => {
+            let word = if scopes.len() == 1 { "scope" } else { "scopes" };
+            let options: Vec<String> =
+                scopes.iter().map(|scope| format!("--scope {scope}")).collect();
+            format!(
+                "for callers with the {word} `{}`; `manila token new NAME {}` makes one",
+                scopes.join("`, `"),
+                options.join(" ")
+            )
+        }
+        _ if has_identities => "open to every caller with a token".to_owned(),
+        _ => "open to every program on this machine, since there are no identities".to_owned(),
+    }
+}
+
+/// Who may call a source, for programs.
+pub(crate) fn access_json(access: &Access) -> Value {
+    match access {
+        Access::Scopes(scopes) => serde_json::json!({"scopes": scopes}),
+        _ => "open".into(),
     }
 }
 
@@ -135,6 +180,20 @@ mod tests {
             harmless("\u{1b}]52;c;AA\u{7}\r\u{9b}x"),
             "\u{fffd}]52;c;AA\u{fffd}\u{fffd}\u{fffd}x"
         );
+    }
+
+    #[test]
+    fn descriptions_are_cut_to_one_line() {
+        for (text, room, expected) in [
+            ("short", 20, "short"),
+            ("\n  first line\nsecond", 20, "first line"),
+            ("exactly five", 12, "exactly five"),
+            ("one two three", 8, "one two…"),
+            ("✓✓✓✓✓", 3, "✓✓…"),
+            ("", 3, ""),
+        ] {
+            assert_eq!(cut(text, room), expected, "{text}");
+        }
     }
 
     #[test]

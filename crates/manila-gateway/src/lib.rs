@@ -34,4 +34,4 @@ mod source;
 pub use app::{Gateway, GatewaySettings, ListenError};
 pub use door::{McpDoorSettings, McpView};
 pub use server::Drained;
-pub use source::{McpParts, Sources};
+pub use source::{McpParts, SourceError, Sources, start_service};

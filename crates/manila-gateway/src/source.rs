@@ -11,6 +11,7 @@ use manila::connection::SessionSettings;
 use manila::hub::{SpokeRules, Upstream};
 use manila::link::{ConnectError, WsConnector};
 use manila::mcp::{Authorizer, CredentialStore, McpSettings, McpSource, McpTransport, SourceHooks};
+use manila::openapi::{OpenApiError, OpenApiSettings, OpenApiSource};
 use manila::protocol::Secret;
 
 use crate::app::Gateway;
@@ -21,6 +22,7 @@ use crate::config::{Adjustments, Config, SourceConfig, SourceKind};
 pub struct Sources {
     hubs: Vec<Upstream>,
     servers: Vec<(String, McpSource)>,
+    services: Vec<(String, OpenApiSource)>,
 }
 
 /// What MCP sources are given by the process that starts them.
@@ -36,14 +38,33 @@ pub struct McpParts {
     pub authorizer: Option<Arc<dyn Authorizer>>,
 }
 
+/// Why the sources of a configuration cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// The address of a hub is none.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// A service cannot be called as it is configured.
+    #[error("source `{name}`: {error}")]
+    #[non_exhaustive]
+    Service {
+        /// Which.
+        name: String,
+        /// Why.
+        #[source]
+        error: Box<OpenApiError>,
+    },
+}
+
 impl Sources {
     /// Expects the spokes that are named, connects to the hubs and starts the MCP servers. A source
     /// that is not there yet is waited for, and delays nobody.
     ///
     /// # Errors
     ///
-    /// An address is not one.
-    pub fn start(gateway: &Gateway, config: &Config) -> Result<Self, ConnectError> {
+    /// An address is not one, or a service cannot be called as it is configured.
+    pub fn start(gateway: &Gateway, config: &Config) -> Result<Self, SourceError> {
         Self::start_with(gateway, config, &McpParts::default())
     }
 
@@ -51,17 +72,22 @@ impl Sources {
     ///
     /// # Errors
     ///
-    /// An address is not one.
+    /// An address is not one, or a service cannot be called as it is configured.
     pub fn start_with(
         gateway: &Gateway,
         config: &Config,
         parts: &McpParts,
-    ) -> Result<Self, ConnectError> {
-        let mut sources = Self { hubs: Vec::new(), servers: Vec::new() };
+    ) -> Result<Self, SourceError> {
+        let mut sources = Self { hubs: Vec::new(), servers: Vec::new(), services: Vec::new() };
         for source in &config.sources {
             sources.add(gateway, source, parts)?;
         }
         Ok(sources)
+    }
+
+    /// The HTTP services by name.
+    pub fn services(&self) -> impl Iterator<Item = (&str, &OpenApiSource)> {
+        self.services.iter().map(|(name, service)| (name.as_str(), service))
     }
 
     /// The MCP servers by name.
@@ -72,8 +98,9 @@ impl Sources {
     /// Ends them, all at once, and says whether that was done in time. Calls that need them come
     /// first: drain the gateway before.
     pub async fn close(self, patience: Duration) -> bool {
-        let closing = self.servers.into_iter().map(|(_, server)| server.close());
-        tokio::time::timeout(patience, join_all(closing)).await.is_ok()
+        let servers = join_all(self.servers.into_iter().map(|(_, server)| server.close()));
+        let services = join_all(self.services.into_iter().map(|(_, service)| service.close()));
+        tokio::time::timeout(patience, async { tokio::join!(servers, services) }).await.is_ok()
     }
 
     fn add(
@@ -81,7 +108,7 @@ impl Sources {
         gateway: &Gateway,
         source: &SourceConfig,
         parts: &McpParts,
-    ) -> Result<(), ConnectError> {
+    ) -> Result<(), SourceError> {
         let mut rules = rules(&source.adjustments);
         // Nobody but the operator connects a name, unless it is that of a spoke; see `Upstream`.
         let owner = match &source.kind {
@@ -94,6 +121,10 @@ impl Sources {
             SourceKind::Mcp(_) => {
                 let started = parts.start(gateway.pipeline().registry(), source);
                 self.servers.extend(started.map(|server| (source.name.clone(), server)));
+            }
+            SourceKind::OpenApi(settings) => {
+                let service = start_service(gateway.pipeline().registry(), source, settings)?;
+                self.services.push((source.name.clone(), service));
             }
             SourceKind::Hub { url, token } => {
                 let token = token.as_ref().map(|token| Secret::new(token.reveal()));
@@ -142,6 +173,24 @@ impl McpParts {
         }
         settings
     }
+}
+
+/// Starts an HTTP service. Its operations appear in the registry, adjusted, as soon as its document was
+/// read.
+///
+/// # Errors
+///
+/// It cannot be called as it is configured.
+pub fn start_service(
+    registry: &Registry,
+    source: &SourceConfig,
+    settings: &OpenApiSettings,
+) -> Result<OpenApiSource, SourceError> {
+    let adjustments = source.adjustments.clone();
+    let mut hooks = manila::openapi::SourceHooks::default();
+    hooks.adjust = Some(Arc::new(move |spec| adjustments.apply(spec)));
+    OpenApiSource::start(registry, &source.name, settings.clone(), hooks)
+        .map_err(|error| SourceError::Service { name: source.name.clone(), error: Box::new(error) })
 }
 
 impl fmt::Debug for McpParts {

@@ -12,6 +12,8 @@ use super::Hidden;
 pub(crate) enum AddCommand {
     /// Add an MCP server: its tools become operations
     Mcp(Box<AddMcpOptions>),
+    /// Add an HTTP service with an OpenAPI document: its operations become ours
+    Openapi(Box<AddOpenApiOptions>),
 }
 
 #[derive(Debug, Args)]
@@ -71,6 +73,85 @@ pub(crate) struct AddMcpOptions {
     /// How long the server may take to answer
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
+    /// Plain JSON, also on a terminal
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The document is read first, what it would become is shown, and then the source is written. Of ${VAR}
+only the name is written, never the value.
+  manila add openapi pets petstore.yaml --server http://127.0.0.1:8080
+  manila add openapi github github.json --bearer '${GITHUB_TOKEN}' --include 'issues/*'
+  manila add openapi shop https://shop.example/openapi.json --api-key '${SHOP_KEY}'")]
+pub(crate) struct AddOpenApiOptions {
+    /// The name of the source and the namespace of its operations
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) document: DocumentOptions,
+    /// Where the service is, instead of where the document says
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// A token for every request; '${VAR}' keeps it out of the file
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["basic", "api_key"])]
+    pub(crate) bearer: Option<Hidden>,
+    /// A name and a password for every request
+    #[arg(long, value_name = "NAME:PASSWORD", conflicts_with = "api_key")]
+    pub(crate) basic: Option<Hidden>,
+    /// A key, which is sent where the document says
+    #[arg(long, value_name = "KEY")]
+    pub(crate) api_key: Option<Hidden>,
+    /// What is sent with every request; can be given several times
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<Hidden>,
+    /// The configuration to write to
+    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
+    pub(crate) config: PathBuf,
+    /// Put it in the place of a source of that name; what is adjusted about that one stays
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Plain JSON, also on a terminal
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A document, and which of its operations are meant.
+#[derive(Debug, Args)]
+pub(crate) struct DocumentOptions {
+    /// The document: OpenAPI 3.0, 3.1, 3.2 or Swagger 2.0, as JSON or YAML
+    #[arg(value_name = "FILE|URL")]
+    pub(crate) document: String,
+    /// Only operations whose name fits; `*` stands for anything; can be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) include: Vec<String>,
+    /// None of the operations whose name fits
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+    /// Another name for one operation
+    #[arg(long, value_name = "OLD=NEW")]
+    pub(crate) rename: Vec<String>,
+    /// What every name begins with
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prefix: Option<String>,
+    /// A host that the document may refer to beside its own
+    #[arg(long = "host", value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing is called and nothing is written. --json prints {operations, skipped, warnings}, each operation
+as it would be listed.
+  manila import petstore.yaml
+  manila import https://api.example/openapi.json --include 'user*' --json")]
+pub(crate) struct ImportOptions {
+    #[command(flatten)]
+    pub(crate) document: DocumentOptions,
+    /// The namespace that the operations are shown under
+    #[arg(long, value_name = "NAME", default_value = "api")]
+    pub(crate) name: String,
     /// Plain JSON, also on a terminal
     #[arg(long)]
     pub(crate) json: bool,

@@ -11,6 +11,7 @@ mod document;
 mod envelope;
 mod mcp;
 mod neighbour;
+mod openapi;
 mod remove;
 mod serve;
 mod signal;
@@ -24,6 +25,7 @@ pub(crate) use catalog::{config_schema, envelope_schema, event_schema, list, sch
 pub(crate) use completions::completions;
 pub(crate) use envelope::{decode, encode};
 pub(crate) use mcp::mcp;
+pub(crate) use openapi::{add_openapi, import};
 pub(crate) use remove::remove;
 pub(crate) use serve::serve;
 pub(crate) use token::token;

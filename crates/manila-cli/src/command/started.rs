@@ -1,4 +1,4 @@
-//! The MCP servers of a configuration, started for one command.
+//! The MCP servers and HTTP services of a configuration, started for one command.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -9,7 +9,9 @@ use futures::future::join_all;
 use manila::Registry;
 use manila::hub::RESERVED_NAMES;
 use manila::mcp::McpSource;
+use manila::openapi::OpenApiSource;
 use manila_gateway::config::{Access, ClientFile, Config, SourceConfig, SourceKind};
+use manila_gateway::start_service;
 
 use super::connect::{Asking, Spinner, found, parts};
 use crate::failure::Failure;
@@ -17,6 +19,9 @@ use crate::output;
 
 /// How long the processes of servers have to end.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long the document of a service may take to be read.
+const READING: Duration = Duration::from_secs(60);
 
 /// Which operations a command is about.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +35,7 @@ pub(super) enum Wanted<'a> {
 #[derive(Default)]
 pub(super) struct Started {
     servers: Vec<McpSource>,
+    services: Vec<OpenApiSource>,
     left_out: BTreeMap<String, &'static str>,
     /// Every source of the configuration, started or not.
     names: Vec<String>,
@@ -53,11 +59,12 @@ impl Started {
         for source in config.sources {
             started.names.push(source.name.clone());
             let kind = match source.kind {
-                SourceKind::Mcp(_) if name.is_none_or(|name| name == source.name) => {
-                    asked.push(source);
+                SourceKind::Mcp(_) | SourceKind::OpenApi(_) => {
+                    if name.is_none_or(|name| name == source.name) {
+                        asked.push(source);
+                    }
                     continue;
                 }
-                SourceKind::Mcp(_) => continue,
                 SourceKind::Spoke { .. } => "spoke",
                 _ => "hub",
             };
@@ -97,24 +104,39 @@ impl Started {
         let parts = parts(if is_seen { Asking::Person } else { Asking::Nobody }).await;
         let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
         let spinner = Spinner::new(format!("waiting for {}", names.join(", ")));
-        let mut waiting = Vec::new();
+        let (mut servers, mut services, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for mut source in sources {
-            let SourceKind::Mcp(settings) = &source.kind else { continue };
-            let patience = settings.start_timeout;
             // Whoever can read the file and start its servers may call them.
             source.adjustments.access = Some(Access::Open);
-            let Some(server) = parts.start(registry, &source) else { continue };
-            waiting.push(async move {
-                let found = found(&server, patience).await;
-                (source.name, server, found)
-            });
+            match &source.kind {
+                SourceKind::Mcp(settings) => {
+                    let patience = settings.start_timeout;
+                    let Some(server) = parts.start(registry, &source) else { continue };
+                    servers.push(async move {
+                        let found = found(&server, patience).await;
+                        (source.name, server, found.err())
+                    });
+                }
+                SourceKind::OpenApi(settings) => match start_service(registry, &source, settings) {
+                    Ok(service) => services.push(async move {
+                        let found = service.ready(READING).await;
+                        let reason = found.err().map(|error| error.message().to_owned());
+                        (source.name, service, reason)
+                    }),
+                    Err(error) => failed.push((source.name, error.to_string())),
+                },
+                _ => {}
+            }
         }
-        let all = join_all(waiting).await;
+        let (servers, services) = tokio::join!(join_all(servers), join_all(services));
         drop(spinner);
-        let mut failed = Vec::new();
-        for (name, server, found) in all {
+        for (name, server, reason) in servers {
             self.servers.push(server);
-            failed.extend(found.err().map(|reason| (name, reason)));
+            failed.extend(reason.map(|reason| (name, reason)));
+        }
+        for (name, service, reason) in services {
+            self.services.push(service);
+            failed.extend(reason.map(|reason| (name, reason)));
         }
         failed
     }
@@ -132,7 +154,9 @@ impl Started {
 
     /// Ends the servers, and waits for it.
     pub(super) async fn close(self) {
-        let closing = join_all(self.servers.into_iter().map(McpSource::close));
+        let servers = join_all(self.servers.into_iter().map(McpSource::close));
+        let services = join_all(self.services.into_iter().map(OpenApiSource::close));
+        let closing = async { tokio::join!(servers, services) };
         if tokio::time::timeout(PATIENCE, closing).await.is_err() {
             output::warning("a server did not end in time and is left to its watcher");
         }

@@ -21,6 +21,7 @@ mod mcp_clients;
 #[cfg(target_os = "linux")]
 mod mcp_conformance;
 mod mcp_questions;
+mod openapi;
 #[cfg(target_os = "linux")]
 mod processes;
 mod readme;

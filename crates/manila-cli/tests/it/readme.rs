@@ -47,6 +47,7 @@ fn run(typed: &str) -> String {
         .args(["-c", &format!("{typed} 2>&1")])
         .env("PATH", format!("{}:{path}", binary.display()))
         .env_remove("MANILA_LOG")
+        .current_dir(root())
         .stdin(Stdio::null())
         .output()
         .unwrap();

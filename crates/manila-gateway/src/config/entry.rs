@@ -122,6 +122,48 @@ impl McpEntry {
     }
 }
 
+/// An HTTP service as it is written into a file: `${VAR}` is still in it.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct OpenApiEntry {
+    /// The file or the address of its document.
+    pub document: String,
+    /// Where it is, instead of where the document says.
+    pub server: Option<String>,
+    /// What is sent with every request.
+    pub headers: BTreeMap<String, String>,
+    /// Hosts beside those that the document names.
+    pub hosts: Vec<String>,
+    /// A token.
+    pub bearer: Option<String>,
+    /// A name and a password.
+    pub basic: Option<(String, String)>,
+    /// A key.
+    pub api_key: Option<String>,
+    /// Names that are let in; all, if empty.
+    pub include: Vec<String>,
+    /// Names that are kept out.
+    pub exclude: Vec<String>,
+    /// Other names for single operations.
+    pub rename: BTreeMap<String, String>,
+    /// What every name begins with.
+    pub prefix: Option<String>,
+}
+
+impl OpenApiEntry {
+    /// A document, and nothing else said.
+    pub fn new(document: impl Into<String>) -> Self {
+        Self { document: document.into(), ..Self::default() }
+    }
+}
+
+/// Without values, since any of them may be a secret.
+impl fmt::Debug for OpenApiEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenApiEntry").finish_non_exhaustive()
+    }
+}
+
 /// What is wrong with one server of a file, by keys below that of the server.
 pub(super) struct Problems<'a> {
     file: &'a Path,

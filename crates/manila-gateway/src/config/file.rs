@@ -2,6 +2,7 @@
 
 mod door;
 mod mcp;
+mod openapi;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +19,9 @@ use super::duration::parse_duration;
 
 pub(super) use door::McpDoorText;
 pub(super) use mcp::{McpText, OAuthText, PROTOCOLS, RootsText, SamplingText, ToolEnvelopeText};
+pub(super) use openapi::{
+    AuthText, BasicText, ClientText, OpenApiTable, OpenApiText, SchemeText, SecretText,
+};
 
 /// The configuration of a Manila gateway. `${VAR}` in a string is replaced from the environment,
 /// `${VAR:-default}` by the default where there is none, `$${` is a plain `${`.
@@ -70,19 +74,32 @@ pub(super) struct IdentityText {
     pub(super) capabilities: Vec<String>,
 }
 
-/// Where operations come from: exactly one of `mcp`, `spoke` and `hub`, and what is adjusted on the
-/// way.
+/// Where operations come from: exactly one of `mcp`, `openapi`, `spoke` and `hub`, and what is
+/// adjusted on the way.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a table with `mcp`, `spoke` or `hub`")]
+#[serde(deny_unknown_fields, expecting = "a table with `mcp`, `openapi`, `spoke` or `hub`")]
 #[schemars(
     rename = "Source",
-    extend("oneOf" = [{"required": ["mcp"]}, {"required": ["spoke"]}, {"required": ["hub"]}])
+    extend("oneOf" = [
+        {"required": ["mcp"]},
+        {"required": ["openapi"]},
+        {"required": ["spoke"]},
+        {"required": ["hub"]},
+    ])
 )]
 pub(super) struct SourceText {
     /// The tools of an MCP server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "McpText")]
     pub(super) mcp: Option<McpText>,
+    /// An HTTP service with an OpenAPI document: a file, an address, or a table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OpenApiText")]
+    pub(super) openapi: Option<OpenApiText>,
+    /// What is shown to the HTTP service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AuthText")]
+    pub(super) auth: Option<AuthText>,
     /// A process that connects to this gateway and offers operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SpokeText")]
@@ -92,8 +109,8 @@ pub(super) struct SourceText {
     #[schemars(with = "HubText")]
     pub(super) hub: Option<HubText>,
     /// Who may call: `"open"`, or those with all of these scopes. Replaces what the source says. The
-    /// tools of an MCP server ask for the scope `source:NAME` if it is absent and there are
-    /// identities.
+    /// operations of MCP servers and HTTP services ask for the scope `source:NAME` if it is absent and
+    /// there are identities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AccessText")]
     pub(super) access: Option<AccessText>,
@@ -120,6 +137,13 @@ pub(super) struct SourceText {
     /// None of the operations whose name fits one of these patterns.
     #[serde(default)]
     pub(super) exclude: Vec<String>,
+    /// Other names for single operations of an HTTP service: `"old" = "new"`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) rename: BTreeMap<String, String>,
+    /// What the names of the operations of an HTTP service begin with here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub(super) prefix: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -31,10 +31,10 @@ use file::ConfigFile;
 pub use clients::{ClientFile, ClientServer, RefusedServer};
 pub use duration::parse_duration;
 pub use edit::{
-    EditError, Existing, Overview, Part, begin_with_clients, kept_entry, overview, remove_source,
-    replaced_settings, write_identity, write_source,
+    EditError, Existing, Overview, Part, SourceEntry, begin_with_clients, kept_entry, overview,
+    remove_source, replaced_settings, write_identity, write_source,
 };
-pub use entry::McpEntry;
+pub use entry::{McpEntry, OpenApiEntry};
 pub use glob::Glob;
 pub use problem::{ConfigError, Problem};
 pub use source::{Access, Adjustments, SourceConfig, SourceKind};
@@ -161,14 +161,14 @@ impl Config {
         problems
     }
 
-    /// Whether all was well; then who may call the tools of MCP servers is settled.
+    /// Whether all was well; then who may call what says nothing about that is settled.
     fn settled(mut self, problems: Vec<Problem>) -> Result<Self, ConfigError> {
         if !problems.is_empty() {
             return Err(ConfigError::new(problems));
         }
         let has_identities = !self.identities.is_empty();
         for source in &mut self.sources {
-            if matches!(source.kind, SourceKind::Mcp(_)) {
+            if matches!(source.kind, SourceKind::Mcp(_) | SourceKind::OpenApi(_)) {
                 source.adjustments.unsaid = Some(Access::unsaid(&source.name, has_identities));
             }
         }

@@ -1,9 +1,11 @@
 //! Where operations come from, and what is adjusted on their way in.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use manila::mcp::{McpSettings, McpTransport};
+use manila::openapi::OpenApiSettings;
 use manila::{AccessControl, OperationSpec, ResultPolicy};
 
 use super::glob::Glob;
@@ -27,6 +29,8 @@ pub struct SourceConfig {
 pub enum SourceKind {
     /// The tools of an MCP server.
     Mcp(Box<McpSettings>),
+    /// An HTTP service with an OpenAPI document.
+    OpenApi(Box<OpenApiSettings>),
     /// A process that connects to this gateway and registers its operations.
     Spoke {
         /// The one identity that may use this name.
@@ -52,6 +56,7 @@ impl SourceKind {
                 }
                 _ => "MCP server".to_owned(),
             },
+            Self::OpenApi(settings) => format!("HTTP service by {}", settings.document.shown()),
             Self::Spoke { identity } => format!("a spoke, connected by {identity}"),
             Self::Hub { .. } => "another hub".to_owned(),
         }
@@ -93,6 +98,10 @@ pub struct Adjustments {
     pub include: Vec<Glob>,
     /// Names that are kept out, although they were let in.
     pub exclude: Vec<Glob>,
+    /// Other names for single operations, by their own.
+    pub rename: BTreeMap<String, String>,
+    /// What every name begins with here.
+    pub prefix: String,
 }
 
 /// Everything is let in as it is.
@@ -106,6 +115,8 @@ impl Default for Adjustments {
             exclusive: None,
             include: vec![Glob::new("*")],
             exclude: Vec::new(),
+            rename: BTreeMap::new(),
+            prefix: String::new(),
         }
     }
 }
@@ -117,12 +128,16 @@ impl Adjustments {
     }
 
     /// The operation as it is offered here, and how its results are treated; `None` if it is not
-    /// offered.
+    /// offered. What is let in is said by the source's own names.
     pub fn apply(&self, mut spec: OperationSpec) -> Option<(OperationSpec, ResultPolicy)> {
         let fits = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(&spec.name));
         if !fits(&self.include) || fits(&self.exclude) {
             return None;
         }
+        if let Some(name) = self.rename.get(&spec.name) {
+            spec.name.clone_from(name);
+        }
+        spec.name.insert_str(0, &self.prefix);
         if let Some(access) = self.effective_access() {
             spec.access_control = access.to_control();
         }

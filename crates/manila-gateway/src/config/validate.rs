@@ -1,6 +1,7 @@
 //! From what was typed to what holds: every name is one, every reference leads somewhere.
 
 mod mcp;
+mod openapi;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -91,27 +92,47 @@ fn source(document: &Document<'_>, entry: (String, SourceText)) -> Option<Source
         document.report(&place, message);
     }
     let adjustments = adjustments(document, &name, &text);
-    let kind = match (text.mcp, text.spoke, text.hub) {
-        (Some(mcp), None, None) => mcp_kind(document, &name, mcp, &adjustments)?,
-        (None, Some(spoke), None) => spoke_kind(document, &name, spoke.identity),
-        (None, None, Some(hub)) => hub_kind(document, &name, hub),
-        (None, None, None) => {
+    if text.openapi.is_none() {
+        refuse_strays(document, &name, &text);
+    }
+    let kind = match (text.mcp, text.openapi, text.spoke, text.hub) {
+        (Some(mcp), None, None, None) => mcp_kind(document, &name, mcp, &adjustments)?,
+        (None, Some(openapi), None, None) => {
+            let service = openapi::Service { text: openapi.0, auth: text.auth };
+            openapi::kind(document, &name, service, &adjustments)?
+        }
+        (None, None, Some(spoke), None) => spoke_kind(document, &name, spoke.identity),
+        (None, None, None, Some(hub)) => hub_kind(document, &name, hub),
+        (None, None, None, None) => {
             // One that does not fit has been reported.
-            let kinds = ["mcp", "spoke", "hub"];
-            if !kinds.iter().any(|kind| document.has(&["source", &name, kind])) {
-                let message = "a source is exactly one of `mcp`, `spoke` and `hub`; add one";
-                document.report(&place, message);
+            if !KINDS.iter().any(|kind| document.has(&["source", &name, kind])) {
+                document.report(&place, format!("{ONE_OF}; add one"));
             }
             return None;
         }
         _ => {
-            let message = "a source is exactly one of `mcp`, `spoke` and `hub`; remove the others";
-            document.report(&place, message);
+            document.report(&place, format!("{ONE_OF}; remove the others"));
             return None;
         }
     };
     Some(SourceConfig { name, kind, adjustments })
 }
+
+/// Says what means nothing without a service that it is about.
+fn refuse_strays(document: &Document<'_>, name: &str, text: &SourceText) {
+    for (key, is_there) in [
+        ("auth", text.auth.is_some()),
+        ("rename", !text.rename.is_empty()),
+        ("prefix", text.prefix.is_some()),
+    ] {
+        if is_there && !document.has(&["source", name, "openapi"]) {
+            document.report(&["source", name, key], "this goes with `openapi`; remove it");
+        }
+    }
+}
+
+const KINDS: [&str; 4] = ["mcp", "openapi", "spoke", "hub"];
+const ONE_OF: &str = "a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`";
 
 /// A source's name is a namespace, and not one of the gateway's own.
 pub(super) fn check_source_name(name: &str) -> Result<(), String> {
@@ -199,6 +220,8 @@ fn adjustments(document: &Document<'_>, name: &str, text: &SourceText) -> Adjust
         exclusive: text.exclusive,
         include: globs(document, [name, "include"], &text.include),
         exclude: globs(document, [name, "exclude"], &text.exclude),
+        rename: text.rename.clone(),
+        prefix: text.prefix.clone().unwrap_or_default(),
     }
 }
 

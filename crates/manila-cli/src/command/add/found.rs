@@ -87,21 +87,11 @@ fn table(tools: &[Value]) -> String {
     let room = usize::from(width).saturating_sub(longest + "mutation".len() + 6).max(20);
     table.set_header(["TOOL", "TYPE", "DESCRIPTION"]);
     for tool in tools {
-        let description = cut(text(tool, "description"), room);
+        let description = output::cut(text(tool, "description"), room);
         let cells = [text(tool, "name"), kind(tool), &description];
         table.add_row(cells.map(|cell| output::harmless(cell).into_owned()));
     }
     table.trim_fmt()
-}
-
-/// The first line, as far as there is room for it.
-fn cut(text: &str, room: usize) -> String {
-    let line = text.trim().lines().next().unwrap_or_default();
-    if line.chars().count() <= room {
-        return line.to_owned();
-    }
-    let kept: String = line.chars().take(room.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
 }
 
 fn text<'a>(tool: &'a Value, member: &str) -> &'a str {
@@ -113,27 +103,9 @@ fn kind(tool: &Value) -> &'static str {
     if hint == Some(&Value::Bool(true)) { "query" } else { "mutation" }
 }
 
-/// Who may call it, for people.
-fn who(report: &Report<'_>) -> String {
-    match &report.access {
-        Access::Scopes(scopes) => {
-            let word = if scopes.len() == 1 { "scope" } else { "scopes" };
-            let options: Vec<String> =
-                scopes.iter().map(|scope| format!("--scope {scope}")).collect();
-            format!(
-                "for callers with the {word} `{}`; `manila token new NAME {}` makes one",
-                scopes.join("`, `"),
-                options.join(" ")
-            )
-        }
-        _ if report.has_identities => "open to every caller with a token".to_owned(),
-        _ => "open to every program on this machine, since there are no identities".to_owned(),
-    }
-}
-
 fn print_written(report: &Report<'_>) -> std::io::Result<()> {
     let (name, file) = (&report.server.name, report.file.display());
-    let who = who(report);
+    let who = output::who(&report.access, report.has_identities);
     output::print_line(&format!("Written to {file} as [source.{name}], {who}."))?;
     if let Look::Found(found) = &report.found
         && let Some(tool) = found.tools.first()
@@ -146,10 +118,7 @@ fn print_written(report: &Report<'_>) -> std::io::Result<()> {
 
 fn to_json(report: &Report<'_>) -> Value {
     let (name, file) = (&report.server.name, report.file.display().to_string());
-    let access = match &report.access {
-        Access::Scopes(scopes) => json!({"scopes": scopes}),
-        _ => json!("open"),
-    };
+    let access = output::access_json(&report.access);
     match &report.found {
         Look::Failed(reason) => json!({"name": name, "written": false, "error": reason}),
         Look::Skipped => json!({"name": name, "written": true, "file": file, "access": access}),
@@ -177,20 +146,6 @@ fn tool_json(tool: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn descriptions_are_cut_to_one_line() {
-        for (text, room, expected) in [
-            ("short", 20, "short"),
-            ("\n  first line\nsecond", 20, "first line"),
-            ("exactly five", 12, "exactly five"),
-            ("one two three", 8, "one two…"),
-            ("✓✓✓✓✓", 3, "✓✓…"),
-            ("", 3, ""),
-        ] {
-            assert_eq!(cut(text, room), expected, "{text}");
-        }
-    }
 
     #[test]
     fn tools_that_only_read_are_queries() {

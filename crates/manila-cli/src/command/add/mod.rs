@@ -1,7 +1,7 @@
 //! `add mcp`: a server is asked what it offers, and becomes a source of the configuration.
 
 mod found;
-mod secret;
+pub(super) mod secret;
 mod wanted;
 
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::output;
 use found::Report;
 use wanted::Wanted;
+pub(super) use wanted::header;
 
 /// How long a person may take to agree in a browser.
 const SIGN_IN: Duration = Duration::from_secs(300);

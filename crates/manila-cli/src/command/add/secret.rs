@@ -2,21 +2,36 @@
 
 use std::path::Path;
 
-use manila_gateway::config::McpEntry;
+use manila_gateway::config::{McpEntry, OpenApiEntry};
 
 use super::wanted::Wanted;
 use crate::output;
 
 /// Names what looks like a secret and is no reference.
 pub(super) fn remark(file: &Path, server: &Wanted) {
-    let found = literal(&server.entry);
+    say(file, &server.name, &literal(&server.entry));
+}
+
+/// The same for an HTTP service.
+pub(in super::super) fn remark_service(file: &Path, name: &str, entry: &OpenApiEntry) {
+    let password = entry.basic.as_ref().map(|(_, password)| password);
+    let given =
+        [("token", entry.bearer.as_ref()), ("password", password), ("key", entry.api_key.as_ref())];
+    let literal =
+        given.into_iter().filter(|(_, value)| value.is_some_and(|value| is_literal(value)));
+    let mut found: Vec<String> = literal.map(|(what, _)| what.to_owned()).collect();
+    let headers = entry.headers.iter().filter(|(name, value)| is_secret(name) && is_literal(value));
+    found.extend(headers.map(|(name, _)| format!("header `{name}`")));
+    say(file, name, &found);
+}
+
+fn say(file: &Path, name: &str, found: &[String]) {
     if found.is_empty() {
         return;
     }
-    let (name, file, are) =
-        (&server.name, file.display(), if found.len() == 1 { "is" } else { "are" });
+    let (file, are) = (file.display(), if found.len() == 1 { "is" } else { "are" });
     let (they, keeps) = if found.len() == 1 { ("it", "it") } else { ("they", "them") };
-    let what = listed(&found);
+    let what = listed(found);
     output::remark(&format!(
         "The {what} of `{name}` {are} kept in {file} as {they} {are}; '${{VAR}}' keeps {keeps} out."
     ));
@@ -29,13 +44,16 @@ fn listed(found: &[String]) -> String {
     }
 }
 
+fn is_literal(value: &str) -> bool {
+    !value.is_empty() && !value.contains("${")
+}
+
 fn literal(entry: &McpEntry) -> Vec<String> {
-    let is_literal = |value: &String| !value.is_empty() && !value.contains("${");
     let mut found = Vec::new();
-    if entry.bearer.as_ref().is_some_and(is_literal) {
+    if entry.bearer.as_deref().is_some_and(is_literal) {
         found.push("token".to_owned());
     }
-    if entry.client_secret.as_ref().is_some_and(is_literal) {
+    if entry.client_secret.as_deref().is_some_and(is_literal) {
         found.push("client secret".to_owned());
     }
     for (kind, pairs) in [("header", &entry.headers), ("variable", &entry.env)] {

@@ -53,12 +53,9 @@ fn typed(options: &AddMcpOptions) -> Result<McpEntry, Failure> {
         entry.env.insert(name.to_owned(), value);
     }
     entry.cwd = options.cwd.as_deref().map(absolute);
-    for header in &options.headers {
-        let (name, value) = header
-            .0
-            .split_once(':')
-            .ok_or_else(|| usage("a header is written as --header 'NAME: VALUE'"))?;
-        entry.headers.insert(name.trim().to_owned(), value.trim().to_owned());
+    for typed in &options.headers {
+        let (name, value) = header(&typed.0)?;
+        entry.headers.insert(name, value);
     }
     entry.bearer = options.bearer.as_ref().map(|token| token.0.clone());
     entry.client_id.clone_from(&options.client_id);
@@ -66,6 +63,14 @@ fn typed(options: &AddMcpOptions) -> Result<McpEntry, Failure> {
     entry.client_metadata_url.clone_from(&options.client_metadata_url);
     entry.scopes.clone_from(&options.scopes);
     Ok(entry)
+}
+
+/// The name and the value of a header as they are typed.
+pub(in super::super) fn header(typed: &str) -> Result<(String, String), Failure> {
+    let pair = typed.split_once(':');
+    let (name, value) =
+        pair.ok_or_else(|| usage("a header is written as --header 'NAME: VALUE'"))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// The servers of another client's file: all of them, or those that are named.

@@ -45,8 +45,10 @@ pub(super) fn print_check(file: Option<&Path>, config: &Config) -> std::io::Resu
 
 fn describe(source: &SourceConfig) -> String {
     let access = match (&source.kind, source.adjustments.effective_access()) {
-        (SourceKind::Mcp(_), Some(Access::Open)) => "; open to every caller".to_owned(),
-        (SourceKind::Mcp(_), Some(Access::Scopes(scopes))) => {
+        (SourceKind::Mcp(_) | SourceKind::OpenApi(_), Some(Access::Open)) => {
+            "; open to every caller".to_owned()
+        }
+        (SourceKind::Mcp(_) | SourceKind::OpenApi(_), Some(Access::Scopes(scopes))) => {
             format!("; asks for the scope {}", scopes.join(", "))
         }
         _ => String::new(),

@@ -6,6 +6,7 @@ mod kept;
 mod merge;
 mod remove;
 mod replacement;
+mod service;
 mod source;
 
 use std::fmt;
@@ -21,7 +22,7 @@ use replacement::Replacement;
 pub use identity::write_identity;
 pub use kept::{kept_entry, replaced_settings};
 pub use remove::remove_source;
-pub use source::write_source;
+pub use source::{SourceEntry, write_source};
 
 /// What happens to an entry of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,11 +4,33 @@ use std::path::Path;
 
 use toml_edit::{Array, InlineTable, Item, TableLike, Value};
 
-use super::{EditError, Existing, Part, Place, merge, set};
-use crate::config::entry::McpEntry;
+use super::{EditError, Existing, Part, Place, merge, service, set};
+use crate::config::entry::{McpEntry, OpenApiEntry};
 use crate::config::problem::Problem;
 use crate::config::source::Access;
 use crate::config::validate::check_source_name;
+
+/// What a source is, as it is to be written.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum SourceEntry<'a> {
+    /// An MCP server.
+    Mcp(&'a McpEntry),
+    /// An HTTP service.
+    OpenApi(&'a OpenApiEntry),
+}
+
+impl<'a> From<&'a McpEntry> for SourceEntry<'a> {
+    fn from(entry: &'a McpEntry) -> Self {
+        Self::Mcp(entry)
+    }
+}
+
+impl<'a> From<&'a OpenApiEntry> for SourceEntry<'a> {
+    fn from(entry: &'a OpenApiEntry) -> Self {
+        Self::OpenApi(entry)
+    }
+}
 
 /// Writes `[source.NAME]` with comments and order kept, and says what stands there about access
 /// now. `access` is for a source that is new; one that is replaced keeps its own, or that it has
@@ -18,14 +40,15 @@ use crate::config::validate::check_source_name;
 /// # Errors
 ///
 /// The name is taken or not there, the file is no configuration, or the system refuses.
-pub fn write_source(
+pub fn write_source<'a>(
     file: &Path,
     name: &str,
-    entry: &McpEntry,
+    entry: impl Into<SourceEntry<'a>>,
     access: Option<&Access>,
     existing: Existing,
 ) -> Result<Option<Access>, EditError> {
     check_source_name(name).map_err(EditError::Invalid)?;
+    let entry = entry.into();
     let place = Place { file, part: Part::Source, name };
     let access = access.filter(|_| existing == Existing::Refuse);
     let mut said = Ok(None);
@@ -40,17 +63,14 @@ pub fn write_source(
     Ok(said.unwrap_or_default())
 }
 
-pub(super) fn fill(table: &mut dyn TableLike, entry: &McpEntry, access: Option<&Access>) {
-    for kind in ["spoke", "hub"] {
-        table.remove(kind);
-    }
-    match table.get_mut("mcp") {
-        Some(Item::Value(Value::InlineTable(old))) => {
-            merge::into(old, &server(entry));
-            old.fmt();
-        }
-        Some(Item::Table(old)) => merge::into(old, &server(entry)),
-        _ => set(table, "mcp", server(entry)),
+pub(super) fn fill<'a>(
+    table: &mut dyn TableLike,
+    entry: impl Into<SourceEntry<'a>>,
+    access: Option<&Access>,
+) {
+    match entry.into() {
+        SourceEntry::Mcp(entry) => fill_server(table, entry),
+        SourceEntry::OpenApi(entry) => service::fill(table, entry),
     }
     match access {
         Some(Access::Open) => set(table, "access", "open"),
@@ -59,6 +79,21 @@ pub(super) fn fill(table: &mut dyn TableLike, entry: &McpEntry, access: Option<&
             set(table, "access", InlineTable::from_iter([("scopes", scopes)]));
         }
         None => {}
+    }
+}
+
+fn fill_server(table: &mut dyn TableLike, entry: &McpEntry) {
+    // What is said about a service means nothing beside a server.
+    for other in ["spoke", "hub", "openapi", "auth", "rename", "prefix"] {
+        table.remove(other);
+    }
+    match table.get_mut("mcp") {
+        Some(Item::Value(Value::InlineTable(old))) => {
+            merge::into(old, &server(entry));
+            old.fmt();
+        }
+        Some(Item::Table(old)) => merge::into(old, &server(entry)),
+        _ => set(table, "mcp", server(entry)),
     }
 }
 
@@ -114,15 +149,15 @@ fn server(entry: &McpEntry) -> InlineTable {
     table
 }
 
-fn text(text: Option<&String>) -> Option<Value> {
+pub(super) fn text(text: Option<&String>) -> Option<Value> {
     text.map(Value::from)
 }
 
-fn list(texts: &[String]) -> Option<Value> {
+pub(super) fn list(texts: &[String]) -> Option<Value> {
     (!texts.is_empty()).then(|| texts.iter().collect::<Array>().into())
 }
 
-fn pairs(texts: &std::collections::BTreeMap<String, String>) -> Option<Value> {
+pub(super) fn pairs(texts: &std::collections::BTreeMap<String, String>) -> Option<Value> {
     (!texts.is_empty()).then(|| texts.iter().collect::<InlineTable>().into())
 }
 

@@ -1,0 +1,92 @@
+//! `add openapi`.
+
+use manila_gateway::config::{
+    Access, EditError, Existing, OpenApiEntry, Overview, Part, overview, write_source,
+};
+use serde_json::json;
+
+use super::super::add::{header, secret};
+use super::super::neighbour;
+use super::{read, renamed, report};
+use crate::arguments::AddOpenApiOptions;
+use crate::failure::Failure;
+use crate::output;
+
+pub(crate) async fn add_openapi(options: &AddOpenApiOptions) -> Result<(), Failure> {
+    let known = overview(&options.config)?;
+    check_name(options, &known)?;
+    let entry = entry(options)?;
+    let read = read(&options.document, &options.name).await?;
+    let found = &read.report;
+    if found.operations.is_empty() {
+        let what = options.document.document.as_str();
+        let said = format!("`{what}` has no operation that can be called; nothing was written");
+        return Err(Failure::Usage(said));
+    }
+    // On loopback, where nobody is known, everybody may call.
+    let has_identities = !known.identities.is_empty();
+    let access = (!has_identities).then_some(Access::Open);
+    let existing = if options.replace { Existing::Replace } else { Existing::Refuse };
+    neighbour::keep(&options.config, std::slice::from_ref(&options.name))?;
+    let written = write_source(&options.config, &options.name, &entry, access.as_ref(), existing)?;
+    let access = written.unwrap_or_else(|| Access::unsaid(&options.name, has_identities));
+    secret::remark_service(&options.config, &options.name, &entry);
+    if output::is_plain(options.json) {
+        let counts = found.counts();
+        output::print_plain(&json!({
+            "name": options.name,
+            "written": true,
+            "file": options.config.display().to_string(),
+            "access": output::access_json(&access),
+            "operations": found.operations.len(),
+            "counts": counts,
+            "skipped": found.skipped,
+            "warnings": found.warnings,
+            "tokens": report::cost(&found.operations),
+        }))?;
+    } else {
+        report::print_for_people(&read)?;
+        let (name, file) = (&options.name, options.config.display());
+        let who = output::who(&access, has_identities);
+        output::print_line(&format!("Written to {file} as [source.{name}], {who}."))?;
+        let first = &found.operations[0].name;
+        output::print_line(&output::harmless(&format!("Try: manila schema {name}.{first}")))?;
+    }
+    output::remark(output::STARTS_AGAIN);
+    Ok(())
+}
+
+/// Before anything is read: a name that is taken, or is not there to be replaced.
+fn check_name(options: &AddOpenApiOptions, known: &Overview) -> Result<(), Failure> {
+    let (name, file) = (options.name.clone(), options.config.clone());
+    match (known.sources.contains(&name), options.replace) {
+        (true, false) => Err(EditError::Exists { part: Part::Source, name, file }.into()),
+        (false, true) => Err(EditError::Absent { name, file }.into()),
+        _ => Ok(()),
+    }
+}
+
+fn entry(options: &AddOpenApiOptions) -> Result<OpenApiEntry, Failure> {
+    let document = &options.document;
+    let mut entry = OpenApiEntry::new(&document.document);
+    entry.server.clone_from(&options.server);
+    entry.hosts.clone_from(&document.hosts);
+    entry.include.clone_from(&document.include);
+    entry.exclude.clone_from(&document.exclude);
+    entry.prefix.clone_from(&document.prefix);
+    entry.rename =
+        document.rename.iter().map(|pair| renamed(pair)).collect::<Result<_, Failure>>()?;
+    for typed in &options.headers {
+        let (name, value) = header(&typed.0)?;
+        entry.headers.insert(name, value);
+    }
+    entry.bearer = options.bearer.as_ref().map(|token| token.0.clone());
+    entry.api_key = options.api_key.as_ref().map(|key| key.0.clone());
+    if let Some(basic) = &options.basic {
+        let (name, password) = basic.0.split_once(':').ok_or_else(|| {
+            Failure::Usage("a name and a password are written as --basic NAME:PASSWORD".to_owned())
+        })?;
+        entry.basic = Some((name.to_owned(), password.to_owned()));
+    }
+    Ok(entry)
+}

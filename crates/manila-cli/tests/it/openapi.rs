@@ -1,0 +1,258 @@
+//! `import`, `add openapi`, and calls of an HTTP service straight from the configuration.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::Output;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::{Folder, command, stderr, stdout};
+
+const SECRET: &str = "planted-hush-8841";
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn pets() -> String {
+    std::fs::read_to_string(root().join("examples/pets.yaml")).unwrap()
+}
+
+/// The service of `examples/pets.yaml`, with one pet, on a port of its own.
+struct Pets {
+    port: u16,
+    /// The first line, the headers and the body of each request.
+    seen: Arc<Mutex<Vec<(String, String, String)>>>,
+}
+
+impl Pets {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let log = Arc::clone(&log);
+                std::thread::spawn(move || while let Some(()) = answer(&stream, &log) {});
+            }
+        });
+        Self { port, seen }
+    }
+
+    fn last(&self) -> (String, String, String) {
+        self.seen.lock().unwrap().last().cloned().unwrap()
+    }
+}
+
+fn answer(stream: &TcpStream, log: &Mutex<Vec<(String, String, String)>>) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let (mut first, mut headers, mut length) = (String::new(), String::new(), 0);
+    reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        if line.trim().is_empty() {
+            break;
+        }
+        let line = line.to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        headers.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let first = first.trim().trim_end_matches(" HTTP/1.1").to_owned();
+    let (head, answer) = match first.as_str() {
+        "GET /v1/pets/1" => {
+            ("200 OK\r\ncontent-type: application/json", r#"{"id": 1, "name": "Rex"}"#)
+        }
+        "GET /v1/news" => (
+            "200 OK\r\ncontent-type: text/event-stream",
+            "id: 7\nevent: born\ndata: {\"name\": \"Tim\"}\n\n",
+        ),
+        "POST /v1/pets" => {
+            ("201 Created\r\ncontent-type: application/json", r#"{"id": 2, "name": "Tim"}"#)
+        }
+        first if first.starts_with("GET /v1/pets?") => {
+            ("200 OK\r\ncontent-type: application/json", r#"[{"id": 1, "name": "Rex"}]"#)
+        }
+        _ => (
+            "404 Not Found\r\ncontent-type: application/problem+json",
+            r#"{"title": "Not here", "detail": "there is no pet of that number"}"#,
+        ),
+    };
+    log.lock().unwrap().push((first, headers, String::from_utf8(body).ok()?));
+    let mut stream = stream;
+    write!(stream, "HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{answer}", answer.len()).ok()
+}
+
+fn import(arguments: &[&str]) -> Output {
+    command(&[&["import"], arguments].concat()).current_dir(root()).output().unwrap()
+}
+
+fn names(report: &Value) -> Vec<&str> {
+    let operations = report["operations"].as_array().unwrap();
+    operations.iter().map(|operation| operation["name"].as_str().unwrap()).collect()
+}
+
+/// Each row: what is typed behind the document, and the names that are left.
+#[test]
+fn a_document_is_shown_as_it_would_be_imported() {
+    let all = ["listPets", "addPet", "readPet", "removePet", "setPhoto", "followNews"];
+    for (typed, expected) in [
+        (&[][..], &all[..]),
+        (&["--include", "*Pet", "--exclude", "add*"], &["readPet", "removePet"]),
+        (&["--include", "readPet", "--prefix", "v1/"], &["v1/readPet"]),
+        (&["--include", "readPet", "--rename", "readPet=pet", "--prefix", "a_"], &["a_pet"]),
+    ] {
+        let output = import(&[&["examples/pets.yaml", "--name", "pets"], typed].concat());
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()), "{typed:?}");
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(names(&report), expected, "{typed:?}");
+        assert_eq!((&report["skipped"], &report["warnings"]), (&json!([]), &json!([])));
+        assert_eq!(report["operations"][0]["namespace"], "pets");
+    }
+}
+
+/// Each row: a document, what is said about it, and the exit code.
+#[test]
+fn what_is_no_document_is_told_with_the_reason() {
+    let folder = Folder::new("openapi-bad");
+    for (name, text, said, exit) in [
+        ("a.json", "{\"openapi\": \"3.1.0\",", "line 1", 2),
+        ("b.yaml", "openapi: 3.1.0\n\tx: [", "line", 2),
+        ("c.json", "[1, 2]", "object", 2),
+        ("d.json", "{\"swagger\": \"1.2\"}", "1.2", 2),
+        ("e.json", "{\"hello\": 1}", "openapi", 2),
+    ] {
+        folder.write(name, text);
+        let output = folder.manila(&["import", name]);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(exit), "{name}: {told}");
+        assert!(told.starts_with("error: ") && told.contains(said), "{name}: {told}");
+        assert_eq!(stdout(&output), "", "{name}");
+    }
+    let gone = folder.manila(&["import", "nothing.yaml"]);
+    assert_eq!(gone.status.code(), Some(2));
+    assert!(stderr(&gone).contains("nothing.yaml"), "{}", stderr(&gone));
+    let address = format!("http://user:{SECRET}@127.0.0.1:1/api.json?key={SECRET}");
+    let unreachable = folder.manila(&["import", &address]);
+    assert_eq!(unreachable.status.code(), Some(3), "{}", stderr(&unreachable));
+    assert!(!stderr(&unreachable).contains(SECRET), "{}", stderr(&unreachable));
+}
+
+#[test]
+fn a_broken_operation_is_skipped_with_its_reason_and_the_others_are_not() {
+    let folder = Folder::new("openapi-skip");
+    let broken = r##"{"openapi": "3.0.3", "info": {"title": "x", "version": "1"}, "paths": {
+        "/a": {"get": {"responses": {"200": {"description": ""}}},
+               "post": {"requestBody": {"$ref": "#/nowhere"}, "responses": {}}},
+        "/b": {"put": 5}}}"##;
+    folder.write("api.json", broken);
+    let output = folder.manila(&["import", "api.json"]);
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(names(&report), ["get_a"]);
+    let skipped = report["skipped"].as_array().unwrap();
+    let pairs: Vec<_> = skipped.iter().map(|one| (&one["method"], &one["path"])).collect();
+    assert_eq!(pairs, [(&json!("POST"), &json!("/a")), (&json!("PUT"), &json!("/b"))]);
+    assert!(skipped.iter().all(|one| one["reason"].as_str().unwrap().len() > 10), "{skipped:?}");
+}
+
+#[test]
+fn a_service_is_added_called_and_taken_out_again() {
+    let (folder, service) = (Folder::new("openapi-add"), Pets::start());
+    folder.write("pets.yaml", &pets());
+    let server = format!("http://127.0.0.1:{}/v1", service.port);
+    let typed =
+        ["add", "openapi", "pets", "pets.yaml", "--server", &server, "--api-key", "${PETS_KEY}"];
+    let output = folder.manila(&[&typed[..], &["--exclude", "setPhoto"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&told["operations"], &told["access"]), (&json!(5), &json!("open")));
+    assert!(told["tokens"].as_u64().unwrap() > 100, "{told}");
+    assert_eq!(
+        folder.read("manila.toml"),
+        format!(
+            "[source.pets]\n\
+             openapi = {{ document = \"pets.yaml\", server = \"{server}\" }}\n\
+             auth = {{ api_key = \"${{PETS_KEY}}\" }}\nexclude = [\"setPhoto\"]\naccess = \"open\"\n"
+        )
+    );
+    let run = |arguments: &[&str]| {
+        let mut command = command(arguments);
+        command.current_dir(folder.path()).env("PETS_KEY", SECRET).env("MANILA_LOG", "trace");
+        let output = command.output().unwrap();
+        let (out, said) = (stdout(&output), stderr(&output));
+        assert!(!out.contains(SECRET) && !said.contains(SECRET), "{arguments:?}: {out} {said}");
+        (output.status.code().unwrap(), out, said)
+    };
+
+    let (exit, out, said) = run(&["call", "pets.readPet", "--id", "1"]);
+    assert_eq!(exit, 0, "{said}");
+    let envelope: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(envelope["data"], json!({"id": 1, "name": "Rex", "status": "available"}));
+    assert_eq!(
+        (&envelope["meta"]["source"], &envelope["meta"]["statusCode"]),
+        (&json!("http"), &json!(200))
+    );
+
+    run(&["call", "pets.listPets", "--limit", "3", "--status", r#"["sold", "available"]"#]);
+    assert_eq!(service.last().0, "GET /v1/pets?limit=3&status=sold,available");
+
+    let (exit, out, said) = run(&["call", "pets.addPet", r#"{"body": {"name": "Tim"}}"#, "--data"]);
+    assert_eq!((exit, out.contains(r#""id":2"#)), (0, true), "{said}");
+    let (first, headers, body) = service.last();
+    assert_eq!((first.as_str(), body.contains("Tim")), ("POST /v1/pets", true));
+    assert!(headers.contains(&format!("x-key: {SECRET}")), "{headers}");
+
+    let (exit, out, said) = run(&["call", "pets.readPet", "--id", "9", "--data"]);
+    assert_eq!((exit, out.as_str()), (1, ""));
+    assert!(said.contains("HTTP_404") && said.contains("there is no pet of that number"), "{said}");
+
+    let (exit, out, said) = run(&["subscribe", "pets.followNews"]);
+    assert_eq!(exit, 0, "{said}");
+    let event: Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    assert_eq!(event["data"]["name"], "Tim");
+    assert_eq!(event["meta"]["sse"]["eventType"], "born");
+    assert_eq!(event["meta"]["sse"]["lastEventId"], "7");
+
+    for arguments in [&["list"][..], &["schema", "pets.addPet"], &["serve", "--check"]] {
+        let (exit, out, said) = run(arguments);
+        assert_eq!((exit, out.contains("pets")), (0, true), "{arguments:?}: {said}");
+    }
+    let without = folder.manila(&["call", "pets.readPet", "--id", "1"]);
+    assert_eq!(without.status.code(), Some(2));
+    assert!(stderr(&without).contains("PETS_KEY"), "{}", stderr(&without));
+    assert_eq!(folder.manila(&["remove", "pets"]).status.code(), Some(0));
+    assert_eq!(folder.read("manila.toml").trim(), "");
+}
+
+/// The documents of this world, as a person looks at them. The large ones are compared with their
+/// schemas in the tests of the library.
+#[test]
+fn real_documents_are_shown_whole() {
+    let folder = root().join("../shared/openapi");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        println!(
+            "SKIPPED: `../shared/openapi` is not there, so no document of this world is shown"
+        );
+        return;
+    };
+    let is_small =
+        |path: &PathBuf| path.metadata().is_ok_and(|file| file.is_file() && file.len() < 400_000);
+    let files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_small).collect();
+    assert!(files.len() > 10, "{files:?}");
+    for file in files {
+        let output = import(&[file.to_str().unwrap(), "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}: {}", file.display(), stderr(&output));
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let names = names(&report);
+        let unique: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len(), "{}", file.display());
+        assert!(report["skipped"].as_array().unwrap().is_empty(), "{}", report["skipped"]);
+    }
+}
