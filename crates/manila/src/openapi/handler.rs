@@ -97,10 +97,10 @@ impl Route {
             deadline: client.deadline(context.remaining()),
             is_stream: self.is_stream,
         };
-        let mut answer = client.send(request.clone(), terms).await?;
+        let mut answer = client.send(&request, terms).await?;
         // A token that is not accepted any more is replaced once. Nothing was done for the old one.
         if answer.status == 401 && keys.show_again(&mut request).await? {
-            answer = client.send(request.clone(), terms).await?;
+            answer = client.send(&request, terms).await?;
         }
         match answer {
             Answer { status: 200..300, .. } => Ok(answer),

@@ -10,6 +10,7 @@ mod redirect;
 mod resolve;
 mod retry;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,11 +134,11 @@ impl Client {
     /// # Errors
     ///
     /// There is no answer. One that is no success is an answer.
-    pub(crate) async fn send(&self, request: Prepared, terms: Terms) -> Result<Answer, Failure> {
-        let (url, began) = (request.url.clone(), Instant::now());
+    pub(crate) async fn send(&self, request: &Prepared, terms: Terms) -> Result<Answer, Failure> {
+        let began = Instant::now();
         match tokio::time::timeout_at(terms.deadline, self.send_again(request, terms)).await {
             Ok(ended) => ended,
-            Err(_) => Err(self.timeout(&url, began.elapsed())),
+            Err(_) => Err(self.timeout(&request.url, began.elapsed())),
         }
     }
 
@@ -150,20 +151,21 @@ impl Client {
         Failure::Timeout { host: host::host_and_port(url), limit }
     }
 
-    async fn send_again(&self, request: Prepared, terms: Terms) -> Result<Answer, Failure> {
+    async fn send_again(&self, request: &Prepared, terms: Terms) -> Result<Answer, Failure> {
         let settings = &self.settings.retry;
         for retries_before in 0.. {
-            let ended = self.send_round(request.clone(), terms).await;
+            let ended = self.send_round(request, terms).await;
             let attempt = match &ended {
                 Ok(answer) => Some(Attempt::answered(answer.status, &answer.headers)),
                 Err(failure) => failure.attempt(),
             };
             let Some(attempt) = attempt else { return ended };
             let remaining = terms.deadline.saturating_duration_since(Instant::now());
-            let random = getrandom::u32().unwrap_or_default();
             let repeatable = terms.is_repeatable;
             let pause =
-                retry::pause(settings, retries_before, attempt, repeatable, remaining, random);
+                retry::pause(settings, retries_before, attempt, repeatable, remaining, || {
+                    getrandom::u32().unwrap_or_default()
+                });
             let Some(pause) = pause else { return ended };
             let host = host::host_and_port(&request.url);
             tracing::debug!(host, ?attempt, ?pause, "a request is sent again");
@@ -173,23 +175,18 @@ impl Client {
     }
 
     /// Sends a request once, and from there to wherever the service says.
-    async fn send_round(&self, mut request: Prepared, terms: Terms) -> Result<Answer, Failure> {
+    async fn send_round(&self, request: &Prepared, terms: Terms) -> Result<Answer, Failure> {
         let hosts = self.hosts.load_full();
         hosts.check(&request.url).map_err(Failure::Host)?;
+        let mut request = Cow::Borrowed(request);
         for redirects_before in 0.. {
             let response = self.send_once(&request).await?;
             let (status, headers) = (response.status().as_u16(), response.headers());
-            let repeatable = terms.is_repeatable;
-            if !redirect::follow(
-                &mut request,
-                status,
-                headers,
-                &hosts,
-                repeatable,
-                redirects_before,
-            )? {
+            if !redirect::is_one(status, headers) {
                 return self.read(response, &request, terms).await;
             }
+            let (next, repeatable) = (request.to_mut(), terms.is_repeatable);
+            redirect::follow(next, status, headers, &hosts, repeatable, redirects_before)?;
         }
         unreachable!("the loop ends by itself");
     }

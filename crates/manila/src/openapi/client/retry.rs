@@ -50,7 +50,7 @@ pub(super) fn pause(
     attempt: Attempt,
     is_repeatable: bool,
     remaining: Duration,
-    random: u32,
+    random: impl FnOnce() -> u32,
 ) -> Option<Duration> {
     let is_safe = is_repeatable || attempt == Attempt::NotSent;
     let is_allowed = is_safe && attempt.is_transient() && retries_before < settings.retries;
@@ -58,7 +58,7 @@ pub(super) fn pause(
     if !is_allowed || wish > settings.retry_after_max {
         return None;
     }
-    let pause = jitter(settings, retries_before, random).max(wish);
+    let pause = jitter(settings, retries_before, random()).max(wish);
     (pause < remaining).then_some(pause)
 }
 
@@ -125,7 +125,7 @@ mod tests {
             ("503 writes", answer(503, Some(0)), false, 0, false),
         ];
         for (name, attempt, is_repeatable, before, expected) in rows {
-            let pause = pause(&settings(), before, attempt, is_repeatable, LONG, 7);
+            let pause = pause(&settings(), before, attempt, is_repeatable, LONG, || 7);
             assert_eq!(pause.is_some(), expected, "{name}");
         }
     }
@@ -143,12 +143,12 @@ mod tests {
             (1, u32::MAX, answer(503, None), ms(399), None),
         ];
         for (before, random, attempt, remaining, expected) in rows {
-            let pause = pause(&settings(), before, attempt, true, remaining, random);
+            let pause = pause(&settings(), before, attempt, true, remaining, || random);
             assert_eq!(pause, expected, "{before} {random} {attempt:?}");
         }
         let many = RetrySettings { retries: 100, ..settings() };
         for before in [5, 31, 32, 99] {
-            let longest = pause(&many, before, Attempt::Lost, true, LONG, u32::MAX);
+            let longest = pause(&many, before, Attempt::Lost, true, LONG, || u32::MAX);
             assert_eq!(longest, Some(settings().pause_max));
         }
     }
