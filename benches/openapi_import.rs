@@ -56,7 +56,7 @@ fn main() {
     }
 }
 
-/// The first reader of a document is the parser that ours is measured by, the last is ours.
+/// The first reader of a document is the parser that ours are measured by.
 fn bench(document: &Document) {
     let bytes = std::fs::read(&document.path).unwrap();
     let size = bytes.len() as f64;

@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::hint::black_box;
 
+use manila::Registry;
 use manila::openapi::parsers::Document;
+use manila::openapi::{Location, OpenApiSettings, from_openapi};
 use saphyr_parser::Parser;
 use serde_json::Value;
 
@@ -17,27 +19,43 @@ pub(crate) struct Reader {
     pub(crate) read: fn(&[u8]) -> Box<dyn Any>,
 }
 
-const JSON: [Reader; 2] = [
+const JSON: [Reader; 3] = [
     Reader {
         name: "serde_json, Value",
         is_ours: false,
         read: |bytes| Box::new(serde_json::from_slice::<Value>(bytes).unwrap()),
     },
-    OURS,
+    TREE,
+    OPERATIONS,
 ];
 
-const YAML: [Reader; 3] = [
+const YAML: [Reader; 4] = [
     Reader { name: "saphyr, events", is_ours: false, read: |bytes| Box::new(events(bytes)) },
     Reader {
         name: "serde_norway, Value",
         is_ours: false,
         read: |bytes| Box::new(serde_norway::from_slice::<Value>(bytes).ok()),
     },
-    OURS,
+    TREE,
+    OPERATIONS,
 ];
 
-const OURS: Reader =
+const TREE: Reader =
     Reader { name: "tree", is_ours: true, read: |bytes| Box::new(Document::read(bytes).unwrap()) };
+
+/// All that happens until the operations can be called.
+const OPERATIONS: Reader = Reader {
+    name: "operations in a registry",
+    is_ours: true,
+    read: |bytes| {
+        let registry = Registry::new();
+        let mut settings = OpenApiSettings::new(Location::of("document"));
+        settings.server.address = Some("http://127.0.0.1:1".parse().unwrap());
+        let text = std::str::from_utf8(bytes).unwrap();
+        let found = from_openapi(&registry, "any", text, settings).unwrap();
+        Box::new((registry, found))
+    },
+};
 
 /// The parser that ours is measured by comes first.
 pub(crate) fn of(format: Format) -> &'static [Reader] {

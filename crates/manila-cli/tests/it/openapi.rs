@@ -231,6 +231,61 @@ fn a_service_is_added_called_and_taken_out_again() {
     assert_eq!(folder.read("manila.toml").trim(), "");
 }
 
+/// Each row: what is typed behind `add openapi x`, and why nothing is written.
+#[test]
+fn what_cannot_be_a_source_is_refused_and_nothing_is_written() {
+    let folder = Folder::new("openapi-refuse");
+    folder.write("pets.yaml", &pets());
+    for (typed, said) in [
+        (&["pets.yaml", "--server", "ftp://x"][..], "--server is https://HOST"),
+        (&["pets.yaml", "--server", "127.0.0.1:80"], "--server is https://HOST"),
+        (&["pets.yaml", "--server", "http://u:p@x"], "no user and password"),
+        (&["pets.yaml", "--include", "zzz*"], "none of the 6 operations fits"),
+        (&["pets.yaml", "--rename", "readPet=addPet"], "two operations would be called `addPet`"),
+        (&["pets.yaml", "--rename", "readPet"], "--rename OLD=NEW"),
+        (&["pets.yaml", "--basic", "name"], "--basic NAME:PASSWORD"),
+    ] {
+        let output = folder.manila(&[&["add", "openapi", "x"], typed].concat());
+        assert_eq!(output.status.code(), Some(2), "{typed:?}");
+        assert!(stderr(&output).contains(said), "{typed:?}: {}", stderr(&output));
+        assert!(!folder.path().join("manila.toml").exists(), "{typed:?}");
+    }
+}
+
+#[test]
+fn a_document_without_a_server_says_what_is_missing_wherever_it_is_used() {
+    let folder = Folder::new("openapi-homeless");
+    let document = pets().replace("http://127.0.0.1:8080/v1", "/v1");
+    folder.write("pets.yaml", &document);
+    let missing = "set `server` to the address of the service";
+    let seen: Value =
+        serde_json::from_str(&stdout(&folder.manila(&["import", "pets.yaml"]))).unwrap();
+    let warned = seen["warnings"][0]["message"].as_str().unwrap();
+    assert!(
+        warned.starts_with("6 operations cannot be called") && warned.contains(missing),
+        "{warned}"
+    );
+    assert_eq!(folder.manila(&["add", "openapi", "pets", "pets.yaml"]).status.code(), Some(0));
+    let called = folder.manila(&["call", "pets.readPet", "--id", "1"]);
+    assert_eq!(called.status.code(), Some(1));
+    assert!(stderr(&called).contains(missing), "{}", stderr(&called));
+}
+
+#[test]
+fn what_one_service_is_shown_is_not_shown_to_another() {
+    let folder = Folder::new("openapi-replace");
+    folder.write("pets.yaml", &pets());
+    folder.write("other.yaml", &pets());
+    let add = |arguments: &[&str]| {
+        let output = folder.manila(&[&["add", "openapi", "pets"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        folder.read("manila.toml").contains("${KEY}")
+    };
+    assert!(add(&["pets.yaml", "--api-key", "${KEY}"]));
+    assert!(add(&["pets.yaml", "--replace", "--exclude", "x"]));
+    assert!(!add(&["other.yaml", "--replace"]));
+}
+
 /// The documents of this world, as a person looks at them. The large ones are compared with their
 /// schemas in the tests of the library.
 #[test]

@@ -155,6 +155,14 @@ impl OpenApiEntry {
     pub fn new(document: impl Into<String>) -> Self {
         Self { document: document.into(), ..Self::default() }
     }
+
+    /// Whether something is said about what the service is shown.
+    pub fn has_credentials(&self) -> bool {
+        self.bearer.is_some()
+            || self.basic.is_some()
+            || self.api_key.is_some()
+            || !self.headers.is_empty()
+    }
 }
 
 /// Without values, since any of them may be a secret.

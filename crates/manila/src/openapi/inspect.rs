@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::document::{Library, Node};
 use super::import::{Report, import};
 use super::load::{LoadSettings, Loaded, Location, load};
-use super::offer::OpenApiError;
+use super::offer::{OpenApiError, homeless};
+use super::request::ServerSettings;
 use super::schema::Warning;
 
 /// A document, and what became of everything in it.
@@ -23,7 +24,8 @@ pub struct Inspection {
 }
 
 /// Reads a document with every file that it refers to, and says what its operations would be in
-/// namespace `name`. Nothing is called.
+/// namespace `name`. Nothing is called; `server` is where the service would be called, if not where the
+/// document says.
 ///
 /// # Errors
 ///
@@ -32,13 +34,13 @@ pub struct Inspection {
 /// # Examples
 ///
 /// ```
-/// use manila::openapi::{LoadSettings, Location, inspect};
+/// use manila::openapi::{LoadSettings, Location, ServerSettings, inspect};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let text = r#"{"openapi": "3.1.0", "info": {"title": "Pets", "version": "2"},
 ///                "paths": {"/pets": {"get": {"responses": {"200": {"description": "All."}}}}}}"#;
 /// let here = Location::Text { text: text.into(), address: "https://pets.example/api.json".parse()? };
-/// let seen = inspect(here, &LoadSettings::default(), "pets").await?;
+/// let seen = inspect(here, &LoadSettings::default(), &ServerSettings::default(), "pets").await?;
 /// assert_eq!((seen.title.as_str(), seen.specification.as_str()), ("Pets", "OpenAPI 3.1.0"));
 /// assert_eq!(seen.report.counts().queries, 1);
 /// # Ok(()) }
@@ -46,14 +48,16 @@ pub struct Inspection {
 pub async fn inspect(
     location: Location,
     settings: &LoadSettings,
+    server: &ServerSettings,
     name: &str,
 ) -> Result<Inspection, OpenApiError> {
     let Loaded { library, warnings } = load(location, settings).await?;
-    let name = name.to_owned();
+    let (name, server) = (name.to_owned(), server.clone());
     // A large document takes long, so it is read where nobody waits for it.
     let reading = tokio::task::spawn_blocking(move || {
         let library = Arc::new(library);
-        let imported = import(&library, &name)?;
+        let mut imported = import(&library, &name)?;
+        imported.warnings.extend(homeless(&imported.operations, &server));
         Ok::<_, OpenApiError>((library, Report::from(imported)))
     });
     let failed = |_| OpenApiError::Document("it cannot be imported".to_owned());

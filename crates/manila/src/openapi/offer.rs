@@ -13,11 +13,14 @@ use super::handler::{Route, Service};
 use super::import::{Counts, Import, ImportError, Imported, Report, Skipped, import};
 use super::load::LoadError;
 use super::plan::{Plan, Scheme};
-use super::request::{Template, address};
+use super::request::{ServerSettings, Template, address};
 use super::schema::Warning;
 use super::settings::OpenApiSettings;
 use super::source::Adjust;
+use crate::error::{CallError, HandlerError};
+use crate::handler::Handler;
 use crate::operation::{Operation, ResultPolicy};
+use crate::spec::Kind;
 
 /// What was found in a document.
 #[derive(Debug, Clone)]
@@ -85,13 +88,20 @@ pub(super) fn offer(
     library: &Arc<Library>,
     adjust: Option<&Adjust>,
 ) -> Result<Offer, OpenApiError> {
-    let Import { operations, mut skipped, warnings } = import(library, &service.name)?;
+    let Import { operations, mut skipped, mut warnings } = import(library, &service.name)?;
+    warnings.extend(homeless(&operations, &service.settings.server));
     let hosts = hosts(service, library, operations.iter().map(|imported| &imported.plan));
     let mut offered = Vec::with_capacity(operations.len());
     let mut specs = Vec::with_capacity(operations.len());
+    let mut names = HashSet::new();
     for imported in operations {
         let (method, path) = (imported.plan.method.to_string(), imported.plan.path.clone());
         match operation(service, &hosts, imported, adjust) {
+            Ok(Some(operation)) if !names.insert(operation.spec().name.clone()) => {
+                let name = &operation.spec().name;
+                let reason = format!("another operation is called `{name}`; rename one of the two");
+                skipped.push(Skipped::new(&method, &path, reason));
+            }
             Ok(Some(operation)) => {
                 specs.push(operation.spec().clone());
                 offered.push(operation);
@@ -126,8 +136,15 @@ fn operation(
         None => Some((spec, ResultPolicy::default())),
     };
     let Some((spec, policy)) = adjusted else { return Ok(None) };
-    let server =
-        address(&plan.servers, &service.settings.server).map_err(|error| error.to_string())?;
+    let server = match address(&plan.servers, &service.settings.server) {
+        Ok(server) => server,
+        // It is there, and whoever calls it learns what is missing.
+        Err(error) => {
+            let handler = refusing(spec.kind, &error.to_string());
+            let operation = Operation::from_spec(spec).handler(handler).policy(policy).build();
+            return operation.map(Some).map_err(|error| error.to_string());
+        }
+    };
     let plan = Arc::new(plan);
     for url in token_urls(&service.settings, &plan) {
         hosts.check(url).map_err(|error| format!("its tokens cannot be fetched: {error}"))?;
@@ -136,6 +153,38 @@ fn operation(
     let route = Route::new(service, plan, template, &spec, policy);
     let operation = Operation::from_spec(spec).handler(route.into_handler()).policy(policy);
     operation.build().map(Some).map_err(|error| error.to_string())
+}
+
+/// What is wrong with operations that have no address, once for each reason.
+pub(super) fn homeless(operations: &[Imported], settings: &ServerSettings) -> Vec<Warning> {
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for imported in operations {
+        let Err(error) = address(&imported.plan.servers, settings) else { continue };
+        let error = error.to_string();
+        match reasons.iter_mut().find(|(reason, _)| *reason == error) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((error, 1)),
+        }
+    }
+    let warning = |(reason, count): (String, usize)| {
+        let what = if count == 1 { "operation" } else { "operations" };
+        let message = format!("{count} {what} cannot be called: {reason}");
+        Warning { at: "/servers".to_owned(), message }
+    };
+    reasons.into_iter().map(warning).collect()
+}
+
+/// Answers every call with what is missing.
+fn refusing(kind: Kind, reason: &str) -> Handler {
+    let reason: Arc<str> = reason.into();
+    let refusal = move || {
+        let error = CallError::unavailable(reason.to_string()).before_sending();
+        Err(HandlerError::from(error))
+    };
+    match kind {
+        Kind::Subscription => Handler::stream_fn(move |_, _| futures::stream::iter([refusal()])),
+        _ => Handler::once_fn(move |_, _| std::future::ready(refusal())),
+    }
 }
 
 /// The hosts that a document and its settings name.

@@ -16,7 +16,7 @@ pub(crate) async fn add_openapi(options: &AddOpenApiOptions) -> Result<(), Failu
     let known = overview(&options.config)?;
     check_name(options, &known)?;
     let entry = entry(options)?;
-    let read = read(&options.document, &options.name).await?;
+    let read = read(&options.document, &options.name, options.server.as_deref()).await?;
     let found = &read.report;
     if found.operations.is_empty() {
         let what = options.document.document.as_str();
@@ -31,6 +31,9 @@ pub(crate) async fn add_openapi(options: &AddOpenApiOptions) -> Result<(), Failu
     let written = write_source(&options.config, &options.name, &entry, access.as_ref(), existing)?;
     let access = written.unwrap_or_else(|| Access::unsaid(&options.name, has_identities));
     secret::remark_service(&options.config, &options.name, &entry);
+    if options.replace && !entry.has_credentials() {
+        output::remark("`auth` of before stays if the document and the server are the same.");
+    }
     if output::is_plain(options.json) {
         let counts = found.counts();
         output::print_plain(&json!({

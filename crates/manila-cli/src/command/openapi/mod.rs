@@ -4,7 +4,12 @@
 mod add;
 mod report;
 
-use manila::openapi::{Inspection, LoadError, LoadSettings, Location, OpenApiError, inspect};
+use std::collections::HashSet;
+
+use manila::OperationSpec;
+use manila::openapi::{
+    Inspection, LoadError, LoadSettings, Location, OpenApiError, ServerSettings, inspect,
+};
 use manila_gateway::config::{Adjustments, Glob};
 
 use super::connect::Spinner;
@@ -14,20 +19,25 @@ use crate::failure::Failure;
 pub(crate) use add::add_openapi;
 
 pub(crate) async fn import(options: &ImportOptions) -> Result<(), Failure> {
-    let read = read(&options.document, &options.name).await?;
+    let read = read(&options.document, &options.name, None).await?;
     report::print(&read, options.json)?;
     Ok(())
 }
 
 /// The document with what is wanted of it.
-async fn read(options: &DocumentOptions, name: &str) -> Result<Inspection, Failure> {
+async fn read(
+    options: &DocumentOptions,
+    name: &str,
+    server: Option<&str>,
+) -> Result<Inspection, Failure> {
     let adjustments = adjustments(options)?;
     let location = Location::of(&options.document);
     let mut settings = LoadSettings::default();
     settings.hosts.clone_from(&options.hosts);
     let spinner = Spinner::new(format!("reading {}", location.shown()));
     let is_remote = matches!(location, Location::Url(_));
-    let read = inspect(location, &settings, name).await;
+    let server = server.map(server_at).transpose()?.unwrap_or_default();
+    let read = inspect(location, &settings, &server, name).await;
     drop(spinner);
     let mut read = read.map_err(|error| match error {
         OpenApiError::Load(LoadError::Unreachable { .. }) if is_remote => {
@@ -36,9 +46,42 @@ async fn read(options: &DocumentOptions, name: &str) -> Result<Inspection, Failu
         error => Failure::Usage(error.to_string()),
     })?;
     let specs = std::mem::take(&mut read.report.operations);
+    let count = specs.len();
     let kept = specs.into_iter().filter_map(|spec| adjustments.apply(spec)).map(|(spec, _)| spec);
     read.report.operations = kept.collect();
+    if count > 0 && read.report.operations.is_empty() {
+        let said = format!("none of the {count} operations fits --include and --exclude");
+        return Err(Failure::Usage(said));
+    }
+    check_names(&read.report.operations)?;
     Ok(read)
+}
+
+/// Two operations cannot have one name.
+fn check_names(operations: &[OperationSpec]) -> Result<(), Failure> {
+    let mut names = HashSet::new();
+    match operations.iter().find(|spec| !names.insert(&spec.name)) {
+        Some(twice) => {
+            let said =
+                format!("two operations would be called `{}`; rename one of them", twice.name);
+            Err(Failure::Usage(said))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Where a service is, as the configuration takes it.
+fn server_at(typed: &str) -> Result<ServerSettings, Failure> {
+    match Location::of(typed) {
+        Location::Url(url) if url.username().is_empty() && url.password().is_none() => {
+            Ok(ServerSettings { address: Some(url), ..ServerSettings::default() })
+        }
+        Location::Url(_) => {
+            let said = "an address has no user and password; use --basic, --bearer or --api-key";
+            Err(Failure::Usage(said.to_owned()))
+        }
+        _ => Err(Failure::Usage("--server is https://HOST/… or http://HOST/…".to_owned())),
+    }
 }
 
 fn adjustments(options: &DocumentOptions) -> Result<Adjustments, Failure> {

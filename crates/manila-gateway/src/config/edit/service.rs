@@ -11,6 +11,10 @@ pub(super) fn fill(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     for other in ["mcp", "spoke", "hub"] {
         table.remove(other);
     }
+    // What was for one service is not for another.
+    if !is_same_service(table, entry) {
+        table.remove("auth");
+    }
     set(table, "openapi", document(entry));
     for (key, value) in [
         ("auth", auth(entry)),
@@ -23,6 +27,14 @@ pub(super) fn fill(table: &mut dyn TableLike, entry: &OpenApiEntry) {
             set(table, key, value);
         }
     }
+}
+
+/// Whether the table is about the document and the server of the entry.
+fn is_same_service(table: &dyn TableLike, entry: &OpenApiEntry) -> bool {
+    let Some(old) = table.get("openapi") else { return false };
+    let document = old.as_str().or_else(|| old.get("document")?.as_str());
+    let server = old.get("server").and_then(|server| server.as_str());
+    document == Some(entry.document.as_str()) && server == entry.server.as_deref()
 }
 
 /// The document alone, or a table if more is said.
@@ -74,6 +86,16 @@ mod tests {
                 "# kept\nprefix = \"p_\" # why\nmcp.command = \"x\"\n",
                 &plain,
                 "# kept\nprefix = \"p_\" # why\nopenapi = \"api.yaml\"\n",
+            ),
+            (
+                "openapi = \"api.yaml\"\nauth.bearer = \"x\" # mine\n",
+                &plain,
+                "openapi = \"api.yaml\"\nauth.bearer = \"x\" # mine\n",
+            ),
+            (
+                "openapi = \"other.yaml\"\nauth.bearer = \"x\" # mine\n",
+                &plain,
+                "openapi = \"api.yaml\"\n",
             ),
             (
                 "openapi = \"old.yaml\" # here\n",

@@ -86,11 +86,11 @@ impl<'l> Importer<'l> {
     }
 }
 
-/// Whoever promises only to read is a query, unless it answers many times.
+/// Whoever asks for something is a query, unless it is answered many times.
 fn kind(method: &Method, is_stream: bool) -> Kind {
     match method.as_str() {
         _ if is_stream => Kind::Subscription,
-        "GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY" => Kind::Query,
+        "GET" | "HEAD" | "QUERY" => Kind::Query,
         _ => Kind::Mutation,
     }
 }

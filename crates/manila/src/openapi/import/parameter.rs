@@ -163,10 +163,21 @@ impl<'l> Importer<'l> {
         Settled { parameter, place: Some(raw.place) }
     }
 
-    /// What a body and credentials say better; Swagger 2.0 knows no rule about `Authorization`.
+    /// What a body, credentials and whoever sends the request say better; Swagger 2.0 knows no rule
+    /// about `Authorization`.
     fn is_settled_elsewhere(&self, header: &str) -> bool {
-        header.eq_ignore_ascii_case("accept")
-            || header.eq_ignore_ascii_case("content-type")
+        const FRAMING: [&str; 9] = [
+            "accept",
+            "content-type",
+            "content-length",
+            "host",
+            "connection",
+            "transfer-encoding",
+            "te",
+            "trailer",
+            "upgrade",
+        ];
+        FRAMING.iter().any(|name| header.eq_ignore_ascii_case(name))
             || (header.eq_ignore_ascii_case("authorization") && self.version != Version::V2)
     }
 

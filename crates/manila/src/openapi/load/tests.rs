@@ -277,7 +277,8 @@ async fn limits_are_kept_and_named() {
         ("2.yaml", &"x".repeat(200)),
         ("3.yaml", "three"),
     ]);
-    let defaults = LoadSettings::default;
+    // One after the other, so that it is known which file is one too many.
+    let defaults = || LoadSettings { concurrency: 1, ..LoadSettings::default() };
     let rows = [
         (
             LoadSettings { max_file_size: 100, ..defaults() },

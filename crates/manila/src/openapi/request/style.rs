@@ -45,14 +45,30 @@ impl Manner {
                 let name = self.named(name);
                 items.iter().for_each(|item| give(&name, &self.escaped(item)));
             }
-            Shape::Pairs(members) if self.explode => {
-                members.iter().for_each(|(k, v)| give(&self.named(k), &self.escaped(v)));
+            Shape::Pairs(_) if self.explode => {
+                let members = value.as_object().into_iter().flatten();
+                members.for_each(|(name, value)| self.member(name, value, &mut give));
             }
             _ => {
                 let mut joined = String::new();
                 self.join(&mut joined, value, self.delimiter(), self.delimiter());
                 give(&self.named(name), &joined);
             }
+        }
+    }
+
+    /// A member that has a name of its own. A list of plain items repeats it, as one that is a
+    /// parameter does.
+    fn member(self, name: &str, value: &Value, give: &mut impl FnMut(&str, &str)) {
+        let is_plain = |item: &Value| !item.is_object() && !item.is_array();
+        let name = self.named(name);
+        match value {
+            Value::Null => {}
+            Value::Array(items) if items.iter().all(is_plain) => {
+                let items = items.iter().filter(|item| !item.is_null());
+                items.for_each(|item| give(&name, &self.escaped(&text(item))));
+            }
+            other => give(&name, &self.escaped(&text(other))),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// What a value is when it is written out. Members that are null do not count.
 pub(super) enum Shape<'v> {
@@ -33,7 +33,17 @@ pub(super) fn text(value: &Value) -> Cow<'_, str> {
         Value::Bool(true) => Cow::Borrowed("true"),
         Value::Bool(false) => Cow::Borrowed("false"),
         Value::String(text) => Cow::Borrowed(text),
+        Value::Number(number) => Cow::Owned(digits(number)),
         other => Cow::Owned(other.to_string()),
+    }
+}
+
+/// A number as people write it: a whole one has no point and no exponent, whoever gave it one.
+fn digits(number: &Number) -> String {
+    match number.as_f64().filter(|value| number.is_f64() && value.fract() == 0.0) {
+        Some(0.0) => "0".to_owned(),
+        Some(whole) if whole.abs() < 1e30 => format!("{whole:.0}"),
+        _ => number.to_string(),
     }
 }
 
@@ -56,5 +66,28 @@ pub(super) fn kind(value: &Value) -> &'static str {
         Value::String(_) => "a text",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_digits() {
+        for (value, expected) in [
+            (json!(7), "7"),
+            (json!(-7.0), "-7"),
+            (json!(1e3), "1000"),
+            (json!(-0.0), "0"),
+            (json!(1e22), "10000000000000000000000"),
+            (json!(u64::MAX), "18446744073709551615"),
+            (json!(0.5), "0.5"),
+            (json!(1e300), "1e+300"),
+        ] {
+            assert_eq!(text(&value), expected, "{value}");
+        }
     }
 }

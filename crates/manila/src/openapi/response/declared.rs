@@ -29,6 +29,16 @@ pub(crate) fn schema(plan: &Plan, status: u16, content_type: &str) -> Schema {
     best.map_or_else(Schema::unknown, |(_, schema)| schema.clone())
 }
 
+/// Whether the document says what such an answer is, and this is something else.
+pub(crate) fn is_undeclared(plan: &Plan, status: u16, content_type: &str) -> bool {
+    let declared = response(plan, status).filter(|response| response.code.is_none());
+    declared.is_some_and(|response| {
+        let mut contents = response.contents.iter();
+        contents.len() > 0
+            && contents.all(|answer| closeness(&answer.media_type, content_type).is_none())
+    })
+}
+
 /// How close a declared type is to one that was received; less is closer.
 fn closeness(declared: &str, received: &str) -> Option<u8> {
     let (range, own) = (essence(declared), essence(received));

@@ -16,6 +16,7 @@ use crate::schema::{Issue, Normalised};
 
 use data::{Data, data};
 pub(crate) use data::{Reading, parsed};
+use declared::is_undeclared;
 pub(crate) use declared::schema;
 pub(crate) use media::Media;
 pub(crate) use refusal::{Redacted, refusal};
@@ -29,10 +30,18 @@ pub(crate) fn output(
     is_looked_at: bool,
 ) -> Output {
     let meta = meta(status, headers);
+    let body_is_empty = body.is_empty();
     let schema = schema(plan, status, &meta.content_type);
     let is_looked_at = is_looked_at && !schema.is_unknown();
     let reading = if is_looked_at { Reading::Value } else { Reading::Raw };
     let Data { payload, oddity } = data(body, &meta.content_type, reading);
+    // A page to sign in at is the usual case.
+    let undeclared = || {
+        let is_odd = !body_is_empty && is_undeclared(plan, status, &meta.content_type);
+        let words = "which the document does not declare";
+        is_odd.then(|| format!("the service answered with `{}`, {words}", meta.content_type))
+    };
+    let oddity = oddity.or_else(undeclared);
     let envelope = Envelope::http(payload, meta);
     let Some(oddity) = oddity else { return Output::Shaped(envelope, schema) };
     tracing::warn!(status, oddity, "an answer is not what it says it is");

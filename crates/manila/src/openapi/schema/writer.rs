@@ -132,8 +132,12 @@ impl<'c> Writer<'c> {
         }
         if node.get("type").and_then(Node::as_str) == Some("file") || is_bytes(node, at.view) {
             become_binary(&mut schema, at.view);
+            if takes_null(node) {
+                null::admit(&mut schema);
+            }
         }
         open_base(&mut schema);
+        choice(&mut schema);
         if is_nullable(node) {
             null::admit(&mut schema);
         }
@@ -345,7 +349,9 @@ pub(crate) fn is_bytes(schema: Node<'_>, view: View) -> bool {
     let text = |name| schema.get(name).and_then(Node::as_str);
     match text("type") {
         Some("string") => {
-            text("format") == Some("binary") || schema.get("contentEncoding").is_some()
+            text("format") == Some("binary")
+                || schema.get("contentEncoding").is_some()
+                || text("contentMediaType").is_some_and(|kind| !kind.ends_with("json"))
         }
         Some("file") => true,
         Some(_) => false,
@@ -359,6 +365,41 @@ fn become_binary(schema: &mut Map<String, Value>, view: View) {
     if let Value::Object(binary) = binary(view) {
         schema.extend(binary);
     }
+}
+
+/// Whether `null` is one of several types.
+fn takes_null(schema: Node<'_>) -> bool {
+    let types = schema.get("type").into_iter().flat_map(Node::items);
+    types.filter_map(Node::as_str).any(|name| name == "null")
+}
+
+/// Objects that are open fit more than one of several schemas, and the services that say `oneOf`
+/// mean one that fits. Which one, the property that tells them apart says where the document maps its
+/// texts.
+fn choice(schema: &mut Map<String, Value>) {
+    let discriminator = schema.get("discriminator").cloned();
+    let is_choice = |schemas: &Value| schemas.as_array().is_some_and(|all| all.iter().any(is_open));
+    if !schema.contains_key("anyOf") && schema.get("oneOf").is_some_and(is_choice) {
+        let schemas = schema.shift_remove("oneOf").unwrap_or_default();
+        schema.insert("anyOf".to_owned(), schemas);
+    }
+    let told =
+        discriminator.as_ref().and_then(|it| Some((it.get("propertyName")?, it.get("mapping")?)));
+    let Some((Value::String(property), Value::Object(mapping))) = told else { return };
+    let Some(Value::Array(schemas)) = schema.get_mut("anyOf") else { return };
+    for one in schemas {
+        let Some(target) = one.get("$ref").cloned() else { continue };
+        let texts = mapping.iter().filter(|(_, place)| **place == target);
+        let texts: Vec<&str> = texts.map(|(text, _)| text.as_str()).collect();
+        if !texts.is_empty() {
+            *one = json!({"allOf": [one.take(), {"properties": {property: {"enum": texts}}}]});
+        }
+    }
+}
+
+/// Whether a schema is about objects that may have more than it names, as far as can be seen here.
+fn is_open(schema: &Value) -> bool {
+    ["$ref", "properties", "allOf"].iter().any(|keyword| schema.get(keyword).is_some())
 }
 
 /// A schema that tells others apart by a property without naming them is the base of those that

@@ -59,8 +59,8 @@ fn types_come_from_methods_and_media_types() {
     let rows = [
         ("get", json!({}), (Kind::Query, false)),
         ("head", json!({}), (Kind::Query, false)),
-        ("options", json!({}), (Kind::Query, false)),
-        ("trace", json!({}), (Kind::Query, false)),
+        ("options", json!({}), (Kind::Mutation, false)),
+        ("trace", json!({}), (Kind::Mutation, false)),
         ("query", json!({}), (Kind::Query, false)),
         ("post", json!({}), (Kind::Mutation, false)),
         ("patch", json!({}), (Kind::Mutation, false)),

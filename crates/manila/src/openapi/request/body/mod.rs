@@ -39,7 +39,10 @@ pub(super) fn write(body: &Body, input: &Map<String, Value>) -> Result<Option<Wr
 /// The first type that a value can be sent as; bytes that say what they are go as that, if they may.
 fn choose<'c>(contents: &'c [Content], value: &Value) -> Option<&'c Content> {
     let Some(binary) = Binary::of(value) else {
-        return contents.iter().find(|content| fits(content, value));
+        // A file inside of a value is one only among parts; in JSON it would be words about a file.
+        let parts = contents.iter().find(|content| content.kind == ContentKind::Multipart);
+        let parts = parts.filter(|content| holds_file(value) && fits(content, value));
+        return parts.or_else(|| contents.iter().find(|content| fits(content, value)));
     };
     let stated = binary.content_type.and_then(|stated| {
         contents.iter().find(|content| media::covers(&content.media_type, stated))
@@ -48,6 +51,16 @@ fn choose<'c>(contents: &'c [Content], value: &Value) -> Option<&'c Content> {
     let bytes = || of_kind(ContentKind::Binary).or_else(|| of_kind(ContentKind::Text));
     // Where nothing but JSON is expected, it is an object like any other.
     stated.or_else(bytes).or_else(|| of_kind(ContentKind::Json))
+}
+
+/// Whether a member of a value, or an item of one, is a file.
+fn holds_file(value: &Value) -> bool {
+    let is_file = |value: &Value| Binary::of(value).is_some();
+    let Value::Object(members) = value else { return false };
+    members.values().any(|member| match member {
+        Value::Array(items) => items.iter().any(is_file),
+        one => is_file(one),
+    })
 }
 
 fn fits(content: &Content, value: &Value) -> bool {
