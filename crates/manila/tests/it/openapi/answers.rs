@@ -45,7 +45,7 @@ async fn an_answer_is_what_it_says_it_is() {
             json!({"$binary": "iVBORw==", "contentType": "image/png", "size": 4}),
             &[],
         ),
-        (200, "text/html", b"<p>", json!("<p>"), &[]),
+        (200, "text/html", b"<p>", json!("<p>"), &["which the document does not declare"]),
         (201, json_type, b"\"Rex\"", json!("Rex"), &[]),
         (202, json_type, b"{\"free\": true}", json!({"free": true}), &[]),
         (204, "", b"", Value::Null, &[]),
