@@ -56,7 +56,10 @@ impl Chain {
             let command = command(source)?;
             let (program, arguments) = command.split_first().unwrap();
             let env = format!("{{ LOG = {log:?} }}");
-            let entry = format!("{{ command = {program:?}, args = {arguments:?}, env = {env} }}");
+            // As the client that speaks to it directly, which cannot be asked anything.
+            let rest = "elicitation = \"refuse\"";
+            let entry =
+                format!("{{ command = {program:?}, args = {arguments:?}, env = {env}, {rest} }}");
             let probe = if *source == "everything" { "get-tiny-image" } else { "empty" };
             entries.push((*source, entry, probe));
         }
