@@ -200,15 +200,21 @@ fn every_problem_has_a_place_a_key_and_a_remedy() {
         ),
         (
             "[source.a]",
-            &["1:1: source.a: a source is exactly one of `mcp`, `spoke` and `hub`; add one"],
+            &[
+                "1:1: source.a: a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`; add one",
+            ],
         ),
         (
             "[source.a]\nspoke = { identity = \"ci\" }\nhub = { url = \"ws://x\" }",
-            &["source.a: a source is exactly one of `mcp`, `spoke` and `hub`; remove the others"],
+            &[
+                "source.a: a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`; remove the others",
+            ],
         ),
         (
             "[source.a]\nmcp = { command = 'x' }\nhub = { url = \"ws://x\" }",
-            &["source.a: a source is exactly one of `mcp`, `spoke` and `hub`; remove the others"],
+            &[
+                "source.a: a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`; remove the others",
+            ],
         ),
         ("mcp_servers = 'x'", &["1:15: mcp_servers: expected a list, found a string"]),
         ("mcp_server = []", &["1:1: mcp_server: unknown key; did you mean `mcp_servers`?"]),
@@ -361,8 +367,9 @@ fn the_guide_is_true() {
         blocks.map(|rest| rest.split("```").next().unwrap()).collect::<Vec<_>>()
     };
     let [good, clients, bad] = block("toml")[..] else { panic!("two good files and a bad one") };
-    let config = parse(&good.replace("OFFICE_TOKEN", "SECRET")).unwrap();
-    assert_eq!((config.identities.len(), config.sources.len()), (2, 3));
+    let config = parse(&good.replace("OFFICE_TOKEN", "SECRET").replace("PETS_KEY", "SECRET"));
+    let config = config.unwrap();
+    assert_eq!((config.identities.len(), config.sources.len()), (2, 4));
     let mut shown = parse(clients).unwrap().mcp;
     assert_eq!(shown.instructions.take().as_deref(), Some("Tickets and files of the office."));
     assert_eq!(shown, McpDoorSettings::default(), "it shows the defaults");
