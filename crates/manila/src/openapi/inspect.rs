@@ -64,11 +64,15 @@ pub async fn inspect(
     let (library, mut report) = reading.await.map_err(failed)??;
     let odd = warnings.into_iter().map(|odd| Warning { at: odd.at, message: odd.message });
     report.warnings.splice(0..0, odd);
-    let root = library.node(library.root());
-    let info = root.get("info");
-    let text = |name| text(info.and_then(|info| info.get(name)));
-    let (title, version) = (text("title"), text("version"));
+    let (title, version) = title_and_version(&library);
     Ok(Inspection { title, version, specification: specification(&library), report })
+}
+
+/// What a document calls its service, and which version that is.
+pub(super) fn title_and_version(library: &Library) -> (String, String) {
+    let info = library.node(library.root()).get("info");
+    let text = |name| text(info.and_then(|info| info.get(name)));
+    (text("title"), text("version"))
 }
 
 fn specification(library: &Library) -> String {

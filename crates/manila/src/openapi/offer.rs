@@ -8,9 +8,10 @@ use url::Url;
 
 use super::client::{Client, Hosts};
 use super::credential::{Credential, CredentialError, Keyring};
-use super::document::{Library, Node};
+use super::document::Library;
 use super::handler::{Route, Service};
-use super::import::{Counts, Import, ImportError, Imported, Report, Skipped, import};
+use super::import::{Counts, Import, ImportError, Imported, Skipped, import};
+use super::inspect::title_and_version;
 use super::load::LoadError;
 use super::plan::{Plan, Scheme};
 use super::request::{ServerSettings, Template, address};
@@ -92,7 +93,6 @@ pub(super) fn offer(
     warnings.extend(homeless(&operations, &service.settings.server));
     let hosts = hosts(service, library, operations.iter().map(|imported| &imported.plan));
     let mut offered = Vec::with_capacity(operations.len());
-    let mut specs = Vec::with_capacity(operations.len());
     let mut names = HashSet::new();
     for imported in operations {
         let (method, path) = (imported.plan.method.to_string(), imported.plan.path.clone());
@@ -102,24 +102,15 @@ pub(super) fn offer(
                 let reason = format!("another operation is called `{name}`; rename one of the two");
                 skipped.push(Skipped::new(&method, &path, reason));
             }
-            Ok(Some(operation)) => {
-                specs.push(operation.spec().clone());
-                offered.push(operation);
-            }
+            Ok(Some(operation)) => offered.push(operation),
             Ok(None) => {}
             Err(reason) => skipped.push(Skipped::new(&method, &path, reason)),
         }
     }
     service.client.allow(hosts);
-    let report = Report { operations: specs, skipped, warnings };
-    let counts = report.counts();
-    let info = library.node(library.root()).get("info");
-    let text = |name| {
-        let text = info.and_then(|info| info.get(name)).and_then(Node::as_str);
-        text.unwrap_or_default().to_owned()
-    };
-    let (title, version) = (text("title"), text("version"));
-    let Report { skipped, warnings, .. } = report;
+    let kinds = offered.iter().map(|operation: &Operation| operation.spec().kind);
+    let counts = Counts::new(kinds, skipped.len(), warnings.len());
+    let (title, version) = title_and_version(library);
     Ok(Offer { operations: offered, found: Found { title, version, counts, skipped, warnings } })
 }
 

@@ -55,14 +55,22 @@ impl Skipped {
 impl Report {
     /// How many of each there are.
     pub fn counts(&self) -> Counts {
-        let of = |kind: Kind| self.operations.iter().filter(|spec| spec.kind == kind).count();
-        Counts {
-            queries: of(Kind::Query),
-            mutations: of(Kind::Mutation),
-            subscriptions: of(Kind::Subscription),
-            skipped: self.skipped.len(),
-            warnings: self.warnings.len(),
+        let kinds = self.operations.iter().map(|spec| spec.kind);
+        Counts::new(kinds, self.skipped.len(), self.warnings.len())
+    }
+}
+
+impl Counts {
+    pub(crate) fn new(kinds: impl Iterator<Item = Kind>, skipped: usize, warnings: usize) -> Self {
+        let mut counts = Self { skipped, warnings, ..Self::default() };
+        for kind in kinds {
+            match kind {
+                Kind::Query => counts.queries += 1,
+                Kind::Mutation => counts.mutations += 1,
+                Kind::Subscription => counts.subscriptions += 1,
+            }
         }
+        counts
     }
 }
 
