@@ -88,6 +88,17 @@ impl Catalog {
         })
     }
 
+    /// The operations of one namespace, sorted by id.
+    pub fn namespace(&self, namespace: &str) -> &[Arc<Operation>] {
+        let list = self.list();
+        // Ids are sorted as texts, so that those of a namespace stand together.
+        let prefix = format!("{namespace}.");
+        let begin = list.partition_point(|operation| operation.id().as_str() < prefix.as_str());
+        let rest = &list[begin..];
+        let is_inside = |operation: &Arc<Operation>| operation.id().as_str().starts_with(&prefix);
+        &rest[..rest.partition_point(is_inside)]
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.operations.len()
@@ -154,5 +165,23 @@ mod tests {
         ] {
             assert_eq!(catalog.nearest(wrong).map(OperationId::as_str), expected, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_namespace_is_a_part_of_the_list() {
+        let registry = Registry::new();
+        for id in ["a.z", "a-b.c", "a.b.c", "ab.x", "a_b.c", "a1.b", "b.a"] {
+            let spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+            registry.register(Operation::from_spec(spec).build().unwrap()).unwrap();
+        }
+        let catalog = registry.catalog();
+        let ids = |namespace: &str| -> Vec<String> {
+            let operations = catalog.namespace(namespace).iter();
+            operations.map(|operation| operation.id().to_string()).collect()
+        };
+        assert_eq!(ids("a"), ["a.b.c", "a.z"]);
+        assert_eq!(ids("a-b"), ["a-b.c"]);
+        assert_eq!(ids("b"), ["b.a"]);
+        assert!(ids("c").is_empty() && ids("").is_empty());
     }
 }

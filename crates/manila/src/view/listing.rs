@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use data_encoding::BASE64URL_NOPAD;
 
 use super::settings::Era;
@@ -12,7 +13,7 @@ use crate::spec::OperationId;
 #[derive(Debug)]
 pub struct Listing {
     /// The tools, with commas between them.
-    json: Vec<u8>,
+    json: Bytes,
     /// The id of each tool, and where its JSON begins and ends.
     tools: Vec<(OperationId, usize, usize)>,
     notes: Vec<String>,
@@ -22,8 +23,8 @@ pub struct Listing {
 
 /// A part of a listing.
 #[derive(Debug, Clone)]
-pub struct Page<'a> {
-    tools: &'a [u8],
+pub struct Page {
+    tools: Bytes,
     count: usize,
     next: Option<String>,
     era: Era,
@@ -59,23 +60,25 @@ impl Listing {
         era: Era,
         page: usize,
     ) -> Self {
-        let mut listing =
-            Self { json: Vec::new(), tools: Vec::new(), notes: Vec::new(), page: page.max(1), era };
+        let (json, page) = (Bytes::new(), page.max(1));
+        let mut listing = Self { json, tools: Vec::new(), notes: Vec::new(), page, era };
+        let mut json = Vec::new();
         for tool in tools {
-            listing.add(tool);
+            listing.add(tool, &mut json);
         }
-        listing.json.shrink_to_fit();
+        json.shrink_to_fit();
+        listing.json = json.into();
         listing
     }
 
-    fn add(&mut self, tool: &Tool) {
+    fn add(&mut self, tool: &Tool, json: &mut Vec<u8>) {
         let described = tool.describe(self.era);
         if !self.tools.is_empty() {
-            self.json.push(b',');
+            json.push(b',');
         }
-        let begin = self.json.len();
-        serde_json::to_writer(&mut self.json, &described.tool).expect("a map is JSON");
-        self.tools.push((tool.id().clone(), begin, self.json.len()));
+        let begin = json.len();
+        serde_json::to_writer(&mut *json, &described.tool).expect("a map is JSON");
+        self.tools.push((tool.id().clone(), begin, json.len()));
         let notes = described.notes.into_iter().map(|note| format!("{}: {note}", tool.id()));
         self.notes.extend(notes);
     }
@@ -107,7 +110,7 @@ impl Listing {
     /// # Errors
     ///
     /// The cursor is none of ours.
-    pub fn page(&self, cursor: Option<&str>) -> Result<Page<'_>, CursorError> {
+    pub fn page(&self, cursor: Option<&str>) -> Result<Page, CursorError> {
         let begin = match cursor {
             Some(cursor) => {
                 let last = read_cursor(cursor)?;
@@ -118,15 +121,15 @@ impl Listing {
         let shown = &self.tools[begin..self.tools.len().min(begin.saturating_add(self.page))];
         let is_last = begin + shown.len() == self.tools.len();
         let next = shown.last().filter(|_| !is_last).map(|(id, ..)| write_cursor(id));
-        let bytes = match (shown.first(), shown.last()) {
-            (Some((_, begin, _)), Some((.., end))) => &self.json[*begin..*end],
-            _ => &[],
+        let tools = match (shown.first(), shown.last()) {
+            (Some((_, begin, _)), Some((.., end))) => self.json.slice(*begin..*end),
+            _ => Bytes::new(),
         };
-        Ok(Page { tools: bytes, count: shown.len(), next, era: self.era })
+        Ok(Page { tools, count: shown.len(), next, era: self.era })
     }
 }
 
-impl Page<'_> {
+impl Page {
     /// How many tools it has.
     pub fn len(&self) -> usize {
         self.count
@@ -145,11 +148,26 @@ impl Page<'_> {
     /// Appends the result of `tools/list`.
     pub fn write(&self, out: &mut Vec<u8>, hints: Option<CacheHints>) {
         out.reserve(self.tools.len() + 128);
+        self.write_head(out);
+        out.extend_from_slice(&self.tools);
+        self.write_tail(out, hints);
+    }
+
+    /// Appends what stands before the tools.
+    pub fn write_head(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(match self.era {
             Era::Legacy => br#"{"tools":["#,
             Era::Modern => br#"{"resultType":"complete","tools":["#,
         });
-        out.extend_from_slice(self.tools);
+    }
+
+    /// The tools with commas between them, shared with everybody who is sent this page.
+    pub fn tools(&self) -> &Bytes {
+        &self.tools
+    }
+
+    /// Appends what stands behind the tools.
+    pub fn write_tail(&self, out: &mut Vec<u8>, hints: Option<CacheHints>) {
         out.push(b']');
         if let Some(next) = &self.next {
             out.extend_from_slice(format!(r#","nextCursor":"{next}""#).as_bytes());

@@ -17,6 +17,7 @@ use super::outlet::Outlet;
 use super::params::Params;
 use super::passing::Passing;
 use super::settings::McpView;
+use super::text::Text;
 use crate::app::Gateway;
 
 /// The versions that are spoken, the newest first.
@@ -64,7 +65,7 @@ pub(super) struct Ask {
 /// A whole message for the client.
 #[derive(Debug)]
 pub(super) struct Answer {
-    pub(super) message: Vec<u8>,
+    pub(super) message: Text,
     /// The code, if it is an error of the protocol.
     pub(super) fault: Option<i64>,
     /// False if the client does not want to hear it any more.
@@ -73,29 +74,30 @@ pub(super) struct Answer {
 
 impl Ask {
     pub(super) async fn answer(mut self, outlet: Outlet) -> Answer {
-        let mut out = message::begin_result(&self.id);
+        let mut out = Text::from(message::begin_result(&self.id));
         let answered = self.write(&mut out, &outlet).await;
         let is_wanted = outlet.ended();
         match answered {
             Ok(()) => {
-                out.push(b'}');
+                out.end().push(b'}');
                 Answer { message: out, fault: None, is_wanted }
             }
             Err(fault) => {
-                let message = fault.write(Some(&self.id));
+                let message = fault.write(Some(&self.id)).into();
                 Answer { message, fault: (!fault.is_foreign).then_some(fault.code), is_wanted }
             }
         }
     }
 
-    async fn write(&mut self, out: &mut Vec<u8>, outlet: &Outlet) -> Result<(), Fault> {
+    async fn write(&mut self, out: &mut Text, outlet: &Outlet) -> Result<(), Fault> {
         let asker = &self.asker;
+        if self.method == "tools/list" {
+            asker.await_sources().await;
+            return self.list(out);
+        }
+        let out = out.end();
         match (self.method.as_str(), asker.era) {
             ("tools/call", _) => self.call(out, outlet).await,
-            ("tools/list", _) => {
-                asker.await_sources().await;
-                self.list(out)
-            }
             ("server/discover", Era::Modern) => write(out, &asker.discovered()),
             ("ping", Era::Legacy) => write(out, &json!({})),
             ("logging/setLevel", Era::Legacy) => {
@@ -149,12 +151,14 @@ impl Ask {
         }
     }
 
-    fn list(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn list(&self, out: &mut Text) -> Result<(), Fault> {
         let listing = self.asker.listing();
         let cursor = self.params.cursor.as_deref();
         let page =
             listing.page(cursor).map_err(|error| Fault::invalid_params(error.to_string()))?;
-        page.write(out, Some(self.asker.hints()));
+        page.write_head(out.end());
+        out.share(page.tools());
+        page.write_tail(out.end(), Some(self.asker.hints()));
         Ok(())
     }
 
@@ -247,10 +251,9 @@ impl Asker {
 
     fn sees(&self, catalog: &Catalog, source: &str) -> bool {
         let is_seen = |operation: &Arc<Operation>| {
-            operation.id().namespace() == source
-                && operation.spec().access_control.admits(Some(&self.identity))
+            operation.spec().access_control.admits(Some(&self.identity))
         };
-        catalog.list().iter().any(is_seen)
+        catalog.namespace(source).iter().any(is_seen)
     }
 
     pub(super) fn toolbox(&self) -> Arc<Toolbox> {

@@ -47,7 +47,7 @@ pub(super) async fn answer(visit: &Visit, body: &Bytes) -> Result<Response, Refu
         return Ok(accepted());
     }
     all.push(b']');
-    Ok(stream::whole(all, StatusCode::OK, visit.accepts))
+    Ok(stream::whole(all.into(), StatusCode::OK, visit.accepts))
 }
 
 fn read<'b>(visit: &Visit, body: &'b Bytes) -> Result<Vec<&'b RawValue>, Fault> {
@@ -100,7 +100,7 @@ async fn answer_request(visit: &Visit, id: Id, method: &str, params: Option<&Raw
     match visit.understand(id.clone(), method, params).await {
         Ok(mut ask) if ask.asker.era == Era::Legacy => {
             ask.hints = false;
-            ask.answer(outlet).await.message
+            ask.answer(outlet).await.message.into_bytes()
         }
         Ok(_) => Fault::unknown_method(method).write(Some(&id)),
         Err(fault) => fault.write(Some(&id)),

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -184,7 +184,7 @@ impl Visit {
             return Err(busy(words, Some(&ask.id)));
         };
         let welcome = ask.asker.welcome(&ask.id, version);
-        let mut response = stream::whole(welcome, StatusCode::OK, self.accepts);
+        let mut response = stream::whole(welcome.into(), StatusCode::OK, self.accepts);
         let session = HeaderValue::from_str(&session).expect("hexadecimal digits");
         response.headers_mut().insert(SESSION, session);
         Ok(response)
@@ -314,8 +314,8 @@ pub(super) fn faulty(fault: &Fault, id: Option<&Id>) -> Refusal {
     Box::new(json(StatusCode::BAD_REQUEST, fault.write(id)))
 }
 
-pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response {
-    let mut response = Response::new(Body::from(body.into()));
+pub(super) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);

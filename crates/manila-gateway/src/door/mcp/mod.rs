@@ -30,6 +30,7 @@ mod session;
 mod settings;
 mod stdio;
 mod stream;
+mod text;
 
 use std::sync::Arc;
 

@@ -239,7 +239,7 @@ impl Client {
             let answer = ask.answer(outlet).await;
             if answer.is_wanted {
                 // A client that is gone needs no answer.
-                let _ = sender.send(answer.message).await;
+                let _ = sender.send(answer.message.into_bytes()).await;
             }
         });
     }

@@ -16,6 +16,7 @@ use super::ask::Answer;
 use super::changes::Changes;
 use super::http::{Accepts, json};
 use super::message::{self, Fault};
+use super::text::Text;
 use crate::app::Gateway;
 
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
@@ -69,7 +70,7 @@ impl Telling {
             answer = answering => {
                 self.answering = None;
                 let mut last = told(&mut self.notes);
-                last.extend(event(answer.message));
+                last.extend(event(answer.message.into_bytes()));
                 Some(last)
             }
             () = tokio::time::sleep(self.heartbeat) => Some(ALIVE.into()),
@@ -87,7 +88,7 @@ fn told(notes: &mut mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
 }
 
 fn at_once(mut told: Vec<u8>, answer: Answer) -> Response {
-    told.extend(event(answer.message));
+    told.extend(event(answer.message.into_bytes()));
     events(futures::stream::once(async { Ok::<_, Infallible>(Bytes::from(told)) }))
 }
 
@@ -165,11 +166,11 @@ fn answered(answer: Answer, accepts: Accepts, era: Era) -> Response {
 }
 
 /// A message that is all there is.
-pub(super) fn whole(message: Vec<u8>, status: StatusCode, accepts: Accepts) -> Response {
+pub(super) fn whole(message: Text, status: StatusCode, accepts: Accepts) -> Response {
     if accepts.json || status != StatusCode::OK {
-        return json(status, message);
+        return json(status, message.into_body());
     }
-    let event = Bytes::from(event(message));
+    let event = Bytes::from(event(message.into_bytes()));
     events(futures::stream::once(async { Ok::<_, Infallible>(event) }))
 }
 
