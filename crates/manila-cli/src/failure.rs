@@ -47,7 +47,7 @@ impl Failure {
             }
             Self::Call { error, hint, json } => {
                 report_call(&error, hint.as_deref(), json);
-                ExitCode::from(1)
+                ExitCode::from(error.code().meaning().exit_code)
             }
             Self::Unreachable(message) => {
                 output::error(&message);

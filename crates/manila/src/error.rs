@@ -1,5 +1,7 @@
 //! The one error that leaves a call, and what handlers may return instead of it.
 
+mod meaning;
+
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,6 +12,8 @@ use serde_json::{Map, Value};
 
 use crate::schema::Issue;
 use crate::spec::Kind;
+
+pub use meaning::ErrorMeaning;
 
 /// Why a call failed: a code from a closed set or declared by the operation, and words for a person.
 ///
@@ -113,36 +117,7 @@ impl ErrorCode {
 
     /// Who can do something about it.
     pub fn origin(&self) -> Origin {
-        match self {
-            Self::OperationNotFound
-            | Self::AccessDenied
-            | Self::ValidationError
-            | Self::Aborted => Origin::Caller,
-            Self::ExecutionError | Self::OutputValidationFailed | Self::Domain(_) => {
-                Origin::Operation
-            }
-            Self::Timeout | Self::UnknownError | Self::Unavailable | Self::Overloaded => {
-                Origin::Infrastructure
-            }
-        }
-    }
-
-    fn is_transient(&self) -> bool {
-        matches!(self, Self::Timeout | Self::Unavailable | Self::Overloaded)
-    }
-
-    /// Whether, once the handler was entered, this code leaves open what it had done by then.
-    /// A declared error is a definite answer; a refusal says that nothing was started.
-    fn leaves_doubt(&self) -> bool {
-        matches!(
-            self,
-            Self::Timeout
-                | Self::Aborted
-                | Self::ExecutionError
-                | Self::UnknownError
-                | Self::OutputValidationFailed
-                | Self::Unavailable
-        )
+        self.meaning().origin
     }
 }
 
@@ -173,7 +148,7 @@ impl fmt::Display for ErrorCode {
 impl CallError {
     /// An error with any code; the constructors below are named after the usual ones.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        let transient = code.is_transient();
+        let transient = code.meaning().transient;
         Self {
             inner: Box::new(Inner {
                 code,
@@ -321,7 +296,7 @@ impl CallError {
     pub(crate) fn settled(mut self, progress: CallProgress) -> Self {
         let started = progress.dispatched && !self.inner.before_sending;
         let safe = !started || progress.kind == Kind::Query || progress.idempotent;
-        if !safe && (self.inner.code.leaves_doubt() || self.inner.crossed) {
+        if !safe && (self.inner.code.meaning().leaves_doubt || self.inner.crossed) {
             self.mark_may_have_run();
         }
         self.inner.retryable = safe && self.inner.transient && !self.may_have_run();

@@ -32,6 +32,7 @@
 //! | `handler`, `env` | handlers, what they are given, and their way to other operations |
 //! | `envelope` | data and meta, content blocks, detection |
 //! | `schema` | JSON Schemas, compiled once: check, normalise, cast |
+//! | `query` | how an input stands in the query of a URL |
 //! | `error`, `access` | why a call fails, and who may call |
 //! | `registry` | changes in, immutable catalogs out, search |
 //! | `pipeline` | the life of a call: one file a stage |
@@ -70,6 +71,7 @@ mod outcome;
 mod payload;
 mod pipeline;
 pub mod protocol;
+mod query;
 mod registry;
 mod schema;
 mod spec;
@@ -86,7 +88,7 @@ pub use envelope::{
     HttpMeta, LOCAL_META_SCHEMA, LocalMeta, MCP_META_SCHEMA, META_SCHEMA, McpMeta, MediaBlock,
     Meta, NextPage, ResourceBlock, ResourceContents, ResourceLinkBlock, SseMeta, TextBlock,
 };
-pub use error::{CallError, DomainError, ErrorCode, HandlerError, Origin};
+pub use error::{CallError, DomainError, ErrorCode, ErrorMeaning, HandlerError, Origin};
 pub use handler::{
     AbortHandle, CallContext, Handler, IntoOnceHandler, IntoStreamHandler, LogLine, OnceHandler,
     Output, Progress, ProgressSender, Question, RequestId, Respond, Respondent, Returning,
@@ -99,6 +101,7 @@ pub use pipeline::{
     ApprovalGate, AuditSink, Call, CallRequest, CallView, Ending, Limits, Permit, Pipeline,
     PipelineBuilder, Settings, Step, Subscription,
 };
+pub use query::{QueryForm, QueryParameter, QueryStyle};
 pub use registry::{Catalog, Change, Registry, SearchHit, nearest};
 pub use schema::{
     CastCode, CastError, Extras, Issue, Normalised, Pointer, Repair, RepairAction, Schema,

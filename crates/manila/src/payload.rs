@@ -1,6 +1,8 @@
 //! JSON that stays bytes until somebody looks.
 
-use serde::de::DeserializeOwned;
+mod strict;
+
+use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -59,6 +61,37 @@ impl Payload {
         Ok(RawValue::from_string(text)?.into())
     }
 
+    /// Takes the JSON of somebody outside and keeps its text, for operations that do not look into it:
+    /// as [`Payload::from_outside`], checked and no more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Payload::from_outside`].
+    pub fn text_from_outside(text: &[u8]) -> Result<Self, PayloadError> {
+        strictly(text, strict::Check)?;
+        Ok(serde_json::from_slice::<Box<RawValue>>(text)?.into())
+    }
+
+    /// Takes the JSON of somebody outside, in which every key of an object stands once: whoever
+    /// checks it and whoever acts on it read the same.
+    ///
+    /// # Errors
+    ///
+    /// The text is not one JSON document in UTF-8, has a key twice, is nested deeper than 128 levels
+    /// or holds a number beyond `f64`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use manila::Payload;
+    ///
+    /// let error = Payload::from_outside(br#"{"role":"guest","role":"admin"}"#).unwrap_err();
+    /// assert!(error.to_string().contains("the key `role` stands there twice"));
+    /// ```
+    pub fn from_outside(text: &[u8]) -> Result<Self, PayloadError> {
+        Ok(strictly(text, strict::Tree)?.into())
+    }
+
     /// The parsed value; text is parsed by the first call.
     ///
     /// # Errors
@@ -115,6 +148,13 @@ impl Payload {
     }
 }
 
+fn strictly<'a, S: DeserializeSeed<'a>>(text: &'a [u8], seed: S) -> Result<S::Value, PayloadError> {
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let read = seed.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(read)
+}
+
 impl From<Value> for Payload {
     fn from(value: Value) -> Self {
         Self(Form::Value(value))
@@ -165,5 +205,45 @@ mod tests {
             let mut payload = Payload::from_json(text).unwrap();
             assert!(payload.value().is_err());
         }
+    }
+
+    #[test]
+    fn json_from_outside_is_strict_whoever_looks_at_it() {
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        let many = |last: usize| {
+            let keys: Vec<_> = (0..100).chain([last]).map(|n| format!("\"k{n}\":1")).collect();
+            format!("{{{}}}", keys.join(","))
+        };
+        for (text, said) in [
+            (r#"{"a":{"b":[1,-2,3.5,null,true,"x\n"]}}"#.to_owned(), ""),
+            (" [] ".to_owned(), ""),
+            (many(100), ""),
+            (r#"{"a":1,"a":1}"#.to_owned(), "the key `a` stands there twice"),
+            (r#"{"a":1,"\u0061":1}"#.to_owned(), "the key `a` stands there twice"),
+            (r#"[{"x":{"b":1,"c":2,"b":3}}]"#.to_owned(), "the key `b` stands there twice"),
+            (many(99), "the key `k99` stands there twice"),
+            (deep(127), ""),
+            (deep(128), "recursion limit"),
+            (deep(100_000), "recursion limit"),
+            ("1e999".to_owned(), "out of range"),
+            ("{} {}".to_owned(), "trailing"),
+            ("{\"a\":}".to_owned(), "expected value"),
+            (String::new(), "EOF"),
+        ] {
+            let tree = Payload::from_outside(text.as_bytes()).map(|mut p| p.value().cloned());
+            let kept = Payload::text_from_outside(text.as_bytes());
+            let start = &text[..text.len().min(60)];
+            if said.is_empty() {
+                assert_eq!(kept.unwrap().as_raw().unwrap().get(), text.trim(), "{start}");
+                let plain: Value = serde_json::from_str(&text).unwrap();
+                assert_eq!(tree.unwrap().unwrap(), plain, "{start}");
+                continue;
+            }
+            for error in [tree.unwrap_err(), kept.unwrap_err()] {
+                assert!(error.to_string().contains(said), "{start}: {error}");
+            }
+        }
+        assert!(Payload::from_outside(b"\"\xff\"").is_err());
+        assert!(Payload::text_from_outside(b"\"\xff\"").is_err());
     }
 }

@@ -11,6 +11,7 @@
 mod call_frame_corpus;
 mod envelope_corpus;
 mod envelope_properties;
+mod errors;
 mod examples;
 mod hub;
 mod links;

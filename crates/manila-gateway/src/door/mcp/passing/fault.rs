@@ -1,8 +1,8 @@
 //! What a client is told when there is no result.
 
+use manila::CallError;
 use manila::mcp::{ServerError, server_error};
 use manila::view::Era;
-use manila::{CallError, ErrorCode};
 use serde_json::{Value, json};
 
 use super::MISSING_META;
@@ -48,10 +48,7 @@ impl From<CallError> for Fault {
             }
             return Self { code, message, data, is_foreign };
         }
-        let code = match error.code() {
-            ErrorCode::ValidationError => Self::INVALID_PARAMS,
-            _ => Self::INTERNAL,
-        };
+        let code = error.code().meaning().json_rpc_code;
         let data = serde_json::to_value(&error).ok();
         Self { code, message: error.message().to_owned(), data, is_foreign: false }
     }
