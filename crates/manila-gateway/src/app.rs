@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
-use crate::door::{self, McpDoor, McpDoorSettings, McpView};
+use crate::door::{self, HttpDoorSettings, McpDoor, McpDoorSettings, McpView, Streams};
 use crate::server::{self, Drained};
 
 /// A gateway in front of a registry. Cloning it shares everything.
@@ -33,6 +33,8 @@ pub(crate) struct Parts {
     pub(crate) settings: GatewaySettings,
     /// What the door for MCP clients keeps between requests.
     pub(crate) mcp: Arc<McpDoor>,
+    /// The subscriptions over HTTP, and those whose clients may return.
+    pub(crate) streams: Arc<Streams>,
     /// Set when the gateway begins to stop; streams end by it, calls do not.
     pub(crate) stopping: CancellationToken,
     /// Owns the peers whose name is not known yet; they end when the gateway begins to stop.
@@ -69,6 +71,8 @@ pub struct GatewaySettings {
     pub hub: HubSettings,
     /// What bounds a WebSocket.
     pub websocket: WsSettings,
+    /// What holds for the HTTP API.
+    pub http: HttpDoorSettings,
     /// What holds for MCP clients.
     pub mcp: McpDoorSettings,
 }
@@ -87,6 +91,7 @@ impl Default for GatewaySettings {
             introduction: Duration::from_secs(5),
             hub: HubSettings::default(),
             websocket: WsSettings::default(),
+            http: HttpDoorSettings::default(),
             mcp: McpDoorSettings::default(),
         }
     }
@@ -128,6 +133,7 @@ impl Gateway {
             pipeline,
             authenticator: Authenticator::open(),
             mcp: Arc::new(McpDoor::new(&settings.mcp)),
+            streams: Arc::new(Streams::new(&settings.http)),
             settings,
             stopping: CancellationToken::new(),
             arriving: TaskTracker::new(),

@@ -32,6 +32,6 @@ mod server;
 mod source;
 
 pub use app::{Gateway, GatewaySettings, ListenError};
-pub use door::{McpDoorSettings, McpView};
+pub use door::{HttpDoorSettings, McpDoorSettings, McpView};
 pub use server::Drained;
 pub use source::{McpParts, SourceError, Sources, start_service};

@@ -93,6 +93,7 @@ pub(crate) async fn drain(
         tokio::join!(tokio::time::timeout_at(deadline, ended), parts.hub.drain(drain));
     let cut = connections.len();
     connections.shutdown().await;
+    parts.streams.drain().await;
     let calls_ended =
         parts.pipeline.drain(deadline.saturating_duration_since(Instant::now())).await;
     // Links go last: calls in flight may have needed them.

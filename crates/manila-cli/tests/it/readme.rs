@@ -64,7 +64,7 @@ fn blur(text: &str) -> String {
             continue;
         }
         let is_time = word.len() == 13 && word.bytes().all(|b| b.is_ascii_digit());
-        let is_id = word.len() == 24 && word.bytes().all(|b| b.is_ascii_hexdigit());
+        let is_id = matches!(word.len(), 24 | 32) && word.bytes().all(|b| b.is_ascii_hexdigit());
         blurred.push_str(if is_time || is_id { "…" } else { &word });
         blurred.push(character);
         word.clear();

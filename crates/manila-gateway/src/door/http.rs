@@ -1,30 +1,39 @@
-//! `POST /api/{namespace}/{name}`: the input is the body, the answer is the data.
+//! `/api/{namespace}/{name}`: operations as an HTTP API.
+//!
+//! `POST` with the input as the body; for queries and subscriptions `GET` with the input in the
+//! query. The answer is the data or the envelope, subscriptions are server-sent events, and every
+//! error is a problem. What is decided here is written down in `docs/decisions/http-door.md`.
+
+mod accept;
+mod asked;
+mod input;
+mod packed;
+mod pairs;
+mod settings;
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{Path, Query, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use manila::{Authority, CallRequest, Kind, Operation, Outcome, Payload, RequestId};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use manila::{
+    Authority, CallError, CallRequest, Identity, Kind, MAX_NAME_LENGTH, Operation, Outcome,
+    Payload, QueryForm, RequestId,
+};
 
 use super::bearer;
 use super::problem::Problem;
 use super::sse;
-use crate::app::{Gateway, GatewaySettings};
+use crate::app::Gateway;
+use asked::Asked;
 
-const ENVELOPE: &str = "application/vnd.manila.envelope+json";
-const REQUEST_ID: &str = "x-request-id";
+pub(super) use input::{check_content_type, read_bytes};
+pub use settings::HttpDoorSettings;
 
-/// What a caller can ask for beside the operation.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Options {
-    #[serde(default)]
-    envelope: bool,
-}
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// How the caller wants the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,68 +46,162 @@ pub(super) enum Form {
 
 pub(super) async fn call(
     State(gateway): State<Gateway>,
-    path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
-    query: Result<Query<Options>, axum::extract::rejection::QueryRejection>,
+    path: Result<Path<(String, String)>, PathRejection>,
     request: Request,
 ) -> Response {
     let id = request_id(request.headers());
-    // Who calls comes first: nobody learns what is here by asking for it.
-    let asked = bearer::identify(gateway.authenticator(), request.headers())
-        .and_then(|identity| Ok((Authority::outside(Some(identity)), operation_id(path)?)));
-    let answered = match asked {
-        Ok((caller, operation)) => answer(&gateway, caller, &operation, query, request, &id).await,
-        Err(problem) => Err(problem),
-    };
-    let mut response =
-        answered.unwrap_or_else(|problem| problem.with_request_id(id.to_string()).into_response());
+    let is_packed = request.headers().contains_key(header::ACCEPT_ENCODING)
+        && accept::takes_gzip(request.headers());
+    let mut response = answer(&gateway, path, request, &id)
+        .await
+        .unwrap_or_else(|problem| problem.with_request_id(id.to_string()).into_response());
     if let Ok(value) = HeaderValue::from_str(&id.to_string()) {
         response.headers_mut().insert(REQUEST_ID, value);
+    }
+    if is_packed {
+        response = packed::pack(response, gateway.0.settings.http.pack_above).await;
     }
     response
 }
 
-/// An id splits at its first dot, so a namespace with a dot would be another operation's address.
-fn operation_id(
-    path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
-) -> Result<String, Problem> {
-    match path {
-        Ok(Path((namespace, name))) if !namespace.contains('.') => {
-            Ok(format!("{namespace}.{name}"))
+async fn answer(
+    gateway: &Gateway,
+    path: Result<Path<(String, String)>, PathRejection>,
+    request: Request,
+    id: &RequestId,
+) -> Result<Response, Problem> {
+    // Who calls comes first: nobody learns what is here by asking for it.
+    let identity = bearer::identify(gateway.authenticator(), request.headers())?;
+    let operation_id = operation_id(path)?;
+    let operation = gateway.pipeline().registry().catalog().get(&operation_id).cloned();
+    let visit = Visit { gateway, identity, operation_id: &operation_id, id };
+    match operation {
+        Some(operation) => visit.answer(operation, request).await,
+        // Why there is none is for the pipeline to say, and to write down.
+        None => {
+            let request = CallRequest::new(&operation_id, Payload::empty_object());
+            visit.once(request.door("http").request_id(id.clone()), None, Form::Data).await
         }
-        Ok(_) => Err(Problem::not_found("a namespace has no dot; the name is one encoded segment")),
+    }
+}
+
+/// An id splits at its first dot, so a namespace with a dot would be another operation's address.
+fn operation_id(path: Result<Path<(String, String)>, PathRejection>) -> Result<String, Problem> {
+    let is_long =
+        |text: &str| text.len() > MAX_NAME_LENGTH && text.chars().count() > MAX_NAME_LENGTH;
+    match path {
+        Ok(Path((namespace, _))) if namespace.contains('.') => {
+            Err(Problem::not_found("a namespace has no dot; the name is one encoded segment"))
+        }
+        // What cannot be there is not repeated.
+        Ok(Path((namespace, name))) if is_long(&namespace) || is_long(&name) => {
+            let message = format!("a name has at most {MAX_NAME_LENGTH} characters");
+            Err(Problem::not_found(message))
+        }
+        Ok(Path((namespace, name))) => Ok(format!("{namespace}.{name}")),
         Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, error.body_text())),
     }
 }
 
-async fn answer(
-    gateway: &Gateway,
-    caller: Authority,
-    operation_id: &str,
-    query: Result<Query<Options>, axum::extract::rejection::QueryRejection>,
-    request: Request,
-    id: &RequestId,
-) -> Result<Response, Problem> {
-    if request.method() != Method::POST {
-        return Ok(method_not_allowed());
+/// Somebody at the address of an operation.
+struct Visit<'a> {
+    gateway: &'a Gateway,
+    identity: Arc<Identity>,
+    operation_id: &'a str,
+    id: &'a RequestId,
+}
+
+impl Visit<'_> {
+    async fn answer(
+        &self,
+        operation: Arc<Operation>,
+        request: Request,
+    ) -> Result<Response, Problem> {
+        let kind = operation.spec().kind;
+        match *request.method() {
+            Method::POST => {}
+            Method::GET if kind != Kind::Mutation => {}
+            Method::HEAD if kind == Kind::Query => {}
+            Method::OPTIONS => return Ok(allowed(kind)),
+            _ => return Err(method_not_allowed(kind)),
+        }
+        let (head, body) = request.into_parts();
+        let (asked, input) = said(&head, &operation)?;
+        let form = accept::form(&head.headers, kind, asked.envelope)?;
+        let input = match input {
+            Some(input) => input,
+            None => {
+                let settings = &self.gateway.0.settings;
+                input::read_body(&head.headers, body, &operation, settings).await?
+            }
+        };
+        let request = self.request(&head.headers, &asked, input);
+        if kind == Kind::Subscription {
+            let owner = Arc::clone(&self.identity);
+            let last = sse::LastEventId::of(&head.headers);
+            let terms = sse::Terms { operation, form, owner };
+            return sse::respond(self.gateway, terms, last, request).await;
+        }
+        let mut response = self.once(request, Some(&operation), form).await?;
+        if head.method != Method::POST {
+            // What a query says may change with the next mutation, and may be for this caller only.
+            let no_store = HeaderValue::from_static("no-store");
+            response.headers_mut().insert(header::CACHE_CONTROL, no_store);
+        }
+        Ok(response)
     }
-    let Query(options) =
-        query.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.body_text()))?;
-    let form = form(request.headers(), &options);
-    let input = read_body(request, &gateway.0.settings).await?;
-    let operation = gateway.pipeline().registry().catalog().get(operation_id).cloned();
-    let call = CallRequest::new(operation_id, input).door("http").request_id(id.clone());
-    if operation.as_ref().is_some_and(|operation| operation.spec().kind == Kind::Subscription) {
-        let stream = gateway.pipeline().start_subscription(call, caller);
-        return sse::respond(gateway, stream, operation, form).await;
+
+    fn request(&self, headers: &HeaderMap, asked: &Asked<'_>, input: Payload) -> CallRequest<'_> {
+        let mut request =
+            CallRequest::new(self.operation_id, input).door("http").request_id(self.id.clone());
+        if let Some(timeout) = asked.timeout {
+            request = request.timeout(timeout.min(self.gateway.0.settings.http.longest_timeout));
+        }
+        match asked::trace(headers) {
+            Some(trace) => request.metadata(trace),
+            None => request,
+        }
     }
-    match gateway.pipeline().call(call, caller).await {
-        Ok(outcome) => write(&outcome, form),
-        Err(error) => Err(Problem::of(error, operation.as_deref().map(Operation::spec))),
+
+    async fn once(
+        &self,
+        request: CallRequest<'_>,
+        operation: Option<&Operation>,
+        form: Form,
+    ) -> Result<Response, Problem> {
+        let caller = Authority::outside(Some(Arc::clone(&self.identity)));
+        match self.gateway.pipeline().call(request, caller).await {
+            Ok(outcome) => write(&outcome, form),
+            Err(error) => Err(Problem::of(error, operation.map(Operation::spec))),
+        }
+    }
+}
+
+/// What the query says: options, and the input if it is not in the body.
+fn said<'a>(
+    head: &'a Parts,
+    operation: &Operation,
+) -> Result<(Asked<'a>, Option<Payload>), Problem> {
+    let query = head.uri.query().unwrap_or_default();
+    if head.method == Method::POST {
+        let asked = Asked::read(query, &head.headers, None)?;
+        asked.only_options()?;
+        return Ok((asked, None));
+    }
+    let form = QueryForm::of(&operation.spec().input_schema);
+    let asked = Asked::read(query, &head.headers, Some(&form))?;
+    let pairs = asked.rest.iter().map(|(name, text)| (name, text));
+    match form.read(pairs) {
+        Ok(input) => Ok((asked, Some(input.into()))),
+        Err(issues) => {
+            let message = format!("the query does not fit {}", operation.id());
+            Err(Problem::of(CallError::validation(message, &issues), None))
+        }
     }
 }
 
 /// An answer in the form that was asked for. A tool's failure has no data form: it is a problem.
-pub(super) fn write(outcome: &Outcome, form: Form) -> Result<Response, Problem> {
+fn write(outcome: &Outcome, form: Form) -> Result<Response, Problem> {
     if form == Form::Data && outcome.envelope.is_error() {
         let failure = outcome.envelope.clone().into_result().err();
         return Err(failure.map_or_else(
@@ -107,8 +210,8 @@ pub(super) fn write(outcome: &Outcome, form: Form) -> Result<Response, Problem> 
         ));
     }
     let (body, content_type) = match form {
-        Form::Data => (serde_json::to_vec(&outcome.envelope.data), "application/json"),
-        Form::Envelope => (serde_json::to_vec(outcome), ENVELOPE),
+        Form::Data => (serde_json::to_vec(&outcome.envelope.data), accept::JSON),
+        Form::Envelope => (serde_json::to_vec(outcome), accept::ENVELOPE),
     };
     let body = body.map_err(|error| {
         tracing::error!(%error, "an outcome has no JSON form");
@@ -119,20 +222,30 @@ pub(super) fn write(outcome: &Outcome, form: Form) -> Result<Response, Problem> 
     Ok(response)
 }
 
-fn method_not_allowed() -> Response {
-    let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "operations are called with POST");
-    let mut response = problem.into_response();
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+/// The methods of an operation.
+fn methods(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Query => "GET, HEAD, POST, OPTIONS",
+        Kind::Subscription => "GET, POST, OPTIONS",
+        Kind::Mutation => "POST, OPTIONS",
+    }
+}
+
+/// Nothing is said about other origins, so browsers keep their pages out.
+fn allowed(kind: Kind) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods(kind)));
     response
 }
 
-fn form(headers: &HeaderMap, options: &Options) -> Form {
-    let asked = |value: &HeaderValue| value.to_str().is_ok_and(|accept| accept.contains(ENVELOPE));
-    if options.envelope || headers.get_all(header::ACCEPT).iter().any(asked) {
-        Form::Envelope
-    } else {
-        Form::Data
-    }
+fn method_not_allowed(kind: Kind) -> Problem {
+    let methods = methods(kind);
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("a {} is called with {methods}", kind.as_str()),
+    )
+    .with_header(header::ALLOW, HeaderValue::from_static(methods))
 }
 
 /// The caller's id, if it is one that can stand in a log line; else a fresh one.
@@ -144,52 +257,4 @@ fn request_id(headers: &HeaderMap) -> RequestId {
         }
         _ => RequestId::fresh(),
     }
-}
-
-async fn read_body(request: Request, settings: &GatewaySettings) -> Result<Payload, Problem> {
-    check_content_type(request.headers())?;
-    let bytes = read_bytes(request.into_body(), settings).await?;
-    if bytes.is_empty() {
-        return Ok(Payload::empty_object());
-    }
-    let raw: Box<RawValue> = serde_json::from_slice(&bytes).map_err(|error| {
-        Problem::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}"))
-    })?;
-    Ok(raw.into())
-}
-
-/// The whole body, if it is neither too large nor too slow.
-pub(super) async fn read_bytes(body: Body, settings: &GatewaySettings) -> Result<Bytes, Problem> {
-    let too_large = || {
-        let message = format!("a body has at most {} bytes", settings.body_bytes);
-        Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message))
-    };
-    // Whoever announces too much need not send it.
-    if usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes > settings.body_bytes) {
-        return too_large();
-    }
-    let body = Limited::new(body, settings.body_bytes).collect();
-    match tokio::time::timeout(settings.body_timeout, body).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => too_large(),
-        Ok(Err(error)) => {
-            let message = format!("the body could not be read: {error}");
-            Err(Problem::new(StatusCode::BAD_REQUEST, message))
-        }
-        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
-    }
-}
-
-/// `application/json`, any `+json`, or nothing said; a form of a web page is none of them.
-pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
-    let media_type =
-        value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    let is_json = media_type.eq_ignore_ascii_case("application/json")
-        || media_type.to_ascii_lowercase().ends_with("+json");
-    if is_json {
-        return Ok(());
-    }
-    let message = format!("the body must be application/json, not `{media_type}`");
-    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message))
 }

@@ -15,9 +15,11 @@ use axum::response::Response;
 use axum::routing::{any, get};
 
 use crate::app::Gateway;
+pub use http::HttpDoorSettings;
 pub(crate) use mcp::{McpDoor, serve_streams};
 pub use mcp::{McpDoorSettings, McpView};
 use problem::Problem;
+pub(crate) use sse::Streams;
 
 pub(crate) fn router(gateway: Gateway) -> Router {
     let guard = axum::middleware::from_fn_with_state(gateway.clone(), guard::keep_pages_out);

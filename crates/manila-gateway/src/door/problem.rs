@@ -75,7 +75,7 @@ impl Problem {
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if self.status == StatusCode::TOO_MANY_REQUESTS {
+        if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         headers.extend(self.header.map(|header| *header));
@@ -83,19 +83,14 @@ impl Problem {
     }
 }
 
-/// The status that says the most; an operation may declare its own.
+/// The status of the table of errors; an operation may declare its own.
 fn status_of(error: &CallError, spec: Option<&OperationSpec>) -> StatusCode {
-    match error.code() {
-        ErrorCode::OperationNotFound => StatusCode::NOT_FOUND,
-        ErrorCode::AccessDenied => StatusCode::FORBIDDEN,
-        ErrorCode::ValidationError => StatusCode::UNPROCESSABLE_ENTITY,
-        ErrorCode::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        ErrorCode::Unavailable | ErrorCode::Aborted => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorCode::Overloaded => StatusCode::TOO_MANY_REQUESTS,
-        ErrorCode::Domain(code) => declared_status(code, spec).unwrap_or(StatusCode::BAD_GATEWAY),
-        ErrorCode::ExecutionError | ErrorCode::OutputValidationFailed => StatusCode::BAD_GATEWAY,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    }
+    let declared = match error.code() {
+        ErrorCode::Domain(code) => declared_status(code, spec),
+        _ => None,
+    };
+    let usual = || StatusCode::from_u16(error.code().meaning().http_status).ok();
+    declared.or_else(usual).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 fn declared_status(code: &str, spec: Option<&OperationSpec>) -> Option<StatusCode> {

@@ -1,5 +1,6 @@
 //! Clients that mean no good: refused by name, and nobody else notices.
 
+mod api;
 mod bodies;
 mod deaf;
 mod mcp;
@@ -22,15 +23,15 @@ use super::{Running, client};
 const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 /// A client that writes its bytes itself.
-struct Raw(BufReader<TcpStream>);
+pub(super) struct Raw(BufReader<TcpStream>);
 
-struct Answer {
-    status: u16,
-    body: String,
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: String,
 }
 
 impl Raw {
-    async fn connect(address: SocketAddr) -> Self {
+    pub(super) async fn connect(address: SocketAddr) -> Self {
         Self(BufReader::new(in_time("connecting", TcpStream::connect(address)).await.unwrap()))
     }
 
@@ -47,12 +48,12 @@ impl Raw {
         in_time("the end of the connection", cut).await.unwrap();
     }
 
-    async fn say(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(super) async fn say(&mut self, bytes: impl AsRef<[u8]>) {
         in_time("writing", self.0.write_all(bytes.as_ref())).await.unwrap();
     }
 
     /// The next answer, or nothing if the gateway hung up.
-    async fn answer(&mut self) -> Option<Answer> {
+    pub(super) async fn answer(&mut self) -> Option<Answer> {
         let mut head = String::new();
         loop {
             let line = in_time("a line of an answer", self.0.read_line(&mut head)).await;

@@ -1,5 +1,9 @@
 //! `POST /api/{namespace}/{name}`: answers, forms, and every refusal with its status.
 
+mod forms;
+mod leaving;
+mod methods;
+
 use manila::{
     ContentBlock, Envelope, Handler, Kind, McpMeta, Operation, OperationSpec, Output, Payload,
 };
@@ -53,7 +57,7 @@ async fn bad_requests_are_refused_by_name() {
     let json = Some("application/json");
     let large = format!("\"{}\"", "x".repeat(2_000));
     let deep = format!("{{\"a\":{}1{}, \"b\":1}}", "[".repeat(400), "]".repeat(400));
-    let rows: [(Method, &str, Option<&str>, &[u8], u16, &str); 17] = [
+    let rows: [(Method, &str, Option<&str>, &[u8], u16, &str); 22] = [
         (Method::POST, "/api/demo/%FF", json, b"{}", 400, "UTF-8"),
         (Method::POST, "/api/demo.x/add", json, b"{}", 404, "no dot"),
         (Method::POST, "/health", json, b"{}", 405, "GET"),
@@ -61,14 +65,26 @@ async fn bad_requests_are_refused_by_name() {
         (Method::POST, "/api/Demo/add", json, b"{}", 404, "Operation not found"),
         (Method::POST, "/api/demo", json, b"{}", 404, "nothing is served here"),
         (Method::GET, "/nowhere", None, b"", 404, "nothing is served here"),
-        (Method::GET, "/api/demo/add", None, b"", 405, "POST"),
+        (Method::GET, "/api/demo/note", None, b"", 405, "POST, OPTIONS"),
+        (Method::PUT, "/api/demo/none", json, b"{}", 404, "Operation not found: demo.none"),
         (Method::POST, "/api/demo/add", json, b"{\"a\":", 400, "not JSON"),
         (Method::POST, "/api/demo/add", json, b"\"\xff\"", 400, "not JSON"),
         (Method::POST, "/api/demo/add", json, b"{} {}", 400, "not JSON"),
-        (Method::POST, "/api/demo/add", json, deep.as_bytes(), 422, "cannot be read"),
+        (Method::POST, "/api/demo/add", json, deep.as_bytes(), 400, "nested 128 levels or deeper"),
+        (Method::POST, "/api/demo/add", json, b"{\"a\":1,\"a\":2}", 400, "the key `a`"),
+        (Method::POST, "/api/demo/add", json, b"1e999", 400, "out of range"),
         (Method::POST, "/api/demo/add", json, b"", 422, "does not fit demo.add"),
         (Method::POST, "/api/demo/add", Some("text/plain"), b"{}", 415, "text/plain"),
         (Method::POST, "/api/demo/add", json, large.as_bytes(), 413, "at most 1000 bytes"),
+        (Method::POST, "/api/demo/add?a=1", json, b"{}", 400, "the query has no `a`"),
+        (
+            Method::POST,
+            "/api/demo/add",
+            Some("application/json; charset=latin1"),
+            b"{}",
+            415,
+            "UTF-8",
+        ),
         (Method::POST, "/api/demo/add?envelope=perhaps", json, b"{}", 400, "envelope"),
         (Method::POST, "/api/demo/fail", json, b"{}", 409, "always fails"),
     ];

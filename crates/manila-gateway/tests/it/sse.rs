@@ -1,5 +1,7 @@
 //! Subscriptions as server-sent events.
 
+mod returning;
+
 use futures::StreamExt;
 use manila_gateway::GatewaySettings;
 use serde_json::{Value, json};
@@ -17,11 +19,12 @@ async fn values_come_one_by_one_and_the_end_is_said() {
     assert_eq!(events.len(), 4, "{text}");
     for (position, event) in events[..3].iter().enumerate() {
         let (id, data) = event.split_once('\n').unwrap();
-        assert_eq!(id, format!("id: {}", position + 1));
+        let (stream, number) = id.strip_prefix("id: ").unwrap().split_once('-').unwrap();
+        assert_eq!((stream.len(), number), (32, &*(position + 1).to_string()));
         let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!(data["tick"], json!(position + 1));
     }
-    assert_eq!(events[3], "event: complete\ndata: {}");
+    assert!(events[3].starts_with("event: complete\nid: ") && events[3].ends_with("-4\ndata: {}"));
     gateway.stop().await;
 }
 
@@ -62,13 +65,15 @@ async fn a_silent_stream_has_a_heartbeat() {
     let response = request.json(&json!({"count": 2, "everyMs": 300})).send().await.unwrap();
     let text = response.text().await.unwrap();
     assert!(text.contains(": still here\n\n"), "{text}");
-    assert!(text.ends_with("event: complete\ndata: {}\n\n"), "{text}");
+    assert!(text.contains("event: complete\n") && text.ends_with("-3\ndata: {}\n\n"), "{text}");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_client_who_leaves_ends_the_subscription() {
-    let gateway = Running::start().await;
+async fn a_client_who_leaves_and_does_not_return_ends_the_subscription() {
+    let mut settings = GatewaySettings::default();
+    settings.http.return_time = std::time::Duration::from_millis(20);
+    let gateway = Running::with([], settings).await;
     let request = client().post(gateway.url("/api/demo/clock"));
     let response = request.json(&json!({"count": 100_000, "everyMs": 5})).send().await.unwrap();
     let mut body = response.bytes_stream();

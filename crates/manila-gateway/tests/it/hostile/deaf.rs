@@ -38,6 +38,8 @@ fn large(id: &str, bytes: usize) -> Operation {
 async fn gateway(patience: Duration) -> Running {
     let mut settings = GatewaySettings::default();
     settings.write_timeout = patience;
+    // Those who were cut off do not return.
+    settings.http.return_time = Duration::ZERO;
     let large = [large("flood.large", 8 * MEGABYTE), large("flood.some", MEGABYTE / 8)];
     Running::with(large.into_iter().chain([flood()]), settings).await
 }

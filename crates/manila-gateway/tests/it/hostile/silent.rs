@@ -76,7 +76,7 @@ async fn whoever_is_served_keeps_the_place() {
     let slow: Value = slow.await.unwrap().unwrap().json().await.unwrap();
     assert_eq!(slow, json!({"sleptMs": 600}));
     let text = stream.text().await.unwrap();
-    assert_eq!(text.matches("id: ").count(), 60, "{text}");
+    assert_eq!(text.matches("\"tick\":").count(), 60, "{text}");
     assert!(data(&peer, "demo.add", json!({"a": 1, "b": 1})).await.is_ok());
     gateway.stop().await;
 }

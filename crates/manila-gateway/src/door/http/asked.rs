@@ -1,0 +1,215 @@
+//! What stands in the query and the headers beside the input: options, deadline, trace.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use manila::QueryForm;
+use serde_json::{Map, Value};
+
+use super::super::problem::Problem;
+use super::pairs::{Pair, pairs};
+use crate::config::parse_duration;
+
+const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout");
+
+/// What a caller asks for beside the operation.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Asked<'a> {
+    /// Whether the answer should be the envelope.
+    pub(super) envelope: bool,
+    /// How long the caller waits.
+    pub(super) timeout: Option<Duration>,
+    /// What stands in the query and is no option.
+    pub(super) rest: Vec<Pair<'a>>,
+}
+
+impl<'a> Asked<'a> {
+    /// Reads a query. A property of the input keeps its name where an option has the same, and the
+    /// option has a header.
+    pub(super) fn read(
+        query: &'a str,
+        headers: &HeaderMap,
+        input: Option<&QueryForm<'_>>,
+    ) -> Result<Self, Problem> {
+        let mut asked = Self { timeout: header_timeout(headers)?, ..Self::default() };
+        if query.is_empty() {
+            return Ok(asked);
+        }
+        let mut seen = [false; 2];
+        for (name, text) in pairs(query)? {
+            let option = match &*name {
+                _ if input.is_some_and(|input| input.has(&name)) => None,
+                "envelope" => Some(0),
+                "timeout" => Some(1),
+                _ => None,
+            };
+            if option.is_some_and(|option| std::mem::replace(&mut seen[option], true)) {
+                return Err(bad(format!("`{name}` stands in the query twice")));
+            }
+            match option {
+                Some(0) => asked.envelope = truth(&text)?,
+                Some(_) => {
+                    let timeout =
+                        parse_duration(&text).map_err(|words| bad(format!("timeout: {words}")))?;
+                    asked.shorten(timeout)?;
+                }
+                None => asked.rest.push((name, text)),
+            }
+        }
+        Ok(asked)
+    }
+
+    /// The shorter deadline wins.
+    fn shorten(&mut self, timeout: Duration) -> Result<(), Problem> {
+        if timeout.is_zero() {
+            return Err(bad("nothing is done in no time; ask for a longer timeout"));
+        }
+        self.timeout = Some(self.timeout.map_or(timeout, |known| known.min(timeout)));
+        Ok(())
+    }
+
+    /// For requests whose input is the body: there is nothing else in the query.
+    pub(super) fn only_options(&self) -> Result<(), Problem> {
+        match self.rest.first() {
+            Some((name, _)) => {
+                let name: String = name.chars().take(100).collect();
+                Err(bad(format!(
+                    "the query has no `{name}`; the input is the body, and the options are \
+                     `envelope` and `timeout`"
+                )))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn bad(words: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, words)
+}
+
+fn truth(text: &str) -> Result<bool, Problem> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(bad("`envelope` is true or false")),
+    }
+}
+
+/// `Request-Timeout`, in seconds.
+fn header_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
+    let mut values = headers.get_all(REQUEST_TIMEOUT).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let seconds = value.to_str().ok().filter(|_| values.next().is_none()).filter(|text| {
+        text.len() <= 20 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    });
+    let timeout = seconds.and_then(|text| parse_duration(text).ok());
+    match timeout.filter(|timeout| !timeout.is_zero()) {
+        Some(timeout) => Ok(Some(timeout)),
+        None => Err(bad("Request-Timeout is a number of seconds above zero, once")),
+    }
+}
+
+/// The trace that the call is part of, where the headers name one.
+pub(super) fn trace(headers: &HeaderMap) -> Option<Map<String, Value>> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let parent = text("traceparent").filter(|text| is_trace(text))?;
+    let mut trace = Map::new();
+    trace.insert("traceparent".to_owned(), parent.into());
+    if let Some(state) = text("tracestate").filter(|state| state.len() <= 512) {
+        trace.insert("tracestate".to_owned(), state.into());
+    }
+    Some(trace)
+}
+
+/// `version-trace-parent-flags`, in hexadecimal digits, as the W3C has it.
+fn is_trace(text: &str) -> bool {
+    let is_hexadecimal =
+        |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let parts: Vec<&str> = text.split('-').collect();
+    match parts[..] {
+        ["00", trace, parent, flags] => {
+            let is_long = trace.len() == 32 && parent.len() == 16 && flags.len() == 2;
+            let is_zero = |part: &str| part.bytes().all(|byte| byte == b'0');
+            is_long
+                && parts.iter().all(|part| is_hexadecimal(part))
+                && !is_zero(trace)
+                && !is_zero(parent)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use manila::Schema;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Each row: the query, the header, and the timeout in milliseconds with the envelope, or a word of
+    /// what is wrong.
+    #[test]
+    #[expect(clippy::type_complexity, reason = "a row is a tuple")]
+    fn options_are_read_from_query_and_headers() {
+        let rows: [(&str, Option<&str>, Result<(Option<u128>, bool), &str>); 18] = [
+            ("", None, Ok((None, false))),
+            ("envelope=true", None, Ok((None, true))),
+            ("envelope=false&timeout=500ms", None, Ok((Some(500), false))),
+            ("timeout=10s", Some("2"), Ok((Some(2_000), false))),
+            ("timeout=1", Some("2.5"), Ok((Some(1_000), false))),
+            ("", Some("0.25"), Ok((Some(250), false))),
+            ("envelope=perhaps", None, Err("envelope")),
+            ("envelope", None, Err("envelope")),
+            ("envelope=true&envelope=true", None, Err("twice")),
+            ("timeout=1&timeout=2", None, Err("twice")),
+            ("timeout=soon", None, Err("timeout: `soon` is not a duration")),
+            ("timeout=0", None, Err("in no time")),
+            ("", Some("soon"), Err("Request-Timeout")),
+            ("", Some("0"), Err("Request-Timeout")),
+            ("", Some("-1"), Err("Request-Timeout")),
+            ("", Some("5s"), Err("Request-Timeout")),
+            ("envelope=%FF", None, Err("UTF-8")),
+            ("envelope=%zz", None, Err("percent")),
+        ];
+        for (query, header, expected) in rows {
+            let values = header.iter().map(|text| (REQUEST_TIMEOUT, text.parse().unwrap()));
+            let headers: HeaderMap = values.collect();
+            let read = Asked::read(query, &headers, None)
+                .map(|asked| (asked.timeout.map(|timeout| timeout.as_millis()), asked.envelope));
+            match (read, expected) {
+                (Ok(read), Ok(expected)) => assert_eq!(read, expected, "{query} {header:?}"),
+                (Err(problem), Err(said)) => {
+                    let text = String::from_utf8(problem.to_json()).unwrap();
+                    assert!(text.contains(said), "{query} {header:?}: {text}");
+                }
+                (read, _) => panic!("{query} {header:?}: {:?}", read.ok()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_property_keeps_its_name() {
+        let schema = Schema::new(json!({"properties": {"timeout": {"type": "string"}}})).unwrap();
+        let form = QueryForm::of(&schema);
+        let asked = Asked::read("timeout=soon&envelope=true&b", &HeaderMap::new(), Some(&form));
+        let asked = asked.unwrap_or_else(|_| panic!("it can be read"));
+        assert!(asked.envelope && asked.timeout.is_none());
+        let rest = [("timeout".into(), "soon".into()), ("b".into(), "".into())];
+        assert_eq!(asked.rest, rest);
+    }
+
+    #[test]
+    fn traces_are_kept_if_they_are_traces() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let zero = "00-00000000000000000000000000000000-b7ad6b7169203331-01";
+        for (text, kept) in
+            [(good, true), (zero, false), (&good[..54], false), ("", false), ("00-x-y-01", false)]
+        {
+            let headers = HeaderMap::from_iter([(
+                HeaderName::from_static("traceparent"),
+                text.parse().unwrap(),
+            )]);
+            assert_eq!(trace(&headers).is_some(), kept, "{text}");
+        }
+    }
+}
