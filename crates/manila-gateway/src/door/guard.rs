@@ -19,15 +19,20 @@ pub(super) async fn keep_pages_out(
     request: Request,
     next: Next,
 ) -> Response {
+    match check(&gateway, &request) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// The same for a door that looks itself, because a layer costs a third of a call.
+pub(super) fn check(gateway: &Gateway, request: &Request) -> Result<(), Problem> {
     let passed = if gateway.authenticator().is_open() {
         same_machine(request.uri(), request.headers())
     } else {
         same_host(request.headers())
     };
-    match passed {
-        Ok(()) => next.run(request).await,
-        Err(message) => Problem::new(StatusCode::FORBIDDEN, message).into_response(),
-    }
+    passed.map_err(|message| Problem::new(StatusCode::FORBIDDEN, message))
 }
 
 fn same_machine(target: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
@@ -69,10 +74,20 @@ fn host_of(value: &str) -> Option<String> {
 
 /// Whether `host[:port]` or `scheme://host[:port]` is loopback.
 fn is_loopback(value: &str) -> bool {
+    // What nearly everybody says needs no parser.
+    let usual = value.strip_prefix("localhost").or_else(|| value.strip_prefix("127.0.0.1"));
+    if usual.is_some_and(is_nothing_or_port) {
+        return true;
+    }
     let Some(host) = host_of(value) else { return false };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let is_name = host == "localhost" || host.ends_with(".localhost");
     is_name || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn is_nothing_or_port(rest: &str) -> bool {
+    let port = rest.strip_prefix(':').unwrap_or(rest);
+    rest.is_empty() || port.len() < rest.len() && port.parse::<u16>().is_ok()
 }
 
 #[cfg(test)]
@@ -95,6 +110,11 @@ mod tests {
             ("evil.example:7411", false),
             ("localhost.evil.example", false),
             ("notlocalhost", false),
+            ("localhostile", false),
+            ("localhost:", true),
+            ("localhost:99999", true),
+            ("127.0.0.1.evil.example", false),
+            ("127.0.0.1:80@evil.example", false),
             ("192.168.1.2:7411", false),
             ("https://evil.example", false),
             ("null", false),

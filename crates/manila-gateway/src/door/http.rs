@@ -13,7 +13,7 @@ mod settings;
 
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
@@ -25,6 +25,7 @@ use manila::{
 };
 
 use super::bearer;
+use super::guard;
 use super::problem::Problem;
 use super::sse;
 use crate::app::Gateway;
@@ -49,13 +50,16 @@ pub(super) async fn call(
     path: Result<Path<(String, String)>, PathRejection>,
     request: Request,
 ) -> Response {
+    if let Err(problem) = guard::check(&gateway, &request) {
+        return problem.into_response();
+    }
     let id = request_id(request.headers());
     let is_packed = request.headers().contains_key(header::ACCEPT_ENCODING)
         && accept::takes_gzip(request.headers());
     let mut response = answer(&gateway, path, request, &id)
         .await
         .unwrap_or_else(|problem| problem.with_request_id(id.to_string()).into_response());
-    if let Ok(value) = HeaderValue::from_str(&id.to_string()) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(id.to_string())) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     if is_packed {

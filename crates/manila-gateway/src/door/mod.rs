@@ -24,13 +24,14 @@ pub(crate) use sse::Streams;
 pub(crate) fn router(gateway: Gateway) -> Router {
     let guard = axum::middleware::from_fn_with_state(gateway.clone(), guard::keep_pages_out);
     Router::new()
-        .route("/api/{namespace}/{name}", any(http::call))
         .route("/hub", get(call::upgrade))
         .route("/mcp", any(mcp::serve))
         .route("/health", get(health::health))
         .fallback(nothing_here)
         .method_not_allowed_fallback(only_get)
         .layer(guard)
+        // It looks itself.
+        .route("/api/{namespace}/{name}", any(http::call))
         .with_state(gateway)
 }
 

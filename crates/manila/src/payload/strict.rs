@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 /// Builds the tree.
@@ -74,11 +75,12 @@ impl<'de> Visitor<'de> for Tree {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut members = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            if members.contains_key(&key) {
-                return Err(twice(&key));
+            match members.entry(key) {
+                Entry::Vacant(place) => {
+                    place.insert(entries.next_value_seed(Tree)?);
+                }
+                Entry::Occupied(first) => return Err(twice(first.key())),
             }
-            let value = entries.next_value_seed(Tree)?;
-            members.insert(key, value);
         }
         Ok(Value::Object(members))
     }

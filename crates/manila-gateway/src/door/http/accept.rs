@@ -12,7 +12,8 @@ pub(super) const EVENTS: &str = "text/event-stream";
 
 /// The form of an answer that the client reads; `envelope` is whether the query asks for one.
 pub(super) fn form(headers: &HeaderMap, kind: Kind, envelope: bool) -> Result<Form, Problem> {
-    if !headers.contains_key(header::ACCEPT) {
+    // Most clients say nothing, or that they read anything.
+    if headers.get_all(header::ACCEPT).iter().all(|range| range == "*/*") {
         return Ok(if envelope { Form::Envelope } else { Form::Data });
     }
     let (json, wrapped) = (quality(headers, JSON), quality(headers, ENVELOPE));
