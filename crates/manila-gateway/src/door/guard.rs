@@ -25,7 +25,7 @@ pub(super) async fn keep_pages_out(
     }
 }
 
-/// The same for a door that looks itself, because a layer costs a third of a call.
+/// The same for a door that looks itself: a layer makes several boxes for each request.
 pub(super) fn check(gateway: &Gateway, request: &Request) -> Result<(), Problem> {
     let passed = if gateway.authenticator().is_open() {
         same_machine(request.uri(), request.headers())

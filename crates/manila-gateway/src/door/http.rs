@@ -11,11 +11,11 @@ mod packed;
 mod pairs;
 mod settings;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
@@ -23,9 +23,9 @@ use manila::{
     Authority, CallError, CallRequest, Identity, Kind, MAX_NAME_LENGTH, Operation, Outcome,
     Payload, QueryForm, RequestId,
 };
+use percent_encoding::percent_decode_str;
 
 use super::bearer;
-use super::guard;
 use super::problem::Problem;
 use super::sse;
 use crate::app::Gateway;
@@ -45,38 +45,34 @@ pub(super) enum Form {
     Envelope,
 }
 
-pub(super) async fn call(
-    State(gateway): State<Gateway>,
-    path: Result<Path<(String, String)>, PathRejection>,
-    request: Request,
-) -> Response {
-    if let Err(problem) = guard::check(&gateway, &request) {
-        return problem.into_response();
-    }
+/// The two segments behind `/api/`, if there are two.
+pub(super) fn segments(path: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = path.strip_prefix("/api/")?.split_once('/')?;
+    (!namespace.is_empty() && !name.is_empty() && !name.contains('/')).then_some((namespace, name))
+}
+
+/// Answers a request whose path has [`segments`].
+pub(super) async fn call(gateway: Gateway, request: Request) -> Response {
     let id = request_id(request.headers());
     let is_packed = request.headers().contains_key(header::ACCEPT_ENCODING)
         && accept::takes_gzip(request.headers());
-    let mut response = answer(&gateway, path, request, &id)
+    let mut response = answer(&gateway, request, &id)
         .await
         .unwrap_or_else(|problem| problem.with_request_id(id.to_string()).into_response());
     if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(id.to_string())) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     if is_packed {
-        response = packed::pack(response, gateway.0.settings.http.pack_above).await;
+        let above = gateway.0.settings.http.pack_above;
+        response = Box::pin(packed::pack(response, above)).await;
     }
     response
 }
 
-async fn answer(
-    gateway: &Gateway,
-    path: Result<Path<(String, String)>, PathRejection>,
-    request: Request,
-    id: &RequestId,
-) -> Result<Response, Problem> {
+async fn answer(gateway: &Gateway, request: Request, id: &RequestId) -> Result<Response, Problem> {
     // Who calls comes first: nobody learns what is here by asking for it.
     let identity = bearer::identify(gateway.authenticator(), request.headers())?;
-    let operation_id = operation_id(path)?;
+    let operation_id = operation_id(request.uri().path())?;
     let operation = gateway.pipeline().registry().catalog().get(&operation_id).cloned();
     let visit = Visit { gateway, identity, operation_id: &operation_id, id };
     match operation {
@@ -90,21 +86,26 @@ async fn answer(
 }
 
 /// An id splits at its first dot, so a namespace with a dot would be another operation's address.
-fn operation_id(path: Result<Path<(String, String)>, PathRejection>) -> Result<String, Problem> {
+fn operation_id(path: &str) -> Result<String, Problem> {
+    let (namespace, name) = segments(path).unwrap_or_default();
+    let (namespace, name) = (decode(namespace)?, decode(name)?);
     let is_long =
         |text: &str| text.len() > MAX_NAME_LENGTH && text.chars().count() > MAX_NAME_LENGTH;
-    match path {
-        Ok(Path((namespace, _))) if namespace.contains('.') => {
-            Err(Problem::not_found("a namespace has no dot; the name is one encoded segment"))
-        }
-        // What cannot be there is not repeated.
-        Ok(Path((namespace, name))) if is_long(&namespace) || is_long(&name) => {
-            let message = format!("a name has at most {MAX_NAME_LENGTH} characters");
-            Err(Problem::not_found(message))
-        }
-        Ok(Path((namespace, name))) => Ok(format!("{namespace}.{name}")),
-        Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, error.body_text())),
+    if namespace.contains('.') {
+        return Err(Problem::not_found("a namespace has no dot; the name is one encoded segment"));
     }
+    // What cannot be there is not repeated.
+    if is_long(&namespace) || is_long(&name) {
+        let message = format!("a name has at most {MAX_NAME_LENGTH} characters");
+        return Err(Problem::not_found(message));
+    }
+    Ok([&*namespace, ".", &*name].concat())
+}
+
+fn decode(segment: &str) -> Result<Cow<'_, str>, Problem> {
+    percent_decode_str(segment)
+        .decode_utf8()
+        .map_err(|_| Problem::new(StatusCode::BAD_REQUEST, "the path of the request is not UTF-8"))
 }
 
 /// Somebody at the address of an operation.
@@ -144,7 +145,7 @@ impl Visit<'_> {
             let owner = Arc::clone(&self.identity);
             let last = sse::LastEventId::of(&head.headers);
             let terms = sse::Terms { operation, form, owner };
-            return sse::respond(self.gateway, terms, last, request).await;
+            return sse::respond(self.gateway, terms, last, request);
         }
         let mut response = self.once(request, Some(&operation), form).await?;
         if head.method != Method::POST {

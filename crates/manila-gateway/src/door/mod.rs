@@ -11,6 +11,7 @@ mod problem;
 mod sse;
 
 use axum::Router;
+use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{any, get};
 
@@ -27,15 +28,25 @@ pub(crate) fn router(gateway: Gateway) -> Router {
         .route("/hub", get(call::upgrade))
         .route("/mcp", any(mcp::serve))
         .route("/health", get(health::health))
-        .fallback(nothing_here)
         .method_not_allowed_fallback(only_get)
         .layer(guard)
-        // It looks itself.
-        .route("/api/{namespace}/{name}", any(http::call))
+        .fallback(api)
         .with_state(gateway)
 }
 
-async fn nothing_here() -> Response {
+/// `/api/{namespace}/{name}`. Neither a layer nor a route with parameters stands before it: both make
+/// boxes and texts for each request, and a small call is not much more than that.
+async fn api(State(gateway): State<Gateway>, request: Request) -> Response {
+    if let Err(problem) = guard::check(&gateway, &request) {
+        return problem.into_response();
+    }
+    match http::segments(request.uri().path()) {
+        Some(_) => http::call(gateway, request).await,
+        None => nothing_here(),
+    }
+}
+
+fn nothing_here() -> Response {
     Problem::not_found(
         "nothing is served here; try /health, POST /api/{namespace}/{name}, an MCP client at /mcp \
          or a WebSocket to /hub",

@@ -70,7 +70,7 @@ impl<'a> LastEventId<'a> {
 /// Streams the values as they come. A subscription that is refused at once is a problem with a
 /// proper status; one that fails later ends with an `error` event, and one that ends with
 /// `complete`, because a stream that just stops looks like a lost connection.
-pub(super) async fn respond(
+pub(super) fn respond(
     gateway: &Gateway,
     terms: Terms,
     last: LastEventId<'_>,

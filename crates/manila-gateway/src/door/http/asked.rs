@@ -11,6 +11,8 @@ use super::pairs::{Pair, pairs};
 use crate::config::parse_duration;
 
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout");
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACE_STATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// What a caller asks for beside the operation.
 #[derive(Debug, Default, PartialEq)]
@@ -111,11 +113,11 @@ fn header_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
 
 /// The trace that the call is part of, where the headers name one.
 pub(super) fn trace(headers: &HeaderMap) -> Option<Map<String, Value>> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let parent = text("traceparent").filter(|text| is_trace(text))?;
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let parent = text(TRACE_PARENT).filter(|text| is_trace(text))?;
     let mut trace = Map::new();
     trace.insert("traceparent".to_owned(), parent.into());
-    if let Some(state) = text("tracestate").filter(|state| state.len() <= 512) {
+    if let Some(state) = text(TRACE_STATE).filter(|state| state.len() <= 512) {
         trace.insert("tracestate".to_owned(), state.into());
     }
     Some(trace)

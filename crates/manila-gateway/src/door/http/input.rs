@@ -1,6 +1,8 @@
 //! The body of a request, from bytes to an input.
 
 use std::error::Error;
+use std::pin::pin;
+use std::task::Poll;
 
 use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
@@ -56,8 +58,13 @@ pub(in crate::door) async fn read_bytes(
     if usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes > settings.body_bytes) {
         return too_large();
     }
-    let body = whole(Limited::new(body, settings.body_bytes));
-    match tokio::time::timeout(settings.body_timeout, body).await {
+    let mut body = pin!(whole(Limited::new(body, settings.body_bytes)));
+    // Most bodies are there, and need no alarm.
+    let read = match futures::poll!(body.as_mut()) {
+        Poll::Ready(read) => Ok(read),
+        Poll::Pending => tokio::time::timeout(settings.body_timeout, body).await,
+    };
+    match read {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(error)) if error.is::<LengthLimitError>() => too_large(),
         Ok(Err(error)) => {
