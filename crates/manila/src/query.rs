@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use crate::payload::Payload;
-use crate::schema::{Issue, Schema};
+use crate::schema::Issue;
 use settle::{Reading, Settled};
 
 /// How many wrong places are told.
@@ -23,19 +23,18 @@ const MOST_ISSUES: usize = 100;
 /// the same.
 ///
 /// ```
-/// use manila::{QueryForm, Schema};
+/// use manila::QueryForm;
 /// use serde_json::json;
 ///
-/// let schema = Schema::new(json!({
+/// let schema = json!({
 ///     "type": "object",
 ///     "properties": {"name": {"type": "string"}, "ids": {"type": "array", "items": {"type": "integer"}}},
 ///     "required": ["name"],
-/// }))?;
+/// });
 /// let form = QueryForm::of(&schema);
 /// let input = form.read([("name", "42"), ("ids", "1"), ("ids", "2")]).unwrap();
 /// assert_eq!(input, json!({"name": "42", "ids": [1, 2]}));
 /// assert_eq!(form.read([("nme", "x")]).unwrap_err()[0].path, "/nme");
-/// # Ok::<(), manila::SchemaError>(())
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -77,17 +76,17 @@ impl<'a> QueryForm<'a> {
     pub const WHOLE: &'static str = "input";
 
     /// How inputs of this schema stand in a query.
-    pub fn of(schema: &'a Schema) -> Self {
-        let Some(properties) = settle::properties(schema.json()) else { return Self::Whole };
-        let required = schema.json().get("required").and_then(Value::as_array);
+    pub fn of(schema: &'a Value) -> Self {
+        let Some(properties) = settle::properties(schema) else { return Self::Whole };
+        let required = schema.get("required").and_then(Value::as_array);
         let required: HashSet<&str> =
             required.into_iter().flatten().filter_map(Value::as_str).collect();
         if required.iter().any(|name| !properties.contains_key(*name)) {
             return Self::Whole;
         }
-        let parameters = properties.iter().filter(|(_, schema)| **schema != Value::Bool(false));
+        let parameters = properties.iter().filter(|(_, property)| **property != Value::Bool(false));
         let parameters = parameters.map(|(name, property)| {
-            let settled = Settled::of(schema.json(), property);
+            let settled = Settled::of(schema, property);
             let required = required.contains(name.as_str());
             QueryParameter { name, required, style: settled.style(), settled }
         });

@@ -193,7 +193,8 @@ fn said<'a>(
         asked.only_options()?;
         return Ok((asked, None));
     }
-    let form = QueryForm::of(&operation.spec().input_schema);
+    let schema = operation.spec().input_schema.json();
+    let form = QueryForm::of(&schema);
     let asked = Asked::read(query, &head.headers, Some(&form))?;
     let pairs = asked.rest.iter().map(|(name, text)| (name, text));
     match form.read(pairs) {

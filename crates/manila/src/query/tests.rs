@@ -1,3 +1,4 @@
+use crate::schema::Schema;
 use serde_json::{Value, json};
 
 use super::*;
@@ -66,6 +67,7 @@ fn a_property_has_one_way_to_stand_in_a_query() {
         (json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}), Json, None),
     ] {
         let schema = schema(&json!({"p": property}));
+        let schema = schema.json();
         let QueryForm::Properties(parameters) = QueryForm::of(&schema) else {
             panic!("{property} has no parameter")
         };
@@ -96,7 +98,7 @@ fn an_input_that_is_not_a_plain_object_is_one_parameter() {
         let schema = Schema::new(root.clone()).unwrap();
         // The schema that says nothing is not an object either.
         let whole = whole || schema.is_unknown();
-        assert_eq!(matches!(QueryForm::of(&schema), QueryForm::Whole), whole, "{root}");
+        assert_eq!(matches!(QueryForm::of(&schema.json()), QueryForm::Whole), whole, "{root}");
     }
 }
 
@@ -114,6 +116,7 @@ fn pairs_become_an_input() {
         "never": false,
         "a/b": {"type": "string"},
     }));
+    let schema = schema.json();
     let form = QueryForm::of(&schema);
     let wrong = |places: &[&str]| Err(places.iter().map(|place| (*place).to_owned()).collect());
     let rows: [(&[(&str, &str)], Result<Value, Vec<String>>); 19] = [
