@@ -4,10 +4,14 @@ mod cast;
 mod compile;
 mod dialect;
 mod issue;
+#[cfg(feature = "mcp")]
+mod lift;
 mod normalise;
 mod pointer;
 mod program;
 mod repair;
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+mod restore;
 mod short;
 mod verdict;
 
@@ -18,9 +22,15 @@ use serde_json::Value;
 
 pub use cast::{CastCode, CastError};
 pub use issue::Issue;
+#[cfg(feature = "mcp")]
+pub(crate) use lift::{DIALECT, Homes, definition, is_movable, references};
 pub use pointer::Pointer;
 use program::Program;
 pub use repair::{Extras, Normalised, Repair, RepairAction};
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+pub(crate) use restore::restored;
+#[cfg(feature = "mcp")]
+pub(crate) use restore::{COMPONENTS, definitions, each};
 
 /// A JSON Schema with its compiled form; cloning it shares both.
 ///

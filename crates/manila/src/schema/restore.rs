@@ -1,0 +1,148 @@
+//! The way back from components of an OpenAPI document to a schema of its own.
+//!
+//! A `$ref` of a schema leads into the schema itself. In a document it would lead into the document,
+//! so a schema that is put there leaves its definitions among the components, and its references lead
+//! to these. [`restored`] undoes that to the letter.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+/// Where the schemas of a document stand.
+pub(crate) const COMPONENTS: &str = "#/components/schemas/";
+/// The keywords that hold definitions.
+pub(crate) const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
+
+/// How deep a schema is looked at; what is deeper does not compile.
+const DEEPEST: u32 = 512;
+
+/// The schema that was described by a reference to a component and the members that it has beside
+/// it, where `$defs` says which components were its definitions. Anything else is as it is.
+///
+/// `None` if a component is missing.
+pub(crate) fn restored<'a>(
+    described: &Value,
+    component: impl Fn(&str) -> Option<&'a Value>,
+) -> Option<Value> {
+    let name = |value: &Value| {
+        let reference = value.get("$ref")?.as_str()?;
+        Some(reference.strip_prefix(COMPONENTS)?.to_owned())
+    };
+    let Some(root) = name(described) else { return Some(described.clone()) };
+    let mut ways = HashMap::from([(root.clone(), "#".to_owned())]);
+    for (keyword, key, definition) in definitions(described) {
+        let way = format!("#/{keyword}/{}", escaped(key));
+        ways.insert(name(definition)?, way);
+    }
+    let back = |name: &str| {
+        let mut part = component(name)?.clone();
+        redirect(&mut part, &|reference| {
+            let rest = reference.strip_prefix(COMPONENTS)?;
+            let end = rest.find('/').unwrap_or(rest.len());
+            Some(format!("{}{}", ways.get(&rest[..end])?, &rest[end..]))
+        });
+        Some(part)
+    };
+    let mut schema = back(&root)?;
+    let members = schema.as_object_mut()?;
+    for (keyword, said) in described.as_object()?.iter().filter(|(keyword, _)| *keyword != "$ref") {
+        let said = match (DEFINITIONS.contains(&keyword.as_str()), said) {
+            (true, Value::Object(parts)) => {
+                let parts =
+                    parts.iter().map(|(key, part)| Some((key.clone(), back(&name(part)?)?)));
+                Value::Object(parts.collect::<Option<Map<_, _>>>()?)
+            }
+            _ => said.clone(),
+        };
+        members.insert(keyword.clone(), said);
+    }
+    Some(schema)
+}
+
+/// The definitions at the root of a schema.
+pub(crate) fn definitions(
+    document: &Value,
+) -> impl Iterator<Item = (&'static str, &String, &Value)> {
+    DEFINITIONS.into_iter().flat_map(move |keyword| {
+        let parts = document.get(keyword).and_then(Value::as_object).into_iter().flatten();
+        parts.map(move |(key, part)| (keyword, key, part))
+    })
+}
+
+/// Sends references elsewhere, those of a discriminator too.
+pub(crate) fn redirect(part: &mut Value, to: &impl Fn(&str) -> Option<String>) {
+    let turn = |value: &mut Value| {
+        if let Some(other) = value.as_str().and_then(to) {
+            *value = other.into();
+        }
+    };
+    each(part, &mut |members| {
+        members.get_mut("$ref").into_iter().for_each(turn);
+        let mapping = members.get_mut("discriminator").and_then(|it| it.get_mut("mapping"));
+        let targets = mapping.and_then(Value::as_object_mut).into_iter().flatten();
+        targets.for_each(|(_, target)| turn(target));
+    });
+}
+
+/// Shows every schema that is an object, and no data that looks like one.
+pub(crate) fn each(schema: &mut Value, show: &mut impl FnMut(&mut Map<String, Value>)) {
+    below(schema, DEEPEST, show);
+}
+
+fn below(schema: &mut Value, depth: u32, show: &mut impl FnMut(&mut Map<String, Value>)) {
+    let (Some(depth), Some(members)) = (depth.checked_sub(1), schema.as_object_mut()) else {
+        return;
+    };
+    show(members);
+    for (keyword, value) in members {
+        match (Holds::of(keyword), value) {
+            (Holds::Schema, Value::Array(list)) => {
+                list.iter_mut().for_each(|item| below(item, depth, show));
+            }
+            (Holds::Schema, value) => below(value, depth, show),
+            (Holds::Named, Value::Object(parts)) => {
+                parts.values_mut().for_each(|part| below(part, depth, show));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a keyword holds.
+enum Holds {
+    /// A schema, or a list of them.
+    Schema,
+    /// Schemas by names.
+    Named,
+    Data,
+}
+
+impl Holds {
+    fn of(keyword: &str) -> Self {
+        match keyword {
+            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+            | "dependencies" => Self::Named,
+            "items"
+            | "prefixItems"
+            | "additionalItems"
+            | "unevaluatedItems"
+            | "contains"
+            | "additionalProperties"
+            | "unevaluatedProperties"
+            | "propertyNames"
+            | "allOf"
+            | "anyOf"
+            | "oneOf"
+            | "not"
+            | "if"
+            | "then"
+            | "else"
+            | "contentSchema" => Self::Schema,
+            _ => Self::Data,
+        }
+    }
+}
+
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
