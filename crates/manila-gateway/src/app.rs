@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
-use crate::door::{self, HttpDoorSettings, McpDoor, McpDoorSettings, McpView, Streams};
+use crate::door::{self, Documents, HttpDoorSettings, McpDoor, McpDoorSettings, McpView, Streams};
 use crate::server::{self, Drained};
 
 /// A gateway in front of a registry. Cloning it shares everything.
@@ -35,6 +35,8 @@ pub(crate) struct Parts {
     pub(crate) mcp: Arc<McpDoor>,
     /// The subscriptions over HTTP, and those whose clients may return.
     pub(crate) streams: Arc<Streams>,
+    /// The HTTP API in writing.
+    pub(crate) documents: Arc<Documents>,
     /// Set when the gateway begins to stop; streams end by it, calls do not.
     pub(crate) stopping: CancellationToken,
     /// Owns the peers whose name is not known yet; they end when the gateway begins to stop.
@@ -134,6 +136,7 @@ impl Gateway {
             authenticator: Authenticator::open(),
             mcp: Arc::new(McpDoor::new(&settings.mcp)),
             streams: Arc::new(Streams::new(&settings.http)),
+            documents: Arc::default(),
             settings,
             stopping: CancellationToken::new(),
             arriving: TaskTracker::new(),

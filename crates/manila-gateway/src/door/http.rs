@@ -31,7 +31,9 @@ use super::sse;
 use crate::app::Gateway;
 use asked::Asked;
 
+pub(super) use accept::takes_gzip;
 pub(super) use input::{check_content_type, read_bytes};
+pub(super) use packed::gzip;
 pub use settings::HttpDoorSettings;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -54,8 +56,8 @@ pub(super) fn segments(path: &str) -> Option<(&str, &str)> {
 /// Answers a request whose path has [`segments`].
 pub(super) async fn call(gateway: Gateway, request: Request) -> Response {
     let id = request_id(request.headers());
-    let is_packed = request.headers().contains_key(header::ACCEPT_ENCODING)
-        && accept::takes_gzip(request.headers());
+    let is_packed =
+        request.headers().contains_key(header::ACCEPT_ENCODING) && takes_gzip(request.headers());
     let mut response = answer(&gateway, request, &id)
         .await
         .unwrap_or_else(|problem| problem.with_request_id(id.to_string()).into_response());

@@ -7,6 +7,7 @@ mod guard;
 mod health;
 mod http;
 mod mcp;
+mod openapi;
 mod problem;
 mod sse;
 
@@ -19,6 +20,7 @@ use crate::app::Gateway;
 pub use http::HttpDoorSettings;
 pub(crate) use mcp::{McpDoor, serve_streams};
 pub use mcp::{McpDoorSettings, McpView};
+pub(crate) use openapi::Documents;
 use problem::Problem;
 pub(crate) use sse::Streams;
 
@@ -28,6 +30,7 @@ pub(crate) fn router(gateway: Gateway) -> Router {
         .route("/hub", get(call::upgrade))
         .route("/mcp", any(mcp::serve))
         .route("/health", get(health::health))
+        .route("/openapi.json", get(openapi::document))
         .method_not_allowed_fallback(only_get)
         .layer(guard)
         .fallback(api)
@@ -48,8 +51,8 @@ async fn api(State(gateway): State<Gateway>, request: Request) -> Response {
 
 fn nothing_here() -> Response {
     Problem::not_found(
-        "nothing is served here; try /health, POST /api/{namespace}/{name}, an MCP client at /mcp \
-         or a WebSocket to /hub",
+        "nothing is served here; try /openapi.json, /health, POST /api/{namespace}/{name}, an MCP \
+         client at /mcp or a WebSocket to /hub",
     )
     .into_response()
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::restore::{COMPONENTS, DEFINITIONS, each, redirect};
 
 /// The dialect of a document, in which a schema need not say what it is.
-pub(crate) const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// Whether a schema means the same wherever it stands, once its references lead to where its parts
 /// are: it is of the dialect of the document, and neither it nor a part of it has a name of its own.
@@ -141,7 +141,7 @@ mod tests {
             "properties": {"one": {"$ref": "#/$defs/a"}, "again": {"$ref": "#"}},
             "discriminator": {"propertyName": "one", "mapping": {"x": "#/$defs/b~1c"}},
             "$defs": {
-                "a": {"items": {"$ref": "#/$defs/b~1c"}},
+                "a": {"title": "A", "items": {"$ref": "#/$defs/b~1c"}},
                 "b/c": {"anyOf": [{"$ref": "#/properties/one"}, true]},
             },
         });
@@ -150,6 +150,7 @@ mod tests {
         for (keyword, key, part) in definitions(&schema) {
             let mut part = part.clone();
             homes.lift(&mut part);
+            part.as_object_mut().unwrap().shift_remove("title");
             components.insert(homes.definitions[&(keyword, key.clone())].clone(), part);
         }
         let mut root = schema.clone();
@@ -163,7 +164,7 @@ mod tests {
             "$schema": DIALECT,
             "title": "Sale",
             "$defs": {
-                "a": {"$ref": "#/components/schemas/ShopA"},
+                "a": {"$ref": "#/components/schemas/ShopA", "title": "A"},
                 "b/c": {"$ref": "#/components/schemas/ShopBC"},
             },
         });

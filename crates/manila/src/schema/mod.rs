@@ -23,7 +23,7 @@ use serde_json::Value;
 pub use cast::{CastCode, CastError};
 pub use issue::Issue;
 #[cfg(feature = "mcp")]
-pub(crate) use lift::{DIALECT, Homes, definition, is_movable, references};
+pub(crate) use lift::{Homes, definition, is_movable, references};
 pub use pointer::Pointer;
 use program::Program;
 pub use repair::{Extras, Normalised, Repair, RepairAction};
@@ -92,6 +92,13 @@ pub enum SchemaError {
         /// What is wrong there.
         message: String,
     },
+}
+
+/// The document in the words of 2020-12, where it has some of OpenAPI 3.0 or of older drafts; `None`
+/// if it nests too deep.
+#[cfg(feature = "mcp")]
+pub(crate) fn rewritten(document: &Value) -> Option<Cow<'_, Value>> {
+    Some(dialect::rewrite(document).ok()?.map_or(Cow::Borrowed(document), Cow::Owned))
 }
 
 impl Schema {

@@ -16,47 +16,43 @@ pub(crate) const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 /// How deep a schema is looked at; what is deeper does not compile.
 const DEEPEST: u32 = 512;
 
-/// The schema that was described by a reference to a component and the members that it has beside
-/// it, where `$defs` says which components were its definitions. Anything else is as it is.
+/// The schema that was described by a reference to a component, with the members beside it put back;
+/// `$defs` among these says which components were its definitions. Anything else is as it is.
 ///
 /// `None` if a component is missing.
 pub(crate) fn restored<'a>(
     described: &Value,
     component: impl Fn(&str) -> Option<&'a Value>,
 ) -> Option<Value> {
-    let name = |value: &Value| {
-        let reference = value.get("$ref")?.as_str()?;
-        Some(reference.strip_prefix(COMPONENTS)?.to_owned())
-    };
     let Some(root) = name(described) else { return Some(described.clone()) };
-    let mut ways = HashMap::from([(root.clone(), "#".to_owned())]);
+    let mut ways = HashMap::from([(root, "#".to_owned())]);
     for (keyword, key, definition) in definitions(described) {
-        let way = format!("#/{keyword}/{}", escaped(key));
-        ways.insert(name(definition)?, way);
+        ways.insert(name(definition)?, format!("#/{keyword}/{}", escaped(key)));
     }
-    let back = |name: &str| {
-        let mut part = component(name)?.clone();
+    let back = |described: &Value| {
+        let mut part = component(name(described)?)?.clone();
         redirect(&mut part, &|reference| {
             let rest = reference.strip_prefix(COMPONENTS)?;
             let end = rest.find('/').unwrap_or(rest.len());
             Some(format!("{}{}", ways.get(&rest[..end])?, &rest[end..]))
         });
+        let beside = described.as_object()?.iter().filter(|(keyword, _)| *keyword != "$ref");
+        part.as_object_mut()?.extend(beside.map(|(keyword, said)| (keyword.clone(), said.clone())));
         Some(part)
     };
-    let mut schema = back(&root)?;
-    let members = schema.as_object_mut()?;
-    for (keyword, said) in described.as_object()?.iter().filter(|(keyword, _)| *keyword != "$ref") {
-        let said = match (DEFINITIONS.contains(&keyword.as_str()), said) {
-            (true, Value::Object(parts)) => {
-                let parts =
-                    parts.iter().map(|(key, part)| Some((key.clone(), back(&name(part)?)?)));
-                Value::Object(parts.collect::<Option<Map<_, _>>>()?)
-            }
-            _ => said.clone(),
-        };
-        members.insert(keyword.clone(), said);
+    let mut schema = back(described)?;
+    for keyword in DEFINITIONS {
+        let parts = schema.get_mut(keyword).and_then(Value::as_object_mut).into_iter().flatten();
+        for (_, part) in parts {
+            *part = back(part)?;
+        }
     }
     Some(schema)
+}
+
+/// The component that a schema refers to.
+fn name(described: &Value) -> Option<&str> {
+    described.get("$ref")?.as_str()?.strip_prefix(COMPONENTS)
 }
 
 /// The definitions at the root of a schema.

@@ -35,7 +35,7 @@ pub(super) fn form(headers: &HeaderMap, kind: Kind, envelope: bool) -> Result<Fo
 }
 
 /// Whether the client prefers an answer that is packed.
-pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
+pub(in crate::door) fn takes_gzip(headers: &HeaderMap) -> bool {
     let of = |coding: &str| weight(headers, header::ACCEPT_ENCODING, |name| name == coding);
     let gzip = of("gzip").or_else(|| of("x-gzip")).or_else(|| of("*")).unwrap_or(0);
     gzip > 0 && gzip >= of("identity").unwrap_or(0)

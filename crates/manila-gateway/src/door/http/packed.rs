@@ -41,7 +41,7 @@ async fn packed(body: Bytes) -> Option<Vec<u8>> {
     tokio::task::spawn_blocking(move || gzip(&body)).await.ok()?.ok()
 }
 
-fn gzip(body: &[u8]) -> std::io::Result<Vec<u8>> {
+pub(in crate::door) fn gzip(body: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
     encoder.write_all(body)?;
     encoder.finish()

@@ -1,0 +1,125 @@
+//! Names that generators turn into good ones.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use crate::spec::OperationId;
+
+/// The longest name; generators make files of them.
+const LONGEST: usize = 100;
+
+/// Names that were given. Two that differ only in signs or in the case of letters are one, since
+/// generators write both alike.
+#[derive(Debug, Default)]
+pub(super) struct Names(HashSet<String>);
+
+impl Names {
+    /// A name as it was wished for, or with digits behind it: those of a hash of what is named, so
+    /// that it does not depend on how many others there are.
+    pub(super) fn claim(&mut self, wished: &str, named: &str) -> String {
+        let kept: String = wished.chars().take(LONGEST).collect();
+        let is_whole = kept.len() == wished.len() && !folded(&kept).is_empty();
+        if is_whole && self.0.insert(folded(&kept)) {
+            return kept;
+        }
+        for round in 0_u32.. {
+            let name = format!("{kept}_{}", digits(named, round));
+            if self.0.insert(folded(&name)) {
+                return name;
+            }
+        }
+        unreachable!("there are more numbers than names")
+    }
+}
+
+fn folded(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn digits(named: &str, round: u32) -> String {
+    let mut hash = Sha256::new();
+    hash.update(named.as_bytes());
+    hash.update(round.to_be_bytes());
+    let mut digits = String::new();
+    for byte in &hash.finalize()[..4] {
+        write!(digits, "{byte:02x}").expect("text can always be written");
+    }
+    digits
+}
+
+/// The path of an operation. Everything but letters, digits and `-._~` is encoded, braces too, which
+/// would stand for a parameter.
+pub(super) fn path(id: &OperationId) -> String {
+    let mut path = format!("/api/{}/", id.namespace());
+    for byte in id.name().bytes() {
+        match byte {
+            b'-' | b'.' | b'_' | b'~' => path.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => path.push(char::from(byte)),
+            _ => write!(path, "%{byte:02X}").expect("text can always be written"),
+        }
+    }
+    path
+}
+
+/// `namespace.name` in letters, digits and `_`, `-` and dots.
+pub(super) fn plain(id: &OperationId) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    id.as_str().chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+/// `issues/list` as `IssuesList`.
+pub(super) fn type_name(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let capital = |word: &str| [word[..1].to_ascii_uppercase().as_str(), &word[1..]].concat();
+    words.map(capital).collect()
+}
+
+/// The same for a code: `SOLD_OUT` as `SoldOut`.
+pub(super) fn code_name(code: &str) -> String {
+    let is_loud = !code.chars().any(|c| c.is_ascii_lowercase());
+    type_name(&if is_loud { code.to_ascii_lowercase() } else { code.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_as_the_door_decodes_them() {
+        for (id, expected) in [
+            ("demo.add", "/api/demo/add"),
+            ("github.issues/list", "/api/github/issues%2Flist"),
+            ("box.fs.read", "/api/box/fs.read"),
+            ("box.{a} ü", "/api/box/%7Ba%7D%20%C3%BC"),
+            ("box.50%", "/api/box/50%25"),
+        ] {
+            assert_eq!(path(&id.parse().unwrap()), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn names_differ_by_more_than_their_spelling() {
+        let mut names = Names::default();
+        assert_eq!(names.claim("demo.add", "demo.add"), "demo.add");
+        assert_eq!(names.claim("demo.ADD", "demo.ADD"), "demo.ADD_5b05d0d2");
+        assert_eq!(names.claim("demo.a-dd", "demo.a-dd"), "demo.a-dd_7d9a6b6c");
+        assert_eq!(names.claim("", "✓"), "_fb8d2d3b");
+        let long = names.claim(&"n".repeat(200), "long");
+        assert_eq!((long.len(), &long[100..101]), (109, "_"));
+        for (text, expected) in [
+            ("add", "Add"),
+            ("issues/list", "IssuesList"),
+            ("everyMs", "EveryMs"),
+            ("x y ✓", "XY"),
+            ("", ""),
+        ] {
+            assert_eq!(type_name(text), expected, "{text}");
+        }
+        assert_eq!(
+            (code_name("SOLD_OUT"), code_name("soldOut")),
+            ("SoldOut".into(), "SoldOut".into())
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! What is answered, and every way to fail.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::component::{Components, Placed, reference};
+use super::name::code_name;
+use super::operation::Schemas;
+use super::shared::{self, PROBLEM};
+use crate::error::ErrorCode;
+use crate::spec::{ErrorDefinition, Kind, OperationSpec};
+
+const JSON: &str = "application/json";
+const ENVELOPE: &str = "application/vnd.manila.envelope+json";
+const EVENTS: &str = "text/event-stream";
+
+/// Every response of an operation, by its status.
+pub(super) fn responses(
+    spec: &OperationSpec,
+    schemas: &Schemas,
+    components: &mut Components,
+) -> Map<String, Value> {
+    let mut responses = BTreeMap::new();
+    for failure in shared::failures() {
+        let reference = json!({"$ref": format!("#/components/responses/{}", failure.name)});
+        responses.insert(failure.status, reference);
+    }
+    let declared = declared(spec, schemas, components);
+    for (status, problems) in declared {
+        let usual = shared::failures().into_iter().find(|failure| failure.status == status);
+        responses.insert(status, problem(status, problems, usual));
+    }
+    if spec.kind == Kind::Subscription {
+        responses.insert(200, events());
+        responses.insert(204, json!({"description": shared::NO_MORE_EVENTS}));
+    } else {
+        responses.insert(200, answer(schemas, components));
+    }
+    responses.into_iter().map(|(status, response)| (status.to_string(), response)).collect()
+}
+
+fn answer(schemas: &Schemas, components: &mut Components) -> Value {
+    let output = &schemas.output.reference;
+    let envelope = match output.get("$ref") {
+        None => reference("Envelope"),
+        Some(_) => {
+            let fitting = json!({"type": "object", "properties": {"data": output}});
+            let fitting = json!({"allOf": [reference("Envelope"), fitting]});
+            let either = json!({"anyOf": [fitting, reference("UnfitEnvelope")]});
+            components.add(&format!("{}Envelope", schemas.stem), either)
+        }
+    };
+    json!({
+        "description": "The data, or the envelope for those who ask for it.",
+        "headers": shared::request_id(),
+        "content": {JSON: {"schema": output}, ENVELOPE: {"schema": envelope}},
+    })
+}
+
+fn events() -> Value {
+    json!({
+        "description": shared::EVENTS,
+        "headers": shared::request_id(),
+        "content": {EVENTS: {"schema": {"type": "string"}}},
+    })
+}
+
+/// The declared errors by the status that they have.
+fn declared(
+    spec: &OperationSpec,
+    schemas: &Schemas,
+    components: &mut Components,
+) -> BTreeMap<u16, Vec<(String, Value)>> {
+    let mut declared: BTreeMap<u16, Vec<_>> = BTreeMap::new();
+    for (error, details) in spec.error_schemas.iter().zip(&schemas.errors) {
+        let own = error.http_status.filter(|status| (400..600).contains(status));
+        let status = own.unwrap_or_else(|| ErrorCode::from(&*error.code).meaning().http_status);
+        let wished = format!("{}{}Problem", schemas.stem, code_name(&error.code));
+        let problem = components.add(&wished, problem_of(error, details));
+        declared.entry(status).or_default().push((error.description.clone(), problem));
+    }
+    declared
+}
+
+fn problem_of(error: &ErrorDefinition, details: &Placed) -> Value {
+    let mut inner = json!({"code": {"const": error.code}});
+    if details.name.is_some() {
+        inner["details"] = details.reference.clone();
+    }
+    let own = json!({
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {"type": "object", "required": ["code"], "properties": inner}},
+    });
+    let mut problem = json!({"allOf": [reference("Problem"), own]});
+    if !error.description.is_empty() {
+        problem["description"] = error.description.as_str().into();
+    }
+    problem
+}
+
+fn problem(status: u16, problems: Vec<(String, Value)>, usual: Option<shared::Failure>) -> Value {
+    let mut words: Vec<String> = problems.iter().map(|(words, _)| words.clone()).collect();
+    let mut schemas: Vec<Value> = problems.into_iter().map(|(_, schema)| schema).collect();
+    if let Some(usual) = usual {
+        words.push(usual.words);
+        schemas.push(reference("Problem"));
+    }
+    words.retain(|words| !words.is_empty());
+    let schema = match schemas.len() {
+        1 => schemas.remove(0),
+        _ => json!({"anyOf": schemas}),
+    };
+    let description =
+        if words.is_empty() { "A declared error.".to_owned() } else { words.join(" ") };
+    json!({
+        "description": description,
+        "headers": shared::problem_headers(status),
+        "content": {PROBLEM: {"schema": schema}},
+    })
+}
