@@ -178,7 +178,7 @@ impl Visit<'_> {
     ) -> Result<Response, Problem> {
         let caller = Authority::outside(Some(Arc::clone(&self.identity)));
         match self.gateway.pipeline().call(request, caller).await {
-            Ok(outcome) => write(&outcome, form),
+            Ok(outcome) => write(&outcome, operation, form),
             Err(error) => Err(Problem::of(error, operation.map(Operation::spec))),
         }
     }
@@ -208,14 +208,20 @@ fn said<'a>(
     }
 }
 
-/// An answer in the form that was asked for. A tool's failure has no data form: it is a problem.
-fn write(outcome: &Outcome, form: Form) -> Result<Response, Problem> {
-    if form == Form::Data && outcome.envelope.is_error() {
-        let failure = outcome.envelope.clone().into_result().err();
-        return Err(failure.map_or_else(
-            || Problem::new(StatusCode::BAD_GATEWAY, "the tool reported an error"),
-            |error| Problem::of(error, None),
-        ));
+/// An answer in the form that was asked for. What has no data form is a problem: a tool's failure, and
+/// data that is not what was declared, since nothing beside the data would say so.
+fn write(
+    outcome: &Outcome,
+    operation: Option<&Operation>,
+    form: Form,
+) -> Result<Response, Problem> {
+    if form == Form::Data {
+        if outcome.envelope.is_error() {
+            return Err(failure(outcome));
+        }
+        if let Some(operation) = operation.filter(|_| !outcome.warnings().is_empty()) {
+            check_fit(outcome, operation)?;
+        }
     }
     let (body, content_type) = match form {
         Form::Data => (serde_json::to_vec(&outcome.envelope.data), accept::JSON),
@@ -228,6 +234,31 @@ fn write(outcome: &Outcome, form: Form) -> Result<Response, Problem> {
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     Ok(response)
+}
+
+fn failure(outcome: &Outcome) -> Problem {
+    let failure = outcome.envelope.clone().into_result().err();
+    failure.map_or_else(
+        || Problem::new(StatusCode::BAD_GATEWAY, "the tool reported an error"),
+        |error| Problem::of(error, None),
+    )
+}
+
+/// Warnings may be about something else; whether the data fits is what the client was promised.
+fn check_fit(outcome: &Outcome, operation: &Operation) -> Result<(), Problem> {
+    let Ok(data) = outcome.envelope.data.clone().into_value() else { return Ok(()) };
+    // A schema that cannot be used promises nothing.
+    if operation.spec().output_schema.fits(&data).unwrap_or(true) {
+        return Ok(());
+    }
+    let (id, spec) = (operation.id().as_str(), operation.spec());
+    let error = CallError::output_validation_failed(id, outcome.warnings());
+    let mut details = error.details().cloned().unwrap_or_default();
+    details["data"] = data;
+    if spec.kind == Kind::Mutation && !spec.idempotent {
+        details["mayHaveRun"] = true.into();
+    }
+    Err(Problem::of(error.with_details(details), None))
 }
 
 /// The methods of an operation.

@@ -93,30 +93,36 @@ fn definitions() -> Value {
         },
         "ContentBlock": {
             "oneOf": [
-                block("text", &["text"]),
-                block("image", &["data", "mimeType"]),
-                block("audio", &["data", "mimeType"]),
-                {
-                    "type": "object",
-                    "required": ["type", "resource"],
-                    "properties": {
-                        "type": {"const": "resource"},
-                        "resource": {
-                            "type": "object",
-                            "required": ["uri"],
-                            "properties": {
-                                "uri": {"type": "string"},
-                                "mimeType": {"type": "string"},
-                                "text": {"type": "string"},
-                                "blob": {"type": "string"},
-                            },
-                        },
-                        "annotations": {"$ref": "#/$defs/Annotations"},
-                    },
-                },
-                block("resource_link", &["uri", "name"]),
+                {"$ref": "#/$defs/TextBlock"},
+                {"$ref": "#/$defs/ImageBlock"},
+                {"$ref": "#/$defs/AudioBlock"},
+                {"$ref": "#/$defs/ResourceBlock"},
+                {"$ref": "#/$defs/ResourceLinkBlock"},
             ],
         },
+        "TextBlock": block("text", &["text"]),
+        "ImageBlock": block("image", &["data", "mimeType"]),
+        "AudioBlock": block("audio", &["data", "mimeType"]),
+        "ResourceBlock": {
+            "type": "object",
+            "required": ["type", "resource"],
+            "properties": {
+                "type": {"const": "resource"},
+                "resource": {"$ref": "#/$defs/ResourceContents"},
+                "annotations": {"$ref": "#/$defs/Annotations"},
+            },
+        },
+        "ResourceContents": {
+            "type": "object",
+            "required": ["uri"],
+            "properties": {
+                "uri": {"type": "string"},
+                "mimeType": {"type": "string"},
+                "text": {"type": "string"},
+                "blob": {"type": "string"},
+            },
+        },
+        "ResourceLinkBlock": block("resource_link", &["uri", "name"]),
         "Annotations": {
             "type": "object",
             "properties": {

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use super::super::problem::Problem;
 use super::pairs::{Pair, pairs};
-use crate::config::parse_duration;
 
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout");
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -50,11 +49,7 @@ impl<'a> Asked<'a> {
             }
             match option {
                 Some(0) => asked.envelope = truth(&text)?,
-                Some(_) => {
-                    let timeout =
-                        parse_duration(&text).map_err(|words| bad(format!("timeout: {words}")))?;
-                    asked.shorten(timeout)?;
-                }
+                Some(_) => asked.shorten(query_timeout(&text)?),
                 None => asked.rest.push((name, text)),
             }
         }
@@ -62,12 +57,8 @@ impl<'a> Asked<'a> {
     }
 
     /// The shorter deadline wins.
-    fn shorten(&mut self, timeout: Duration) -> Result<(), Problem> {
-        if timeout.is_zero() {
-            return Err(bad("nothing is done in no time; ask for a longer timeout"));
-        }
+    fn shorten(&mut self, timeout: Duration) {
         self.timeout = Some(self.timeout.map_or(timeout, |known| known.min(timeout)));
-        Ok(())
     }
 
     /// For requests whose input is the body: there is nothing else in the query.
@@ -97,16 +88,48 @@ fn truth(text: &str) -> Result<bool, Problem> {
     }
 }
 
-/// `Request-Timeout`, in seconds.
+/// `500ms`, `10s`, `2m`, `1h`, or seconds where there is no unit.
+fn query_timeout(text: &str) -> Result<Duration, Problem> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "ms" => Some(0.001),
+        "" | "s" => Some(1.0),
+        "m" => Some(60.0),
+        "h" => Some(3_600.0),
+        _ => None,
+    };
+    let Some((number, seconds)) = number.parse::<f64>().ok().zip(seconds) else {
+        let text: String = text.chars().take(100).collect();
+        return Err(bad(format!(
+            "timeout: `{text}` is not a duration; write 500ms, 10s, 2m or 1h"
+        )));
+    };
+    // A number so small that it counts as nothing was meant as something.
+    if number == 0.0 && number_is_nothing(text) {
+        return Err(bad("nothing is done in no time; ask for a longer timeout"));
+    }
+    Ok(duration(number * seconds))
+}
+
+fn number_is_nothing(text: &str) -> bool {
+    !text.bytes().any(|byte| matches!(byte, b'1'..=b'9'))
+}
+
+/// However short, it is some time, and what is too long to be counted is as long as can be.
+fn duration(seconds: f64) -> Duration {
+    let counted = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    counted.max(Duration::from_nanos(1))
+}
+
+/// `Request-Timeout`: seconds, as JSON writes a number.
 fn header_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
     let mut values = headers.get_all(REQUEST_TIMEOUT).iter();
     let Some(value) = values.next() else { return Ok(None) };
-    let seconds = value.to_str().ok().filter(|_| values.next().is_none()).filter(|text| {
-        text.len() <= 20 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-    });
-    let timeout = seconds.and_then(|text| parse_duration(text).ok());
-    match timeout.filter(|timeout| !timeout.is_zero()) {
-        Some(timeout) => Ok(Some(timeout)),
+    let text = value.to_str().ok().filter(|_| values.next().is_none());
+    let seconds = text.and_then(|text| serde_json::from_str::<f64>(text).ok());
+    match seconds.filter(|seconds| *seconds > 0.0) {
+        Some(seconds) => Ok(Some(duration(seconds))),
         None => Err(bad("Request-Timeout is a number of seconds above zero, once")),
     }
 }
@@ -152,7 +175,7 @@ mod tests {
     #[test]
     #[expect(clippy::type_complexity, reason = "a row is a tuple")]
     fn options_are_read_from_query_and_headers() {
-        let rows: [(&str, Option<&str>, Result<(Option<u128>, bool), &str>); 18] = [
+        let rows: [(&str, Option<&str>, Result<(Option<u128>, bool), &str>); 23] = [
             ("", None, Ok((None, false))),
             ("envelope=true", None, Ok((None, true))),
             ("envelope=false&timeout=500ms", None, Ok((Some(500), false))),
@@ -165,6 +188,11 @@ mod tests {
             ("timeout=1&timeout=2", None, Err("twice")),
             ("timeout=soon", None, Err("timeout: `soon` is not a duration")),
             ("timeout=0", None, Err("in no time")),
+            ("timeout=.", None, Err("timeout: `.` is not a duration")),
+            ("timeout=1.5.0s", None, Err("is not a duration")),
+            ("timeout=0.00000000000001ms", None, Ok((Some(0), false))),
+            ("timeout=99999999999999999999h", Some("1e2"), Ok((Some(100_000), false))),
+            ("", Some("5e-324"), Ok((Some(0), false))),
             ("", Some("soon"), Err("Request-Timeout")),
             ("", Some("0"), Err("Request-Timeout")),
             ("", Some("-1"), Err("Request-Timeout")),

@@ -45,10 +45,9 @@ fn answer(schemas: &Schemas, components: &mut Components) -> Value {
     let envelope = match output.get("$ref") {
         None => reference("Envelope"),
         Some(_) => {
-            let fitting = json!({"type": "object", "properties": {"data": output}});
-            let fitting = json!({"allOf": [reference("Envelope"), fitting]});
-            let either = json!({"anyOf": [fitting, reference("UnfitEnvelope")]});
-            components.add(&format!("{}Envelope", schemas.stem), either)
+            let fitting = shared::envelope(output.clone(), &reference("Meta"), false);
+            let fitting = components.add(&format!("{}Envelope", schemas.stem), fitting);
+            json!({"anyOf": [fitting, reference("WarnedEnvelope"), reference("FailedEnvelope")]})
         }
     };
     json!({
@@ -76,28 +75,27 @@ fn declared(
     for (error, details) in spec.error_schemas.iter().zip(&schemas.errors) {
         let own = error.http_status.filter(|status| (400..600).contains(status));
         let status = own.unwrap_or_else(|| ErrorCode::from(&*error.code).meaning().http_status);
-        let wished = format!("{}{}Problem", schemas.stem, code_name(&error.code));
-        let problem = components.add(&wished, problem_of(error, details));
+        let problem = problem_of(error, details, &schemas.stem, components);
         declared.entry(status).or_default().push((error.description.clone(), problem));
     }
     declared
 }
 
-fn problem_of(error: &ErrorDefinition, details: &Placed) -> Value {
-    let mut inner = json!({"code": {"const": error.code}});
-    if details.name.is_some() {
-        inner["details"] = details.reference.clone();
-    }
-    let own = json!({
-        "type": "object",
-        "required": ["error"],
-        "properties": {"error": {"type": "object", "required": ["code"], "properties": inner}},
-    });
-    let mut problem = json!({"allOf": [reference("Problem"), own]});
+fn problem_of(
+    error: &ErrorDefinition,
+    details: &Placed,
+    stem: &str,
+    components: &mut Components,
+) -> Value {
+    let stem = format!("{stem}{}", code_name(&error.code));
+    let known = details.name.is_some().then_some(&details.reference);
+    let inner = shared::call_error(json!({"const": error.code}), known);
+    let inner = components.add(&format!("{stem}Error"), inner);
+    let mut problem = shared::problem(&inner, true);
     if !error.description.is_empty() {
         problem["description"] = error.description.as_str().into();
     }
-    problem
+    components.add(&format!("{stem}Problem"), problem)
 }
 
 fn problem(status: u16, problems: Vec<(String, Value)>, usual: Option<shared::Failure>) -> Value {

@@ -134,48 +134,53 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
     let names = schema::definitions(&ENVELOPE_SCHEMA);
     let names = names.map(|(keyword, key, _)| ((keyword, key.clone()), key.clone()));
     let homes = Homes { root: "Envelope".to_owned(), definitions: names.collect() };
-    let parts =
-        schema::definitions(&ENVELOPE_SCHEMA).map(|(_, key, part)| (key.clone(), part.clone()));
-    let mut schemas: Vec<_> = parts.chain([(homes.root.clone(), envelope())]).collect();
+    let parts = schema::definitions(&ENVELOPE_SCHEMA);
+    let mut schemas: Vec<_> = parts.map(|(_, key, part)| (key.clone(), part.clone())).collect();
     schemas.iter_mut().for_each(|(_, schema)| homes.lift(schema));
-    let list =
-        |name, words| json!({"description": words, "type": "array", "items": reference(name)});
-    if let Some((_, envelope)) = schemas.last_mut() {
-        envelope["properties"]["repairs"] =
-            list("Repair", "What was changed to make the data fit.");
-        envelope["properties"]["warnings"] = list("Issue", "Where the data does not fit.");
-    }
+    let data = ENVELOPE_SCHEMA["properties"]["data"].clone();
     let own = [
-        ("UnfitEnvelope", unfit_envelope()),
+        ("Envelope", envelope(data.clone(), &reference("Meta"), false)),
+        ("WarnedEnvelope", envelope(data.clone(), &reference("Meta"), true)),
+        ("FailedEnvelope", envelope(data, &reference("FailedMeta"), false)),
+        ("FailedMeta", failed_meta(&schemas)),
         ("Repair", repair()),
         ("Issue", issue()),
-        ("Problem", problem()),
-        ("CallError", call_error()),
+        ("Problem", problem(&reference("CallError"), false)),
+        ("CallError", call_error(json!({"type": "string"}), None)),
     ];
     schemas.extend(own.map(|(name, schema)| (name.to_owned(), schema)));
     schemas
 }
 
-fn envelope() -> Value {
-    let mut schema = ENVELOPE_SCHEMA.clone();
-    if let Some(members) = schema.as_object_mut() {
-        members.retain(|keyword, _| !matches!(keyword.as_str(), "$schema" | "$defs" | "title"));
-    }
-    schema
+/// An envelope, spelt out: generators make a type of an object, and something odd of `allOf`.
+pub(super) fn envelope(data: Value, meta: &Value, is_warned: bool) -> Value {
+    let list =
+        |name, words| json!({"description": words, "type": "array", "items": reference(name)});
+    let words =
+        if is_warned { WARNED } else { "The result of an operation and where it came from." };
+    let mut required = vec!["data", "meta"];
+    required.extend(is_warned.then_some("warnings"));
+    json!({
+        "description": words,
+        "type": "object",
+        "required": required,
+        "properties": {
+            "data": data,
+            "meta": meta,
+            "repairs": list("Repair", "What was changed to make the data fit."),
+            "warnings": list("Issue", "Where the data does not fit."),
+        },
+    })
 }
 
-fn unfit_envelope() -> Value {
-    let failed = json!({
-        "type": "object", "required": ["isError"], "properties": {"isError": {"const": true}},
-    });
-    json!({
-        "description": "An envelope whose data is not what was declared: warnings say where, or a tool reports an error.",
-        "allOf": [reference("Envelope")],
-        "anyOf": [
-            {"type": "object", "required": ["warnings"]},
-            {"type": "object", "required": ["meta"], "properties": {"meta": failed}},
-        ],
-    })
+const WARNED: &str = "An envelope whose data is not what was declared; its warnings say where.";
+
+/// What a tool says that reports an error; its data is whatever it says.
+fn failed_meta(schemas: &[(String, Value)]) -> Value {
+    let meta = schemas.iter().find(|(name, _)| name == "McpMeta").map(|(_, meta)| meta.clone());
+    let mut meta = meta.unwrap_or_default();
+    meta["properties"]["isError"] = json!({"const": true});
+    meta
 }
 
 fn repair() -> Value {
@@ -202,31 +207,36 @@ fn issue() -> Value {
     })
 }
 
-fn problem() -> Value {
+/// A problem around an error; one that is declared is always there.
+pub(super) fn problem(error: &Value, is_declared: bool) -> Value {
+    let mut required = vec!["type", "title", "status", "detail"];
+    required.extend(is_declared.then_some("error"));
     json!({
         "description": "Why a request failed, as RFC 9457 has it.",
         "type": "object",
-        "required": ["type", "title", "status", "detail"],
+        "required": required,
         "properties": {
             "type": {"type": "string"},
             "title": {"type": "string"},
             "status": {"type": "integer", "minimum": 400, "maximum": 599},
             "detail": {"type": "string"},
-            "error": reference("CallError"),
+            "error": error,
             "requestId": {"type": "string"},
         },
     })
 }
 
-fn call_error() -> Value {
+/// An error with such a code, and such details if more is known about them.
+pub(super) fn call_error(code: Value, details: Option<&Value>) -> Value {
+    let anything = json!({"description": "What a program needs to know beyond the code."});
     json!({
         "description": "Why a call failed, the same at every door.",
         "type": "object",
         "required": ["code", "message", "retryable"],
         "properties": {
-            "code": {"type": "string"},
+            "code": code,
             "message": {"type": "string"},
-            "details": {"description": "What a program needs to know beyond the code."},
+            "details": details.unwrap_or(&anything),
             "retryable": {"type": "boolean", "description": "Whether the call may simply be repeated."},
         },
     })
