@@ -2,6 +2,8 @@
 
 mod strict;
 
+mod whole;
+
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -126,7 +128,12 @@ impl Payload {
     /// The JSON does not have the shape of the type.
     pub fn into_typed<T: DeserializeOwned>(self) -> Result<T, PayloadError> {
         match self.0 {
-            Form::Value(value) => Ok(T::deserialize(value)?),
+            Form::Value(value) if !whole::is_in(&value) => Ok(T::deserialize(value)?),
+            // For JSON Schema `2.0` is an integer, and for Rust it is none.
+            Form::Value(mut value) => Ok(T::deserialize(&value).or_else(|_| {
+                whole::write_out(&mut value);
+                T::deserialize(value)
+            })?),
             Form::Raw(raw) => Ok(serde_json::from_str(raw.get())?),
         }
     }
@@ -185,6 +192,33 @@ impl<'de> Deserialize<'de> for Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_numbers_may_have_a_fraction_of_zero() {
+        use serde_json::json;
+
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        struct Typed {
+            count: u64,
+            any: Value,
+        }
+        for (count, expected) in [
+            (json!(2), Some(2)),
+            (json!(2.0), Some(2)),
+            (json!(1e18), Some(1_000_000_000_000_000_000)),
+            (json!(-0.0), Some(0)),
+            (json!(2.5), None),
+            (json!(-2.0), None),
+            (json!(1e20), None),
+        ] {
+            let payload = Payload::from(json!({"count": count, "any": "x"}));
+            let typed = payload.into_typed::<Typed>().ok();
+            assert_eq!(typed.map(|typed| typed.count), expected, "{count}");
+        }
+        // What can be read as it is stays as it is.
+        let payload = Payload::from(json!({"count": 2, "any": [1.0]}));
+        assert_eq!(payload.into_typed::<Typed>().unwrap().any.to_string(), "[1.0]");
+    }
 
     #[test]
     fn text_is_kept_to_the_byte_until_it_is_read() {

@@ -1,5 +1,7 @@
 //! A schema in words that every reader of documents takes.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::super::portable::portable;
@@ -12,8 +14,43 @@ use crate::schema::{self, Schema};
 /// Whatever means the same everywhere stays as it is. Another draft, and parts that name themselves,
 /// are said in portable words, which never ask for more than the original does.
 pub(super) fn published(original: &Value) -> Option<Value> {
-    let moved = schema::is_movable(original).then(|| tidied(original)).flatten();
+    let modern = modernised(original);
+    let moved = schema::is_movable(&modern).then(|| tidied(&modern)).flatten();
     moved.or_else(|| tidied(&said_portably(original)?))
+}
+
+/// A schema of an older draft in the words of 2020-12; what older notations mean besides is for
+/// [`tidied`].
+fn modernised(original: &Value) -> Cow<'_, Value> {
+    let draft = original.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    let is_old = ["draft-04", "draft-06", "draft-07"].iter().any(|old| draft.contains(old));
+    if !is_old {
+        return Cow::Borrowed(original);
+    }
+    let mut modern = original.clone();
+    if let Some(members) = modern.as_object_mut() {
+        members.shift_remove("$schema");
+    }
+    schema::each(&mut modern, &mut |members| {
+        // Nothing counts beside a reference, but something may lead there.
+        if members.contains_key("$ref") {
+            members
+                .retain(|keyword, _| matches!(keyword.as_str(), "$ref" | "$defs" | "definitions"));
+        }
+        split_dependencies(members);
+    });
+    Cow::Owned(modern)
+}
+
+fn split_dependencies(members: &mut Map<String, Value>) {
+    let Some(Value::Object(dependencies)) = members.shift_remove("dependencies") else { return };
+    let (names, schemas): (Map<_, _>, Map<_, _>) =
+        dependencies.into_iter().partition(|(_, dependency)| dependency.is_array());
+    for (keyword, parts) in [("dependentRequired", names), ("dependentSchemas", schemas)] {
+        if !parts.is_empty() {
+            members.insert(keyword.to_owned(), parts.into());
+        }
+    }
 }
 
 fn said_portably(original: &Value) -> Option<Value> {
@@ -110,8 +147,27 @@ mod tests {
                 Some(json!({"type": ["string", "null"], "nullable": true})),
             ),
             (
-                json!({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}]}),
-                Some(json!({"prefixItems": [{"type": "integer"}]})),
+                json!({
+                    "$schema": "http://json-schema.org/draft-07/schema#",
+                    "items": [{"type": "integer"}, {"$ref": "#/definitions/a", "type": "null"}],
+                    "additionalItems": false,
+                    "dependencies": {"a": ["b"], "c": {"type": "object"}},
+                    "definitions": {"a": {"type": "string"}},
+                }),
+                Some(json!({
+                    "prefixItems": [{"type": "integer"}, {"$ref": "#/definitions/a"}],
+                    "items": never,
+                    "dependentRequired": {"a": ["b"]},
+                    "dependentSchemas": {"c": {"type": "object"}},
+                    "definitions": {"a": {"type": "string"}},
+                })),
+            ),
+            (
+                json!({
+                    "$schema": "http://json-schema.org/draft-04/schema#",
+                    "minimum": 1, "exclusiveMinimum": true,
+                }),
+                Some(json!({"exclusiveMinimum": 1})),
             ),
             (
                 json!({"$id": "https://example.com/t", "items": {"$ref": "https://example.com/t"}}),

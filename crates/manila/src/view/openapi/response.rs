@@ -45,7 +45,7 @@ fn answer(schemas: &Schemas, components: &mut Components) -> Value {
     let envelope = match output.get("$ref") {
         None => reference("Envelope"),
         Some(_) => {
-            let fitting = shared::envelope(output.clone(), &reference("Meta"), false);
+            let fitting = shared::envelope(output, &reference("Meta"));
             let fitting = components.add(&format!("{}Envelope", schemas.stem), fitting);
             json!({"anyOf": [fitting, reference("WarnedEnvelope"), reference("FailedEnvelope")]})
         }
@@ -61,7 +61,7 @@ fn events() -> Value {
     json!({
         "description": shared::EVENTS,
         "headers": shared::request_id(),
-        "content": {EVENTS: {"schema": {"type": "string"}}},
+        "content": {EVENTS: {"schema": reference("Event")}},
     })
 }
 
@@ -89,9 +89,10 @@ fn problem_of(
 ) -> Value {
     let stem = format!("{stem}{}", code_name(&error.code));
     let known = details.name.is_some().then_some(&details.reference);
-    let inner = shared::call_error(json!({"const": error.code}), known);
+    let inner = shared::call_error(&json!({"const": error.code}), known);
     let inner = components.add(&format!("{stem}Error"), inner);
-    let mut problem = shared::problem(&inner, true);
+    let mut problem = shared::problem(&inner);
+    problem["required"] = json!(["type", "title", "status", "detail", "error"]);
     if !error.description.is_empty() {
         problem["description"] = error.description.as_str().into();
     }

@@ -137,33 +137,30 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
     let parts = schema::definitions(&ENVELOPE_SCHEMA);
     let mut schemas: Vec<_> = parts.map(|(_, key, part)| (key.clone(), part.clone())).collect();
     schemas.iter_mut().for_each(|(_, schema)| homes.lift(schema));
-    let data = ENVELOPE_SCHEMA["properties"]["data"].clone();
+    let data = &ENVELOPE_SCHEMA["properties"]["data"];
     let own = [
-        ("Envelope", envelope(data.clone(), &reference("Meta"), false)),
-        ("WarnedEnvelope", envelope(data.clone(), &reference("Meta"), true)),
-        ("FailedEnvelope", envelope(data, &reference("FailedMeta"), false)),
+        ("Envelope", envelope(data, &reference("Meta"))),
+        ("WarnedEnvelope", warned_envelope(data)),
+        ("FailedEnvelope", envelope(data, &reference("FailedMeta"))),
         ("FailedMeta", failed_meta(&schemas)),
+        ("Event", event()),
         ("Repair", repair()),
         ("Issue", issue()),
-        ("Problem", problem(&reference("CallError"), false)),
-        ("CallError", call_error(json!({"type": "string"}), None)),
+        ("Problem", problem(&reference("CallError"))),
+        ("CallError", call_error(&json!({"type": "string"}), None)),
     ];
     schemas.extend(own.map(|(name, schema)| (name.to_owned(), schema)));
     schemas
 }
 
 /// An envelope, spelt out: generators make a type of an object, and something odd of `allOf`.
-pub(super) fn envelope(data: Value, meta: &Value, is_warned: bool) -> Value {
+pub(super) fn envelope(data: &Value, meta: &Value) -> Value {
     let list =
         |name, words| json!({"description": words, "type": "array", "items": reference(name)});
-    let words =
-        if is_warned { WARNED } else { "The result of an operation and where it came from." };
-    let mut required = vec!["data", "meta"];
-    required.extend(is_warned.then_some("warnings"));
     json!({
-        "description": words,
+        "description": "The result of an operation and where it came from.",
         "type": "object",
-        "required": required,
+        "required": ["data", "meta"],
         "properties": {
             "data": data,
             "meta": meta,
@@ -173,7 +170,14 @@ pub(super) fn envelope(data: Value, meta: &Value, is_warned: bool) -> Value {
     })
 }
 
-const WARNED: &str = "An envelope whose data is not what was declared; its warnings say where.";
+/// An envelope whose data can be anything, for there are warnings.
+fn warned_envelope(data: &Value) -> Value {
+    let mut envelope = envelope(data, &reference("Meta"));
+    envelope["description"] =
+        "An envelope whose data is not what was declared; its warnings say where.".into();
+    envelope["required"] = json!(["data", "meta", "warnings"]);
+    envelope
+}
 
 /// What a tool says that reports an error; its data is whatever it says.
 fn failed_meta(schemas: &[(String, Value)]) -> Value {
@@ -181,6 +185,20 @@ fn failed_meta(schemas: &[(String, Value)]) -> Value {
     let mut meta = meta.unwrap_or_default();
     meta["properties"]["isError"] = json!({"const": true});
     meta
+}
+
+/// One event of a stream; what is not of the stream itself has a name.
+fn event() -> Value {
+    json!({
+        "description": "One event of a stream, its fields as text.",
+        "type": "object",
+        "required": ["data"],
+        "properties": {
+            "id": {"type": "string", "description": "What to return with."},
+            "event": {"type": "string", "description": "`message` for a value, else `gap`, `error` or `complete`."},
+            "data": {"type": "string", "contentMediaType": "application/json"},
+        },
+    })
 }
 
 fn repair() -> Value {
@@ -207,14 +225,12 @@ fn issue() -> Value {
     })
 }
 
-/// A problem around an error; one that is declared is always there.
-pub(super) fn problem(error: &Value, is_declared: bool) -> Value {
-    let mut required = vec!["type", "title", "status", "detail"];
-    required.extend(is_declared.then_some("error"));
+/// A problem around an error, which is there if there was a call.
+pub(super) fn problem(error: &Value) -> Value {
     json!({
         "description": "Why a request failed, as RFC 9457 has it.",
         "type": "object",
-        "required": required,
+        "required": ["type", "title", "status", "detail"],
         "properties": {
             "type": {"type": "string"},
             "title": {"type": "string"},
@@ -227,7 +243,7 @@ pub(super) fn problem(error: &Value, is_declared: bool) -> Value {
 }
 
 /// An error with such a code, and such details if more is known about them.
-pub(super) fn call_error(code: Value, details: Option<&Value>) -> Value {
+pub(super) fn call_error(code: &Value, details: Option<&Value>) -> Value {
     let anything = json!({"description": "What a program needs to know beyond the code."});
     json!({
         "description": "Why a call failed, the same at every door.",

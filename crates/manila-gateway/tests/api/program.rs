@@ -1,0 +1,63 @@
+//! A program of somebody else: found, started, and ended in time.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+/// What a program may not take longer than, on a machine that has other things to do.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The folder of packages, if these are in it.
+pub(super) fn cache(packages: &[&str]) -> Option<PathBuf> {
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
+    let is_missing = |folder: &&&str| !cache.join(folder).join(".packages").exists();
+    let missing: Vec<_> = packages.iter().filter(is_missing).collect();
+    if missing.is_empty() {
+        return Some(cache.canonicalize().unwrap());
+    }
+    assert!(std::env::var_os("CI").is_none(), "{missing:?} of .cache are missing");
+    eprintln!("SKIPPED: readers of the HTTP API; scripts/fetch-test-data brings {missing:?}");
+    None
+}
+
+pub(super) struct Program(Command);
+
+impl Program {
+    pub(super) fn new(path: impl Into<OsString>) -> Self {
+        let mut command = Command::new(path.into());
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        // Nothing on the way to a gateway on this machine.
+        command.env_remove("http_proxy").env_remove("HTTP_PROXY").env("NO_PROXY", "127.0.0.1");
+        Self(command)
+    }
+
+    pub(super) fn folder(mut self, folder: &Path) -> Self {
+        self.0.current_dir(folder);
+        self
+    }
+
+    pub(super) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.0.env(name, value);
+        self
+    }
+
+    pub(super) fn arguments<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        self.0.args(arguments);
+        self
+    }
+
+    /// What it said on its output; what it said at all, if it failed.
+    pub(super) async fn run(mut self) -> Result<String, String> {
+        let ended = tokio::time::timeout(PATIENCE, self.0.output()).await;
+        let ended = ended.map_err(|_| format!("it takes longer than {PATIENCE:?}"))?;
+        let ended = ended.map_err(|error| error.to_string())?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match ended.status.success() {
+            true => Ok(text(&ended.stdout)),
+            false => Err(format!("{}{}", text(&ended.stdout), text(&ended.stderr))),
+        }
+    }
+}
