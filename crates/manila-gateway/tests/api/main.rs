@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `world` | a gateway with operations from everywhere, and with odd ones |
 //! | `program` | a program of somebody else: found, started, and ended in time |
-//! | `schemathesis.toml` | what the tester is told |
+//! | `schemathesis.toml`, `hooks.py` | what the tester is told |
 //! | `client.ts`, `client.py` | what is written against a generated client |
 #![allow(
     clippy::panic,
@@ -22,6 +22,8 @@ mod world;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use manila::Identity;
+use manila_gateway::auth::{Authenticator, Token};
 use serde_json::{Value, json};
 
 use program::{Program, cache};
@@ -57,16 +59,36 @@ fn operations(document: &Value) -> impl Iterator<Item = &Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tester_finds_nothing_wrong() {
     let Some(cache) = cache(&["tester"]) else { return };
-    let served = Served::start(world::local_and_percent()).await;
-    let folder = folder("tester");
-    let tester = Program::new(cache.join("tester/bin/schemathesis")).folder(&folder);
+    let served = Served::start(world::local_and_percent(), Authenticator::open()).await;
+    let tested = test(&cache, &served, "tester", &["--max-examples=8"]).await;
+    assert!(tested > 2_000, "{tested} requests");
+    served.stop().await;
+}
+
+/// The same where a token is needed, for a few operations: each must miss it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tester_with_a_token_finds_nothing_wrong() {
+    let Some(cache) = cache(&["tester"]) else { return };
+    let token = Token::generate().unwrap();
+    let known = Authenticator::with([(token.hash(), Identity::new("tester"))]);
+    let served = Served::start(world::local(), known).await;
+    let header = format!("--header=Authorization: Bearer {}", token.reveal());
+    let few = ["--include-path-regex=/demo/(add|note)$", "--max-examples=5", &header];
+    let tested = test(&cache, &served, "tester-with-token", &few).await;
+    assert!(tested > 100, "{tested} requests");
+    served.stop().await;
+}
+
+/// How many requests were made, none of which was answered in a way that the document does not say.
+async fn test(cache: &Path, served: &Served, name: &str, more: &[&str]) -> usize {
+    let tester = Program::new(cache.join("tester/bin/schemathesis")).folder(&folder(name));
+    let tester = tester.variable("SCHEMATHESIS_HOOKS", source("hooks.py").to_str().unwrap());
     let file = source("schemathesis.toml");
     let options = [
         "--checks=all",
         "--phases=examples,coverage,fuzzing,stateful",
         "--mode=all",
         "--seed=20261116",
-        "--max-examples=8",
         "--workers=1",
         "--continue-on-failure",
         "--no-color",
@@ -74,16 +96,19 @@ async fn a_tester_finds_nothing_wrong() {
     ];
     let url = served.url("/openapi.json");
     let arguments = ["--config-file", file.to_str().unwrap(), "run", &url];
-    let ran = tester.arguments(arguments.into_iter().chain(options)).run().await;
+    let arguments = arguments.iter().chain(&options).chain(more).copied();
+    let ran = tester.arguments(arguments).run().await;
     let said = ran.unwrap_or_else(|said| panic!("{said}"));
-    assert!(said.contains("No issues found"), "{said}");
-    served.stop().await;
+    let line = said.lines().find(|line| line.contains(" generated, ")).unwrap_or_default();
+    let numbers: Vec<usize> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(numbers.len() == 2 && numbers[0] == numbers[1], "{said}");
+    numbers[0]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_generated_client_for_typescript_calls() {
     let Some(cache) = cache(&["typed", "npm"]) else { return };
-    let served = Served::start(world::local()).await;
+    let served = Served::start(world::local(), Authenticator::open()).await;
     let folder = folder("typed");
     fs::write(folder.join("package.json"), r#"{"type": "module"}"#).unwrap();
     fs::copy(source("client.ts"), folder.join("client.ts")).unwrap();
@@ -108,7 +133,7 @@ async fn a_generated_client_for_typescript_calls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_generated_client_for_python_calls() {
     let Some(cache) = cache(&["generator"]) else { return };
-    let served = Served::start(world::local()).await;
+    let served = Served::start(world::local(), Authenticator::open()).await;
     let folder = folder("generated");
     let generator = Program::new(cache.join("generator/bin/openapi-python-client")).folder(&folder);
     let url = served.url("/openapi.json");

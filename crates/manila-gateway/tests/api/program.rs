@@ -30,7 +30,11 @@ impl Program {
         let mut command = Command::new(path.into());
         command.stdin(Stdio::null()).kill_on_drop(true);
         // Nothing on the way to a gateway on this machine.
-        command.env_remove("http_proxy").env_remove("HTTP_PROXY").env("NO_PROXY", "127.0.0.1");
+        command
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env_remove("http_proxy")
+            .env_remove("HTTP_PROXY")
+            .env("NO_PROXY", "127.0.0.1");
         Self(command)
     }
 

@@ -12,6 +12,7 @@ use manila::{
     ErrorDefinition, Handler, HandlerError, Kind, Operation, OperationSpec, Output, Pipeline,
     Registry, Schema, Settings,
 };
+use manila_gateway::auth::Authenticator;
 use manila_gateway::{Drained, Gateway, GatewaySettings, builtin};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -19,6 +20,9 @@ use tokio::task::JoinHandle;
 
 /// How long a source may take to be there.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a call may take.
+const LONGEST: Duration = Duration::from_millis(60);
 
 /// The operations to try, and those of `odd.json`, which give back what they are given.
 pub(super) fn local() -> Registry {
@@ -69,12 +73,13 @@ pub(super) struct Served {
 }
 
 impl Served {
-    pub(super) async fn start(registry: Registry) -> Self {
-        let mut settings = Settings::default();
-        // Whoever makes inputs up asks for naps of an hour, too.
-        settings.call_timeout = Duration::from_millis(200);
+    pub(super) async fn start(registry: Registry, authenticator: Authenticator) -> Self {
+        // Whoever makes inputs up asks for naps of an hour, and for the time to take them.
+        let (mut settings, mut doors) = (Settings::default(), GatewaySettings::default());
+        settings.call_timeout = LONGEST;
+        doors.http.longest_timeout = LONGEST;
         let pipeline = Pipeline::builder(registry).settings(settings).build();
-        let gateway = Gateway::with(pipeline, GatewaySettings::default());
+        let gateway = Gateway::with(pipeline, doors).with_authenticator(authenticator);
         let listener = gateway.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -124,7 +129,7 @@ impl World {
             let settings = OpenApiSettings::new(Location::of(path.to_str().unwrap()));
             from_openapi(&registry, name, &document, settings).unwrap();
         }
-        let served = Served::start(registry).await;
+        let served = Served::start(registry, Authenticator::open()).await;
         let spoke = spoke(&served).await;
         Self { served, everything, spoke }
     }

@@ -115,8 +115,8 @@ pub(super) fn parameters() -> Value {
         },
         "RequestTimeout": {
             "name": "Request-Timeout", "in": "header", "required": false,
-            "description": "How long to wait, in seconds.",
-            "schema": {"type": "number", "exclusiveMinimum": 0},
+            "description": "How long to wait, in seconds: `2.5`.",
+            "schema": {"type": "string", "pattern": SECONDS},
         },
         "LastEventId": {
             "name": "Last-Event-ID", "in": "header", "required": false,
@@ -126,7 +126,9 @@ pub(super) fn parameters() -> Value {
     })
 }
 
-/// A number above zero, and a unit.
+/// A number above zero.
+const SECONDS: &str = r"^(0*[1-9][0-9]*(\.[0-9]*)?|0*\.0*[1-9][0-9]*)$";
+/// The same, and a unit.
 const TIMEOUT: &str = r"^(0*[1-9][0-9]*(\.[0-9]*)?|0*\.0*[1-9][0-9]*)(ms|s|m|h)?$";
 
 /// The schemas that every document has, by their names.
