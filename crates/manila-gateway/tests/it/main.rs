@@ -15,6 +15,7 @@ mod hostile;
 mod http;
 mod mcp;
 mod mcp_corpus;
+mod openapi;
 mod spokes;
 mod sse;
 
@@ -73,5 +74,7 @@ impl Running {
 
 fn client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().no_proxy().build().unwrap()
+    // What is sent is looked at as it is.
+    let builder = reqwest::Client::builder().no_gzip().no_brotli().no_zstd().no_proxy();
+    builder.build().unwrap()
 }
