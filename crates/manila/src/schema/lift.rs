@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::restore::{COMPONENTS, DEFINITIONS, each, redirect};
+use super::restore::{COMPONENTS, DEFINITIONS, escaped, look, redirect};
 
 /// The dialect of a document, in which a schema need not say what it is.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -12,14 +12,15 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// Whether a schema means the same wherever it stands, once its references lead to where its parts
 /// are: it is of the dialect of the document, and neither it nor a part of it has a name of its own.
 pub(crate) fn is_movable(document: &Value) -> bool {
-    let mut document = document.clone();
-    let said = document.as_object_mut().and_then(|members| members.shift_remove("$schema"));
-    let is_known = said.is_none_or(|said| said == DIALECT);
-    let mut is_movable = is_known && document.is_object();
-    each(&mut document, &mut |members| {
-        is_movable &= NAMING.iter().all(|keyword| !members.contains_key(*keyword));
-        let reference = members.get("$ref");
-        is_movable &= reference.is_none_or(|reference| {
+    let Some(root) = document.as_object() else { return false };
+    let mut is_movable = root.get("$schema").is_none_or(|said| said == DIALECT);
+    look(document, &mut |members| {
+        let has = |keyword: &&str| {
+            members.contains_key(*keyword)
+                && !(*keyword == "$schema" && std::ptr::eq(members, root))
+        };
+        is_movable &= !NAMING.iter().any(|keyword| has(keyword));
+        is_movable &= members.get("$ref").is_none_or(|reference| {
             reference.as_str().is_some_and(|text| text == "#" || text.starts_with("#/"))
         });
     });
@@ -76,10 +77,16 @@ pub(crate) fn definition(pointer: &str) -> Option<(&'static str, String, &str)> 
 /// The references of a part, in the order in which they stand there.
 pub(crate) fn references(part: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    each(&mut part.clone(), &mut |members| {
+    look(part, &mut |members| {
         found.extend(members.get("$ref").and_then(Value::as_str).map(str::to_owned));
     });
     found
+}
+
+/// Whether a reference comes back as it was when it has led to a component.
+pub(crate) fn is_plain(reference: &str) -> bool {
+    let Some((_, key, rest)) = definition(reference.trim_start_matches('#')) else { return true };
+    reference.ends_with(&format!("/{}{rest}", escaped(&key)))
 }
 
 /// A token of a pointer; percent signs stay, since nobody writes them but those who must.

@@ -23,7 +23,7 @@ use serde_json::Value;
 pub use cast::{CastCode, CastError};
 pub use issue::Issue;
 #[cfg(feature = "mcp")]
-pub(crate) use lift::{Homes, definition, is_movable, references};
+pub(crate) use lift::{Homes, definition, is_movable, is_plain, references};
 pub use pointer::Pointer;
 use program::Program;
 pub use repair::{Extras, Normalised, Repair, RepairAction};

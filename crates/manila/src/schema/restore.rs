@@ -82,10 +82,10 @@ pub(crate) fn redirect(part: &mut Value, to: &impl Fn(&str) -> Option<String>) {
 
 /// Shows every schema that is an object, and no data that looks like one.
 pub(crate) fn each(schema: &mut Value, show: &mut impl FnMut(&mut Map<String, Value>)) {
-    below(schema, DEEPEST, show);
+    each_above(schema, DEEPEST, show);
 }
 
-fn below(schema: &mut Value, depth: u32, show: &mut impl FnMut(&mut Map<String, Value>)) {
+fn each_above(schema: &mut Value, depth: u32, show: &mut impl FnMut(&mut Map<String, Value>)) {
     let (Some(depth), Some(members)) = (depth.checked_sub(1), schema.as_object_mut()) else {
         return;
     };
@@ -93,11 +93,35 @@ fn below(schema: &mut Value, depth: u32, show: &mut impl FnMut(&mut Map<String, 
     for (keyword, value) in members {
         match (Holds::of(keyword), value) {
             (Holds::Schema, Value::Array(list)) => {
-                list.iter_mut().for_each(|item| below(item, depth, show));
+                list.iter_mut().for_each(|item| each_above(item, depth, show));
             }
-            (Holds::Schema, value) => below(value, depth, show),
+            (Holds::Schema, value) => each_above(value, depth, show),
             (Holds::Named, Value::Object(parts)) => {
-                parts.values_mut().for_each(|part| below(part, depth, show));
+                parts.values_mut().for_each(|part| each_above(part, depth, show));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The same for somebody who only looks.
+#[cfg(feature = "mcp")]
+pub(crate) fn look<'a>(schema: &'a Value, seen: &mut impl FnMut(&'a Map<String, Value>)) {
+    look_above(schema, DEEPEST, seen);
+}
+
+#[cfg(feature = "mcp")]
+fn look_above<'a>(schema: &'a Value, depth: u32, seen: &mut impl FnMut(&'a Map<String, Value>)) {
+    let (Some(depth), Some(members)) = (depth.checked_sub(1), schema.as_object()) else { return };
+    seen(members);
+    for (keyword, value) in members {
+        match (Holds::of(keyword), value) {
+            (Holds::Schema, Value::Array(list)) => {
+                list.iter().for_each(|item| look_above(item, depth, seen));
+            }
+            (Holds::Schema, value) => look_above(value, depth, seen),
+            (Holds::Named, Value::Object(parts)) => {
+                parts.values().for_each(|part| look_above(part, depth, seen));
             }
             _ => {}
         }
@@ -139,6 +163,6 @@ impl Holds {
     }
 }
 
-fn escaped(key: &str) -> String {
+pub(crate) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

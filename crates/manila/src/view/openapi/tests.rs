@@ -86,7 +86,7 @@ fn definitions_are_shared_where_they_are_the_same() {
     let (number, word) = (with(json!({"type": "number"})), with(json!({"type": "string"})));
     let operations = [
         operation("a.one", Kind::Mutation, number.clone(), number.clone()),
-        operation("a.two", Kind::Mutation, number.clone(), word.clone()),
+        operation("a.two", Kind::Mutation, number, word.clone()),
         operation("b.one", Kind::Mutation, word, json!(true)),
     ];
     let document = document(&operations);
