@@ -42,7 +42,7 @@
 //! | [`hub`] | many processes, one registry: hub and spokes |
 //! | [`tool_envelope`] | ToolEnvelope V1: a structured payload beside the text of a tool result |
 //! | `openapi` | HTTP services with an OpenAPI document: reading it, calling them |
-//! | `view` | operations as MCP tools: names, listings, schemas and results |
+//! | `view` | operations as MCP tools, and as the document of an HTTP API |
 //!
 //! | feature | adds |
 //! |---|---|

@@ -19,7 +19,7 @@ pub(crate) fn is_movable(document: &Value) -> bool {
             members.contains_key(*keyword)
                 && !(*keyword == "$schema" && std::ptr::eq(members, root))
         };
-        is_movable &= !NAMING.iter().any(|keyword| has(keyword));
+        is_movable &= !NAMING.iter().any(has);
         is_movable &= members.get("$ref").is_none_or(|reference| {
             reference.as_str().is_some_and(|text| text == "#" || text.starts_with("#/"))
         });

@@ -1,4 +1,4 @@
-//! Operations as an MCP client sees them: tools, their schemas, and their results.
+//! Operations as others see them: tools of MCP clients, and the document of an HTTP API ([`HttpApi`]).
 //!
 //! Nothing here reads or writes a connection. A door makes a [`Toolbox`] of each snapshot of the
 //! catalog, answers `tools/list` with a page of a [`Listing`], finds a [`Tool`] by its name, and lets
@@ -45,6 +45,7 @@
 //! | `toolbox`, `listing` | the tools of a catalog, and the pages of a list of them |
 //! | `result` | what a call ended with, in each dialect |
 //! | `collect` | the values of a subscription as one result |
+//! | `openapi` | operations as the document of an HTTP API |
 
 mod collect;
 mod input;

@@ -89,6 +89,7 @@ fn print_operations(registry: &Registry, address: SocketAddr) -> std::io::Result
     output::print_line(
         "  MCP  /mcp                      operations as tools; for clients of every version",
     )?;
+    output::print_line("  GET  /openapi.json             the HTTP API in OpenAPI 3.1")?;
     output::print_line("  GET  /health                   whether it is alive\n")?;
     output::print_line(&format!("{} operations:", catalog.len()))?;
     let width = catalog.list().iter().map(|found| found.id().as_str().len()).max().unwrap_or(0);
