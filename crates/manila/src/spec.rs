@@ -12,6 +12,10 @@ use crate::schema::Schema;
 /// The longest name inside a namespace, in characters.
 pub const MAX_NAME_LENGTH: usize = 200;
 
+/// The member of an operation's `_meta` that marks one that came from another hub or gateway. Those are
+/// not taken on, or two that list each other would never stop.
+pub(crate) const FROM_HUB: &str = "manila/hub";
+
 /// `namespace.name`; it splits at its first dot, so names may hold dots and slashes.
 ///
 /// ```

@@ -20,7 +20,8 @@ use super::duration::parse_duration;
 pub(super) use door::McpDoorText;
 pub(super) use mcp::{McpText, OAuthText, PROTOCOLS, RootsText, SamplingText, ToolEnvelopeText};
 pub(super) use openapi::{
-    AuthText, BasicText, ClientText, OpenApiTable, OpenApiText, SchemeText, SecretText,
+    AuthText, BasicText, ClientText, NamespacesText, OpenApiTable, OpenApiText, SchemeText,
+    SecretText,
 };
 
 /// The configuration of a Manila gateway. `${VAR}` in a string is replaced from the environment,

@@ -12,16 +12,13 @@ use super::{Hub, Inner};
 use crate::connection::{Client, Session, SessionSettings};
 use crate::error::{CallError, ErrorCode};
 use crate::link::Connector;
+use crate::spec::FROM_HUB;
 
 /// How often the list of the other hub is read again.
 const RENEWAL: Duration = Duration::from_secs(30);
 
 /// How many specs are asked for at a time.
 const ASKED_AT_ONCE: usize = 32;
-
-/// Marks a spec that came from another hub. Those are not taken on, or two hubs that list each
-/// other would never stop.
-const FROM_HUB: &str = "manila/hub";
 
 /// A connection to another hub, whose operations stand in this one's registry. Dropping it ends it.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use super::load::{LoadSettings, Loaded, Location, load};
 use super::offer::{OpenApiError, homeless};
 use super::request::ServerSettings;
 use super::schema::Warning;
+use super::settings::Namespaces;
 
 /// A document, and what became of everything in it.
 #[derive(Debug, Clone)]
@@ -56,7 +57,7 @@ pub async fn inspect(
     // A large document takes long, so it is read where nobody waits for it.
     let reading = tokio::task::spawn_blocking(move || {
         let library = Arc::new(library);
-        let mut imported = import(&library, &name)?;
+        let mut imported = import(&library, &name, Namespaces::Below)?;
         imported.warnings.extend(homeless(&imported.operations, &server));
         Ok::<_, OpenApiError>((library, Report::from(imported)))
     });

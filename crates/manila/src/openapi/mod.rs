@@ -14,6 +14,7 @@
 //! | `request`, `credential` | from an input to a request, and what it shows |
 //! | `client` | where requests may go, how long, how large, how often |
 //! | `handler`, `response`, `stream` | a call, its answer as an envelope, values that come one by one |
+//! | `native` | the same for services that are gateways like this one |
 
 mod client;
 mod credential;
@@ -23,6 +24,7 @@ mod handler;
 mod import;
 mod inspect;
 mod load;
+mod native;
 mod offer;
 #[doc(hidden)]
 pub mod parsers;
@@ -42,5 +44,5 @@ pub use load::{LoadError, LoadSettings, Location};
 pub use offer::{Found, OpenApiError};
 pub use request::ServerSettings;
 pub use schema::Warning;
-pub use settings::{BreakerSettings, ClientSettings, OpenApiSettings, RetrySettings};
+pub use settings::{BreakerSettings, ClientSettings, Namespaces, OpenApiSettings, RetrySettings};
 pub use source::{Adjust, OpenApiSource, SourceHooks, SourceStatus};

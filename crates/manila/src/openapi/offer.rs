@@ -89,15 +89,17 @@ pub(super) fn offer(
     library: &Arc<Library>,
     adjust: Option<&Adjust>,
 ) -> Result<Offer, OpenApiError> {
-    let Import { operations, mut skipped, mut warnings } = import(library, &service.name)?;
+    let namespaces = service.settings.namespaces;
+    let imported = import(library, &service.name, namespaces)?;
+    let Import { operations, mut skipped, mut warnings } = imported;
     warnings.extend(homeless(&operations, &service.settings.server));
     let hosts = hosts(service, library, operations.iter().map(|imported| &imported.plan));
     let mut offered = Vec::with_capacity(operations.len());
-    let mut names = HashSet::new();
+    let mut ids = HashSet::new();
     for imported in operations {
         let (method, path) = (imported.plan.method.to_string(), imported.plan.path.clone());
         match operation(service, &hosts, imported, adjust) {
-            Ok(Some(operation)) if !names.insert(operation.spec().name.clone()) => {
+            Ok(Some(operation)) if !ids.insert(operation.id().clone()) => {
                 let name = &operation.spec().name;
                 let reason = format!("another operation is called `{name}`; rename one of the two");
                 skipped.push(Skipped::new(&method, &path, reason));

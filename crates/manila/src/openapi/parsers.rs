@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::document::{self, File, Library, Tree};
 use super::import::{self, Report};
+use super::settings::Namespaces;
 
 /// A document that was read.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ impl Document {
     pub fn import(self) -> Result<Report, String> {
         let address = "file:///document".parse().expect("it is an address");
         let library = Library::new(vec![File { address, tree: self.0 }]);
-        let import = import::import(&Arc::new(library), "any");
+        let import = import::import(&Arc::new(library), "any", Namespaces::Below);
         import.map(Report::from).map_err(|error| error.to_string())
     }
 

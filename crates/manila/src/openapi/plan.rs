@@ -14,6 +14,7 @@ use crate::schema::Schema;
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) method: Method,
+    pub(crate) language: Language,
     /// The path as the document has it, with its `{names}`; it goes behind a server's address.
     pub(crate) path: String,
     /// Where it may be called, best first; the operation's own, else the path's, else the document's.
@@ -24,6 +25,15 @@ pub(crate) struct Plan {
     /// What the caller has to show: any one of these, each of them whole. None is as good as one
     /// that asks for nothing.
     pub(crate) security: Arc<[Requirement]>,
+}
+
+/// What is spoken on the way to a service and back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    /// Requests and answers as the document describes them.
+    Http,
+    /// Another gateway: the body is the input, and the answer is the envelope or the error, as they are.
+    Manila,
 }
 
 /// An address with holes.

@@ -23,6 +23,8 @@ pub struct OpenApiSettings {
     pub server: ServerSettings,
     /// What is shown to it, and to nobody else.
     pub credentials: Credentials,
+    /// Where the operations of another gateway stand, whose document says in which namespaces they are.
+    pub namespaces: Namespaces,
     /// The hosts that may be called beside those that the document names: `api.example.com`,
     /// `*.example.com`, `10.0.0.5`, each with a port or without.
     pub hosts: Vec<String>,
@@ -42,6 +44,7 @@ impl OpenApiSettings {
             load: LoadSettings::default(),
             server: ServerSettings::default(),
             credentials: Credentials::default(),
+            namespaces: Namespaces::default(),
             hosts: Vec::new(),
             client: ClientSettings::default(),
             restart: (Duration::from_millis(500), Duration::from_secs(60)),
@@ -57,6 +60,19 @@ impl fmt::Debug for OpenApiSettings {
         let document = document.unwrap_or_default();
         f.debug_struct("OpenApiSettings").field("document", &document).finish_non_exhaustive()
     }
+}
+
+/// Where the operations of another gateway stand here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Namespaces {
+    /// All of them in the namespace of the source, as those of another hub: `demo.add` is
+    /// `name.demo.add`.
+    #[default]
+    Below,
+    /// Where they stand there: `demo.add` is `demo.add`. What is registered here already stays as it
+    /// is, and so does its id.
+    Keep,
 }
 
 /// How long, how large and how often, for the requests of one source.

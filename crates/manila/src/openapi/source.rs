@@ -2,6 +2,7 @@
 
 mod stamp;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +12,13 @@ use tokio_util::task::TaskTracker;
 
 use self::stamp::Stamp;
 use super::handler::Service;
+use super::import::Counts;
 use super::load::{Loaded, load};
 use super::offer::{Found, Offer, OpenApiError, offer, service};
 use super::schema::Warning;
 use super::settings::OpenApiSettings;
 use crate::error::CallError;
-use crate::operation::{Operation, ResultPolicy};
+use crate::operation::{Operation, OperationError, ResultPolicy};
 use crate::registry::{Change, Registry};
 use crate::spec::{OperationId, OperationSpec};
 
@@ -193,11 +195,8 @@ impl Supervisor {
         let Ok(offered) = offering.await else {
             return Err(OpenApiError::Document("it cannot be imported".to_owned()));
         };
-        let Offer { operations, mut found } = offered?;
         let odd = warnings.into_iter().map(|odd| Warning { at: odd.at, message: odd.message });
-        found.warnings.splice(0..0, odd);
-        found.counts.warnings = found.warnings.len();
-        self.replace(operations);
+        let found = self.take_on(offered?, odd);
         self.registry.settle(&self.service.name);
         let source = &*self.service.name;
         tracing::info!(source, counts = ?found.counts, "the document was read");
@@ -205,16 +204,56 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Puts operations in the place of those of before.
-    fn replace(&mut self, operations: Vec<Operation>) {
-        let ids: Vec<_> = operations.iter().map(|operation| operation.id().clone()).collect();
-        let kept: std::collections::HashSet<_> = ids.iter().collect();
-        let gone = self.offered.iter().filter(|id| !kept.contains(id)).cloned();
-        let gone: Vec<_> = gone.map(Change::Unregister).collect();
-        let changes = gone.into_iter().chain(operations.into_iter().map(Change::Replace));
-        self.registry.apply(changes).expect("replacing and removing cannot clash");
-        self.offered = ids;
+    /// Puts what was read into the registry, and says what became of it.
+    fn take_on(&mut self, offer: Offer, odd: impl Iterator<Item = Warning>) -> Found {
+        let Offer { operations, mut found } = offer;
+        found.warnings.splice(0..0, odd);
+        let (mut free, taken) = self.divide(operations);
+        found.warnings.extend(taken.iter().map(|operation| already_here(operation.id())));
+        // Somebody may have come in between.
+        while let Err(OperationError::Duplicate(id)) = self.registry.apply(self.changes(&free)) {
+            free.retain(|operation| *operation.id() != id);
+            found.warnings.push(already_here(&id));
+        }
+        let kinds = free.iter().map(|operation| operation.spec().kind);
+        found.counts = Counts::new(kinds, found.skipped.len(), found.warnings.len());
+        self.offered = free.iter().map(|operation| operation.id().clone()).collect();
+        found
     }
+
+    /// Those that can be registered, and those whose ids are somebody else's.
+    fn divide(&self, operations: Vec<Operation>) -> (Vec<Operation>, Vec<Operation>) {
+        let catalog = self.registry.catalog();
+        let before: HashSet<_> = self.offered.iter().collect();
+        operations.into_iter().partition(|operation| {
+            let id = operation.id();
+            self.is_own(id) || before.contains(id) || catalog.get(id.as_str()).is_none()
+        })
+    }
+
+    /// These operations in the place of those of before.
+    fn changes(&self, operations: &[Operation]) -> Vec<Change> {
+        let kept: HashSet<_> = operations.iter().map(Operation::id).collect();
+        let before: HashSet<_> = self.offered.iter().collect();
+        let gone = self.offered.iter().filter(|id| !kept.contains(id)).cloned();
+        let come = operations.iter().cloned().map(|operation| {
+            match self.is_own(operation.id()) || before.contains(operation.id()) {
+                true => Change::Replace(operation),
+                false => Change::Register(operation),
+            }
+        });
+        gone.map(Change::Unregister).chain(come).collect()
+    }
+
+    /// The namespace of the source is its own; others are only taken where they are free.
+    fn is_own(&self, id: &OperationId) -> bool {
+        id.namespace() == &*self.service.name
+    }
+}
+
+fn already_here(id: &OperationId) -> Warning {
+    let message = format!("{id} is registered here already; what the document says is left out");
+    Warning { at: String::new(), message }
 }
 
 /// Sources that failed together do not come back in step.

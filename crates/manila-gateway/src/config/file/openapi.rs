@@ -54,10 +54,24 @@ pub(in super::super) struct OpenApiTable {
     /// Whether a stream that breaks off is taken up again behind its last event.
     #[serde(default)]
     pub(in super::super) reconnect: bool,
+    /// Where the operations of another gateway stand: below the name of this source, or in the
+    /// namespaces that they have there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "NamespacesText", extend("default" = "below"))]
+    pub(in super::super) namespaces: Option<NamespacesText>,
     /// How often the document is looked at again; never, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DurationText")]
     pub(in super::super) refresh: Option<DurationText>,
+}
+
+/// Where the operations of another gateway stand.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "Namespaces")]
+pub(in super::super) enum NamespacesText {
+    Below,
+    Keep,
 }
 
 /// Without values, since any of them may be a secret.
@@ -80,6 +94,7 @@ impl OpenApiTable {
             response_bytes: None,
             retries: None,
             reconnect: false,
+            namespaces: None,
             refresh: None,
         }
     }

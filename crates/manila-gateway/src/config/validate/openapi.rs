@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use axum::http::{HeaderName, HeaderValue};
-use manila::openapi::{Credential, Credentials, Location, OAuth2Client, OpenApiSettings};
+use manila::openapi::{
+    Credential, Credentials, Location, Namespaces, OAuth2Client, OpenApiSettings,
+};
 use manila::protocol::Secret;
 use url::Url;
 
 use super::super::document::Document;
-use super::super::file::{AuthText, BasicText, ClientText, OpenApiTable, SchemeText, SecretText};
+use super::super::file::{
+    AuthText, BasicText, ClientText, NamespacesText, OpenApiTable, SchemeText, SecretText,
+};
 use super::super::source::{Adjustments, SourceKind};
 
 /// The service of a source, and what it is shown.
@@ -67,6 +71,10 @@ pub(super) fn kind(
     settings.load.hosts.clone_from(&text.hosts);
     settings.hosts = text.hosts;
     settings.client.reconnect = text.reconnect;
+    settings.namespaces = match text.namespaces {
+        None | Some(NamespacesText::Below) => Namespaces::Below,
+        Some(NamespacesText::Keep) => Namespaces::Keep,
+    };
     settings.refresh = text.refresh.map(|every| every.0);
     let client = &mut settings.client;
     client.timeout = adjustments.timeout.unwrap_or(client.timeout);

@@ -23,6 +23,8 @@ use url::Url;
 
 use self::breaker::{Breakers, Health};
 use self::retry::Attempt;
+use super::native;
+use super::plan::Language;
 use super::request::Prepared;
 use super::response::Media;
 use super::settings::ClientSettings;
@@ -54,6 +56,7 @@ pub(crate) struct Terms {
     pub(crate) deadline: Instant,
     /// Whether the answer may be a stream.
     pub(crate) is_stream: bool,
+    pub(crate) language: Language,
 }
 
 /// What a service answered.
@@ -155,6 +158,12 @@ impl Client {
         let settings = &self.settings.retry;
         for retries_before in 0.. {
             let ended = self.send_round(request, terms).await;
+            // Another gateway says itself what may be repeated, and its word goes to the caller.
+            if terms.language == Language::Manila
+                && ended.as_ref().is_ok_and(|answer| native::is_problem(&answer.headers))
+            {
+                return ended;
+            }
             let attempt = match &ended {
                 Ok(answer) => Some(Attempt::answered(answer.status, &answer.headers)),
                 Err(failure) => failure.attempt(),

@@ -8,6 +8,7 @@
 //! | `version` | which specification the document is written by |
 //! | `path`, `name` | which operations there are, and what they are called |
 //! | `operation` | one operation: its spec and its plan |
+//! | `native` | the same for one of another gateway |
 //! | `parameter`, `body`, `form`, `response`, `media` | what goes out and what comes back |
 //! | `server`, `security` | where, and on whose credentials |
 //! | `report` | what became of everything, for people and for the command line |
@@ -16,6 +17,7 @@ mod body;
 mod form;
 mod media;
 mod name;
+mod native;
 mod operation;
 mod parameter;
 mod path;
@@ -33,8 +35,10 @@ use std::sync::Arc;
 use super::document::{Library, Node, Place};
 use super::plan::{Plan, Requirement, Scheme, Server};
 use super::schema::{self, Check, Context, Shape, Spot, View, Warning};
+use super::settings::Namespaces;
 use crate::schema::Schema;
 use crate::spec::{MAX_NAME_LENGTH, OperationId, OperationSpec};
+use native::Native;
 use path::Found;
 pub use report::{Counts, Report, Skipped};
 pub use version::ImportError;
@@ -64,17 +68,27 @@ pub(crate) struct Imported {
 /// # Errors
 ///
 /// It is no API document. Everything else is told operation by operation.
-pub(crate) fn import(library: &Arc<Library>, namespace: &str) -> Result<Import, ImportError> {
+pub(crate) fn import(
+    library: &Arc<Library>,
+    namespace: &str,
+    namespaces: Namespaces,
+) -> Result<Import, ImportError> {
     let version = Version::of(library.node(library.root()))?;
     OperationId::new(namespace, "any")?;
-    let mut importer = Importer::new(library, namespace, version);
+    let mut importer = Importer::new(library, namespace, namespaces, version);
     importer.settle_defaults();
     let found = importer.found();
-    let names = importer.names(&found);
+    let natives = importer.natives(&found);
+    let names = importer.names(&found, &natives);
     let mut operations = Vec::with_capacity(found.len());
     let mut skipped = Vec::new();
-    for (found, name) in found.iter().zip(names) {
-        match importer.operation(found, &name) {
+    for ((found, native), name) in found.iter().zip(natives).zip(names) {
+        let imported = match native {
+            Native::No => importer.operation(found, &name),
+            Native::Operation(spec) => Ok(importer.native(found, *spec)),
+            Native::Skipped(reason) => Err(reason),
+        };
+        match imported {
             Ok(imported) => operations.push(imported),
             Err(reason) => skipped.push(Skipped::new(&found.method, found.path, reason)),
         }
@@ -87,26 +101,35 @@ struct Importer<'l> {
     library: &'l Library,
     context: Arc<Context>,
     namespace: &'l str,
+    namespaces: Namespaces,
     version: Version,
     check: Check,
     /// The schemas that were made, so that one that is used often is compiled once.
     made: HashMap<Shape, Schema>,
+    native_schemas: native::Schemas,
     schemes: HashMap<String, Arc<Scheme>>,
     default_servers: Arc<[Server]>,
     default_security: Arc<[Requirement]>,
 }
 
 impl<'l> Importer<'l> {
-    fn new(library: &'l Arc<Library>, namespace: &'l str, version: Version) -> Self {
+    fn new(
+        library: &'l Arc<Library>,
+        namespace: &'l str,
+        namespaces: Namespaces,
+        version: Version,
+    ) -> Self {
         let dialect = library.node(library.root()).get("jsonSchemaDialect").and_then(Node::as_str);
         let hides = version <= Version::V30 || dialect.is_some_and(schema::hides_siblings);
         Self {
             library,
             context: Arc::new(Context::new(Arc::clone(library), hides)),
             namespace,
+            namespaces,
             version,
             check: Check::default(),
             made: HashMap::new(),
+            native_schemas: native::Schemas::default(),
             schemes: HashMap::new(),
             default_servers: Arc::new([]),
             default_security: Arc::new([]),
@@ -128,19 +151,25 @@ impl<'l> Importer<'l> {
         }
     }
 
-    fn names(&mut self, found: &[Found<'l>]) -> Vec<String> {
+    /// The names of operations of other gateways are settled, and nobody else has them.
+    fn names(&mut self, found: &[Found<'l>], natives: &[Native]) -> Vec<String> {
         let mut wishes = Vec::with_capacity(found.len());
-        for found in found {
+        for (found, native) in found.iter().zip(natives) {
             let place = self.library.follow(found.place).unwrap_or(found.place);
             let id = self.library.node(place).get("operationId").and_then(Node::as_str);
-            let id = id.map(str::trim).filter(|id| !id.is_empty());
+            let is_asked = matches!(native, Native::No);
+            let id = id.map(str::trim).filter(|id| is_asked && !id.is_empty());
             if id.is_some_and(|id| id.chars().count() > MAX_NAME_LENGTH) {
                 let paths = Spot::Document.member("paths");
                 let message = format!("`operationId` has more than {MAX_NAME_LENGTH} characters");
                 self.warn(&paths.member(found.path).member(found.key), message);
             }
             let id = id.filter(|id| id.chars().count() <= MAX_NAME_LENGTH);
-            wishes.push(name::Wish { found, id });
+            let settled = match native {
+                Native::Operation(spec) if spec.namespace == self.namespace => Some(&*spec.name),
+                _ => None,
+            };
+            wishes.push(name::Wish { found, id, settled });
         }
         name::settle(&wishes)
     }

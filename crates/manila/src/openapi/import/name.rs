@@ -18,6 +18,8 @@ pub(super) struct Wish<'f, 'l> {
     pub(super) found: &'f Found<'l>,
     /// Trimmed, and `None` if it is no name.
     pub(super) id: Option<&'l str>,
+    /// The name that it has in any case, because another gateway says so.
+    pub(super) settled: Option<&'f str>,
 }
 
 /// The names of all operations, in their order.
@@ -25,10 +27,20 @@ pub(super) fn settle(wishes: &[Wish<'_, '_>]) -> Vec<String> {
     let steps: [fn(&Wish<'_, '_>) -> String; 3] = [first, second, third];
     let mut names: Vec<Option<String>> = vec![None; wishes.len()];
     let mut taken: HashMap<String, usize> = HashMap::new();
+    for (at, wish) in wishes.iter().enumerate() {
+        if let Some(name) = wish.settled {
+            taken.insert(name.to_owned(), at);
+            names[at] = Some(name.to_owned());
+        }
+    }
     // An `operationId` is meant as a name, so it goes before what only looks like one.
-    for (at, id) in unique(wishes, |wish| wish.id.map(str::to_owned)) {
-        taken.insert(id.clone(), at);
-        names[at] = Some(id);
+    let open_id =
+        |wish: &Wish<'_, '_>| wish.id.filter(|_| wish.settled.is_none()).map(str::to_owned);
+    for (at, id) in unique(wishes, open_id) {
+        if !taken.contains_key(&id) {
+            taken.insert(id.clone(), at);
+            names[at] = Some(id);
+        }
     }
     for step in steps {
         let open = |at: usize| names[at].is_none();

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Map, Value};
 
 use super::super::document::Node;
-use super::super::plan::Plan;
+use super::super::plan::{Language, Plan};
 use super::super::schema::{Member, Shape, Source, Spot};
 use super::body::SettledBody;
 use super::parameter::Settled;
@@ -46,6 +46,7 @@ impl<'l> Importer<'l> {
         let security = self.security(place, &spot);
         let plan = Plan {
             method,
+            language: Language::Http,
             path: if path.starts_with('/') { path } else { format!("/{path}") },
             servers: servers.unwrap_or_else(|| self.default_servers.clone()),
             parameters: settled.into_iter().map(|settled| settled.parameter).collect(),

@@ -65,7 +65,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::openapi::plan::Answer;
+    use crate::openapi::plan::{Answer, Language};
 
     fn plan(responses: &[(StatusRange, &[&str])]) -> Plan {
         let responses = responses.iter().map(|(status, contents)| Response {
@@ -82,6 +82,7 @@ mod tests {
         });
         Plan {
             method: reqwest::Method::GET,
+            language: Language::Http,
             path: "/".to_owned(),
             servers: Arc::new([]),
             parameters: Vec::new(),

@@ -18,7 +18,7 @@ use data::{Data, data};
 pub(crate) use data::{Reading, parsed};
 use declared::is_undeclared;
 pub(crate) use declared::schema;
-pub(crate) use media::Media;
+pub(crate) use media::{Media, essence};
 pub(crate) use refusal::{Redacted, refusal};
 
 /// What a success becomes: the data with the schema of the status that was received.

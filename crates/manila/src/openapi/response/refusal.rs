@@ -17,7 +17,7 @@ const LEAST_SECRET: usize = 4;
 
 /// The credentials of a request, which are not told to whoever reads its error, even if the service
 /// tells them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Redacted(Vec<String>);
 
 /// The error that an answer is.
@@ -107,7 +107,7 @@ impl Redacted {
         Self(secrets)
     }
 
-    fn without(&self, value: Value) -> Value {
+    pub(crate) fn without(&self, value: Value) -> Value {
         if self.0.is_empty() {
             return value;
         }

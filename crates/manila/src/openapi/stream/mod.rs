@@ -13,7 +13,9 @@ use serde_json::Value;
 use self::values::{Next, Values};
 use super::client::{Answer, Body};
 use super::handler::Route;
-use super::response::{self, Media, Reading};
+use super::native::Event;
+use super::plan::Language;
+use super::response::{self, Media, Reading, Redacted};
 use crate::envelope::{Envelope, HttpMeta, SseMeta};
 use crate::error::{CallError, HandlerError};
 use crate::handler::{CallContext, LogLine, Output};
@@ -39,8 +41,8 @@ pub(super) fn subscribe(
     context: CallContext,
     input: Payload,
 ) -> BoxStream<'static, Result<Output, HandlerError>> {
-    let following =
-        Following { route, context, input, place: Place::default(), phase: Phase::Asked };
+    let place = Place { retry: first_pause(&route), ..Place::default() };
+    let following = Following { route, context, input, place, phase: Phase::Asked };
     Box::pin(futures::stream::unfold(following, async |mut following| {
         let value = following.next().await?;
         Some((value.map_err(HandlerError::from), following))
@@ -69,6 +71,17 @@ struct Flow {
     meta: HttpMeta,
     schema: Schema,
     is_events: bool,
+    /// What nobody may read in it.
+    redacted: Redacted,
+}
+
+/// What a text of a stream is.
+enum Said {
+    Value(Output),
+    /// Something beside the values.
+    Nothing,
+    /// The last word.
+    Over(Option<CallError>),
 }
 
 /// How far the stream was read, over all its connections.
@@ -110,9 +123,10 @@ impl Following {
             let next = within(idle_timeout, flow.values.next()).await;
             self.place.advance(&flow.values);
             let ended = match next {
-                Next::Value(text, sse) => match self.output(text, sse) {
-                    Some(output) => return Some(Ok(output)),
-                    None => continue,
+                Next::Value(text, sse) => match self.said(text, sse) {
+                    Said::Value(output) => return Some(Ok(output)),
+                    Said::Nothing => continue,
+                    Said::Over(error) => return error.map(Err),
                 },
                 Next::Malformed(words) => {
                     self.warn(&words);
@@ -131,20 +145,23 @@ impl Following {
         }
     }
 
-    async fn open(&mut self) -> Result<Answer, CallError> {
+    async fn open(&mut self) -> Result<(Answer, Redacted), CallError> {
         let last_event = HeaderValue::from_bytes(self.place.last_event.as_bytes());
         let last_event = last_event.ok().filter(|id| !id.is_empty());
         let header = last_event.map(|id| (LAST_EVENT, id));
-        self.route.send(&self.context, self.input.clone(), header).await
+        self.route.open(&self.context, self.input.clone(), header).await
     }
 
     /// Takes up what was opened. What is no stream is the only value.
-    fn begin(&mut self, answer: Answer) -> Option<Result<Output, CallError>> {
+    fn begin(
+        &mut self,
+        (answer, redacted): (Answer, Redacted),
+    ) -> Option<Result<Output, CallError>> {
         let response = match answer.body {
             Body::Flowing(response) => response,
             Body::Whole(body) => {
                 self.phase = Phase::Over;
-                return Some(Ok(self.route.output(answer.status, &answer.headers, body)));
+                return Some(self.route.output(answer.status, &answer.headers, body));
             }
         };
         let meta = response::meta(answer.status, &answer.headers);
@@ -155,8 +172,40 @@ impl Following {
             schema: response::schema(&self.route.plan, answer.status, &meta.content_type),
             meta,
             is_events: media == Media::Events,
+            redacted,
         }));
         None
+    }
+
+    fn said(&mut self, text: String, sse: Option<SseMeta>) -> Said {
+        match self.route.plan.language {
+            Language::Http => self.output(text, sse).map_or(Said::Nothing, Said::Value),
+            Language::Manila => self.relayed(&text, sse.as_ref()),
+        }
+    }
+
+    /// What an event of another gateway is. That a stream goes on as another one is only for those who
+    /// asked for it: its values are not the rest of those before.
+    fn relayed(&mut self, text: &str, sse: Option<&SseMeta>) -> Said {
+        let Phase::Flowing(flow) = &self.phase else { return Said::Nothing };
+        let kind = sse.map_or("message", |sse| &sse.event_type);
+        let words = match Event::read(kind, text, &flow.redacted) {
+            Event::Value(outcome) => {
+                self.place.failures = 0;
+                return Said::Value(Output::Relayed(*outcome));
+            }
+            Event::Failed(error) => return Said::Over(Some(error)),
+            Event::Complete => return Said::Over(None),
+            Event::Gap(None) if !self.route.service.settings.client.reconnect => {
+                let words = "the stream broke off, and the other gateway has not kept the rest";
+                return Said::Over(Some(CallError::unavailable(words)));
+            }
+            Event::Gap(None) => "the stream broke off, and begins again from the start".to_owned(),
+            Event::Gap(Some(lost)) => format!("{lost} events of the stream are lost"),
+            Event::Odd(words) => words,
+        };
+        self.warn(&words);
+        Said::Nothing
     }
 
     /// The value that a text is. Only what has to be JSON can be malformed.
@@ -186,8 +235,7 @@ impl Following {
 
     /// Asks for the rest of a stream that ended, and says whether there may be one.
     async fn reconnect(&mut self, ended: Option<CallError>) -> Result<bool, CallError> {
-        let is_wanted = self.route.service.settings.client.reconnect && self.route.is_repeatable;
-        if !is_wanted {
+        if !self.may_resume() {
             return ended.map_or(Ok(false), Err);
         }
         loop {
@@ -196,9 +244,9 @@ impl Following {
             self.place.failures += 1;
             match self.open().await {
                 // That is how a service says that there is no more.
-                Ok(Answer { status: 204, .. }) => return Ok(false),
-                Ok(answer) => {
-                    return match self.begin(answer) {
+                Ok((Answer { status: 204, .. }, _)) => return Ok(false),
+                Ok(opened) => {
+                    return match self.begin(opened) {
                         None => Ok(true),
                         Some(_) => Err(CallError::execution(
                             "the service answered with something else when it was asked for the rest of the stream",
@@ -212,6 +260,16 @@ impl Following {
                     self.warn(&format!("the rest of the stream is not there yet: {error}"));
                 }
             }
+        }
+    }
+
+    /// Whether the rest of a stream can be had. Another gateway keeps it for a while; from a service it
+    /// is only asked for where that is configured.
+    fn may_resume(&self) -> bool {
+        let is_wanted = self.route.service.settings.client.reconnect && self.route.is_repeatable;
+        match self.route.plan.language {
+            Language::Http => is_wanted,
+            Language::Manila => is_wanted || !self.place.last_event.is_empty(),
         }
     }
 
@@ -239,12 +297,20 @@ impl Place {
     }
 }
 
+/// How long is waited before a stream is taken up, until the service says it: another gateway waits for
+/// its clients, but not for long.
+fn first_pause(route: &Route) -> Option<Duration> {
+    (route.plan.language == Language::Manila).then_some(LEAST_RESUME)
+}
+
 /// Whether what went wrong may go right a moment later.
 fn is_passing(error: &CallError) -> bool {
     use crate::error::ErrorCode::{Timeout, Unavailable};
     let status = error.details().and_then(|details| details.get("statusCode"));
     let status = status.and_then(Value::as_u64);
-    matches!(error.code(), Timeout | Unavailable) || matches!(status, Some(429 | 502 | 503 | 504))
+    matches!(error.code(), Timeout | Unavailable)
+        || matches!(status, Some(429 | 502 | 503 | 504))
+        || error.is_retryable()
 }
 
 async fn within(limit: Option<Duration>, next: impl Future<Output = Next>) -> Next {

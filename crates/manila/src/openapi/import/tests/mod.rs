@@ -5,6 +5,7 @@ mod golden;
 mod hostile;
 mod inputs;
 mod names;
+mod natives;
 mod real;
 mod reports;
 mod responses;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::super::document::{File, Library, read};
-use super::{Import, Imported, import};
+use super::super::settings::Namespaces;
+use super::{Import, ImportError, Imported};
 
 /// A document of one file.
 fn library(document: &Value) -> Arc<Library> {
@@ -29,6 +31,10 @@ fn files(files: &[(&str, &[u8])]) -> Arc<Library> {
         tree: read(bytes).unwrap().tree,
     };
     Arc::new(Library::new(files.iter().map(file).collect()))
+}
+
+fn import(library: &Arc<Library>, namespace: &str) -> Result<Import, ImportError> {
+    super::import(library, namespace, Namespaces::Below)
 }
 
 fn imported(document: &Value) -> Import {

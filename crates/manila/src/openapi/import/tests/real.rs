@@ -9,7 +9,6 @@ use serde_json::Value;
 use url::Url;
 
 use super::super::super::document::{File, Library, read};
-use super::super::{Import, import};
 use super::*;
 use crate::schema::Schema;
 

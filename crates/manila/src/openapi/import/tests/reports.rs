@@ -1,6 +1,6 @@
 //! What is imported, what is skipped, and what is no document at all.
 
-use super::super::{ImportError, Report};
+use super::super::Report;
 use super::*;
 
 #[test]

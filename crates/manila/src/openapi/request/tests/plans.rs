@@ -7,13 +7,14 @@ use serde_json::Value;
 use url::Url;
 
 use crate::openapi::plan::{
-    Body, Content, ContentKind, Encoding, Notation, Parameter, Plan, Position, Style,
+    Body, Content, ContentKind, Encoding, Language, Notation, Parameter, Plan, Position, Style,
 };
 use crate::openapi::request::{Prepared, Template};
 
 pub(in crate::openapi) fn plan(path: &str, parameters: Vec<Parameter>) -> Plan {
     Plan {
         method: Method::POST,
+        language: Language::Http,
         path: path.to_owned(),
         servers: Arc::from([]),
         parameters,
