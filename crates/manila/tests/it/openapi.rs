@@ -10,12 +10,14 @@
 //! | `sizes` | answers that are too large, packed or not |
 //! | `sources` | documents that are read, appear, change and are gone |
 //! | `streams` | events and other values in a row |
+//! | `natives` | services that are gateways like this one |
 //! | `patience` | deadlines and cancellation |
 //! | `secrets` | what nobody may see |
 
 mod answers;
 mod hosts;
 mod losses;
+mod natives;
 mod patience;
 mod rig;
 mod secrets;

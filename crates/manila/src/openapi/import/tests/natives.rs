@@ -40,22 +40,29 @@ fn of(paths: &Value) -> Value {
 fn operations_are_the_same_here() {
     let own = json!({"type": "object", "properties": {"next": {"$ref": "#"}, "p": {"$ref": "#/$defs/P"}},
         "$defs": {"P": {"oneOf": [{"type": "object"}, {"type": "object"}], "nullable": true, "default": 7}}, "required": ["p"]});
-    let placed = json!({"type": "object", "properties": {"a": {"type": "integer", "readOnly": true}}, "required": ["a"]});
+    let placed = json!({"title": "Out", "type": "object", "required": ["a"],
+        "properties": {"a": {"type": "integer", "readOnly": true}, "b": {"$ref": "#/$defs/in"}, "c": {"$ref": "#"}},
+        "$defs": {"in": {"items": {"$ref": "#/$defs/in"}}}});
+    let components = json!({"schemas": {
+        "Out": {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "readOnly": true},
+            "b": {"$ref": "#/components/schemas/In"}, "c": {"$ref": "#/components/schemas/Out"}}},
+        "In": {"items": {"$ref": "#/components/schemas/In"}},
+    }});
     let errors = json!([{"code": "NO_PET", "description": "It ran away.", "schema": {"type": "object"}, "httpStatus": 409},
         {"code": "LATE", "description": "", "schema": true}]);
     let said = json!({
         "version": "2.1.0", "title": "Adds", "description": " Adds\n", "tags": ["a", "b"], "_meta": {"x": [1]},
-        "inputSchema": own, "outputSchema": {"$ref": "#/paths/~1api~1demo~1a%252Fb/post/requestBody/content/application~1json/schema"},
+        "inputSchema": own, "outputSchema": {"$ref": "#/components/schemas/Out", "title": "Out", "$defs": {"in": {"$ref": "#/components/schemas/In"}}},
         "errorSchemas": errors, "exclusive": true, "idempotent": true,
         "accessControl": {"requiredScopes": ["there"]},
     });
-    let mut item = path("demo", "a/b", "mutation", &said);
-    item["post"]["requestBody"]["content"]["application/json"]["schema"] = placed.clone();
-    let paths = json!({"/api/demo/a%2Fb": item});
+    let item = path("demo", "a/b", "mutation", &said);
+    let mut document = of(&json!({"/api/demo/a%2Fb": item}));
+    document["components"] = components;
     for (namespaces, id) in
         [(Namespaces::Below, ["api", "demo.a/b"]), (Namespaces::Keep, ["demo", "a/b"])]
     {
-        let import = super::super::import(&library(&of(&paths)), "api", namespaces).unwrap();
+        let import = super::super::import(&library(&document), "api", namespaces).unwrap();
         assert_eq!((&*import.warnings, &*import.skipped), (&[][..], &[][..]));
         let [Imported { spec, plan }] = &import.operations[..] else { panic!("there is one") };
         let expected: OperationSpec = serde_json::from_value(json!({
@@ -145,11 +152,11 @@ fn what_is_said_wrongly_is_not_taken_for_anything() {
         (json!({"outputSchema": {"pattern": "("}}), "outputSchema: schema does not compile"),
         (
             json!({"outputSchema": {"$ref": "#/components/schemas/Gone"}}),
-            "there is nothing at `#/components/schemas/Gone`",
+            "outputSchema: one of its components is missing",
         ),
         (
             json!({"outputSchema": {"$ref": "#/info/title"}}),
-            "a schema must be an object or a boolean, found string",
+            "outputSchema: schema does not compile",
         ),
         (
             json!({"outputSchema": {"$ref": "https://elsewhere.example/x", "a": 1}}),
@@ -247,16 +254,36 @@ fn what_is_not_to_be_taken_over_is_skipped() {
 
 #[test]
 fn a_huge_extension_costs_no_more_than_its_text() {
-    let schema = json!({"type": "object", "properties":
-        (0..20_000).map(|at| (format!("p{at}"), json!({"type": "string"}))).collect::<serde_json::Map<_, _>>()});
+    let properties = (0..20_000).map(|at| (format!("p{at}"), json!({"type": "string"})));
+    let properties: serde_json::Map<_, _> = properties.collect();
+    let large = json!({"type": "object", "properties": properties});
     let mut paths = json!({});
     for at in 0..200 {
         let shared = json!({"inputSchema": {"$ref": "#/components/schemas/Large"}});
         paths[format!("/api/a/o{at}")] = path("a", &format!("o{at}"), "mutation", &shared);
     }
     let mut document = of(&paths);
-    document["components"] = json!({"schemas": {"Large": schema}});
+    document["components"] = json!({"schemas": {"Large": large}});
     let import = imported(&document);
     assert_eq!((import.operations.len(), import.warnings.len()), (200, 0));
-    assert_eq!(*import.operations[199].spec.input_schema.json(), schema);
+    assert_eq!(*import.operations[199].spec.input_schema.json(), large);
+}
+
+/// What refers to the same components again and again would be more than there is time for.
+#[test]
+fn components_are_put_together_only_so_often() {
+    let large = json!({"enum": (0..300_000).collect::<Vec<_>>()});
+    let mut paths = json!({});
+    for at in 0..20 {
+        let own =
+            json!({"inputSchema": {"$ref": "#/components/schemas/Large", "title": at.to_string()}});
+        paths[format!("/api/a/o{at}")] = path("a", &format!("o{at}"), "mutation", &own);
+    }
+    let mut document = of(&paths);
+    document["components"] = json!({"schemas": {"Large": large}});
+    let import = imported(&document);
+    let natives = import.operations.iter().filter(|one| one.plan.language == Language::Manila);
+    assert_eq!((natives.count(), import.operations.len()), (13, 20));
+    let words = "inputSchema: the schemas of the document are too large together";
+    assert_eq!(import.warnings.iter().filter(|one| one.message.contains(words)).count(), 7);
 }

@@ -4,21 +4,24 @@
 //! Where an operation is called, and what is shown there, is said by the document as of any other, so
 //! that nothing is allowed here that would not be allowed there.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+mod schema;
+
+use std::collections::HashSet;
 
 use reqwest::Method;
 use serde_json::{Map, Value};
 
-use super::super::document::{Library, Node, Place};
+use super::super::document::{Node, Place};
 use super::super::plan::{Language, Plan};
 use super::super::schema::Spot;
 use super::super::settings::Namespaces;
 use super::path::Found;
 use super::{Imported, Importer};
 use crate::access::AccessControl;
-use crate::schema::{Schema, SchemaPart};
+use crate::schema::Schema;
 use crate::spec::{ErrorDefinition, FROM_HUB, OperationId, OperationSpec};
+
+pub(super) use schema::Schemas;
 
 /// The member of an operation that holds what another gateway says about it.
 const EXTENSION: &str = "x-manila-operation";
@@ -34,10 +37,6 @@ pub(super) enum Native {
     /// It is not imported, for this reason.
     Skipped(String),
 }
-
-/// The schemas of extensions that were looked at, since several operations may refer to one.
-#[derive(Default)]
-pub(super) struct Schemas(HashMap<Place, Result<Schema, String>>);
 
 impl<'l> Importer<'l> {
     /// What another gateway says about each of these. What it says wrongly is a warning, and the
@@ -177,20 +176,11 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// A schema of the other gateway to the letter: it stands there whole, or somewhere else in the
-    /// document.
+    /// A schema of the other gateway to the letter.
     fn own(&mut self, owner: Place, name: &str) -> Result<Schema, String> {
         let Some(place) = self.library.get(owner, name) else { return Ok(Schema::unknown()) };
-        let place = match reference(self.library.node(place)) {
-            Some(reference) => {
-                let led = self.library.resolve(self.library.root(), reference);
-                led.map_err(|error| format!("{name}: {error}"))?
-            }
-            None => place,
-        };
-        let library = &self.context.library;
-        let known = self.native_schemas.0.entry(place).or_insert_with(|| schema(library, place));
-        known.clone().map_err(|error| format!("{name}: {error}"))
+        let taken = self.native_schemas.take(&self.context.library, place);
+        taken.map_err(|error| format!("{name}: {error}"))
     }
 
     /// An operation of another gateway, and the way to it.
@@ -221,33 +211,4 @@ enum Said {
     Operation(Box<OperationSpec>, OperationId),
     /// Another form of that operation.
     Form(OperationId),
-}
-
-/// Where a schema stands that is only referred to. One of its own would need more than that: in a
-/// schema that is nothing but a reference there is nothing that it could lead to.
-fn reference(node: Node<'_>) -> Option<&str> {
-    let reference = node.get("$ref").and_then(Node::as_str)?;
-    (node.members().len() == 1 && reference.starts_with("#/")).then_some(reference)
-}
-
-/// The schema at a place, if it is one. It is compiled to see that, and not kept: most operations are
-/// never called.
-fn schema(library: &Arc<Library>, place: Place) -> Result<Schema, String> {
-    let written = Verbatim { library: Arc::clone(library), place };
-    let alone = Schema::new(written.write()).map_err(|error| error.to_string())?;
-    alone.compile().map_err(|error| error.to_string())?;
-    let is_composite = library.node(place).is_composite();
-    Ok(if is_composite { Schema::part(Arc::new(written)) } else { alone })
-}
-
-/// A part of a document as it stands there.
-struct Verbatim {
-    library: Arc<Library>,
-    place: Place,
-}
-
-impl SchemaPart for Verbatim {
-    fn write(&self) -> Value {
-        self.library.node(self.place).to_value()
-    }
 }
