@@ -1,5 +1,7 @@
 //! What a call that succeeded ends with.
 
+use std::collections::HashSet;
+
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -25,13 +27,17 @@ impl Outcome {
         Self { envelope, findings: None }
     }
 
-    /// Adds what was found, if anything was, to what was known before.
+    /// Adds what was found, if anything was, to what was known before. Where two gateways look at the
+    /// same data both find the same, and it is said once.
     pub(crate) fn note(&mut self, mut findings: Normalised) {
         if findings.repairs.is_empty() && findings.issues.is_empty() {
             return;
         }
         match &mut self.findings {
             Some(known) => {
+                let said: HashSet<(&str, &str)> =
+                    known.issues.iter().map(|issue| (&*issue.path, &*issue.message)).collect();
+                findings.issues.retain(|issue| !said.contains(&(&*issue.path, &*issue.message)));
                 known.repairs.append(&mut findings.repairs);
                 known.issues.append(&mut findings.issues);
             }

@@ -18,6 +18,7 @@ mod mcp_corpus;
 mod openapi;
 mod spokes;
 mod sse;
+mod twice;
 
 use std::net::SocketAddr;
 
