@@ -11,9 +11,10 @@ mod world;
 use manila::OperationSpec;
 use serde_json::{Value, json};
 
-use super::spokes::in_time;
+use super::spokes::{PATIENCE, guarded, in_time};
 use super::{Running, client};
-use world::{World, second, specs};
+use manila_gateway::Sources;
+use world::{World, config, importing, second, specs};
 
 /// A spec as the other gateway has it: without what is decided where it is called.
 fn compared(mut spec: OperationSpec, id: [&str; 2]) -> Value {
@@ -254,4 +255,86 @@ async fn names_are_let_in_and_changed_as_of_any_source() {
         gateway.stop().await;
     }
     world.stop().await;
+}
+
+/// Each row: what the configuration says beside the document, and what the document is worth then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_knows_its_callers_gives_its_document_to_those() {
+    let (first, [token]) = guarded(["branch"]).await;
+    let bearer = format!("auth = {{ bearer = \"{}\" }}", token.reveal());
+    let rows = [
+        ("private = true", &*bearer, ""),
+        ("private = false", &*bearer, "401"),
+        ("private = true", "auth = { bearer = \"manila_wrong\" }", "401"),
+        ("private = true", "", "401"),
+    ];
+    for (table, beside, words) in rows {
+        let url = first.url("/openapi.json");
+        let (running, sources) = importing(&url, table, beside).await;
+        let (_, service) = sources.services().next().unwrap();
+        match service.ready(PATIENCE).await {
+            Ok(found) => {
+                assert!(
+                    words.is_empty() && found.warnings.is_empty(),
+                    "{table} {beside}: {found:?}"
+                );
+                let input = r#"{"a": 2, "b": 3}"#;
+                let sum =
+                    answer(&running, "/api/first/demo.add", "application/json", None, input).await;
+                assert_eq!(sum["body"], json!({"sum": 5}));
+            }
+            Err(error) => {
+                assert!(!words.is_empty() && error.message().contains(words), "{table}: {error}");
+                assert!(error.message().contains("`private` of the source"), "{error}");
+                assert!(!error.message().contains("manila_wrong"));
+            }
+        }
+        running.stop().await;
+    }
+    first.stop().await;
+}
+
+/// Two that import each other list what is their own, and not what they have of each other.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_gateways_that_import_each_other_come_to_an_end() {
+    let (left, right) = (Running::start().await, Running::start().await);
+    let counts = |gateway: &Running| specs(&gateway.gateway).len();
+    let own = counts(&left);
+    let mut sources = Vec::new();
+    for (here, there) in [(&left, &right), (&right, &left), (&left, &right)] {
+        let text = format!("[source.far]\nopenapi = \"{}\"\n", there.url("/openapi.json"));
+        let source = Sources::start(&here.gateway, &config(&text)).unwrap();
+        let (_, service) = source.services().next().unwrap();
+        service.ready(PATIENCE).await.unwrap();
+        sources.push(source);
+        let far = specs(&here.gateway).into_iter().filter(|spec| spec.namespace == "far");
+        assert!(far.clone().all(|spec| spec.name.starts_with("demo.")));
+        assert!(far.count() < own);
+    }
+    drop(sources);
+    left.stop().await;
+    right.stop().await;
+}
+
+/// Namespaces that are kept are only taken where they are free.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_here_already_stays_what_it_is() {
+    let (first, second) = (Running::start().await, Running::start().await);
+    let text = format!(
+        "[source.far]\nopenapi = {{ document = \"{}\", namespaces = \"keep\" }}\n",
+        first.url("/openapi.json")
+    );
+    let sources = Sources::start(&second.gateway, &config(&text)).unwrap();
+    let (_, service) = sources.services().next().unwrap();
+    let found = service.ready(PATIENCE).await.unwrap();
+    let words = "demo.add is registered here already; what the document says is left out";
+    assert!(found.warnings.iter().any(|odd| odd.message == words), "{:?}", found.warnings);
+    assert!(specs(&second.gateway).iter().all(|spec| spec.meta.is_none()));
+    assert!(sources.close(PATIENCE).await);
+    // Nothing of it was taken on, so nothing goes with it.
+    let input = r#"{"a": 2, "b": 3}"#;
+    let sum = answer(&second, "/api/demo/add", "application/json", None, input).await;
+    assert_eq!(sum["body"], json!({"sum": 5}));
+    first.stop().await;
+    second.stop().await;
 }

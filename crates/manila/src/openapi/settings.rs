@@ -32,6 +32,9 @@ pub struct OpenApiSettings {
     pub client: ClientSettings,
     /// How long is waited before a document that cannot be read is read again: at first, and at most.
     pub restart: (Duration, Duration),
+    /// Whether the document itself is given only to those who show what needs no document to say how: a
+    /// bearer token, a user and a password, or headers. They go to where the document is.
+    pub is_private: bool,
     /// How often is looked whether the document has changed; never, if absent.
     pub refresh: Option<Duration>,
 }
@@ -48,6 +51,7 @@ impl OpenApiSettings {
             hosts: Vec::new(),
             client: ClientSettings::default(),
             restart: (Duration::from_millis(500), Duration::from_secs(60)),
+            is_private: false,
             refresh: None,
         }
     }

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::header::HeaderMap;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -13,8 +14,9 @@ use tokio_util::task::TaskTracker;
 use self::stamp::Stamp;
 use super::handler::Service;
 use super::import::Counts;
-use super::load::{Loaded, load};
+use super::load::{Loaded, Location, load};
 use super::offer::{Found, Offer, OpenApiError, offer, service};
+use super::request::Prepared;
 use super::schema::Warning;
 use super::settings::OpenApiSettings;
 use crate::error::CallError;
@@ -165,7 +167,22 @@ impl Supervisor {
     }
 
     async fn stamp(&self) -> Option<Stamp> {
-        Stamp::of(self.service.client.http(), &self.service.settings.document).await
+        let shown = self.shown().await.ok()?;
+        Stamp::of(self.service.client.http(), &self.service.settings.document, shown).await
+    }
+
+    /// What is shown where the document is.
+    async fn shown(&self) -> Result<HeaderMap, OpenApiError> {
+        let Service { settings, keyring, .. } = &*self.service;
+        let Location::Url(url) = &settings.document else { return Ok(HeaderMap::new()) };
+        if !settings.is_private {
+            return Ok(HeaderMap::new());
+        }
+        let wrong = |error: String| OpenApiError::Credentials(error);
+        let keys = keyring.keys(&[]).map_err(|error| wrong(error.to_string()))?;
+        let mut request = Prepared::to_read(url.clone());
+        keys.show(&mut request).await.map_err(|error| wrong(error.message().to_owned()))?;
+        Ok(request.headers)
     }
 
     /// Reads the document until that succeeds.
@@ -187,6 +204,7 @@ impl Supervisor {
         let settings = &self.service.settings;
         let mut loading = settings.load.clone();
         loading.client.get_or_insert_with(|| self.service.client.http().clone());
+        loading.headers.extend(self.shown().await?);
         let Loaded { library, warnings } = load(settings.document.clone(), &loading).await?;
         let (service, adjust) = (Arc::clone(&self.service), self.hooks.adjust.clone());
         let offering = tokio::task::spawn_blocking(move || {

@@ -54,6 +54,10 @@ pub(in super::super) struct OpenApiTable {
     /// Whether a stream that breaks off is taken up again behind its last event.
     #[serde(default)]
     pub(in super::super) reconnect: bool,
+    /// Whether the document itself is given only to those who show `auth.bearer`, `auth.basic` or
+    /// `auth.headers`; they are then sent to where the document is.
+    #[serde(default)]
+    pub(in super::super) private: bool,
     /// Where the operations of another gateway stand: below the name of this source, or in the
     /// namespaces that they have there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,6 +98,7 @@ impl OpenApiTable {
             response_bytes: None,
             retries: None,
             reconnect: false,
+            private: false,
             namespaces: None,
             refresh: None,
         }

@@ -71,6 +71,7 @@ pub(super) fn kind(
     settings.load.hosts.clone_from(&text.hosts);
     settings.hosts = text.hosts;
     settings.client.reconnect = text.reconnect;
+    settings.is_private = text.private;
     settings.namespaces = match text.namespaces {
         None | Some(NamespacesText::Below) => Namespaces::Below,
         Some(NamespacesText::Keep) => Namespaces::Keep,

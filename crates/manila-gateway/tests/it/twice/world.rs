@@ -84,15 +84,20 @@ impl World {
 
 /// Another gateway that imports the first, without anything of its own.
 pub(super) async fn second(world: &World, table: &str, beside: &str) -> (Running, Sources) {
+    let url = format!("http://{}/openapi.json", world.line.address);
+    let (running, sources) = importing(&url, table, beside).await;
+    ready(&sources).await;
+    (running, sources)
+}
+
+/// A gateway that imports a document, with more in the table of the document and beside it.
+pub(super) async fn importing(url: &str, table: &str, beside: &str) -> (Running, Sources) {
     let gateway = Gateway::with(Pipeline::new(Registry::new()), GatewaySettings::default());
     let running = Running::serve(gateway, "127.0.0.1:0").await;
     let comma = if table.is_empty() { "" } else { ", " };
-    let text = format!(
-        "[source.first]\nopenapi = {{ document = \"http://{}/openapi.json\"{comma}{table} }}\n{beside}\n",
-        world.line.address
-    );
+    let document = format!("{{ document = \"{url}\"{comma}{table} }}");
+    let text = format!("[source.first]\nopenapi = {document}\n{beside}\n");
     let sources = Sources::start(&running.gateway, &config(&text)).unwrap();
-    ready(&sources).await;
     (running, sources)
 }
 
@@ -101,7 +106,7 @@ pub(super) fn specs(gateway: &Gateway) -> Vec<OperationSpec> {
     catalog.list().iter().map(|operation| operation.spec().clone()).collect()
 }
 
-fn config(text: &str) -> Config {
+pub(super) fn config(text: &str) -> Config {
     Config::parse("manila.toml".as_ref(), text, &|_| None).unwrap()
 }
 

@@ -22,7 +22,8 @@ pub(super) async fn get(
 ) -> Result<(Url, Vec<u8>), FetchError> {
     let mut at = address.clone();
     for _ in 0..=MAX_REDIRECTS {
-        let response = client.get(at.clone()).header(ACCEPT, TYPES).send().await;
+        let request = client.get(at.clone()).header(ACCEPT, TYPES).headers(fetcher.headers(&at));
+        let response = request.send().await;
         let response = response.map_err(|error| http(&error.without_url()))?;
         if *response.url() != at {
             let reason = "the client follows redirects by itself, unchecked".to_owned();

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use reqwest::header::HeaderMap;
 use tokio::io::AsyncReadExt;
 use url::Url;
 
@@ -26,7 +27,7 @@ pub(super) enum FetchError {
         "all files together are larger than {limit} bytes, which is what `max_total_size` allows"
     )]
     TooMuch { limit: usize },
-    #[error("the server answered with status {status}")]
+    #[error("the server answered with status {status}{}", hint(*.status))]
     Status { status: u16 },
     #[error("it did not arrive within {limit:?}")]
     Late { limit: Duration },
@@ -51,15 +52,25 @@ pub(super) struct Opened {
 
 pub(super) struct Fetcher<'s> {
     pub(super) settings: &'s LoadSettings,
+    /// Where the document is.
+    document: Url,
     /// Made when it is needed: most documents are files.
     client: OnceLock<reqwest::Client>,
     used: AtomicUsize,
 }
 
 impl<'s> Fetcher<'s> {
-    pub(super) fn new(settings: &'s LoadSettings) -> Self {
+    pub(super) fn new(settings: &'s LoadSettings, document: Url) -> Self {
         let client = settings.client.clone().map_or_else(OnceLock::new, OnceLock::from);
-        Self { settings, client, used: AtomicUsize::new(0) }
+        Self { settings, document, client, used: AtomicUsize::new(0) }
+    }
+
+    /// What is shown at an address.
+    pub(super) fn headers(&self, address: &Url) -> HeaderMap {
+        match address.origin() == self.document.origin() {
+            true => self.settings.headers.clone(),
+            false => HeaderMap::new(),
+        }
     }
 
     /// Gets a file and reads it.
@@ -118,6 +129,14 @@ impl<'s> Fetcher<'s> {
             let _ = self.client.set(client::build(address)?);
         }
         Ok(self.client.get().expect("it was set just now"))
+    }
+}
+
+/// What can be done about a document that is not for everybody.
+fn hint(status: u16) -> &'static str {
+    match status {
+        401 | 403 => "; with `private` of the source it is shown what `auth` has",
+        _ => "",
     }
 }
 

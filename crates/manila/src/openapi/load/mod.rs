@@ -78,7 +78,7 @@ pub(crate) async fn load(location: Location, settings: &LoadSettings) -> Result<
         }
         error => LoadError::Unreachable { place: name(&address), reason: error.to_string() },
     };
-    let fetcher = Fetcher::new(settings);
+    let fetcher = Fetcher::new(settings, address.clone());
     let opened = match location {
         Location::Text { text, .. } => fetcher.take(address.clone(), text).await,
         _ => fetcher.open(&address).await,

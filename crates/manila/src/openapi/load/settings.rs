@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use reqwest::header::HeaderMap;
+
 /// How far a document may lead, and how much of it is read.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -19,6 +21,9 @@ pub struct LoadSettings {
     pub concurrency: usize,
     /// How long one file may take to arrive.
     pub timeout: Duration,
+    /// What is shown where the document is, and nowhere else: a gateway gives its document only to those
+    /// whom it knows.
+    pub headers: HeaderMap,
     /// What asks; it must follow no redirects (`reqwest::redirect::Policy::none()`), because they
     /// are checked here. `None` for one that is made when it is needed.
     pub client: Option<reqwest::Client>,
@@ -33,6 +38,7 @@ impl Default for LoadSettings {
             max_files: 1_000,
             concurrency: 8,
             timeout: Duration::from_secs(30),
+            headers: HeaderMap::new(),
             client: None,
         }
     }

@@ -23,6 +23,13 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
+    /// A request for what is at an address.
+    pub(crate) fn to_read(url: Url) -> Self {
+        let (secret_headers, secret_parameters) = Default::default();
+        let headers = HeaderMap::new();
+        Self { method: Method::GET, url, headers, body: None, secret_headers, secret_parameters }
+    }
+
     /// The address for people, logs and errors: without credentials.
     pub(crate) fn shown_url(&self) -> String {
         shown(&self.url, &self.secret_parameters)

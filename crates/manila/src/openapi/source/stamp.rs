@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{ETAG, LAST_MODIFIED};
+use reqwest::header::{ETAG, HeaderMap, LAST_MODIFIED};
 use url::Url;
 
 use crate::openapi::load::Location;
@@ -27,9 +27,13 @@ pub(super) enum Stamp {
 
 impl Stamp {
     /// What the place of a document says about it, if it says anything.
-    pub(super) async fn of(client: &reqwest::Client, document: &Location) -> Option<Self> {
+    pub(super) async fn of(
+        client: &reqwest::Client,
+        document: &Location,
+        shown: HeaderMap,
+    ) -> Option<Self> {
         match document {
-            Location::Url(url) => Self::of_address(client, url).await,
+            Location::Url(url) => Self::of_address(client, url, shown).await,
             Location::File(path) => {
                 let about = tokio::fs::metadata(path).await.ok()?;
                 Some(Self::File { modified: about.modified().ok()?, bytes: about.len() })
@@ -38,8 +42,9 @@ impl Stamp {
         }
     }
 
-    async fn of_address(client: &reqwest::Client, url: &Url) -> Option<Self> {
-        let asked = client.head(url.clone()).timeout(PATIENCE).send().await.ok()?;
+    async fn of_address(client: &reqwest::Client, url: &Url, shown: HeaderMap) -> Option<Self> {
+        let asking = client.head(url.clone()).headers(shown).timeout(PATIENCE);
+        let asked = asking.send().await.ok()?;
         let header = |name| asked.headers().get(name).map(|value| value.as_bytes().to_vec());
         let (etag, modified) = (header(ETAG), header(LAST_MODIFIED));
         let is_known = asked.status().is_success() && (etag.is_some() || modified.is_some());

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
-use manila::openapi::{Namespaces, OpenApiSettings, from_openapi};
+use manila::openapi::{Namespaces, OpenApiSettings, OpenApiSource, SourceHooks, from_openapi};
 use manila::protocol::Secret;
 use manila::{
     Authority, CallError, CallRequest, LogLine, Outcome, Progress, ProgressSender, Registry, Watch,
@@ -435,4 +435,43 @@ async fn namespaces_stand_below_the_source_or_stay_what_they_are() {
         // An id is there once.
         assert!(from_openapi(&registry, "x", &text, settings).is_err());
     }
+}
+
+/// What is shown where the document is is shown nowhere else, wherever the document leads.
+#[tokio::test]
+async fn a_private_document_is_asked_for_with_what_only_its_own_place_may_see() {
+    let other =
+        Service::start(|_| Reply::json(200, &json!({"schemas": {"S": {"type": "object"}}}))).await;
+    let reference = format!("{}/more.json#/schemas/S", other.origin);
+    let service = Service::start(move |seen| match &*seen.path {
+        "/openapi.json" => Reply::redirect(302, "/real.json"),
+        _ => Reply::json(200, &json!({"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {
+            "/a": {"post": {"requestBody": {"content": {"application/json": {"schema": {"$ref": reference}}}}}}}})),
+    })
+    .await;
+    for is_private in [true, false] {
+        let mut settings = settings();
+        settings.document =
+            manila::openapi::Location::of(&format!("{}/openapi.json", service.origin));
+        settings.load.hosts = vec![other.address.to_string()];
+        settings.is_private = is_private;
+        settings
+            .credentials
+            .generic
+            .push(manila::openapi::Credential::Bearer(Secret::new("planted-5e6f")));
+        let (registry, before) = (Registry::new(), service.count());
+        let source =
+            OpenApiSource::start(&registry, "x", settings, SourceHooks::default()).unwrap();
+        let found = source.ready(Duration::from_secs(20)).await.unwrap();
+        assert!(found.warnings.is_empty() && found.counts.mutations == 1, "{found:?}");
+        let shown = is_private.then_some("Bearer planted-5e6f");
+        let seen = service.seen().split_off(before);
+        assert_eq!(seen.len(), 2);
+        assert!(seen.iter().all(|seen| seen.header("authorization") == shown), "{seen:?}");
+        source.close().await;
+    }
+    assert!(
+        other.count() == 2
+            && other.seen().iter().all(|seen| seen.header("authorization").is_none())
+    );
 }

@@ -53,7 +53,7 @@ impl<'l> Importer<'l> {
                     forms.push((at, id));
                     Native::No
                 }
-                Some(Ok(Said::Operation(spec, id))) => self.accepted(spec, id, &mut taken),
+                Some(Ok(Said::Operation(spec, id))) => self.accepted(spec, &id, &mut taken),
                 Some(Err(reason)) => self.refused(found, &reason),
             });
         }
@@ -87,7 +87,7 @@ impl<'l> Importer<'l> {
     fn accepted(
         &self,
         mut spec: Box<OperationSpec>,
-        id: OperationId,
+        id: &OperationId,
         taken: &mut HashSet<OperationId>,
     ) -> Native {
         let is_foreign = spec.meta.as_ref().is_some_and(|meta| meta.contains_key(FROM_HUB));
