@@ -188,7 +188,9 @@ pub fn start_service(
 ) -> Result<OpenApiSource, SourceError> {
     let adjustments = source.adjustments.clone();
     let mut hooks = manila::openapi::SourceHooks::default();
+    let reviewed = adjustments.clone();
     hooks.adjust = Some(Arc::new(move |spec| adjustments.apply(spec)));
+    hooks.review = Some(Arc::new(move |names| reviewed.strays(names)));
     OpenApiSource::start(registry, &source.name, settings.clone(), hooks)
         .map_err(|error| SourceError::Service { name: source.name.clone(), error: Box::new(error) })
 }

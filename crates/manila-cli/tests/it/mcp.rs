@@ -133,12 +133,20 @@ impl Gateway {
 
     /// The status and the body of a call.
     pub(super) fn call(&self, operation: &str) -> (u16, Value) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
         let path = operation.replacen('.', "/", 1);
-        let request = format!(
+        self.ask(&format!(
             "POST /api/{path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
              connection: close\r\ncontent-length: 2\r\n\r\n{{}}"
-        );
+        ))
+    }
+
+    /// The JSON at a path.
+    pub(super) fn get(&self, path: &str) -> Value {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")).1
+    }
+
+    fn ask(&self, request: &str) -> (u16, Value) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+use super::mcp::{Gateway, wait_until};
 use super::{Folder, command, stderr, stdout};
 
 const SECRET: &str = "planted-hush-8841";
@@ -310,4 +311,64 @@ fn real_documents_are_shown_whole() {
         assert_eq!(unique.len(), names.len(), "{}", file.display());
         assert!(report["skipped"].as_array().unwrap().is_empty(), "{}", report["skipped"]);
     }
+}
+
+/// Each row: what is typed, and the warnings about what fits nothing.
+#[test]
+fn what_fits_no_operation_is_told() {
+    for (typed, expected) in [
+        (
+            &["--include", "*Pet", "--include", "*Dog"][..],
+            &["`include` has `*Dog`, which fits no operation"][..],
+        ),
+        (&["--exclude", "nothing"], &["`exclude` has `nothing`, which fits no operation"]),
+        (&["--rename", "readPets=pet"], &["`rename` has `readPets`, which fits no operation"]),
+    ] {
+        let output = import(&[&["examples/pets.yaml"], typed].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let told = report["warnings"].as_array().unwrap();
+        let told: Vec<_> = told.iter().map(|odd| odd["message"].as_str().unwrap()).collect();
+        assert_eq!(told, expected, "{typed:?}");
+    }
+}
+
+/// Two processes, of which one knows the other by its document.
+#[test]
+fn a_gateway_is_imported_as_it_is() {
+    let folders = ["far", "near"].map(|end| Folder::new(&format!("openapi-gateway-{end}")));
+    folders[0].write("manila.toml", "");
+    let far = Gateway::start(&folders[0]);
+    let url = format!("http://{}/openapi.json", far.address());
+    let output = import(&[&url, "--name", "far"]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(report["warnings"], json!([]));
+    for name in ["demo.add", "demo.note", "demo.clock"] {
+        assert!(names(&report).contains(&name), "{name}");
+    }
+    let skipped = report["skipped"].as_array().unwrap();
+    let reason = |path: &str| {
+        let one = skipped.iter().find(|one| one["path"] == path && one["method"] == "GET");
+        one.unwrap_or_else(|| panic!("{path} is not skipped"))["reason"].clone()
+    };
+    let words = "it is another form of demo.add, which is called by POST";
+    assert_eq!(reason("/api/demo/add"), words);
+    // Every path with every method is imported or skipped.
+    let document = far.get("/openapi.json");
+    let items = document["paths"].as_object().unwrap().values();
+    let pairs: usize = items.map(|item| item.as_object().unwrap().len()).sum();
+    assert_eq!(names(&report).len() + skipped.len(), pairs);
+
+    folders[1].write("manila.toml", &format!("[source.far]\nopenapi = '{url}'\naccess = 'open'\n"));
+    let near = Gateway::start(&folders[1]);
+    wait_until("the document is read", || near.call("far.demo.fail").0 == 409);
+    assert_eq!(near.call("far.demo.fail").1["error"], far.call("demo.fail").1["error"]);
+    let called = folders[1].manila(&["call", "far.demo.add", "--a", "2", "--b", "3"]);
+    assert_eq!(
+        serde_json::from_str::<Value>(&stdout(&called)).unwrap(),
+        json!({"sum": 5}),
+        "{}",
+        stderr(&called)
+    );
 }

@@ -127,6 +127,23 @@ impl Adjustments {
         self.access.as_ref().or(self.unsaid.as_ref())
     }
 
+    /// What is said about operations that are not there, given the names of all that are.
+    pub fn strays(&self, names: &[&str]) -> Vec<String> {
+        let globs = [("include", &self.include), ("exclude", &self.exclude)];
+        let globs =
+            globs.into_iter().flat_map(|(key, globs)| globs.iter().map(move |glob| (key, glob)));
+        let unfit = globs.filter(|(_, glob)| {
+            glob.as_str() != "*" && !names.iter().any(|name| glob.matches(name))
+        });
+        let renamed = self.rename.keys().filter(|old| !names.contains(&old.as_str()));
+        let renamed = renamed.map(|old| ("rename", old.as_str()));
+        unfit
+            .map(|(key, glob)| (key, glob.as_str()))
+            .chain(renamed)
+            .map(|(key, text)| format!("`{key}` has `{text}`, which fits no operation"))
+            .collect()
+    }
+
     /// The operation as it is offered here, and how its results are treated; `None` if it is not
     /// offered. What is let in is said by the source's own names.
     pub fn apply(&self, mut spec: OperationSpec) -> Option<(OperationSpec, ResultPolicy)> {
@@ -197,6 +214,18 @@ mod tests {
             let row = format!("{adjustments:?} {name}");
             assert_eq!(adjustments.apply(spec(name)).is_some(), expected, "{row}");
         }
+    }
+
+    #[test]
+    fn what_fits_nothing_is_told() {
+        let globs = |patterns: &[&str]| patterns.iter().map(|text| Glob::new(*text)).collect();
+        let rename = BTreeMap::from(["list", "gone"].map(|old| (old.to_owned(), "x".to_owned())));
+        let (include, exclude) = (globs(&["*", "li*", "issue/*"]), globs(&["add", "*t"]));
+        let adjustments = Adjustments { include, exclude, rename, ..Adjustments::default() };
+        let expected = ["`include` has `issue/*`", "`exclude` has `add`", "`rename` has `gone`"];
+        let expected = expected.map(|start| format!("{start}, which fits no operation"));
+        assert_eq!(adjustments.strays(&["list", "issues/list"]), expected);
+        assert!(Adjustments::default().strays(&[]).is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::document::{File, Library, read};
 use super::offer::{Found, Offer, OpenApiError, offer, service};
 use super::schema::Warning;
 use super::settings::OpenApiSettings;
+use super::source::SourceHooks;
 use crate::registry::{Change, Registry};
 
 /// Registers the operations of a document that is at hand, in namespace `name`, and says what was
@@ -62,7 +63,8 @@ pub fn from_openapi(
     let mut library = Library::new(Vec::new());
     library.add(File { address: settings.document.address()?, tree: reading.tree });
     let service = Arc::new(service(name, settings)?);
-    let Offer { operations, mut found } = offer(&service, &Arc::new(library), None)?;
+    let Offer { operations, mut found } =
+        offer(&service, &Arc::new(library), &SourceHooks::default())?;
     let odd = reading.warnings.into_iter().map(|message| Warning { at: String::new(), message });
     found.warnings.splice(0..0, odd);
     found.counts.warnings = found.warnings.len();

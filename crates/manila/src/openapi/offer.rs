@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::slice;
 use std::sync::Arc;
 
+use serde_json::Value;
 use url::Url;
 
 use super::client::{Client, Hosts};
@@ -17,11 +18,12 @@ use super::plan::{Plan, Scheme};
 use super::request::{ServerSettings, Template, address};
 use super::schema::Warning;
 use super::settings::OpenApiSettings;
-use super::source::Adjust;
+use super::source::{Adjust, SourceHooks};
 use crate::error::{CallError, HandlerError};
 use crate::handler::Handler;
 use crate::operation::{Operation, ResultPolicy};
-use crate::spec::Kind;
+use crate::schema::{Schema, SchemaPart};
+use crate::spec::{Kind, OperationSpec};
 
 /// What was found in a document.
 #[derive(Debug, Clone)]
@@ -87,18 +89,19 @@ pub(super) fn service(name: &str, settings: OpenApiSettings) -> Result<Service, 
 pub(super) fn offer(
     service: &Arc<Service>,
     library: &Arc<Library>,
-    adjust: Option<&Adjust>,
+    hooks: &SourceHooks,
 ) -> Result<Offer, OpenApiError> {
     let namespaces = service.settings.namespaces;
     let imported = import(library, &service.name, namespaces)?;
     let Import { operations, mut skipped, mut warnings } = imported;
     warnings.extend(homeless(&operations, &service.settings.server));
+    warnings.extend(strays(service, library, &operations, hooks));
     let hosts = hosts(service, library, operations.iter().map(|imported| &imported.plan));
     let mut offered = Vec::with_capacity(operations.len());
     let mut ids = HashSet::new();
     for imported in operations {
         let (method, path) = (imported.plan.method.to_string(), imported.plan.path.clone());
-        match operation(service, &hosts, imported, adjust) {
+        match operation(service, &hosts, imported, hooks.adjust.as_ref()) {
             Ok(Some(operation)) if !ids.insert(operation.id().clone()) => {
                 let name = &operation.spec().name;
                 let reason = format!("another operation is called `{name}`; rename one of the two");
@@ -138,6 +141,7 @@ fn operation(
             return operation.map(Some).map_err(|error| error.to_string());
         }
     };
+    let (spec, plan) = without_filled(service, spec, plan);
     let plan = Arc::new(plan);
     for url in token_urls(&service.settings, &plan) {
         hosts.check(url).map_err(|error| format!("its tokens cannot be fetched: {error}"))?;
@@ -146,6 +150,43 @@ fn operation(
     let route = Route::new(service, plan, template, &spec, policy);
     let operation = Operation::from_spec(spec).handler(route.into_handler()).policy(policy);
     operation.build().map(Some).map_err(|error| error.to_string())
+}
+
+/// An operation whose credentials fill required parameters, which then need not be given.
+fn without_filled(
+    service: &Service,
+    mut spec: OperationSpec,
+    mut plan: Plan,
+) -> (OperationSpec, Plan) {
+    let Ok(keys) = service.keyring.keys(&plan.security) else { return (spec, plan) };
+    let filled = plan.parameters.iter_mut().filter(|one| one.required && keys.fill(one));
+    let names: Vec<String> = filled
+        .map(|parameter| {
+            parameter.required = false;
+            parameter.input.clone()
+        })
+        .collect();
+    if !names.is_empty() {
+        let input = std::mem::replace(&mut spec.input_schema, Schema::unknown());
+        spec.input_schema = Schema::part(Arc::new(Relaxed { input, names }));
+    }
+    (spec, plan)
+}
+
+/// The schema of an input, some of whose members need not be there.
+struct Relaxed {
+    input: Schema,
+    names: Vec<String>,
+}
+
+impl SchemaPart for Relaxed {
+    fn write(&self) -> Value {
+        let mut written = self.input.json().into_owned();
+        if let Some(required) = written.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|name| !self.names.iter().any(|filled| name == filled));
+        }
+        written
+    }
 }
 
 /// What is wrong with operations that have no address, once for each reason.
@@ -165,6 +206,31 @@ pub(super) fn homeless(operations: &[Imported], settings: &ServerSettings) -> Ve
         Warning { at: "/servers".to_owned(), message }
     };
     reasons.into_iter().map(warning).collect()
+}
+
+/// What is configured for something that the document does not have.
+fn strays(
+    service: &Service,
+    library: &Library,
+    operations: &[Imported],
+    hooks: &SourceHooks,
+) -> Vec<Warning> {
+    let root = library.node(library.root());
+    let declared = root.get("components").and_then(|components| components.get("securitySchemes"));
+    let declared = declared.or_else(|| root.get("securityDefinitions"));
+    let is_missing = |name: &&String| declared.and_then(|schemes| schemes.get(name)).is_none();
+    let missing = service.settings.credentials.schemes.keys().filter(is_missing);
+    let mut messages: Vec<String> = missing
+        .map(|name| format!("`auth.schemes.{name}` is for a security scheme that is not there"))
+        .collect();
+    if let Some(review) = &hooks.review {
+        let names: Vec<&str> = operations.iter().map(|imported| &*imported.spec.name).collect();
+        messages.extend(review(&names));
+    }
+    for warning in &messages {
+        tracing::warn!(source = &*service.name, warning, "the configuration does not fit");
+    }
+    messages.into_iter().map(|message| Warning { at: String::new(), message }).collect()
 }
 
 /// Answers every call with what is missing.

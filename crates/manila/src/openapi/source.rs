@@ -28,12 +28,17 @@ use crate::spec::{OperationId, OperationSpec};
 /// leaves it out.
 pub type Adjust = Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
 
+/// What is odd about the names of all operations of a document, before any is changed or left out.
+pub type Review = Arc<dyn Fn(&[&str]) -> Vec<String> + Send + Sync>;
+
 /// What a source needs from the one who starts it.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct SourceHooks {
     /// Changes or leaves out operations.
     pub adjust: Option<Adjust>,
+    /// Says what is configured for operations that are not there.
+    pub review: Option<Review>,
 }
 
 impl std::fmt::Debug for SourceHooks {
@@ -206,10 +211,9 @@ impl Supervisor {
         loading.client.get_or_insert_with(|| self.service.client.http().clone());
         loading.headers.extend(self.shown().await?);
         let Loaded { library, warnings } = load(settings.document.clone(), &loading).await?;
-        let (service, adjust) = (Arc::clone(&self.service), self.hooks.adjust.clone());
-        let offering = tokio::task::spawn_blocking(move || {
-            offer(&service, &Arc::new(library), adjust.as_ref())
-        });
+        let (service, hooks) = (Arc::clone(&self.service), self.hooks.clone());
+        let offering =
+            tokio::task::spawn_blocking(move || offer(&service, &Arc::new(library), &hooks));
         let Ok(offered) = offering.await else {
             return Err(OpenApiError::Document("it cannot be imported".to_owned()));
         };

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use manila::OperationSpec;
 use manila::openapi::{
-    Inspection, LoadError, LoadSettings, Location, OpenApiError, ServerSettings, inspect,
+    Inspection, LoadError, LoadSettings, Location, OpenApiError, ServerSettings, Warning, inspect,
 };
 use manila_gateway::config::{Adjustments, Glob};
 
@@ -47,6 +47,9 @@ async fn read(
     })?;
     let specs = std::mem::take(&mut read.report.operations);
     let count = specs.len();
+    let names: Vec<&str> = specs.iter().map(|spec| &*spec.name).collect();
+    let strays = adjustments.strays(&names).into_iter();
+    read.report.warnings.extend(strays.map(|message| Warning::new("", message)));
     let kept = specs.into_iter().filter_map(|spec| adjustments.apply(spec)).map(|(spec, _)| spec);
     read.report.operations = kept.collect();
     if count > 0 && read.report.operations.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use data_encoding::BASE64;
 use reqwest::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue};
 
-use super::super::plan::{Position, Scheme};
+use super::super::plan::{Parameter, Position, Scheme};
 use super::super::request::Prepared;
 use super::error::CredentialError;
 use super::settings::Credential;
@@ -31,6 +31,13 @@ pub(super) enum Key {
 }
 
 impl Keys {
+    /// Whether one of them stands where a parameter would.
+    pub(crate) fn fill(&self, parameter: &Parameter) -> bool {
+        let is_bearer = parameter.name.eq_ignore_ascii_case("authorization");
+        let is_token = parameter.position == Position::Header && is_bearer;
+        self.fixed.iter().any(|key| key.fills(parameter)) || (self.tokens.is_some() && is_token)
+    }
+
     /// Shows the credentials with a request.
     ///
     /// # Errors
@@ -111,6 +118,16 @@ impl Key {
             }
             // A key of which nobody says where it belongs.
             (Credential::ApiKey(_), _) | (Credential::OAuth2(_), _) => Ok(None),
+        }
+    }
+
+    fn fills(&self, parameter: &Parameter) -> bool {
+        let name = &parameter.name;
+        match (self, parameter.position) {
+            (Self::Header(own, _), Position::Header) => own.as_str().eq_ignore_ascii_case(name),
+            (Self::Query(own, _), Position::Query) => *own == Prepared::escaped(name),
+            (Self::Cookie(own, _), Position::Cookie) => own == name,
+            _ => false,
         }
     }
 

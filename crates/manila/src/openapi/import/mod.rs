@@ -29,7 +29,7 @@ mod server;
 mod tests;
 mod version;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::document::{Library, Node, Place};
@@ -93,6 +93,7 @@ pub(crate) fn import(
             Err(reason) => skipped.push(Skipped::new(&found.method, found.path, reason)),
         }
     }
+    importer.tell_settled_elsewhere();
     Ok(Import { operations, skipped, warnings: importer.check.warnings })
 }
 
@@ -107,6 +108,8 @@ struct Importer<'l> {
     /// The schemas that were made, so that one that is used often is compiled once.
     made: HashMap<Shape, Schema>,
     native_schemas: native::Schemas,
+    /// The header parameters that nobody can give, because they are said in another way.
+    settled_elsewhere: BTreeSet<String>,
     schemes: HashMap<String, Arc<Scheme>>,
     default_servers: Arc<[Server]>,
     default_security: Arc<[Requirement]>,
@@ -130,6 +133,7 @@ impl<'l> Importer<'l> {
             check: Check::default(),
             made: HashMap::new(),
             native_schemas: native::Schemas::default(),
+            settled_elsewhere: BTreeSet::new(),
             schemes: HashMap::new(),
             default_servers: Arc::new([]),
             default_security: Arc::new([]),
@@ -148,6 +152,21 @@ impl<'l> Importer<'l> {
                 "{webhooks} webhooks are requests that the service makes; they are no operations"
             );
             self.warn(&Spot::Document.member("webhooks"), message);
+        }
+    }
+
+    /// Says once which header parameters are no members of an input.
+    fn tell_settled_elsewhere(&mut self) {
+        let names: Vec<String> = std::mem::take(&mut self.settled_elsewhere)
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect();
+        if !names.is_empty() {
+            let names = names.join(", ");
+            let message = format!(
+                "header parameters that follow from the request or from `auth` cannot be given: {names}"
+            );
+            self.warn(&Spot::Document.member("paths"), message);
         }
     }
 

@@ -129,6 +129,7 @@ impl<'l> Importer<'l> {
         for raw in raws {
             let RawPosition::Request(position) = raw.position else { continue };
             if position == Position::Header && self.is_settled_elsewhere(raw.name) {
+                self.settled_elsewhere.insert(raw.name.to_ascii_lowercase());
                 continue;
             }
             let mut notation = self.notation(raw, position, spot);

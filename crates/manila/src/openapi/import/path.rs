@@ -8,6 +8,9 @@ use super::version::Version;
 /// The members of a path that are operations in every version.
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
+/// The members of a path that are something else.
+const OTHERS: [&str; 5] = ["$ref", "summary", "description", "servers", "parameters"];
+
 /// One path with one method.
 #[derive(Debug, Clone)]
 pub(super) struct Found<'l> {
@@ -81,13 +84,27 @@ impl<'l> Importer<'l> {
         }
         let is_method =
             |key: &str| METHODS.contains(&key) || (key == "query" && self.version >= Version::V32);
+        let is_known = |key: &str| {
+            OTHERS.contains(&key)
+                || key.starts_with("x-")
+                || (key == "additionalOperations" && self.version >= Version::V32)
+        };
         let standard = node.members().filter(|(key, _)| is_method(key));
+        let odd =
+            node.members().map(|(key, _)| key).filter(|key| !is_method(key) && !is_known(key));
+        let odd: Vec<String> = odd.map(|key| format!("`{key}`")).collect();
         let other = node.get("additionalOperations").filter(|_| self.version >= Version::V32);
         let other = other.into_iter().flat_map(Node::members);
         let with_method = |(key, node): (&'l str, Node<'l>)| {
             let name = if is_method(key) { key.to_ascii_uppercase() } else { key.to_owned() };
             (key, name, library.beside(item, node))
         };
-        standard.chain(other).map(with_method).collect()
+        let operations = standard.chain(other).map(with_method).collect();
+        if !odd.is_empty() {
+            let odd = odd.join(", ");
+            let message = format!("{odd}: a path has no such member (methods are in lower case)");
+            self.warn(spot, message);
+        }
+        operations
     }
 }

@@ -57,13 +57,30 @@ fn words(body: &Value) -> Option<String> {
         Value::String(text) => Some(text.clone()),
         Value::Array(items) => items.first().and_then(words),
         Value::Object(members) => {
-            let places =
-                ["message", "detail", "error_description", "error", "title", "errors", "reason"];
-            places.iter().find_map(|place| members.get(*place).and_then(words))
+            let places = [
+                "message",
+                "msg",
+                "detail",
+                "error_description",
+                "error",
+                "title",
+                "errors",
+                "reason",
+            ];
+            let said = places.iter().find_map(|place| members.get(*place).and_then(words));
+            said.map(|said| format!("{}{said}", location(members)))
         }
         _ => None,
     }
     .filter(|words| !words.trim().is_empty())
+}
+
+/// Where something is wrong, as FastAPI says it: `body.name: `.
+fn location(members: &Map<String, Value>) -> String {
+    let Some(steps) = members.get("loc").and_then(Value::as_array) else { return String::new() };
+    let text = |step: &Value| step.as_str().map_or_else(|| step.to_string(), str::to_owned);
+    let steps: Vec<String> = steps.iter().map(text).collect();
+    if steps.is_empty() { String::new() } else { format!("{}: ", steps.join(".")) }
 }
 
 /// The words of a page for people.
@@ -152,7 +169,16 @@ mod tests {
             (json!({"title": "Forbidden", "status": 403}), "Forbidden"),
             (json!({"errors": [{"detail": "too short"}, {"detail": "x"}]}), "too short"),
             (json!({"errors": ["a", "b"]}), "a"),
-            (json!({"detail": [{"loc": ["body"], "message": "field required"}]}), "field required"),
+            (
+                json!({"detail": [{"loc": ["body"], "message": "field required"}]}),
+                "body: field required",
+            ),
+            (
+                json!({"detail": [{"loc": ["body", "pets", 0, "name"], "msg": "Field required", "type": "missing"}]}),
+                "body.pets.0.name: Field required",
+            ),
+            (json!({"detail": [{"loc": [], "msg": "Field required"}]}), "Field required"),
+            (json!({"detail": [{"loc": 7, "msg": "Field required"}]}), "Field required"),
             (json!({"message": "", "title": "Gone"}), "Gone"),
             (json!({"message": 7}), ""),
             (json!("plain\n words"), "plain words"),

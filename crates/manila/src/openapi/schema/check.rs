@@ -19,6 +19,13 @@ pub struct Warning {
     pub message: String,
 }
 
+impl Warning {
+    /// What is odd at a place, which is empty where it is about the whole.
+    pub fn new(at: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { at: at.into(), message: message.into() }
+    }
+}
+
 /// Remembers what was looked at, since most schemas are used many times.
 #[derive(Debug, Default)]
 pub(crate) struct Check {

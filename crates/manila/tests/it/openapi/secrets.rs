@@ -105,3 +105,38 @@ async fn planted_secrets_are_in_no_error_no_log_and_nothing_that_is_printed() {
     assert!(log.contains("manila"), "something was logged: {log}");
     assert!(!log.contains(PLANTED), "{log}");
 }
+
+/// Each row: where a key stands, and whether one is configured. The parameter is required, and need not
+/// be given where the configuration gives it.
+#[tokio::test]
+async fn what_a_credential_fills_need_not_be_given() {
+    for (position, configured) in
+        [("header", true), ("query", true), ("cookie", true), ("header", false)]
+    {
+        let service = Service::start(|_| super::rig::Reply::json(200, &json!({}))).await;
+        let parameters = json!([
+            {"name": "x-key", "in": position, "required": true, "schema": {"type": "string"}},
+            {"name": "id", "in": "query", "required": true, "schema": {"type": "integer"}},
+        ]);
+        let security = if configured { json!([{"key": []}]) } else { json!([]) };
+        let document = json!({
+            "openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": service.origin}],
+            "paths": {"/": {"get": {"operationId": "read", "parameters": parameters, "security": security}}},
+            "components": {"securitySchemes": {"key": {"type": "apiKey", "in": position, "name": "x-key"}}},
+        });
+        let mut settings = settings();
+        let key = manila::openapi::Credential::ApiKey(Secret::new(PLANTED));
+        settings.credentials.schemes.insert("key".to_owned(), key);
+        let rig = Rig::of(&document, settings);
+        let read = rig.pipeline.registry().catalog().get("x.read").unwrap().spec().clone();
+        let required = if configured { json!(["id"]) } else { json!(["x-key", "id"]) };
+        assert_eq!(read.input_schema.json()["required"], required, "{position}");
+        let called = rig.call("read", json!({"id": 1})).await;
+        assert_eq!(called.is_ok(), configured, "{position}: {called:?}");
+        if configured {
+            let seen = service.seen().remove(0);
+            let all = format!("{} {:?}", seen.path, seen.headers);
+            assert!(all.contains(PLANTED), "{position}: {all}");
+        }
+    }
+}

@@ -203,3 +203,27 @@ async fn tokens_are_fetched_shown_and_replaced() {
         manila::openapi::from_openapi(&registry, "x", &other.to_string(), settings).unwrap();
     assert!(found.skipped[0].reason.contains("inside this network"), "{:?}", found.skipped);
 }
+
+/// Credentials for a scheme that is not there would never be shown.
+#[tokio::test]
+async fn what_is_configured_for_something_that_is_not_there_is_told() {
+    let document = json!({
+        "openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/": {"get": {"operationId": "read"}}},
+        "servers": [{"url": "http://127.0.0.1:9"}],
+        "components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "x-key"}}},
+    });
+    let address = "http://127.0.0.1:9/openapi.json".parse().unwrap();
+    let text = document.to_string().into();
+    let mut settings = OpenApiSettings::new(Location::Text { text, address });
+    for name in ["key", "kye"] {
+        let key = Credential::ApiKey(Secret::new("hush"));
+        settings.credentials.schemes.insert(name.to_owned(), key);
+    }
+    let mut hooks = SourceHooks::default();
+    hooks.review = Some(Arc::new(|names| vec![format!("there are {names:?}")]));
+    let source = OpenApiSource::start(&Registry::new(), "x", settings, hooks).unwrap();
+    let found = source.ready(PATIENCE).await.unwrap();
+    let said: Vec<_> = found.warnings.iter().map(|odd| &*odd.message).collect();
+    let scheme = "`auth.schemes.kye` is for a security scheme that is not there";
+    assert_eq!(said, [scheme, r#"there are ["read"]"#]);
+}

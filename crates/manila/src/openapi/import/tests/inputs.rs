@@ -18,7 +18,10 @@ fn the_input_is_one_flat_object() {
         {"name": "Authorization", "in": "header", "schema": {"type": "string"}},
         {"name": "filter", "in": "query", "content": {"application/json": {"schema": {"type": "object"}}}},
     ]);
-    let operation = only(&with("3.0.0", "/u/{id}", &parameters));
+    let (operation, warnings) = with_warnings(&with("3.0.0", "/u/{id}", &parameters));
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("`accept`, `authorization`, `content-type`")
+    );
     assert_eq!(
         *operation.spec.input_schema.json(),
         json!({

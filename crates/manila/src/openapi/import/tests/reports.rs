@@ -93,3 +93,41 @@ fn a_report_counts() {
     assert_eq!(wire["warnings"][0]["at"], "/webhooks");
     assert_eq!(wire["operations"][0]["name"], "get_a");
 }
+
+/// Each row: a version, a path, and the members that it should not have.
+#[test]
+fn members_of_a_path_that_are_no_method_are_named() {
+    let rows = [
+        ("3.1.0", json!({"get": {}, "GET": {}, "fetch": {}}), "`GET`, `fetch`"),
+        (
+            "3.1.0",
+            json!({"get": {}, "query": {}, "additionalOperations": {}}),
+            "`query`, `additionalOperations`",
+        ),
+        ("3.2.0", json!({"get": {}, "query": {}, "additionalOperations": {}}), ""),
+        ("2.0", json!({"get": {}, "Post": {}}), "`Post`"),
+        (
+            "3.0.0",
+            json!({"get": {}, "summary": "", "description": "", "servers": [], "parameters": [], "x-y": 1}),
+            "",
+        ),
+    ];
+    for (version, item, named) in rows {
+        let import = imported(&document(version, &json!({"paths": {"/a": item}})));
+        let said: Vec<_> = import.warnings.iter().map(|odd| (&*odd.at, &*odd.message)).collect();
+        let message = format!("{named}: a path has no such member (methods are in lower case)");
+        let expected = [("/paths/~1a", &*message)];
+        assert_eq!(said, expected[..usize::from(!named.is_empty())], "{version} {item}");
+    }
+}
+
+#[test]
+fn headers_that_cannot_be_given_are_named_once() {
+    let header = |name: &str| json!({"name": name, "in": "header", "required": true, "schema": {"type": "string"}});
+    let parameters = json!([header("Accept"), header("Authorization"), header("X-Own")]);
+    let members = json!({"paths": {"/a": {"parameters": parameters, "get": {}, "put": {}}, "/b": {"get": {"parameters": [header("accept"), header("Content-Type")]}}}});
+    let import = imported(&document("3.1.0", &members));
+    let said: Vec<_> = import.warnings.iter().map(|odd| (&*odd.at, &*odd.message)).collect();
+    let message = "header parameters that follow from the request or from `auth` cannot be given: `accept`, `authorization`, `content-type`";
+    assert_eq!(said, [("/paths", message)]);
+}
