@@ -63,7 +63,7 @@ pub fn from_openapi(
     let mut library = Library::new(Vec::new());
     library.add(File { address: settings.document.address()?, tree: reading.tree });
     let service = Arc::new(service(name, settings)?);
-    let Offer { operations, mut found } =
+    let Offer { operations, mut found, .. } =
         offer(&service, &Arc::new(library), &SourceHooks::default())?;
     let odd = reading.warnings.into_iter().map(|message| Warning { at: String::new(), message });
     found.warnings.splice(0..0, odd);

@@ -69,6 +69,8 @@ pub enum OpenApiError {
 pub(super) struct Offer {
     pub(super) operations: Vec<Operation>,
     pub(super) found: Found,
+    /// Whether the document is that of a gateway, whose operations come and go.
+    pub(super) is_gateway: bool,
 }
 
 /// What every operation of a source shares.
@@ -116,7 +118,9 @@ pub(super) fn offer(
     let kinds = offered.iter().map(|operation: &Operation| operation.spec().kind);
     let counts = Counts::new(kinds, skipped.len(), warnings.len());
     let (title, version) = title_and_version(library);
-    Ok(Offer { operations: offered, found: Found { title, version, counts, skipped, warnings } })
+    let is_gateway = library.node(library.root()).get("x-manila").is_some();
+    let found = Found { title, version, counts, skipped, warnings };
+    Ok(Offer { operations: offered, found, is_gateway })
 }
 
 /// An operation with its handler, unless it is left out.

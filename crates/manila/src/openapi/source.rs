@@ -24,6 +24,9 @@ use crate::operation::{Operation, OperationError, ResultPolicy};
 use crate::registry::{Change, Registry};
 use crate::spec::{OperationId, OperationSpec};
 
+/// How often the document of a gateway is looked at, unless it is configured.
+const RENEWAL: Duration = Duration::from_secs(30);
+
 /// What is made of an operation before it is registered, and how its results are treated; `None`
 /// leaves it out.
 pub type Adjust = Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
@@ -91,7 +94,8 @@ impl OpenApiSource {
         registry.expect(name, "its document is being read");
         let (status, watched) = watch::channel(SourceStatus::Reading);
         let registry = registry.clone();
-        let supervisor = Supervisor { service, registry, hooks, status, offered: Vec::new() };
+        let (offered, is_gateway) = Default::default();
+        let supervisor = Supervisor { service, registry, hooks, status, offered, is_gateway };
         tasks.spawn(supervisor.run(stop.clone()));
         tasks.close();
         Ok(Self { status: watched, tasks, stop: stop.drop_guard() })
@@ -138,6 +142,8 @@ struct Supervisor {
     status: watch::Sender<SourceStatus>,
     /// What stands in the registry.
     offered: Vec<OperationId>,
+    /// Whether the document is that of a gateway.
+    is_gateway: bool,
 }
 
 impl Supervisor {
@@ -150,7 +156,7 @@ impl Supervisor {
 
     async fn keep(&mut self) {
         self.read_first().await;
-        let Some(interval) = self.service.settings.refresh else {
+        let Some(interval) = interval(self.service.settings.refresh, self.is_gateway) else {
             return std::future::pending().await;
         };
         let mut stamp = self.stamp().await;
@@ -228,7 +234,8 @@ impl Supervisor {
 
     /// Puts what was read into the registry, and says what became of it.
     fn take_on(&mut self, offer: Offer, odd: impl Iterator<Item = Warning>) -> Found {
-        let Offer { operations, mut found } = offer;
+        let Offer { operations, mut found, is_gateway } = offer;
+        self.is_gateway = is_gateway;
         found.warnings.splice(0..0, odd);
         let (mut free, taken) = self.divide(operations);
         found.warnings.extend(taken.iter().map(|operation| already_here(operation.id())));
@@ -278,8 +285,32 @@ fn already_here(id: &OperationId) -> Warning {
     Warning { at: String::new(), message }
 }
 
+/// How often is looked whether a document has changed. The operations of a gateway come and go with its
+/// sources, so its document is looked at as often as the list of a hub.
+fn interval(configured: Option<Duration>, is_gateway: bool) -> Option<Duration> {
+    configured.or_else(|| is_gateway.then_some(RENEWAL))
+}
+
 /// Sources that failed together do not come back in step.
 fn jittered(pause: Duration) -> Duration {
     let jitter = getrandom::u32().map_or(0, |random| random % 20);
     pause + pause * jitter / 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_of_a_gateway_is_looked_at_again() {
+        let hour = Some(Duration::from_secs(3_600));
+        for (configured, is_gateway, expected) in [
+            (None, false, None),
+            (None, true, Some(RENEWAL)),
+            (hour, false, hour),
+            (hour, true, hour),
+        ] {
+            assert_eq!(interval(configured, is_gateway), expected);
+        }
+    }
 }

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use self::breaker::{Breakers, Health};
+use self::redirect::RedirectError;
 use self::retry::Attempt;
 use super::native;
 use super::plan::Language;
@@ -196,6 +197,9 @@ impl Client {
             }
             let (next, repeatable) = (request.to_mut(), terms.is_repeatable);
             redirect::follow(next, status, headers, &hosts, repeatable, redirects_before)?;
+            if terms.language == Language::Manila && next.body.is_none() {
+                return Err(RedirectError::WithoutInput.into());
+            }
         }
         unreachable!("the loop ends by itself");
     }

@@ -33,6 +33,8 @@ pub(crate) enum RedirectError {
         "the service sends the request elsewhere, and from there again, more than {MOST} times"
     )]
     TooMany,
+    #[error("the service sends the request elsewhere without its input; call it where it sends to")]
+    WithoutInput,
     #[error("the service sends the request elsewhere, to something that is no address")]
     NoAddress,
     #[error("the service sends the request elsewhere: {0}")]

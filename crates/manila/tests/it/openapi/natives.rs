@@ -234,6 +234,16 @@ async fn the_rules_of_hosts_and_redirects_hold_here_too() {
     says(called, "EXECUTION_ERROR", &["sends the request elsewhere"]);
     assert_eq!(elsewhere.count(), 0);
 
+    // As a GET it would have an answer, to another question.
+    let service = Service::start(|seen| match &*seen.method {
+        "POST" => Reply::redirect(301, "/api/demo/read"),
+        _ => enveloped(&json!({"data": "without its input", "meta": local()})),
+    })
+    .await;
+    let called = outcome(&rig(&service, settings()), "read", json!({"a": 1})).await;
+    says(called, "EXECUTION_ERROR", &["without its input"]);
+    assert_eq!(service.count(), 1);
+
     let big = json!({"data": "x".repeat(5_000), "meta": local()});
     let service = Service::start(move |_| enveloped(&big)).await;
     let mut small = settings();
