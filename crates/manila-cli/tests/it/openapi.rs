@@ -365,10 +365,9 @@ fn a_gateway_is_imported_as_it_is() {
     wait_until("the document is read", || near.call("far.demo.fail").0 == 409);
     assert_eq!(near.call("far.demo.fail").1["error"], far.call("demo.fail").1["error"]);
     let called = folders[1].manila(&["call", "far.demo.add", "--a", "2", "--b", "3"]);
-    assert_eq!(
-        serde_json::from_str::<Value>(&stdout(&called)).unwrap(),
-        json!({"sum": 5}),
-        "{}",
-        stderr(&called)
-    );
+    let envelope: Value = serde_json::from_str(&stdout(&called)).unwrap();
+    assert_eq!(envelope["data"], json!({"sum": 5}), "{}", stderr(&called));
+    // It says where it was made, and nothing of the way.
+    assert_eq!(envelope["meta"]["source"], "local");
+    assert_eq!(envelope["meta"]["operationId"], "demo.add");
 }
