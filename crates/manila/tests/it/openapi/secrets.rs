@@ -113,7 +113,7 @@ async fn what_a_credential_fills_need_not_be_given() {
     for (position, configured) in
         [("header", true), ("query", true), ("cookie", true), ("header", false)]
     {
-        let service = Service::start(|_| super::rig::Reply::json(200, &json!({}))).await;
+        let service = Service::start(|_| Reply::json(200, &json!({}))).await;
         let parameters = json!([
             {"name": "x-key", "in": position, "required": true, "schema": {"type": "string"}},
             {"name": "id", "in": "query", "required": true, "schema": {"type": "integer"}},
