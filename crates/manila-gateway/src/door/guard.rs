@@ -3,16 +3,20 @@
 //! A page can make a browser send requests to loopback, directly or by pointing a name of its own
 //! at 127.0.0.1. Both show in the headers: `Origin` names the page, `Host` the rebound name. A
 //! gateway that asks nobody who they are accepts neither; one that asks for tokens is known by names
-//! that it cannot know itself, so there only pages of other hosts are refused.
+//! that it cannot know itself, so there only pages of other hosts are refused. Where a page asks for a
+//! picture or follows a link there is no `Origin`, and `Sec-Fetch-Site` tells. The page at `/docs` is
+//! of the same origin, so nothing has to be opened for it.
 
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
 use super::problem::Problem;
 use crate::app::Gateway;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 pub(super) async fn keep_pages_out(
     State(gateway): State<Gateway>,
@@ -27,6 +31,12 @@ pub(super) async fn keep_pages_out(
 
 /// The same for a door that looks itself: a layer makes several boxes for each request.
 pub(super) fn check(gateway: &Gateway, request: &Request) -> Result<(), Problem> {
+    check_page(gateway, request)?;
+    same_site(request.headers()).map_err(|message| Problem::new(StatusCode::FORBIDDEN, message))
+}
+
+/// What holds for the page of this gateway, to which anybody may link: it calls nothing by itself.
+pub(super) fn check_page(gateway: &Gateway, request: &Request) -> Result<(), Problem> {
     let passed = if gateway.authenticator().is_open() {
         same_machine(request.uri(), request.headers())
     } else {
@@ -51,6 +61,15 @@ fn same_machine(target: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
         }
     }
     Ok(())
+}
+
+/// Browsers say where a request comes from, and no page can say it for them.
+fn same_site(headers: &HeaderMap) -> Result<(), &'static str> {
+    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
+    if sites.all(|site| site != "cross-site") {
+        return Ok(());
+    }
+    Err("the Sec-Fetch-Site header names another site, and pages of other sites may not call")
 }
 
 /// Ports are not compared: whoever stands in front of the gateway may have another one.

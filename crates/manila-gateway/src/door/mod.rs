@@ -3,6 +3,7 @@
 
 mod bearer;
 mod call;
+mod docs;
 mod guard;
 mod health;
 mod http;
@@ -33,6 +34,10 @@ pub(crate) fn router(gateway: Gateway) -> Router {
         .route("/openapi.json", get(openapi::document))
         .method_not_allowed_fallback(only_get)
         .layer(guard)
+        .route("/", any(docs::root))
+        .route("/docs", any(docs::serve))
+        .route("/docs/", any(docs::serve))
+        .route("/docs/{file}", any(docs::serve))
         .fallback(api)
         .with_state(gateway)
 }
@@ -51,8 +56,8 @@ async fn api(State(gateway): State<Gateway>, request: Request) -> Response {
 
 fn nothing_here() -> Response {
     Problem::not_found(
-        "nothing is served here; try /openapi.json, /health, POST /api/{namespace}/{name}, an MCP \
-         client at /mcp or a WebSocket to /hub",
+        "nothing is served here; try /docs, /openapi.json, /health, POST /api/{namespace}/{name}, an \
+         MCP client at /mcp or a WebSocket to /hub",
     )
     .into_response()
 }

@@ -1,0 +1,91 @@
+// An input to begin with: the document's own example, or one that is made from the schema.
+import { follow } from "./model.js";
+
+/** A value for the body of an operation. */
+export function exampleOf(document, content) {
+  if (content?.example !== undefined) return content.example;
+  const given = follow(document, Object.values(content?.examples ?? {})[0]);
+  if (given?.value !== undefined) return given.value;
+  return make(document, content?.schema, 0) ?? {};
+}
+
+function make(document, reference, depth) {
+  const schema = follow(document, reference);
+  if (!schema || typeof schema !== "object") return null;
+  const [given] = [schema.const, schema.example, schema.examples?.[0], schema.default, schema.enum?.[0]].filter((value) => value !== undefined);
+  if (given !== undefined) return given;
+  if (depth > 6) return null;
+  if (schema.allOf) return together(document, schema, depth);
+  const choice = schema.oneOf ?? schema.anyOf;
+  if (choice) return make(document, choice.find((form) => follow(document, form)?.type !== "null"), depth + 1);
+  return byType(document, schema, depth);
+}
+
+/** What every part of an `allOf` asks for. */
+function together(document, { allOf, ...rest }, depth) {
+  const parts = [...allOf, rest].map((part) => make(document, part, depth + 1));
+  const objects = parts.filter((part) => part && typeof part === "object" && !Array.isArray(part));
+  return objects.length ? Object.assign({}, ...objects) : parts.find((part) => part !== null) ?? null;
+}
+
+function byType(document, schema, depth) {
+  const types = [schema.type ?? (schema.properties ? "object" : schema.items ? "array" : "null")].flat();
+  switch (types.find((type) => type !== "null")) {
+    case "object":
+      return object(document, schema, depth);
+    case "array": {
+      const places = (schema.prefixItems ?? []).map((item) => make(document, item, depth + 1));
+      const missing = Math.min(schema.minItems ?? (depth < 2 && schema.items ? 1 : 0), 20) - places.length;
+      return [...places, ...Array.from({ length: Math.max(missing, 0) }, () => make(document, schema.items, depth + 1))];
+    }
+    case "string":
+      return text(schema);
+    case "integer":
+    case "number":
+      return number(schema);
+    case "boolean":
+      return false;
+    default:
+      return null;
+  }
+}
+
+/** What is required, and what has a value to show. */
+function object(document, schema, depth) {
+  const required = new Set(schema.required ?? []);
+  const made = {};
+  for (const [name, part] of Object.entries(schema.properties ?? {})) {
+    const whole = follow(document, part);
+    const shows = ["default", "example", "examples", "const"].some((key) => whole?.[key] !== undefined && whole[key] !== null);
+    if (required.has(name) || shows) made[name] = make(document, part, depth + 1);
+  }
+  return made;
+}
+
+const FORMATS = {
+  "date-time": "2026-01-31T12:00:00Z",
+  date: "2026-01-31",
+  time: "12:00:00Z",
+  duration: "PT1H",
+  email: "ada@example.com",
+  hostname: "example.com",
+  ipv4: "192.0.2.1",
+  ipv6: "2001:db8::1",
+  uri: "https://example.com/",
+  url: "https://example.com/",
+  uuid: "123e4567-e89b-42d3-a456-426614174000",
+};
+
+function text({ format, minLength = 0, maxLength = Infinity }) {
+  const plain = FORMATS[format] ?? "text";
+  return plain.padEnd(Math.min(minLength, 200), "x").slice(0, maxLength);
+}
+
+function number({ type, minimum, exclusiveMinimum, maximum, exclusiveMaximum, multipleOf }) {
+  const step = multipleOf ?? 1;
+  const least = minimum ?? (exclusiveMinimum === undefined ? undefined : exclusiveMinimum + step);
+  const most = maximum ?? (exclusiveMaximum === undefined ? undefined : exclusiveMaximum - step);
+  const near = Math.min(Math.max(step, least ?? -Infinity), most ?? Infinity);
+  const whole = multipleOf ? Math.ceil(near / step) * step : near;
+  return [type].flat().includes("integer") ? Math.ceil(whole) : whole;
+}

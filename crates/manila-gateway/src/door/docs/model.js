@@ -1,0 +1,84 @@
+// From the document to the operations that are shown.
+
+/** What the page knows of a gateway. */
+export function read(document) {
+  const operations = [];
+  for (const [path, item] of Object.entries(document.paths ?? {})) {
+    const operation = readOperation(path, item);
+    if (operation) operations.push(operation);
+  }
+  operations.sort((a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name));
+  return {
+    document,
+    title: document.info?.title ?? "Operations",
+    version: document.info?.version ?? "",
+    description: document.info?.description ?? "",
+    asksToken: Object.keys(document.components?.securitySchemes ?? {}).length > 0,
+    operations,
+    byId: new Map(operations.map((operation) => [operation.id, operation])),
+  };
+}
+
+function compare(a, b) {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function readOperation(path, item) {
+  const call = item?.post ?? item?.get;
+  if (!call) return null;
+  const extension = item.post?.["x-manila-operation"] ?? {};
+  const [, namespace = "", name = path] = /^\/api\/([^/]+)\/([^/]+)$/.exec(path)?.map(decode) ?? [];
+  return {
+    id: `${namespace}.${name}`,
+    namespace,
+    name,
+    path,
+    kind: extension.type ?? extension.kind ?? kindOf(item),
+    title: call.summary ?? extension.title ?? "",
+    description: call.description ?? extension.description ?? "",
+    tags: (extension.tags ?? call.tags ?? []).filter((tag) => tag !== namespace),
+    version: extension.version ?? "",
+    deprecated: call.deprecated === true,
+    call,
+    get: item.get ?? null,
+    extension,
+  };
+}
+
+function decode(segment) {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+function kindOf(item) {
+  const offered = Object.keys(item.post?.responses?.["200"]?.content ?? {});
+  if (offered.some((type) => type.startsWith("text/event-stream"))) return "subscription";
+  return item.get ? "query" : "mutation";
+}
+
+/** What a reference points at, or the thing itself; `undefined` where there is nothing. */
+export function follow(document, thing) {
+  let hops = 0;
+  while (thing && typeof thing === "object" && typeof thing.$ref === "string" && hops < 32) {
+    const { $ref, ...siblings } = thing;
+    const target = at(document, $ref);
+    if (target === undefined) return undefined;
+    const isObject = target !== null && typeof target === "object";
+    thing = isObject ? { ...target, ...siblings } : target;
+    hops += 1;
+  }
+  return thing;
+}
+
+function at(document, reference) {
+  if (!reference.startsWith("#")) return undefined;
+  const parts = decode(reference.slice(1)).split("/").slice(1);
+  return parts.reduce((place, part) => {
+    const key = part.replaceAll("~1", "/").replaceAll("~0", "~");
+    const isThere = place !== null && typeof place === "object" && Object.hasOwn(place, key);
+    return isThere ? place[key] : undefined;
+  }, document);
+}

@@ -1,0 +1,37 @@
+// The page before an operation is chosen.
+import { el } from "./dom.js";
+import { words } from "./words.js";
+
+export function overview(model) {
+  const spaces = Map.groupBy ? Map.groupBy(model.operations, ({ namespace }) => namespace) : grouped(model.operations);
+  return el(
+    "article",
+    { class: "overview" },
+    el("h1", { tabindex: -1 }, model.title),
+    el("div", { class: "words" }, words(model.description)),
+    el("p", { class: "quiet" }, count(model.operations.length, "operation"), " in ", count(spaces.size, "namespace"), ". Press ", el("kbd", null, "/"), " to search."),
+    el("ul", { class: "cards" }, [...spaces].map(([namespace, operations]) => card(namespace, operations))),
+  );
+}
+
+function card(namespace, operations) {
+  const first = operations[0];
+  const kinds = ["query", "mutation", "subscription"].map((kind) => [kind, operations.filter((operation) => operation.kind === kind).length]);
+  return el(
+    "li",
+    null,
+    el("a", { href: `#${encodeURIComponent(first.id)}` }, el("strong", null, namespace), el("span", { class: "quiet" }, count(operations.length, "operation")), el("span", { class: "line" }, kinds.filter(([, number]) => number).map(([kind, number]) => el("span", { class: `kind ${kind}` }, `${number} ${kind}`)))),
+  );
+}
+
+function count(number, one) {
+  return `${number.toLocaleString("en")} ${one}${number === 1 ? "" : "s"}`;
+}
+
+function grouped(operations) {
+  const groups = new Map();
+  for (const operation of operations) {
+    groups.set(operation.namespace, [...(groups.get(operation.namespace) ?? []), operation]);
+  }
+  return groups;
+}

@@ -1,0 +1,187 @@
+// Try it: a request that is typed, sent, cancelled, and answered on the spot.
+import { copyButton, el } from "./dom.js";
+import { answerView, noAnswer } from "./answer.js";
+import { exampleOf } from "./example.js";
+import { fieldsView, hasFields } from "./fields.js";
+import { exact } from "./json.js";
+import { follow } from "./model.js";
+import { build, curl } from "./request.js";
+import { followStream } from "./stream.js";
+
+/** The panel of an operation. `session` holds the token, if there is one. */
+export function tryIt(model, operation, session) {
+  const content = operation.call.requestBody?.content?.["application/json"];
+  const schema = follow(model.document, content?.schema);
+  const draft = {
+    method: "POST",
+    form: "data",
+    timeout: "",
+    text: JSON.stringify(exampleOf(model.document, content), null, 2),
+    isWrong: false,
+  };
+  const line = el("pre", { class: "code curl", tabindex: 0, role: "region", "aria-label": "Command line" });
+  const wrong = el("p", { class: "wrong", id: "input-wrong", role: "alert" });
+  const answer = el("div", { class: "answers" });
+  const state = { running: null, last: null };
+
+  const request = () => build(model.document, operation, draft);
+  const refresh = () => {
+    try {
+      line.textContent = curl(request(), operation, session.asksToken);
+      wrong.textContent = draft.isWrong ? "A field is not what it should be." : "";
+    } catch (error) {
+      wrong.textContent = error.message;
+    }
+    buttons.send.disabled = wrong.textContent !== "" || state.running !== null;
+  };
+
+  const buttons = buttonsOf(operation, {
+    send: () => run(null),
+    resume: () => run(state.last),
+    stop: () => state.running?.abort(),
+  });
+  const run = async (last) => {
+    if (state.running || wrong.textContent) return;
+    const running = new AbortController();
+    Object.assign(state, { running, last: null });
+    buttons.show("running", refresh);
+    const send = operation.kind === "subscription" ? stream : once;
+    state.last = await send(answer, request(), session, running.signal, last);
+    state.running = null;
+    buttons.show(state.last ? "stopped" : "idle", refresh);
+  };
+
+  const panel = el(
+    "section",
+    { class: "try", "aria-labelledby": "try-title" },
+    el("h2", { id: "try-title" }, "Try it"),
+    options(operation, draft, refresh),
+    inputView(model.document, schema, draft, refresh),
+    wrong,
+    el("div", { class: "block" }, copyButton("the command line", () => line.textContent), line),
+    buttons.view,
+    answer,
+  );
+  panel.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) buttons.send.click();
+  });
+  refresh();
+  return { panel, leave: () => state.running?.abort() };
+}
+
+function buttonsOf({ kind }, { send, resume, stop }) {
+  const isStream = kind === "subscription";
+  const all = {
+    send: el("button", { type: "button", class: "primary", onclick: send }, isStream ? "Subscribe" : "Send"),
+    resume: el("button", { type: "button", onclick: resume }, "Resume"),
+    stop: el("button", { type: "button", onclick: stop }, isStream ? "Stop" : "Cancel"),
+  };
+  const show = (what, refresh) => {
+    // A button that goes away gives its focus to the one that comes.
+    const hadFocus = Object.values(all).includes(document.activeElement);
+    all.send.hidden = what === "running";
+    all.stop.hidden = what !== "running";
+    all.resume.hidden = what !== "stopped";
+    refresh();
+    if (hadFocus) (what === "running" ? all.stop : all.send).focus();
+  };
+  all.stop.hidden = all.resume.hidden = true;
+  return { ...all, show, view: el("div", { class: "buttons" }, all.send, all.stop, all.resume) };
+}
+
+function options(operation, draft, refresh) {
+  const choose = (label, name, choices) => {
+    const select = el("select", { id: `try-${name}` }, choices.map(([value, text]) => el("option", { value }, text)));
+    select.addEventListener("change", () => {
+      draft[name] = select.value;
+      refresh();
+    });
+    return el("div", { class: "option" }, el("label", { for: select.id }, label), select);
+  };
+  const timeout = el("input", { id: "try-timeout", type: "number", min: 0, step: "any", inputmode: "decimal", placeholder: "none" });
+  timeout.addEventListener("input", () => {
+    draft.timeout = timeout.value;
+    refresh();
+  });
+  return el(
+    "div",
+    { class: "options" },
+    choose("Method", "method", [["POST", "POST"], ...(operation.get ? [["GET", "GET"]] : [])]),
+    choose("Answer", "form", [["data", "Data"], ["envelope", "Envelope"]]),
+    el("div", { class: "option" }, el("label", { for: timeout.id }, "Timeout, s"), timeout),
+  );
+}
+
+/** Fields or JSON, whichever suits; the text of the draft is what counts. */
+function inputView(document, schema, draft, refresh) {
+  const place = el("div", { class: "input", id: "try-input" });
+  const changed = (text, isWrong) => {
+    Object.assign(draft, { text, isWrong });
+    refresh();
+  };
+  const asJson = () => {
+    const area = el("textarea", { class: "mono", rows: Math.min(Math.max(draft.text.split("\n").length, 3), 18), spellcheck: "false", autocapitalize: "off", "aria-label": "Input as JSON", "aria-describedby": "input-wrong" });
+    area.value = draft.text;
+    area.addEventListener("input", () => changed(area.value, false));
+    place.replaceChildren(area);
+  };
+  const asFields = () => {
+    const value = objectOf(draft.text);
+    if (!value) return false;
+    const write = (value, isWrong) => changed(JSON.stringify(value, null, 2), isWrong);
+    place.replaceChildren(fieldsView(document, schema, value, write));
+    return true;
+  };
+  if (!hasFields(schema) || !asFields()) {
+    asJson();
+    return place;
+  }
+  return [switchView(asFields, asJson, () => changed(draft.text, false)), place];
+}
+
+function switchView(asFields, asJson, changed) {
+  const fields = el("button", { type: "button", "aria-pressed": "true" }, "Fields");
+  const json = el("button", { type: "button", "aria-pressed": "false" }, "JSON");
+  const choose = (isJson) => {
+    if (isJson) asJson();
+    else if (!asFields()) return;
+    fields.setAttribute("aria-pressed", String(!isJson));
+    json.setAttribute("aria-pressed", String(isJson));
+    changed();
+  };
+  fields.addEventListener("click", () => choose(false));
+  json.addEventListener("click", () => choose(true));
+  return el("div", { class: "switch", role: "group", "aria-label": "How the input is typed" }, fields, json);
+}
+
+function objectOf(text) {
+  try {
+    const value = text.trim() ? exact(text) : {};
+    return value && typeof value === "object" && !Array.isArray(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** One request, one answer. */
+async function once(place, request, session, signal) {
+  place.replaceChildren(el("p", { class: "quiet", role: "status" }, "Waiting for the answer…"));
+  const began = performance.now();
+  try {
+    const response = await session.fetch(request, signal);
+    const text = await response.text();
+    place.replaceChildren(answerView(response, text, Math.round(performance.now() - began)));
+  } catch (error) {
+    const words = signal.aborted ? `Cancelled after ${Math.round(performance.now() - began)} ms.` : String(error.message);
+    place.replaceChildren(noAnswer(words));
+  }
+  return null;
+}
+
+function stream(place, request, session, signal, last) {
+  const ask = (last) => {
+    const headers = last ? { ...request.headers, "Last-Event-ID": last } : request.headers;
+    return session.fetch({ ...request, headers }, signal);
+  };
+  return followStream(place, ask, signal, last);
+}
