@@ -18,7 +18,7 @@ export function fieldsView(document, schema, value, changed) {
   const kept = { ...value };
   const required = new Set(schema.required ?? []);
   const all = Object.entries(schema.properties).map(([name, part], index) => {
-    const field = fieldOf(follow(document, part));
+    const field = fieldOf(plain(document, part));
     const control = field.make(kept[name]);
     const wrong = el("span", { class: "wrong", id: `field-wrong-${index}`, "aria-live": "polite" });
     control.id = `field-${index}`;
@@ -45,6 +45,19 @@ export function fieldsView(document, schema, value, changed) {
 function ordered(schema, value) {
   const names = Object.keys(schema.properties).filter((name) => Object.hasOwn(value, name));
   return Object.fromEntries([...names, ...Object.keys(value)].map((name) => [name, value[name]]));
+}
+
+/** Whether most of the fields would be JSON, so that one text is easier. */
+export function isMostlyJson(document, schema) {
+  const fields = Object.values(schema.properties).map((part) => fieldOf(plain(document, part)));
+  return fields.filter(({ isJson }) => isJson).length * 2 > fields.length;
+}
+
+/** A schema without the choice to be null: an empty field says that. */
+function plain(document, part) {
+  const schema = follow(document, part);
+  const forms = (schema?.anyOf ?? schema?.oneOf ?? []).map((form) => follow(document, form)).filter((form) => form?.type !== "null");
+  return forms.length === 1 ? forms[0] : schema;
 }
 
 function fieldOf(schema) {
@@ -97,7 +110,8 @@ function text(schema) {
 function json(label) {
   return {
     label,
-    make: (value) => typed(el("textarea", { rows: 3, class: "mono", spellcheck: "false" }), value === undefined ? "" : JSON.stringify(value, null, 2)),
+    isJson: true,
+    make: (value) => typed(el("textarea", { rows: value === undefined ? 1 : Math.min(JSON.stringify(value, null, 2).split("\n").length, 12), class: "mono", spellcheck: "false" }), value === undefined ? "" : JSON.stringify(value, null, 2)),
     read(text) {
       try {
         return exact(text);

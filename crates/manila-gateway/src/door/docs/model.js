@@ -59,6 +59,16 @@ function kindOf(item) {
   return item.get ? "query" : "mutation";
 }
 
+/** The operations of each namespace, in their order. */
+export function byNamespace(operations) {
+  const groups = new Map();
+  for (const operation of operations) {
+    if (!groups.has(operation.namespace)) groups.set(operation.namespace, []);
+    groups.get(operation.namespace).push(operation);
+  }
+  return [...groups];
+}
+
 /** What a reference points at, or the thing itself; `undefined` where there is nothing. */
 export function follow(document, thing) {
   let hops = 0;

@@ -89,10 +89,10 @@ function declaredView(document, { code, description, schema, httpStatus }) {
 function statuses(document, responses) {
   return el(
     "ul",
-    { class: "rows" },
+    { class: "rows statuses" },
     responses.map(([status, response]) => {
       const whole = follow(document, response);
-      return el("li", null, el("div", { class: "head" }, el("span", { class: "pill bad" }, status)), el("div", { class: "words" }, words(whole?.description)));
+      return el("li", null, el("span", null, el("span", { class: "pill bad" }, status)), el("div", { class: "words" }, words(whole?.description)));
     }),
   );
 }

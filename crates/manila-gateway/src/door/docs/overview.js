@@ -1,16 +1,17 @@
 // The page before an operation is chosen.
 import { el } from "./dom.js";
+import { byNamespace } from "./model.js";
 import { words } from "./words.js";
 
 export function overview(model) {
-  const spaces = Map.groupBy ? Map.groupBy(model.operations, ({ namespace }) => namespace) : grouped(model.operations);
+  const spaces = byNamespace(model.operations);
   return el(
     "article",
     { class: "overview" },
     el("h1", { tabindex: -1 }, model.title),
     el("div", { class: "words" }, words(model.description)),
-    el("p", { class: "quiet" }, count(model.operations.length, "operation"), " in ", count(spaces.size, "namespace"), ". Press ", el("kbd", null, "/"), " to search."),
-    el("ul", { class: "cards" }, [...spaces].map(([namespace, operations]) => card(namespace, operations))),
+    el("p", { class: "quiet" }, count(model.operations.length, "operation"), " in ", count(spaces.length, "namespace"), ". Press ", el("kbd", null, "/"), " to search."),
+    el("ul", { class: "cards" }, spaces.map(([namespace, operations]) => card(namespace, operations))),
   );
 }
 
@@ -20,18 +21,11 @@ function card(namespace, operations) {
   return el(
     "li",
     null,
-    el("a", { href: `#${encodeURIComponent(first.id)}` }, el("strong", null, namespace), el("span", { class: "quiet" }, count(operations.length, "operation")), el("span", { class: "line" }, kinds.filter(([, number]) => number).map(([kind, number]) => el("span", { class: `kind ${kind}` }, `${number} ${kind}`)))),
+    el("a", { href: `#${encodeURIComponent(first.id)}` }, el("strong", null, namespace), el("span", { class: "quiet" }, count(operations.length, "operation")), el("span", { class: "line" }, kinds.filter(([, number]) => number).map(([kind, number]) => el("span", { class: `kind ${kind}` }, count(number, kind))))),
   );
 }
 
 function count(number, one) {
-  return `${number.toLocaleString("en")} ${one}${number === 1 ? "" : "s"}`;
-}
-
-function grouped(operations) {
-  const groups = new Map();
-  for (const operation of operations) {
-    groups.set(operation.namespace, [...(groups.get(operation.namespace) ?? []), operation]);
-  }
-  return groups;
+  const many = one === "query" ? "queries" : `${one}s`;
+  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 }

@@ -77,7 +77,7 @@ export function curl(request, operation, asksToken) {
   }
   if (request.headers["Request-Timeout"]) parts.push(`-H ${quote(`Request-Timeout: ${request.headers["Request-Timeout"]}`)}`);
   if (request.body !== undefined) parts.push(`--json ${quote(compact(request.body))}`);
-  return parts.join(" ");
+  return parts.join(" \\\n  ");
 }
 
 function compact(text) {

@@ -79,7 +79,7 @@ function variants(document, schema) {
   const forms = choice.filter((form) => form?.type !== "null");
   if (forms.length === 1) return below(document, forms[0]);
   if (!forms.some((form) => below(document, form).length || form?.description)) return [];
-  return forms.map((schema, index) => ({ aside: `form ${index + 1}`, schema }));
+  return forms.map((schema, index) => ({ aside: schema?.title ?? `form ${index + 1}`, schema }));
 }
 
 function row(document, { name, aside, schema, required }) {
@@ -94,13 +94,22 @@ function row(document, { name, aside, schema, required }) {
     whole?.deprecated && el("span", { class: "limit" }, "deprecated"),
   );
   const said = whole?.description && el("div", { class: "words" }, words(whole.description));
-  const nested = deeper && fold(nestedTitle(whole), () => rows(document, whole), { class: "nested" });
+  const inner = deeper && innermost(document, whole);
+  const nested = deeper && fold(nestedTitle(document, inner), () => rows(document, inner), { class: "nested" });
   return el("li", null, head, chips(whole), said, nested);
 }
 
-function nestedTitle(schema) {
-  const count = Object.keys(schema.properties ?? {}).length;
-  return count ? `${count} ${count === 1 ? "property" : "properties"}` : "More";
+/** Of a list of objects the properties are of interest, and not that they are those of its items. */
+function innermost(document, schema) {
+  const items = below(document, schema);
+  const only = items.length === 1 && items[0].name === undefined ? follow(document, items[0].schema) : null;
+  return only && isObject(document, only) ? only : schema;
+}
+
+function nestedTitle(document, schema) {
+  const count = Object.keys(properties(document, schema)).length;
+  if (count) return `${count} ${count === 1 ? "property" : "properties"}`;
+  return variants(document, schema).length ? "Forms" : "More";
 }
 
 function chips(schema) {

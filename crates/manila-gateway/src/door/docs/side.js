@@ -1,5 +1,6 @@
 // The list of operations: all of them by namespace, or those that were searched for.
 import { el } from "./dom.js";
+import { byNamespace } from "./model.js";
 import { marked, search } from "./search.js";
 
 /** Links are made in blocks, when they come near the eye: there may be thousands. */
@@ -46,7 +47,7 @@ export function sideList(list, found) {
     const chosen = query.trim() ? search(operations, query) : operations;
     found.textContent = query.trim() ? words(chosen.length) : "";
     if (query.trim()) list.replaceChildren(...blocks(chosen, resultLink, 58));
-    else list.replaceChildren(...spaces(chosen).map(([name, part]) => spaceView(name, part, blocks(part, plainLink, 34))));
+    else list.replaceChildren(...byNamespace(chosen).map(([name, part]) => spaceView(name, part, blocks(part, plainLink, 34))));
     list.scrollTop = 0;
     for (const block of waiting.keys()) near.observe(block);
     const first = list.querySelector(".links");
@@ -86,15 +87,6 @@ export function addressOf(id) {
 
 function words(count) {
   return count === 0 ? "Nothing was found." : `${count.toLocaleString("en")} found`;
-}
-
-function spaces(operations) {
-  const groups = new Map();
-  for (const operation of operations) {
-    if (!groups.has(operation.namespace)) groups.set(operation.namespace, []);
-    groups.get(operation.namespace).push(operation);
-  }
-  return [...groups];
 }
 
 function spaceView(name, part, blocks) {

@@ -94,7 +94,7 @@ function eventView({ type, id, data }) {
     "li",
     { class: `event ${type === "message" ? "" : type}` },
     el("div", { class: "head" }, el("span", { class: "name" }, type === "message" ? "" : type), el("span", { class: "quiet", title: id ? `id: ${id}` : null }, number && `#${number}`)),
-    words ?? el("pre", null, data.length < 2000 ? indented(data) : data),
+    words ?? el("pre", null, data.length < 100 || data.length > 10_000 ? data : indented(data)),
   );
 }
 

@@ -2,7 +2,7 @@
 import { copyButton, el } from "./dom.js";
 import { answerView, noAnswer } from "./answer.js";
 import { exampleOf } from "./example.js";
-import { fieldsView, hasFields } from "./fields.js";
+import { fieldsView, hasFields, isMostlyJson } from "./fields.js";
 import { exact } from "./json.js";
 import { follow } from "./model.js";
 import { build, curl } from "./request.js";
@@ -132,16 +132,15 @@ function inputView(document, schema, draft, refresh) {
     place.replaceChildren(fieldsView(document, schema, value, write));
     return true;
   };
-  if (!hasFields(schema) || !asFields()) {
-    asJson();
-    return place;
-  }
-  return [switchView(asFields, asJson, () => changed(draft.text, false)), place];
+  const canSwitch = hasFields(schema) && asFields();
+  const isJson = !canSwitch || isMostlyJson(document, schema);
+  if (isJson) asJson();
+  return [canSwitch && switchView(isJson, asFields, asJson, () => changed(draft.text, false)), place];
 }
 
-function switchView(asFields, asJson, changed) {
-  const fields = el("button", { type: "button", "aria-pressed": "true" }, "Fields");
-  const json = el("button", { type: "button", "aria-pressed": "false" }, "JSON");
+function switchView(isJson, asFields, asJson, changed) {
+  const fields = el("button", { type: "button", "aria-pressed": String(!isJson) }, "Fields");
+  const json = el("button", { type: "button", "aria-pressed": String(isJson) }, "JSON");
   const choose = (isJson) => {
     if (isJson) asJson();
     else if (!asFields()) return;
