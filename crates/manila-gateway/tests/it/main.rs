@@ -10,6 +10,7 @@
 mod auth;
 mod call;
 mod chaos;
+mod docs;
 mod drain;
 mod hostile;
 mod http;

@@ -4,7 +4,8 @@ import { indented, jsonView } from "./json.js";
 
 /** An answer that is whole: its status, how long it took, its headers and its body. */
 export function answerView(response, text, took) {
-  const isJson = /[/+]json\b/.test(response.headers.get("content-type") ?? "");
+  const type = response.headers.get("content-type") ?? "";
+  const isJson = /[/+]json\b/.test(type);
   const problem = response.ok || !isJson ? null : parsed(text);
   return el(
     "div",
@@ -12,7 +13,7 @@ export function answerView(response, text, took) {
     statusLine(response, `${took} ms`, size(text)),
     problem && problemView(problem),
     headersView(response),
-    text && el("div", { class: "block" }, copyButton("the answer", () => indented(text)), jsonView(text, "Body of the answer")),
+    text && el("div", { class: "block" }, el("div", { class: "bar" }, type, copyButton("the answer", () => indented(text))), jsonView(text, "Body of the answer")),
   );
 }
 

@@ -2,41 +2,41 @@
 import { follow } from "./model.js";
 
 /** A value for the body of an operation. */
-export function exampleOf(document, content) {
+export function exampleOf(api, content) {
   if (content?.example !== undefined) return content.example;
-  const given = follow(document, Object.values(content?.examples ?? {})[0]);
+  const given = follow(api, Object.values(content?.examples ?? {})[0]);
   if (given?.value !== undefined) return given.value;
-  return make(document, content?.schema, 0) ?? {};
+  return make(api, content?.schema, 0) ?? {};
 }
 
-function make(document, reference, depth) {
-  const schema = follow(document, reference);
+function make(api, reference, depth) {
+  const schema = follow(api, reference);
   if (!schema || typeof schema !== "object") return null;
   const [given] = [schema.const, schema.example, schema.examples?.[0], schema.default, schema.enum?.[0]].filter((value) => value !== undefined);
   if (given !== undefined) return given;
   if (depth > 6) return null;
-  if (schema.allOf) return together(document, schema, depth);
+  if (schema.allOf) return together(api, schema, depth);
   const choice = schema.oneOf ?? schema.anyOf;
-  if (choice) return make(document, choice.find((form) => follow(document, form)?.type !== "null"), depth + 1);
-  return byType(document, schema, depth);
+  if (choice) return make(api, choice.find((form) => follow(api, form)?.type !== "null"), depth + 1);
+  return byType(api, schema, depth);
 }
 
 /** What every part of an `allOf` asks for. */
-function together(document, { allOf, ...rest }, depth) {
-  const parts = [...allOf, rest].map((part) => make(document, part, depth + 1));
+function together(api, { allOf, ...rest }, depth) {
+  const parts = [...allOf, rest].map((part) => make(api, part, depth + 1));
   const objects = parts.filter((part) => part && typeof part === "object" && !Array.isArray(part));
   return objects.length ? Object.assign({}, ...objects) : parts.find((part) => part !== null) ?? null;
 }
 
-function byType(document, schema, depth) {
+function byType(api, schema, depth) {
   const types = [schema.type ?? (schema.properties ? "object" : schema.items ? "array" : "null")].flat();
   switch (types.find((type) => type !== "null")) {
     case "object":
-      return object(document, schema, depth);
+      return object(api, schema, depth);
     case "array": {
-      const places = (schema.prefixItems ?? []).map((item) => make(document, item, depth + 1));
+      const places = (schema.prefixItems ?? []).map((item) => make(api, item, depth + 1));
       const missing = Math.min(schema.minItems ?? (depth < 2 && schema.items ? 1 : 0), 20) - places.length;
-      return [...places, ...Array.from({ length: Math.max(missing, 0) }, () => make(document, schema.items, depth + 1))];
+      return [...places, ...Array.from({ length: Math.max(missing, 0) }, () => make(api, schema.items, depth + 1))];
     }
     case "string":
       return text(schema);
@@ -51,13 +51,13 @@ function byType(document, schema, depth) {
 }
 
 /** What is required, and what has a value to show. */
-function object(document, schema, depth) {
+function object(api, schema, depth) {
   const required = new Set(schema.required ?? []);
   const made = {};
   for (const [name, part] of Object.entries(schema.properties ?? {})) {
-    const whole = follow(document, part);
+    const whole = follow(api, part);
     const shows = ["default", "example", "examples", "const"].some((key) => whole?.[key] !== undefined && whole[key] !== null);
-    if (required.has(name) || shows) made[name] = make(document, part, depth + 1);
+    if (required.has(name) || shows) made[name] = make(api, part, depth + 1);
   }
   return made;
 }

@@ -14,11 +14,11 @@ export function hasFields(schema) {
 }
 
 /** The fields of a schema, with the values of `value`; `changed` is told the new value. */
-export function fieldsView(document, schema, value, changed) {
+export function fieldsView(api, schema, value, changed) {
   const kept = { ...value };
   const required = new Set(schema.required ?? []);
   const all = Object.entries(schema.properties).map(([name, part], index) => {
-    const field = fieldOf(plain(document, part));
+    const field = fieldOf(plain(api, part));
     const control = field.make(kept[name]);
     const wrong = el("span", { class: "wrong", id: `field-wrong-${index}`, "aria-live": "polite" });
     control.id = `field-${index}`;
@@ -48,15 +48,15 @@ function ordered(schema, value) {
 }
 
 /** Whether most of the fields would be JSON, so that one text is easier. */
-export function isMostlyJson(document, schema) {
-  const fields = Object.values(schema.properties).map((part) => fieldOf(plain(document, part)));
+export function isMostlyJson(api, schema) {
+  const fields = Object.values(schema.properties).map((part) => fieldOf(plain(api, part)));
   return fields.filter(({ isJson }) => isJson).length * 2 > fields.length;
 }
 
 /** A schema without the choice to be null: an empty field says that. */
-function plain(document, part) {
-  const schema = follow(document, part);
-  const forms = (schema?.anyOf ?? schema?.oneOf ?? []).map((form) => follow(document, form)).filter((form) => form?.type !== "null");
+function plain(api, part) {
+  const schema = follow(api, part);
+  const forms = (schema?.anyOf ?? schema?.oneOf ?? []).map((form) => follow(api, form)).filter((form) => form?.type !== "null");
   return forms.length === 1 ? forms[0] : schema;
 }
 

@@ -1,19 +1,19 @@
 // From the document to the operations that are shown.
 
 /** What the page knows of a gateway. */
-export function read(document) {
+export function read(api) {
   const operations = [];
-  for (const [path, item] of Object.entries(document.paths ?? {})) {
+  for (const [path, item] of Object.entries(api.paths ?? {})) {
     const operation = readOperation(path, item);
     if (operation) operations.push(operation);
   }
   operations.sort((a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name));
   return {
-    document,
-    title: document.info?.title ?? "Operations",
-    version: document.info?.version ?? "",
-    description: document.info?.description ?? "",
-    asksToken: Object.keys(document.components?.securitySchemes ?? {}).length > 0,
+    api,
+    title: api.info?.title ?? "Operations",
+    version: api.info?.version ?? "",
+    description: api.info?.description ?? "",
+    asksToken: Object.keys(api.components?.securitySchemes ?? {}).length > 0,
     operations,
     byId: new Map(operations.map((operation) => [operation.id, operation])),
   };
@@ -42,7 +42,14 @@ function readOperation(path, item) {
     call,
     get: item.get ?? null,
     extension,
+    input: call.requestBody?.content?.["application/json"],
+    output: outputOf(call, extension),
   };
+}
+
+/** The schema of the data; a stream of events is only text to the document. */
+function outputOf(call, extension) {
+  return call.responses?.["200"]?.content?.["application/json"]?.schema ?? extension.outputSchema;
 }
 
 function decode(segment) {
@@ -69,12 +76,20 @@ export function byNamespace(operations) {
   return [...groups];
 }
 
+const WHOLE = Symbol("the schema that refers to itself");
+
+/** A document in which the references of a schema that brings its own definitions are found. */
+export function around(api, schema) {
+  const own = schema && typeof schema === "object" ? schema.$defs : undefined;
+  return { ...api, ...(own && { $defs: own }), [WHOLE]: schema };
+}
+
 /** What a reference points at, or the thing itself; `undefined` where there is nothing. */
-export function follow(document, thing) {
+export function follow(api, thing) {
   let hops = 0;
   while (thing && typeof thing === "object" && typeof thing.$ref === "string" && hops < 32) {
     const { $ref, ...siblings } = thing;
-    const target = at(document, $ref);
+    const target = at(api, $ref);
     if (target === undefined) return undefined;
     const isObject = target !== null && typeof target === "object";
     thing = isObject ? { ...target, ...siblings } : target;
@@ -83,12 +98,13 @@ export function follow(document, thing) {
   return thing;
 }
 
-function at(document, reference) {
+function at(api, reference) {
+  if (reference === "#") return api[WHOLE];
   if (!reference.startsWith("#")) return undefined;
   const parts = decode(reference.slice(1)).split("/").slice(1);
   return parts.reduce((place, part) => {
     const key = part.replaceAll("~1", "/").replaceAll("~0", "~");
     const isThere = place !== null && typeof place === "object" && Object.hasOwn(place, key);
     return isThere ? place[key] : undefined;
-  }, document);
+  }, api);
 }

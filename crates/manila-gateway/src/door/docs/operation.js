@@ -50,48 +50,44 @@ function section(title, ...children) {
   return el("section", { "aria-labelledby": id }, el("h2", { id }, title), children);
 }
 
-function input({ document }, { call }) {
-  const schema = call.requestBody?.content?.["application/json"]?.schema;
-  return section("Input", schemaView(document, schema, "Nothing is asked for."));
+function input({ api }, { input }) {
+  return section("Input", schemaView(api, input?.schema, "Nothing is asked for."));
 }
 
-function output({ document }, { call, kind }) {
-  const content = follow(document, call.responses?.["200"])?.content ?? {};
-  const shown = content["application/json"] ?? content["text/event-stream"];
-  const schema = shown?.schema ?? shown?.itemSchema;
+function output({ api }, { output, kind }) {
   const intro = kind === "subscription" && el("p", { class: "quiet" }, "Each event has this as its data; complete ends the stream, error says why it failed, and gap tells what was lost on the way.");
-  return section("Output", intro, schemaView(document, schema, "Any JSON."));
+  return section("Output", intro, schemaView(api, output, "Any JSON."));
 }
 
 function errors(model, { call, extension }) {
-  const declared = extension.errors ?? extension.errorSchemas ?? [];
+  const declared = extension.errorSchemas ?? [];
   const usual = Object.entries(call.responses ?? {}).filter(([status]) => !/^[23]/.test(status));
   if (!declared.length && !usual.length) return null;
   return section(
     "Errors",
-    declared.length > 0 && el("ul", { class: "rows" }, declared.map((error) => declaredView(model.document, error))),
-    usual.length > 0 && fold(declared.length ? "Every status" : `${usual.length} statuses`, () => statuses(model.document, usual), { class: "raw", open: !declared.length }),
+    declared.length > 0 && el("ul", { class: "rows" }, declared.map((error) => declaredView(model.api, error))),
+    usual.length > 0 && fold(declared.length ? "Every status" : `${usual.length} statuses`, () => statuses(model.api, usual), { class: "raw", open: !declared.length }),
   );
 }
 
-function declaredView(document, { code, description, schema, httpStatus }) {
-  const whole = follow(document, schema);
+function declaredView(api, { code, description, schema, httpStatus }) {
+  const whole = follow(api, schema);
   const hasDetails = whole && typeof whole === "object" && Object.keys(whole).length > 0;
   return el(
     "li",
     null,
     el("div", { class: "head" }, el("span", { class: "pill bad" }, httpStatus ?? 502), el("code", { class: "name" }, code)),
     description && el("div", { class: "words" }, words(description)),
-    hasDetails && fold("Details", () => schemaView(document, schema, "Any JSON."), { class: "nested" }),
+    hasDetails && fold("Details", () => schemaView(api, schema, "Any JSON."), { class: "nested" }),
   );
 }
 
-function statuses(document, responses) {
+function statuses(api, responses) {
   return el(
     "ul",
     { class: "rows statuses" },
     responses.map(([status, response]) => {
-      const whole = follow(document, response);
+      const whole = follow(api, response);
       return el("li", null, el("span", null, el("span", { class: "pill bad" }, status)), el("div", { class: "words" }, words(whole?.description)));
     }),
   );

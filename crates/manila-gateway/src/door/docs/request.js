@@ -11,12 +11,12 @@ const OPTIONS = new Set(["envelope", "timeout"]);
 export const BASE = new URL("./", document.baseURI);
 
 /** The request of a draft, or an error with the words for whoever typed it. */
-export function build(document, operation, draft) {
+export function build(api, operation, draft) {
   const headers = { Accept: accept(operation, draft) };
   if (draft.timeout) headers["Request-Timeout"] = draft.timeout;
   const url = new URL(operation.path.slice(1), BASE);
   if (draft.method === "GET") {
-    url.search = queryOf(document, operation, draft.text);
+    url.search = queryOf(api, operation, draft.text);
     return { method: "GET", url, headers };
   }
   const body = draft.text.trim();
@@ -40,11 +40,11 @@ function check(text) {
 }
 
 /** The input in a query, as the document says that each parameter stands there. */
-function queryOf(document, operation, text) {
+function queryOf(api, operation, text) {
   const input = text.trim() ? check(text) : {};
-  const parameters = (operation.get.parameters ?? []).map((parameter) => follow(document, parameter));
+  const parameters = (operation.get.parameters ?? []).map((parameter) => follow(api, parameter));
   const inQuery = new Map(parameters.filter(({ in: place }) => place === "query").map((parameter) => [parameter.name, parameter]));
-  const schema = follow(document, operation.call.requestBody?.content?.["application/json"]?.schema);
+  const schema = follow(api, operation.input?.schema);
   const isWhole = inQuery.get("input")?.content && !Object.hasOwn(schema?.properties ?? {}, "input");
   const query = new URLSearchParams();
   if (isWhole) {
@@ -77,7 +77,8 @@ export function curl(request, operation, asksToken) {
   }
   if (request.headers["Request-Timeout"]) parts.push(`-H ${quote(`Request-Timeout: ${request.headers["Request-Timeout"]}`)}`);
   if (request.body !== undefined) parts.push(`--json ${quote(compact(request.body))}`);
-  return parts.join(" \\\n  ");
+  const [command, address, ...rest] = parts;
+  return [`${command} ${address}`, ...rest].join(" \\\n  ");
 }
 
 function compact(text) {

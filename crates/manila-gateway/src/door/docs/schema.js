@@ -1,33 +1,34 @@
 // Schemas for the eye: one row for each property, deeper ones when they are opened.
 import { el, fold } from "./dom.js";
 import { jsonView } from "./json.js";
-import { follow } from "./model.js";
+import { around, follow } from "./model.js";
 import { inline, words } from "./words.js";
 
 /** A schema as a whole, with its text behind it. */
-export function schemaView(document, schema, nothing) {
-  const whole = follow(document, schema);
-  const children = rows(document, whole);
-  const raw = () => jsonView(JSON.stringify(schema), "JSON Schema");
+export function schemaView(wholeApi, schema, nothing) {
+  const api = around(wholeApi, schema);
+  const whole = follow(api, schema);
+  const children = rows(api, whole);
+  const raw = () => jsonView(JSON.stringify(whole ?? schema), "JSON Schema");
   return el(
     "div",
     { class: "schema" },
-    children.length > 0 && isObject(document, whole) ? null : summary(document, whole, nothing),
+    children.length > 0 && isObject(api, whole) ? null : summary(api, whole, nothing),
     children,
     schema !== undefined && fold("JSON Schema", raw, { class: "raw" }),
   );
 }
 
-function isObject(document, schema) {
-  return Object.keys(properties(document, schema)).length > 0;
+function isObject(api, schema) {
+  return Object.keys(properties(api, schema)).length > 0;
 }
 
-function summary(document, schema, nothing) {
+function summary(api, schema, nothing) {
   if (isEmpty(schema)) return el("p", { class: "quiet" }, nothing);
   return el(
     "p",
     { class: "type-line" },
-    el("span", { class: "type" }, label(document, schema)),
+    el("span", { class: "type" }, label(api, schema)),
     limits(schema).map((limit) => el("span", { class: "limit" }, limit)),
     schema.description && el("span", { class: "quiet" }, inline(schema.description)),
   );
@@ -42,74 +43,74 @@ function isEmpty(schema) {
 }
 
 /** Everything below a schema, as a list of rows; empty where there is nothing below. */
-function rows(document, schema) {
-  const items = below(document, schema);
-  return items.length ? [el("ul", { class: "rows" }, items.map((item) => row(document, item)))] : [];
+function rows(api, schema) {
+  const items = below(api, schema);
+  return items.length ? [el("ul", { class: "rows" }, items.map((item) => row(api, item)))] : [];
 }
 
 /** What is below a schema: a name, a schema, and whether it has to be there. */
-function below(document, schema) {
+function below(api, schema) {
   if (!schema || typeof schema !== "object") return [];
-  const required = requiredOf(document, schema);
-  const named = Object.entries(properties(document, schema)).map(([name, schema]) => ({ name, schema, required: required.has(name) }));
+  const required = requiredOf(api, schema);
+  const named = Object.entries(properties(api, schema)).map(([name, schema]) => ({ name, schema, required: required.has(name) }));
   const patterns = Object.entries(schema.patternProperties ?? {}).map(([pattern, schema]) => ({ aside: `every property like ${pattern}`, schema }));
   const others = schema.additionalProperties;
   const rest = others && typeof others === "object" ? [{ aside: "every other property", schema: others }] : [];
   const places = (schema.prefixItems ?? []).map((schema, index) => ({ aside: `item ${index + 1}`, schema }));
   const items = schema.items && typeof schema.items === "object" ? [{ aside: "every item", schema: schema.items }] : [];
-  return [...named, ...patterns, ...rest, ...places, ...items, ...variants(document, schema)];
+  return [...named, ...patterns, ...rest, ...places, ...items, ...variants(api, schema)];
 }
 
 /** The properties, those of every part of an `allOf` among them. */
-function properties(document, schema, depth = 0) {
+function properties(api, schema, depth = 0) {
   if (!schema || typeof schema !== "object" || depth > 8) return {};
-  const parts = (schema.allOf ?? []).map((part) => properties(document, follow(document, part), depth + 1));
+  const parts = (schema.allOf ?? []).map((part) => properties(api, follow(api, part), depth + 1));
   return Object.assign({}, ...parts, schema.properties);
 }
 
-function requiredOf(document, schema, depth = 0) {
+function requiredOf(api, schema, depth = 0) {
   if (!schema || typeof schema !== "object" || depth > 8) return new Set();
-  const parts = (schema.allOf ?? []).flatMap((part) => [...requiredOf(document, follow(document, part), depth + 1)]);
+  const parts = (schema.allOf ?? []).flatMap((part) => [...requiredOf(api, follow(api, part), depth + 1)]);
   return new Set([...parts, ...(schema.required ?? [])]);
 }
 
 /** The forms of a choice, without `null`, which is in the label. */
-function variants(document, schema) {
-  const choice = (schema.oneOf ?? schema.anyOf ?? []).map((form) => follow(document, form));
+function variants(api, schema) {
+  const choice = (schema.oneOf ?? schema.anyOf ?? []).map((form) => follow(api, form));
   const forms = choice.filter((form) => form?.type !== "null");
-  if (forms.length === 1) return below(document, forms[0]);
-  if (!forms.some((form) => below(document, form).length || form?.description)) return [];
+  if (forms.length === 1) return below(api, forms[0]);
+  if (!forms.some((form) => below(api, form).length || form?.description)) return [];
   return forms.map((schema, index) => ({ aside: schema?.title ?? `form ${index + 1}`, schema }));
 }
 
-function row(document, { name, aside, schema, required }) {
-  const whole = follow(document, schema);
-  const deeper = below(document, whole).length > 0;
+function row(api, { name, aside, schema, required }) {
+  const whole = follow(api, schema);
+  const deeper = below(api, whole).length > 0;
   const head = el(
     "div",
     { class: "head" },
     name === undefined ? el("span", { class: "aside-name" }, aside) : el("code", { class: "name" }, name),
-    el("span", { class: "type" }, label(document, whole, schema)),
+    el("span", { class: "type" }, label(api, whole, schema)),
     required && el("span", { class: "required" }, "required"),
     whole?.deprecated && el("span", { class: "limit" }, "deprecated"),
   );
   const said = whole?.description && el("div", { class: "words" }, words(whole.description));
-  const inner = deeper && innermost(document, whole);
-  const nested = deeper && fold(nestedTitle(document, inner), () => rows(document, inner), { class: "nested" });
+  const inner = deeper && innermost(api, whole);
+  const nested = deeper && fold(nestedTitle(api, inner), () => rows(api, inner), { class: "nested" });
   return el("li", null, head, chips(whole), said, nested);
 }
 
 /** Of a list of objects the properties are of interest, and not that they are those of its items. */
-function innermost(document, schema) {
-  const items = below(document, schema);
-  const only = items.length === 1 && items[0].name === undefined ? follow(document, items[0].schema) : null;
-  return only && isObject(document, only) ? only : schema;
+function innermost(api, schema) {
+  const items = below(api, schema);
+  const only = items.length === 1 && items[0].name === undefined ? follow(api, items[0].schema) : null;
+  return only && isObject(api, only) ? only : schema;
 }
 
-function nestedTitle(document, schema) {
-  const count = Object.keys(properties(document, schema)).length;
+function nestedTitle(api, schema) {
+  const count = Object.keys(properties(api, schema)).length;
   if (count) return `${count} ${count === 1 ? "property" : "properties"}`;
-  return variants(document, schema).length ? "Forms" : "More";
+  return variants(api, schema).length ? "Forms" : "More";
 }
 
 function chips(schema) {
@@ -123,31 +124,31 @@ function chips(schema) {
 }
 
 /** A type in words. */
-function label(document, schema, original, depth = 0) {
+function label(api, schema, original, depth = 0) {
   if (schema === undefined) return original?.$ref ?? "any JSON";
   if (schema === true) return "any JSON";
   if (schema === false) return "nothing";
   if (!schema || typeof schema !== "object") return "any JSON";
   if (Object.hasOwn(schema, "const")) return JSON.stringify(schema.const);
   const choice = schema.oneOf ?? schema.anyOf;
-  if (choice && depth < 3) return choiceLabel(document, choice, depth);
-  const types = [schema.type ?? guess(document, schema)].flat().filter(Boolean);
-  return types.map((type) => typeLabel(document, schema, type, depth)).join(" or ") || "any JSON";
+  if (choice && depth < 3) return choiceLabel(api, choice, depth);
+  const types = [schema.type ?? guess(api, schema)].flat().filter(Boolean);
+  return types.map((type) => typeLabel(api, schema, type, depth)).join(" or ") || "any JSON";
 }
 
-function choiceLabel(document, choice, depth) {
-  const labels = [...new Set(choice.map((form) => label(document, follow(document, form), form, depth + 1)))];
+function choiceLabel(api, choice, depth) {
+  const labels = [...new Set(choice.map((form) => label(api, follow(api, form), form, depth + 1)))];
   return labels.length > 4 ? `one of ${choice.length} forms` : labels.join(" or ");
 }
 
-function guess(document, schema) {
+function guess(api, schema) {
   if (schema.enum) return [...new Set(schema.enum.map((value) => (value === null ? "null" : Array.isArray(value) ? "array" : typeof value)))];
-  if (isObject(document, schema) || typeof schema.additionalProperties === "object") return "object";
+  if (isObject(api, schema) || typeof schema.additionalProperties === "object") return "object";
   return schema.items || schema.prefixItems ? "array" : undefined;
 }
 
-function typeLabel(document, schema, type, depth) {
-  const inner = (part) => label(document, follow(document, part), part, depth + 1);
+function typeLabel(api, schema, type, depth) {
+  const inner = (part) => label(api, follow(api, part), part, depth + 1);
   if (type === "array") {
     const each = schema.items && depth < 3 ? inner(schema.items) : null;
     return each && each !== "any JSON" ? `list of ${each}` : "list";
@@ -181,7 +182,7 @@ function limits(schema) {
   say("contentMediaType", (type) => String(type));
   say("readOnly", () => "read only");
   say("writeOnly", () => "write only");
-  if (schema.default !== undefined) said.push(`default ${text(schema.default)}`);
+  if (schema.default !== undefined && schema.default !== null) said.push(`default ${text(schema.default)}`);
   if (schema.additionalProperties === false && schema.properties) said.push("no other properties");
   if (schema.not || schema.if || schema.dependentRequired || schema.dependentSchemas) said.push("further conditions in its JSON Schema");
   return said;

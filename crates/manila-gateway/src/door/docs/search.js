@@ -1,20 +1,21 @@
 // Ranked search. Every word of the query has to stand somewhere; where it stands is what it counts.
 
+const LOOSE = 3;
+
 /** The operations that fit, best first. */
 export function search(operations, query) {
   const asked = query.toLowerCase().split(/\s+/).filter(Boolean);
   const found = [];
   for (const operation of operations) {
     const entry = entryOf(operation);
-    let score = 0;
-    for (const word of asked) {
-      const counts = rank(entry, word);
-      score = counts && score !== null ? score + counts : null;
-    }
-    if (score) found.push({ operation, score });
+    const counts = asked.map((word) => rank(entry, word));
+    const least = Math.min(...counts);
+    if (least > 0) found.push({ operation, isLoose: least === LOOSE, score: counts.reduce((sum, count) => sum + count) });
   }
   found.sort((a, b) => b.score - a.score || a.operation.name.length - b.operation.name.length);
-  return found.map(({ operation }) => operation);
+  // Letters that only stand in the right order are an answer where there is no better one.
+  const isSure = found.some(({ isLoose }) => !isLoose);
+  return found.filter(({ isLoose }) => !(isSure && isLoose)).map(({ operation }) => operation);
 }
 
 /** In lower case, once: a search runs at every key. */
@@ -58,7 +59,7 @@ function rank({ id, name, parts, title, tags, kind, description }, word) {
   if (kind === word) return 20;
   if (description.includes(` ${word}`) || description.startsWith(word)) return 12;
   if (description.includes(word)) return 8;
-  return word.length > 2 && isSpread(word, id) ? 3 : 0;
+  return word.length > 2 && isSpread(word, id) ? LOOSE : 0;
 }
 
 /** Whether the letters stand there in this order, with others between them. */

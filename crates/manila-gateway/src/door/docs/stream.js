@@ -65,14 +65,15 @@ function pause(milliseconds, signal) {
 function logView(place) {
   const head = el("div");
   const count = el("span", { class: "quiet" }, "");
-  const list = el("ol", { class: "events", tabindex: 0, role: "log", "aria-label": "Events" });
+  const list = el("ol");
+  const box = el("div", { class: "events", tabindex: 0, role: "log", "aria-label": "Events" }, list);
   let seen = 0;
-  place.replaceChildren(head, list);
+  place.replaceChildren(head, box);
   const push = (row) => {
-    const isAtEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
+    const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
     list.append(row);
     if (list.childElementCount > SHOWN) list.firstElementChild.remove();
-    if (isAtEnd) list.scrollTop = list.scrollHeight;
+    if (isAtEnd) box.scrollTop = box.scrollHeight;
   };
   return {
     began(response) {

@@ -4,19 +4,19 @@ import { answerView, noAnswer } from "./answer.js";
 import { exampleOf } from "./example.js";
 import { fieldsView, hasFields, isMostlyJson } from "./fields.js";
 import { exact } from "./json.js";
-import { follow } from "./model.js";
+import { around, follow } from "./model.js";
 import { build, curl } from "./request.js";
 import { followStream } from "./stream.js";
 
 /** The panel of an operation. `session` holds the token, if there is one. */
 export function tryIt(model, operation, session) {
-  const content = operation.call.requestBody?.content?.["application/json"];
-  const schema = follow(model.document, content?.schema);
+  const api = around(model.api, operation.input?.schema);
+  const schema = follow(api, operation.input?.schema);
   const draft = {
     method: "POST",
     form: "data",
     timeout: "",
-    text: JSON.stringify(exampleOf(model.document, content), null, 2),
+    text: JSON.stringify(exampleOf(api, operation.input), null, 2),
     isWrong: false,
   };
   const line = el("pre", { class: "code curl", tabindex: 0, role: "region", "aria-label": "Command line" });
@@ -24,7 +24,7 @@ export function tryIt(model, operation, session) {
   const answer = el("div", { class: "answers" });
   const state = { running: null, last: null };
 
-  const request = () => build(model.document, operation, draft);
+  const request = () => build(api, operation, draft);
   const refresh = () => {
     try {
       line.textContent = curl(request(), operation, session.asksToken);
@@ -56,9 +56,9 @@ export function tryIt(model, operation, session) {
     { class: "try", "aria-labelledby": "try-title" },
     el("h2", { id: "try-title" }, "Try it"),
     options(operation, draft, refresh),
-    inputView(model.document, schema, draft, refresh),
+    inputView(api, schema, draft, refresh),
     wrong,
-    el("div", { class: "block" }, copyButton("the command line", () => line.textContent), line),
+    el("div", { class: "block" }, el("div", { class: "bar" }, "curl", copyButton("the command line", () => line.textContent)), line),
     buttons.view,
     answer,
   );
@@ -113,7 +113,7 @@ function options(operation, draft, refresh) {
 }
 
 /** Fields or JSON, whichever suits; the text of the draft is what counts. */
-function inputView(document, schema, draft, refresh) {
+function inputView(api, schema, draft, refresh) {
   const place = el("div", { class: "input", id: "try-input" });
   const changed = (text, isWrong) => {
     Object.assign(draft, { text, isWrong });
@@ -129,11 +129,11 @@ function inputView(document, schema, draft, refresh) {
     const value = objectOf(draft.text);
     if (!value) return false;
     const write = (value, isWrong) => changed(JSON.stringify(value, null, 2), isWrong);
-    place.replaceChildren(fieldsView(document, schema, value, write));
+    place.replaceChildren(fieldsView(api, schema, value, write));
     return true;
   };
   const canSwitch = hasFields(schema) && asFields();
-  const isJson = !canSwitch || isMostlyJson(document, schema);
+  const isJson = !canSwitch || isMostlyJson(api, schema);
   if (isJson) asJson();
   return [canSwitch && switchView(isJson, asFields, asJson, () => changed(draft.text, false)), place];
 }
