@@ -1,8 +1,13 @@
 // An input to begin with: the document's own example, or one that is made from the schema.
 import { follow } from "./model.js";
 
+/** How many values an example is made of; lists of lists of lists would be endless. */
+const MOST = 500;
+let left = MOST;
+
 /** A value for the body of an operation. */
 export function exampleOf(api, content) {
+  left = MOST;
   if (content?.example !== undefined) return content.example;
   const given = follow(api, Object.values(content?.examples ?? {})[0]);
   if (given?.value !== undefined) return given.value;
@@ -14,7 +19,8 @@ function make(api, reference, depth) {
   if (!schema || typeof schema !== "object") return null;
   const [given] = [schema.const, schema.example, schema.examples?.[0], schema.default, schema.enum?.[0]].filter((value) => value !== undefined);
   if (given !== undefined) return given;
-  if (depth > 6) return null;
+  left -= 1;
+  if (depth > 6 || left < 0) return null;
   if (schema.allOf) return together(api, schema, depth);
   const choice = schema.oneOf ?? schema.anyOf;
   if (choice) return make(api, choice.find((form) => follow(api, form)?.type !== "null"), depth + 1);

@@ -5,8 +5,10 @@ import { el } from "./dom.js";
 /** Beyond so many characters there are no colours, and beyond so many no more text. */
 const COLOURED = 200_000;
 const SHOWN = 2_000_000;
+/** Beyond so many levels it is not indented. */
+const DEEPEST = 200;
 
-const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])|(\s+)|([^])/gy;
+const TOKEN = /("(?:[^"\\]+|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])|(\s+)|([^])/gy;
 
 /** An element with the text, indented if it is JSON. */
 export function jsonView(text, label) {
@@ -54,6 +56,7 @@ function tokens(text) {
     else if (mark) {
       pieces.push({ text: mark });
       depth += 1;
+      if (depth > DEEPEST) return null;
       open = true;
     } else if (colon) pieces.push({ kind: "key", text: string }, { text: ": " });
     else pieces.push({ kind: string ? "string" : number ? "number" : "word", text: token });

@@ -24,6 +24,8 @@ async function load() {
   }
   session.asksToken ||= model.asksToken;
   who.hidden = !session.asksToken;
+  // A link shows no token.
+  byId("document").hidden = session.asksToken;
   byId("title").textContent = model.title;
   byId("version").textContent = model.version;
   list.load(model.operations);

@@ -37,12 +37,19 @@ function header(operation) {
       el("code", { class: "id" }, operation.id),
       operation.version && el("span", { class: "quiet" }, operation.version),
       operation.deprecated && el("span", { class: "limit" }, "deprecated"),
+      scopes(operation).map((scope) => el("span", { class: "limit" }, `scope ${scope}`)),
       operation.tags.map((tag) => el("span", { class: "tag" }, tag)),
     ),
     el("div", { class: "words" }, words(operation.description)),
     el("p", { class: "address" }, methods.map((method) => el("span", { class: "method" }, method)), el("code", null, operation.path)),
     el("p", { class: "quiet" }, KINDS[operation.kind]),
   );
+}
+
+/** What the caller must have, all of it or one of it. */
+function scopes({ extension: { accessControl } }) {
+  const any = accessControl?.requiredScopesAny ?? [];
+  return [...(accessControl?.requiredScopes ?? []), ...(any.length ? [any.join(" or ")] : [])];
 }
 
 function section(title, ...children) {

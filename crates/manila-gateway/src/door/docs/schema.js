@@ -49,8 +49,8 @@ function rows(api, schema) {
 }
 
 /** What is below a schema: a name, a schema, and whether it has to be there. */
-function below(api, schema) {
-  if (!schema || typeof schema !== "object") return [];
+function below(api, schema, depth = 0) {
+  if (!schema || typeof schema !== "object" || depth > 8) return [];
   const required = requiredOf(api, schema);
   const named = Object.entries(properties(api, schema)).map(([name, schema]) => ({ name, schema, required: required.has(name) }));
   const patterns = Object.entries(schema.patternProperties ?? {}).map(([pattern, schema]) => ({ aside: `every property like ${pattern}`, schema }));
@@ -58,7 +58,7 @@ function below(api, schema) {
   const rest = others && typeof others === "object" ? [{ aside: "every other property", schema: others }] : [];
   const places = (schema.prefixItems ?? []).map((schema, index) => ({ aside: `item ${index + 1}`, schema }));
   const items = schema.items && typeof schema.items === "object" ? [{ aside: "every item", schema: schema.items }] : [];
-  return [...named, ...patterns, ...rest, ...places, ...items, ...variants(api, schema)];
+  return [...named, ...patterns, ...rest, ...places, ...items, ...variants(api, schema, depth)];
 }
 
 /** The properties, those of every part of an `allOf` among them. */
@@ -75,11 +75,11 @@ function requiredOf(api, schema, depth = 0) {
 }
 
 /** The forms of a choice, without `null`, which is in the label. */
-function variants(api, schema) {
+function variants(api, schema, depth = 0) {
   const choice = (schema.oneOf ?? schema.anyOf ?? []).map((form) => follow(api, form));
   const forms = choice.filter((form) => form?.type !== "null");
-  if (forms.length === 1) return below(api, forms[0]);
-  if (!forms.some((form) => below(api, form).length || form?.description)) return [];
+  if (forms.length === 1) return below(api, forms[0], depth + 1);
+  if (!forms.some((form) => below(api, form, depth + 1).length || form?.description)) return [];
   return forms.map((schema, index) => ({ aside: schema?.title ?? `form ${index + 1}`, schema }));
 }
 

@@ -58,7 +58,7 @@ export function tryIt(model, operation, session) {
     options(operation, draft, refresh),
     inputView(api, schema, draft, refresh),
     wrong,
-    el("div", { class: "block" }, el("div", { class: "bar" }, "curl", copyButton("the command line", () => line.textContent)), line),
+    el("div", { class: "block" }, el("div", { class: "bar" }, "Command line", copyButton("the command line", () => line.textContent)), line),
     buttons.view,
     answer,
   );

@@ -2,23 +2,35 @@
 // stay text, since whoever wrote them may want somebody to follow them.
 import { el } from "./dom.js";
 
+/** More is not read by anybody here, and would only be slow. */
+const LONGEST = 20_000;
+
 /** Paragraphs, lists, code. */
 export function words(text) {
   const blocks = [];
-  let rest = String(text ?? "").replaceAll("\r\n", "\n").slice(0, 20_000);
-  while (rest.trim()) {
-    const fence = /^\s*```[^\n]*\n([\s\S]*?)(?:\n```[^\n]*(?:\n|$)|$)/.exec(rest);
-    if (fence) {
-      blocks.push(el("pre", { class: "code", tabindex: 0 }, fence[1]));
-      rest = rest.slice(fence[0].length);
-      continue;
-    }
-    const end = rest.search(/\S[^\n]*\n\s*(?:\n|```)/);
-    const length = end < 0 ? rest.length : end + rest.slice(end).indexOf("\n") + 1;
-    blocks.push(block(rest.slice(0, length).trim()));
-    rest = rest.slice(length);
+  let lines = [];
+  let fenced = null;
+  const end = () => {
+    if (lines.length) blocks.push(block(lines.join("\n")));
+    lines = [];
+  };
+  for (const line of String(text ?? "").slice(0, LONGEST).split(/\r\n|\r|\n/)) {
+    const isFence = line.trimStart().startsWith("```");
+    if (isFence && fenced) {
+      blocks.push(code(fenced));
+      fenced = null;
+    } else if (fenced) fenced.push(line);
+    else if (isFence || line.trim() === "") {
+      end();
+      fenced = isFence ? [] : null;
+    } else lines.push(line);
   }
-  return blocks;
+  end();
+  return fenced ? [...blocks, code(fenced)] : blocks;
+}
+
+function code(lines) {
+  return el("pre", { class: "code", tabindex: 0 }, lines.join("\n"));
 }
 
 function block(text) {
