@@ -1,5 +1,5 @@
 // An input to begin with: the document's own example, or one that is made from the schema.
-import { follow } from "./model.js";
+import { follow, listOf, recordOf } from "./model.js";
 
 /** How many values an example is made of; lists of lists of lists would be endless. */
 const MOST = 500;
@@ -17,13 +17,13 @@ export function exampleOf(api, content) {
 function make(api, reference, depth) {
   const schema = follow(api, reference);
   if (!schema || typeof schema !== "object") return null;
-  const [given] = [schema.const, schema.example, schema.examples?.[0], schema.default, schema.enum?.[0]].filter((value) => value !== undefined);
+  const [given] = [schema.const, schema.example, listOf(schema.examples)[0], schema.default, listOf(schema.enum)[0]].filter((value) => value !== undefined);
   if (given !== undefined) return given;
   left -= 1;
   if (depth > 6 || left < 0) return null;
-  if (schema.allOf) return together(api, schema, depth);
+  if (Array.isArray(schema.allOf)) return together(api, schema, depth);
   const choice = schema.oneOf ?? schema.anyOf;
-  if (choice) return make(api, choice.find((form) => follow(api, form)?.type !== "null"), depth + 1);
+  if (Array.isArray(choice)) return make(api, choice.find((form) => follow(api, form)?.type !== "null"), depth + 1);
   return byType(api, schema, depth);
 }
 
@@ -40,8 +40,8 @@ function byType(api, schema, depth) {
     case "object":
       return object(api, schema, depth);
     case "array": {
-      const places = (schema.prefixItems ?? []).map((item) => make(api, item, depth + 1));
-      const missing = Math.min(schema.minItems ?? (depth < 2 && schema.items ? 1 : 0), 20) - places.length;
+      const places = listOf(schema.prefixItems).map((item) => make(api, item, depth + 1));
+      const missing = Math.min(Number(schema.minItems) || (depth < 2 && schema.items ? 1 : 0), 20) - places.length;
       return [...places, ...Array.from({ length: Math.max(missing, 0) }, () => make(api, schema.items, depth + 1))];
     }
     case "string":
@@ -58,9 +58,9 @@ function byType(api, schema, depth) {
 
 /** What is required, and what has a value to show. */
 function object(api, schema, depth) {
-  const required = new Set(schema.required ?? []);
+  const required = new Set(listOf(schema.required));
   const made = {};
-  for (const [name, part] of Object.entries(schema.properties ?? {})) {
+  for (const [name, part] of Object.entries(recordOf(schema.properties))) {
     const whole = follow(api, part);
     const shows = ["default", "example", "examples", "const"].some((key) => whole?.[key] !== undefined && whole[key] !== null);
     if (required.has(name) || shows) made[name] = make(api, part, depth + 1);
@@ -84,7 +84,7 @@ const FORMATS = {
 
 function text({ format, minLength = 0, maxLength = Infinity }) {
   const plain = FORMATS[format] ?? "text";
-  return plain.padEnd(Math.min(minLength, 200), "x").slice(0, maxLength);
+  return plain.padEnd(Math.min(Number(minLength) || 0, 200), "x").slice(0, Number(maxLength));
 }
 
 function number({ type, minimum, exclusiveMinimum, maximum, exclusiveMaximum, multipleOf }) {

@@ -1,7 +1,7 @@
 // The input as fields, one for each property; whatever is no plain value is a field of JSON.
 import { el } from "./dom.js";
 import { exact } from "./json.js";
-import { follow } from "./model.js";
+import { follow, listOf, recordOf } from "./model.js";
 
 /** More fields than this are easier to write as JSON. */
 const MOST = 24;
@@ -9,14 +9,14 @@ const MOST = 24;
 /** Whether an input can be typed into fields. */
 export function hasFields(schema) {
   const isFlat = schema && typeof schema === "object" && !schema.allOf && !schema.oneOf && !schema.anyOf;
-  const count = isFlat ? Object.keys(schema.properties ?? {}).length : 0;
+  const count = isFlat ? Object.keys(recordOf(schema.properties)).length : 0;
   return count > 0 && count <= MOST;
 }
 
 /** The fields of a schema, with the values of `value`; `changed` is told the new value. */
 export function fieldsView(api, schema, value, changed) {
   const kept = { ...value };
-  const required = new Set(schema.required ?? []);
+  const required = new Set(listOf(schema.required));
   const all = Object.entries(schema.properties).map(([name, part], index) => {
     const field = fieldOf(plain(api, part));
     const control = field.make(kept[name]);
@@ -56,7 +56,7 @@ export function isMostlyJson(api, schema) {
 /** A schema without the choice to be null: an empty field says that. */
 function plain(api, part) {
   const schema = follow(api, part);
-  const forms = (schema?.anyOf ?? schema?.oneOf ?? []).map((form) => follow(api, form)).filter((form) => form?.type !== "null");
+  const forms = listOf(schema?.anyOf ?? schema?.oneOf).map((form) => follow(api, form)).filter((form) => form?.type !== "null");
   return forms.length === 1 ? forms[0] : schema;
 }
 

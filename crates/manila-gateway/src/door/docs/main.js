@@ -1,5 +1,6 @@
 // Begins: reads the document, then shows what the address names.
 import { el } from "./dom.js";
+import { jsonView } from "./json.js";
 import { read } from "./model.js";
 import { operationView } from "./operation.js";
 import { overview } from "./overview.js";
@@ -53,13 +54,21 @@ function route() {
   const id = named();
   const operation = model.byId.get(id);
   list.show(operation?.id ?? null);
-  if (operation) {
+  if (operation) show(operation);
+  else if (id && id !== "main") put(missing(id));
+  else put(overview(model));
+  document.title = operation ? `${operation.id} · ${model.title}` : model.title;
+}
+
+/** What cannot be drawn, because its schema is none, does not take the others with it. */
+function show(operation) {
+  try {
     const shown = operationView(model, operation, session);
     put(shown.view);
     leave = shown.leave;
-  } else if (id && id !== "main") put(missing(id));
-  else put(overview(model));
-  document.title = operation ? `${operation.id} · ${model.title}` : model.title;
+  } catch (error) {
+    put(el("article", { class: "overview" }, el("h1", { tabindex: -1 }, operation.title || operation.name), el("p", { class: "wrong", role: "alert" }, `This operation cannot be shown: ${error.message}`), jsonView(JSON.stringify(operation.call), "As the document has it")));
+  }
 }
 
 function named() {

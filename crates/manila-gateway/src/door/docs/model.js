@@ -66,6 +66,16 @@ function kindOf(item) {
   return item.get ? "query" : "mutation";
 }
 
+/** A list, if it is one: a schema may say anything. */
+export function listOf(value) {
+  return Array.isArray(value) ? value : [];
+}
+
+/** An object with names, if it is one. */
+export function recordOf(value) {
+  return value && typeof value === "object" && !Array.isArray(value) ? value : {};
+}
+
 /** The operations of each namespace, in their order. */
 export function byNamespace(operations) {
   const groups = new Map();

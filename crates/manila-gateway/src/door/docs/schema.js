@@ -1,7 +1,7 @@
 // Schemas for the eye: one row for each property, deeper ones when they are opened.
 import { el, fold } from "./dom.js";
 import { jsonView } from "./json.js";
-import { around, follow } from "./model.js";
+import { around, follow, listOf, recordOf } from "./model.js";
 import { inline, words } from "./words.js";
 
 /** A schema as a whole, with its text behind it. */
@@ -38,7 +38,7 @@ function isEmpty(schema) {
   if (schema === undefined || schema === true) return true;
   if (!schema || typeof schema !== "object") return false;
   const says = Object.keys(schema).filter((key) => !["$schema", "title", "description", "additionalProperties"].includes(key));
-  const isBare = says.every((key) => key === "type" || (key === "properties" && !Object.keys(schema.properties).length));
+  const isBare = says.every((key) => key === "type" || (key === "properties" && !Object.keys(recordOf(schema.properties)).length));
   return says.length === 0 || (isBare && schema.type === "object" && typeof schema.additionalProperties !== "object");
 }
 
@@ -53,10 +53,10 @@ function below(api, schema, depth = 0) {
   if (!schema || typeof schema !== "object" || depth > 8) return [];
   const required = requiredOf(api, schema);
   const named = Object.entries(properties(api, schema)).map(([name, schema]) => ({ name, schema, required: required.has(name) }));
-  const patterns = Object.entries(schema.patternProperties ?? {}).map(([pattern, schema]) => ({ aside: `every property like ${pattern}`, schema }));
+  const patterns = Object.entries(recordOf(schema.patternProperties)).map(([pattern, schema]) => ({ aside: `every property like ${pattern}`, schema }));
   const others = schema.additionalProperties;
   const rest = others && typeof others === "object" ? [{ aside: "every other property", schema: others }] : [];
-  const places = (schema.prefixItems ?? []).map((schema, index) => ({ aside: `item ${index + 1}`, schema }));
+  const places = listOf(schema.prefixItems).map((schema, index) => ({ aside: `item ${index + 1}`, schema }));
   const items = schema.items && typeof schema.items === "object" ? [{ aside: "every item", schema: schema.items }] : [];
   return [...named, ...patterns, ...rest, ...places, ...items, ...variants(api, schema, depth)];
 }
@@ -64,19 +64,19 @@ function below(api, schema, depth = 0) {
 /** The properties, those of every part of an `allOf` among them. */
 function properties(api, schema, depth = 0) {
   if (!schema || typeof schema !== "object" || depth > 8) return {};
-  const parts = (schema.allOf ?? []).map((part) => properties(api, follow(api, part), depth + 1));
-  return Object.assign({}, ...parts, schema.properties);
+  const parts = listOf(schema.allOf).map((part) => properties(api, follow(api, part), depth + 1));
+  return Object.assign({}, ...parts, recordOf(schema.properties));
 }
 
 function requiredOf(api, schema, depth = 0) {
   if (!schema || typeof schema !== "object" || depth > 8) return new Set();
-  const parts = (schema.allOf ?? []).flatMap((part) => [...requiredOf(api, follow(api, part), depth + 1)]);
-  return new Set([...parts, ...(schema.required ?? [])]);
+  const parts = listOf(schema.allOf).flatMap((part) => [...requiredOf(api, follow(api, part), depth + 1)]);
+  return new Set([...parts, ...listOf(schema.required)]);
 }
 
 /** The forms of a choice, without `null`, which is in the label. */
 function variants(api, schema, depth = 0) {
-  const choice = (schema.oneOf ?? schema.anyOf ?? []).map((form) => follow(api, form));
+  const choice = listOf(schema.oneOf ?? schema.anyOf).map((form) => follow(api, form));
   const forms = choice.filter((form) => form?.type !== "null");
   if (forms.length === 1) return below(api, forms[0], depth + 1);
   if (!forms.some((form) => below(api, form, depth + 1).length || form?.description)) return [];
@@ -131,7 +131,7 @@ function label(api, schema, original, depth = 0) {
   if (!schema || typeof schema !== "object") return "any JSON";
   if (Object.hasOwn(schema, "const")) return JSON.stringify(schema.const);
   const choice = schema.oneOf ?? schema.anyOf;
-  if (choice && depth < 3) return choiceLabel(api, choice, depth);
+  if (Array.isArray(choice) && depth < 3) return choiceLabel(api, choice, depth);
   const types = [schema.type ?? guess(api, schema)].flat().filter(Boolean);
   return types.map((type) => typeLabel(api, schema, type, depth)).join(" or ") || "any JSON";
 }
@@ -142,7 +142,7 @@ function choiceLabel(api, choice, depth) {
 }
 
 function guess(api, schema) {
-  if (schema.enum) return [...new Set(schema.enum.map((value) => (value === null ? "null" : Array.isArray(value) ? "array" : typeof value)))];
+  if (Array.isArray(schema.enum)) return [...new Set(schema.enum.map((value) => (value === null ? "null" : Array.isArray(value) ? "array" : typeof value)))];
   if (isObject(api, schema) || typeof schema.additionalProperties === "object") return "object";
   return schema.items || schema.prefixItems ? "array" : undefined;
 }

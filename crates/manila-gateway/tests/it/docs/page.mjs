@@ -254,6 +254,44 @@ const steps = {
     await close(it);
   },
 
+  async "no schema and no description breaks the page"() {
+    const it = await open("about:blank", "");
+    const { page } = it;
+    const nested = (depth) => (depth ? { type: "array", minItems: 1000, items: nested(depth - 1) } : { type: "integer", minimum: 5 });
+    const schemas = {
+      Itself: { $ref: "#/components/schemas/Itself" },
+      Choice: { anyOf: [{ $ref: "#/components/schemas/Choice" }] },
+      All: { allOf: [{ $ref: "#/components/schemas/All" }], properties: { a: { $ref: "#/components/schemas/All" } }, required: ["a"] },
+      Nested: nested(12),
+      Gone: { $ref: "#/components/schemas/Nowhere" },
+      Elsewhere: { $ref: "https://evil.example/schema.json" },
+      Root: { type: "object", properties: { again: { $ref: "#" } }, required: ["again"] },
+      Names: { type: "object", properties: { ["__proto__"]: { type: "string" }, constructor: { type: "string" }, "": true, "a b/c~": false } },
+      Odd: { type: ["string", "null", 7], enum: [null, { a: 1 }], default: { b: [1] }, minLength: "x", properties: [], required: {} },
+      No: false,
+      Number: 7,
+    };
+    const description = `${"x".repeat(20000)}${" \n".repeat(5000)}${"**`".repeat(5000)}`;
+    const paths = Object.fromEntries(
+      Object.keys(schemas).map((name) => {
+        const schema = { $ref: `#/components/schemas/${name}` };
+        const post = { summary: name, description, requestBody: { content: { "application/json": { schema } } }, responses: { 200: { content: { "application/json": { schema } } }, 500: { $ref: "#/nowhere" } } };
+        return [`/api/odd/${name}`, { post }];
+      }),
+    );
+    await page.route("**/openapi.json", (route) => route.fulfill({ json: { openapi: "3.1.0", info: {}, paths: { ...paths, "/api/odd/%FF": { post: {} }, "/else": { get: {} }, "/none": null }, components: { schemas } } }));
+    it.gateway = told.open;
+    for (const name of Object.keys(schemas)) {
+      await page.goto(`${told.open}/docs#odd.${name}`);
+      await page.reload();
+      await heading(page, name);
+      await page.locator(".reference").waitFor();
+      const closed = page.locator(".reference details:not([open]) > summary");
+      for (let depth = 0; depth < 6 && (await closed.count()); depth += 1) await closed.first().click();
+    }
+    await close(it);
+  },
+
   async "a token is asked for, and kept nowhere"() {
     const it = await open(told.closed, "/docs#demo.add");
     const { page, context } = it;
