@@ -397,6 +397,8 @@ for (const [name, step] of Object.entries(steps)) {
   } catch (error) {
     failed += 1;
     console.log(`FAILED ${name}\n${error.stack}`);
+    // Each may have waited for long, and the next ones hardly say anything else.
+    if (failed === 3) break;
   }
 }
 await browser.close();
