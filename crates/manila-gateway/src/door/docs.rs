@@ -38,6 +38,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("events.js", SCRIPT, include_str!("docs/events.js")),
     ("example.js", SCRIPT, include_str!("docs/example.js")),
     ("fields.js", SCRIPT, include_str!("docs/fields.js")),
+    ("input.js", SCRIPT, include_str!("docs/input.js")),
     ("json.js", SCRIPT, include_str!("docs/json.js")),
     ("main.js", SCRIPT, include_str!("docs/main.js")),
     ("model.js", SCRIPT, include_str!("docs/model.js")),

@@ -13,7 +13,18 @@ export function answerView(response, text, took) {
     statusLine(response, `${took} ms`, size(text)),
     problem && problemView(problem),
     headersView(response),
-    text && el("div", { class: "block" }, el("div", { class: "bar" }, type, copyButton("the answer", () => indented(text))), jsonView(text, "Body of the answer")),
+    text &&
+      el(
+        "div",
+        { class: "block" },
+        el(
+          "div",
+          { class: "bar" },
+          type,
+          copyButton("the answer", () => indented(text)),
+        ),
+        jsonView(text, "Body of the answer"),
+      ),
   );
 }
 
@@ -21,7 +32,12 @@ export function answerView(response, text, took) {
 export function statusLine(response, ...rest) {
   const tone = response.ok ? "good" : "bad";
   const words = `${response.status} ${response.statusText}`.trim();
-  return el("p", { class: "status", role: "status" }, el("span", { class: `pill ${tone}` }, words), rest.map((word) => el("span", { class: "quiet" }, word)));
+  return el(
+    "p",
+    { class: "status", role: "status" },
+    el("span", { class: `pill ${tone}` }, words),
+    rest.map((word) => el("span", { class: "quiet" }, word)),
+  );
 }
 
 /** The words of a problem before its text. */
@@ -31,19 +47,36 @@ export function problemView({ detail, error }) {
     "div",
     { class: "problem" },
     el("p", null, error?.code && el("code", null, error.code), " ", detail ?? error?.message ?? ""),
-    lines.length > 0 && el("ul", null, lines.slice(0, 20).map(({ path, message }) => el("li", null, el("code", null, path || "/"), " ", message))),
+    lines.length > 0 &&
+      el(
+        "ul",
+        null,
+        lines
+          .slice(0, 20)
+          .map(({ path, message }) => el("li", null, el("code", null, path || "/"), " ", message)),
+      ),
     error?.retryable && el("p", { class: "quiet" }, "It may help to try again."),
   );
 }
 
 export function headersView(response) {
-  const rows = () => el("dl", { class: "headers" }, [...response.headers].map(([name, value]) => [el("dt", null, name), el("dd", null, value)]));
+  const rows = () =>
+    el(
+      "dl",
+      { class: "headers" },
+      [...response.headers].map(([name, value]) => [el("dt", null, name), el("dd", null, value)]),
+    );
   return fold("Headers", rows, { class: "raw" });
 }
 
 /** What kept an answer from coming, in words. */
 export function noAnswer(words) {
-  return el("p", { class: "status", role: "status" }, el("span", { class: "pill bad" }, "No answer"), el("span", { class: "quiet" }, words));
+  return el(
+    "p",
+    { class: "status", role: "status" },
+    el("span", { class: "pill bad" }, "No answer"),
+    el("span", { class: "quiet" }, words),
+  );
 }
 
 export function parsed(text) {

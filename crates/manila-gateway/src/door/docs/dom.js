@@ -35,7 +35,11 @@ export function fold(title, make, attributes) {
 
 /** A button that copies a text, which is asked for when it is pressed. */
 export function copyButton(what, text) {
-  const button = el("button", { type: "button", class: "copy", "aria-label": `Copy ${what}` }, "Copy");
+  const button = el(
+    "button",
+    { type: "button", class: "copy", "aria-label": `Copy ${what}` },
+    "Copy",
+  );
   button.addEventListener("click", async () => {
     button.textContent = (await copy(text())) ? "Copied" : "Not allowed";
     setTimeout(() => (button.textContent = "Copy"), 1500);
@@ -46,7 +50,10 @@ export function copyButton(what, text) {
 async function copy(text) {
   // Where the page is served without TLS to another machine, browsers have no clipboard for it.
   if (navigator.clipboard) {
-    return navigator.clipboard.writeText(text).then(() => true, () => false);
+    return navigator.clipboard.writeText(text).then(
+      () => true,
+      () => false,
+    );
   }
   const area = el("textarea", { class: "aside" });
   area.value = text;

@@ -18,7 +18,8 @@ export async function* events(body) {
       for (const line of lines) {
         if (line !== "") take(event, line);
         else {
-          if (event.data.length) yield { type: event.type || "message", id: event.id, data: event.data.join("\n") };
+          if (event.data.length)
+            yield { type: event.type || "message", id: event.id, data: event.data.join("\n") };
           event = fresh(event.id);
         }
       }

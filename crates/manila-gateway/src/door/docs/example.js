@@ -17,13 +17,24 @@ export function exampleOf(api, content) {
 function make(api, reference, depth) {
   const schema = follow(api, reference);
   if (!schema || typeof schema !== "object") return null;
-  const [given] = [schema.const, schema.example, listOf(schema.examples)[0], schema.default, listOf(schema.enum)[0]].filter((value) => value !== undefined);
+  const [given] = [
+    schema.const,
+    schema.example,
+    listOf(schema.examples)[0],
+    schema.default,
+    listOf(schema.enum)[0],
+  ].filter((value) => value !== undefined);
   if (given !== undefined) return given;
   left -= 1;
   if (depth > 6 || left < 0) return null;
   if (Array.isArray(schema.allOf)) return together(api, schema, depth);
   const choice = schema.oneOf ?? schema.anyOf;
-  if (Array.isArray(choice)) return make(api, choice.find((form) => follow(api, form)?.type !== "null"), depth + 1);
+  if (Array.isArray(choice))
+    return make(
+      api,
+      choice.find((form) => follow(api, form)?.type !== "null"),
+      depth + 1,
+    );
   return byType(api, schema, depth);
 }
 
@@ -31,18 +42,27 @@ function make(api, reference, depth) {
 function together(api, { allOf, ...rest }, depth) {
   const parts = [...allOf, rest].map((part) => make(api, part, depth + 1));
   const objects = parts.filter((part) => part && typeof part === "object" && !Array.isArray(part));
-  return objects.length ? Object.assign({}, ...objects) : parts.find((part) => part !== null) ?? null;
+  return objects.length
+    ? Object.assign({}, ...objects)
+    : (parts.find((part) => part !== null) ?? null);
 }
 
 function byType(api, schema, depth) {
-  const types = [schema.type ?? (schema.properties ? "object" : schema.items ? "array" : "null")].flat();
+  const types = [
+    schema.type ?? (schema.properties ? "object" : schema.items ? "array" : "null"),
+  ].flat();
   switch (types.find((type) => type !== "null")) {
     case "object":
       return object(api, schema, depth);
     case "array": {
       const places = listOf(schema.prefixItems).map((item) => make(api, item, depth + 1));
-      const missing = Math.min(Number(schema.minItems) || (depth < 2 && schema.items ? 1 : 0), 20) - places.length;
-      return [...places, ...Array.from({ length: Math.max(missing, 0) }, () => make(api, schema.items, depth + 1))];
+      const missing =
+        Math.min(Number(schema.minItems) || (depth < 2 && schema.items ? 1 : 0), 20) -
+        places.length;
+      return [
+        ...places,
+        ...Array.from({ length: Math.max(missing, 0) }, () => make(api, schema.items, depth + 1)),
+      ];
     }
     case "string":
       return text(schema);
@@ -62,7 +82,9 @@ function object(api, schema, depth) {
   const made = {};
   for (const [name, part] of Object.entries(recordOf(schema.properties))) {
     const whole = follow(api, part);
-    const shows = ["default", "example", "examples", "const"].some((key) => whole?.[key] !== undefined && whole[key] !== null);
+    const shows = ["default", "example", "examples", "const"].some(
+      (key) => whole?.[key] !== undefined && whole[key] !== null,
+    );
     if (required.has(name) || shows) made[name] = make(api, part, depth + 1);
   }
   return made;

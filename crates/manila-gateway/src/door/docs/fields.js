@@ -8,7 +8,8 @@ const MOST = 24;
 
 /** Whether an input can be typed into fields. */
 export function hasFields(schema) {
-  const isFlat = schema && typeof schema === "object" && !schema.allOf && !schema.oneOf && !schema.anyOf;
+  const isFlat =
+    schema && typeof schema === "object" && !schema.allOf && !schema.oneOf && !schema.anyOf;
   const count = isFlat ? Object.keys(recordOf(schema.properties)).length : 0;
   return count > 0 && count <= MOST;
 }
@@ -25,7 +26,10 @@ export function fieldsView(api, schema, value, changed) {
     control.setAttribute("aria-describedby", wrong.id);
     control.addEventListener("input", () => {
       try {
-        const read = control.value === "" && !(required.has(name) && field.isText) ? undefined : field.read(control.value);
+        const read =
+          control.value === "" && !(required.has(name) && field.isText)
+            ? undefined
+            : field.read(control.value);
         if (read === undefined) delete kept[name];
         else kept[name] = read;
         wrong.textContent = "";
@@ -33,12 +37,25 @@ export function fieldsView(api, schema, value, changed) {
         wrong.textContent = error.message;
       }
       control.toggleAttribute("aria-invalid", wrong.textContent !== "");
-      changed(ordered(schema, kept), all.some(({ wrong }) => wrong.textContent));
+      changed(
+        ordered(schema, kept),
+        all.some(({ wrong }) => wrong.textContent),
+      );
     });
-    const label = el("label", { for: control.id }, el("code", null, name), el("span", { class: "type" }, field.label), required.has(name) && el("span", { class: "required" }, "required"));
+    const label = el(
+      "label",
+      { for: control.id },
+      el("code", null, name),
+      el("span", { class: "type" }, field.label),
+      required.has(name) && el("span", { class: "required" }, "required"),
+    );
     return { wrong, view: el("div", { class: "field" }, label, control, wrong) };
   });
-  return el("div", { class: "fields" }, all.map(({ view }) => view));
+  return el(
+    "div",
+    { class: "fields" },
+    all.map(({ view }) => view),
+  );
 }
 
 /** In the order of the schema, whichever was typed first. */
@@ -56,7 +73,9 @@ export function isMostlyJson(api, schema) {
 /** A schema without the choice to be null: an empty field says that. */
 function plain(api, part) {
   const schema = follow(api, part);
-  const forms = listOf(schema?.anyOf ?? schema?.oneOf).map((form) => follow(api, form)).filter((form) => form?.type !== "null");
+  const forms = listOf(schema?.anyOf ?? schema?.oneOf)
+    .map((form) => follow(api, form))
+    .filter((form) => form?.type !== "null");
   return forms.length === 1 ? forms[0] : schema;
 }
 
@@ -78,7 +97,12 @@ function fieldOf(schema) {
 }
 
 function choice(values, label = "one of") {
-  const option = (value) => el("option", { value: JSON.stringify(value) }, typeof value === "string" ? value : JSON.stringify(value));
+  const option = (value) =>
+    el(
+      "option",
+      { value: JSON.stringify(value) },
+      typeof value === "string" ? value : JSON.stringify(value),
+    );
   return {
     label,
     make(value) {
@@ -93,9 +117,14 @@ function choice(values, label = "one of") {
 function number(type) {
   return {
     label: type,
-    make: (value) => typed(el("input", { type: "text", inputmode: "decimal", autocomplete: "off" }), value === undefined ? "" : JSON.stringify(value)),
+    make: (value) =>
+      typed(
+        el("input", { type: "text", inputmode: "decimal", autocomplete: "off" }),
+        value === undefined ? "" : JSON.stringify(value),
+      ),
     read(text) {
-      if (!/^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(text.trim())) throw new Error("not a number");
+      if (!/^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(text.trim()))
+        throw new Error("not a number");
       return exact(text.trim());
     },
   };
@@ -103,15 +132,34 @@ function number(type) {
 
 function text(schema) {
   const isLong = (schema.maxLength ?? 0) > 200;
-  const control = () => (isLong ? el("textarea", { rows: 3 }) : el("input", { type: "text", autocomplete: "off", spellcheck: "false" }));
-  return { label: schema.format ?? "string", isText: true, make: (value) => typed(control(), typeof value === "string" ? value : ""), read: (text) => text };
+  const control = () =>
+    isLong
+      ? el("textarea", { rows: 3 })
+      : el("input", { type: "text", autocomplete: "off", spellcheck: "false" });
+  return {
+    label: schema.format ?? "string",
+    isText: true,
+    make: (value) => typed(control(), typeof value === "string" ? value : ""),
+    read: (text) => text,
+  };
 }
 
 function json(label) {
   return {
     label,
     isJson: true,
-    make: (value) => typed(el("textarea", { rows: value === undefined ? 1 : Math.min(JSON.stringify(value, null, 2).split("\n").length, 12), class: "mono", spellcheck: "false" }), value === undefined ? "" : JSON.stringify(value, null, 2)),
+    make: (value) =>
+      typed(
+        el("textarea", {
+          rows:
+            value === undefined
+              ? 1
+              : Math.min(JSON.stringify(value, null, 2).split("\n").length, 12),
+          class: "mono",
+          spellcheck: "false",
+        }),
+        value === undefined ? "" : JSON.stringify(value, null, 2),
+      ),
     read(text) {
       try {
         return exact(text);

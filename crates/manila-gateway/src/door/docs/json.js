@@ -8,7 +8,8 @@ const SHOWN = 2_000_000;
 /** Beyond so many levels it is not indented. */
 const DEEPEST = 200;
 
-const TOKEN = /("(?:[^"\\]+|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])|(\s+)|([^])/gy;
+const TOKEN =
+  /("(?:[^"\\]+|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])|(\s+)|([^])/gy;
 
 /** An element with the text, indented if it is JSON. */
 export function jsonView(text, label) {
@@ -17,18 +18,27 @@ export function jsonView(text, label) {
   const view = el("pre", { class: "code", tabindex: 0, role: "region", "aria-label": label });
   if (!pieces) {
     view.append(text.slice(0, SHOWN));
-    if (cut) view.append(`\n… the first ${SHOWN.toLocaleString("en")} of ${text.length.toLocaleString("en")} characters`);
+    if (cut)
+      view.append(
+        `\n… the first ${SHOWN.toLocaleString("en")} of ${text.length.toLocaleString("en")} characters`,
+      );
   } else if (text.length > COLOURED) {
     view.append(pieces.map((piece) => piece.text).join(""));
   } else {
-    view.append(...pieces.map(({ kind, text }) => (kind ? el("span", { class: kind }, text) : text)));
+    view.append(
+      ...pieces.map(({ kind, text }) => (kind ? el("span", { class: kind }, text) : text)),
+    );
   }
   return view;
 }
 
 /** The same text, indented; what is no JSON stays as it is. */
 export function indented(text) {
-  return tokens(text)?.map((piece) => piece.text).join("") ?? text;
+  return (
+    tokens(text)
+      ?.map((piece) => piece.text)
+      .join("") ?? text
+  );
 }
 
 function tokens(text) {
@@ -67,6 +77,8 @@ function tokens(text) {
 /** Parses JSON; where the browser can, numbers keep every digit until they are written again. */
 export function exact(text) {
   const keep = (_, value, context) =>
-    typeof value === "number" && context?.source && JSON.rawJSON ? JSON.rawJSON(context.source) : value;
+    typeof value === "number" && context?.source && JSON.rawJSON
+      ? JSON.rawJSON(context.source)
+      : value;
   return JSON.parse(text, keep);
 }

@@ -21,7 +21,15 @@ async function load() {
     model = read(await session.document());
   } catch (error) {
     if (error.status === 401) return askToken(error.message);
-    return put(el("article", { class: "overview" }, el("h1", { tabindex: -1 }, "The document cannot be read"), el("p", { class: "wrong", role: "alert" }, error.message), el("p", null, el("button", { type: "button", onclick: load }, "Try again"))));
+    return put(
+      el(
+        "article",
+        { class: "overview" },
+        el("h1", { tabindex: -1 }, "The document cannot be read"),
+        el("p", { class: "wrong", role: "alert" }, error.message),
+        el("p", null, el("button", { type: "button", onclick: load }, "Try again")),
+      ),
+    );
   }
   session.asksToken ||= model.asksToken;
   who.hidden = !session.asksToken;
@@ -67,7 +75,19 @@ function show(operation) {
     put(shown.view);
     leave = shown.leave;
   } catch (error) {
-    put(el("article", { class: "overview" }, el("h1", { tabindex: -1 }, operation.title || operation.name), el("p", { class: "wrong", role: "alert" }, `This operation cannot be shown: ${error.message}`), jsonView(JSON.stringify(operation.call), "As the document has it")));
+    put(
+      el(
+        "article",
+        { class: "overview" },
+        el("h1", { tabindex: -1 }, operation.title || operation.name),
+        el(
+          "p",
+          { class: "wrong", role: "alert" },
+          `This operation cannot be shown: ${error.message}`,
+        ),
+        jsonView(JSON.stringify(operation.call), "As the document has it"),
+      ),
+    );
   }
 }
 
@@ -80,7 +100,13 @@ function named() {
 }
 
 function missing(id) {
-  return el("article", { class: "overview" }, el("h1", { tabindex: -1 }, "No such operation"), el("p", null, el("code", null, id), " is not here, or not for this caller."), el("p", null, el("a", { href: "#" }, "All operations")));
+  return el(
+    "article",
+    { class: "overview" },
+    el("h1", { tabindex: -1 }, "No such operation"),
+    el("p", null, el("code", null, id), " is not here, or not for this caller."),
+    el("p", null, el("a", { href: "#" }, "All operations")),
+  );
 }
 
 /** On a narrow screen the list lies over the page, which then is out of reach. */

@@ -17,7 +17,14 @@ export function operationView(model, operation, session) {
   const view = el(
     "article",
     { class: "operation", "aria-labelledby": "operation-title" },
-    el("div", { class: "reference" }, header(operation), input(model, operation), output(model, operation), errors(model, operation)),
+    el(
+      "div",
+      { class: "reference" },
+      header(operation),
+      input(model, operation),
+      output(model, operation),
+      errors(model, operation),
+    ),
     trial.panel,
   );
   return { view, leave: trial.leave };
@@ -41,7 +48,12 @@ function header(operation) {
       operation.tags.map((tag) => el("span", { class: "tag" }, tag)),
     ),
     el("div", { class: "words" }, words(operation.description)),
-    el("p", { class: "address" }, methods.map((method) => el("span", { class: "method" }, method)), el("code", null, operation.path)),
+    el(
+      "p",
+      { class: "address" },
+      methods.map((method) => el("span", { class: "method" }, method)),
+      el("code", null, operation.path),
+    ),
     el("p", { class: "quiet" }, KINDS[operation.kind]),
   );
 }
@@ -62,7 +74,13 @@ function input({ api }, { input }) {
 }
 
 function output({ api }, { output, kind }) {
-  const intro = kind === "subscription" && el("p", { class: "quiet" }, "Each event has this as its data; complete ends the stream, error says why it failed, and gap tells what was lost on the way.");
+  const intro =
+    kind === "subscription" &&
+    el(
+      "p",
+      { class: "quiet" },
+      "Each event has this as its data; complete ends the stream, error says why it failed, and gap tells what was lost on the way.",
+    );
   return section("Output", intro, schemaView(api, output, "Any JSON."));
 }
 
@@ -72,8 +90,18 @@ function errors(model, { call, extension }) {
   if (!declared.length && !usual.length) return null;
   return section(
     "Errors",
-    declared.length > 0 && el("ul", { class: "rows" }, declared.map((error) => declaredView(model.api, error))),
-    usual.length > 0 && fold(declared.length ? "Every status" : `${usual.length} statuses`, () => statuses(model.api, usual), { class: "raw", open: !declared.length }),
+    declared.length > 0 &&
+      el(
+        "ul",
+        { class: "rows" },
+        declared.map((error) => declaredView(model.api, error)),
+      ),
+    usual.length > 0 &&
+      fold(
+        declared.length ? "Every status" : `${usual.length} statuses`,
+        () => statuses(model.api, usual),
+        { class: "raw", open: !declared.length },
+      ),
   );
 }
 
@@ -83,7 +111,12 @@ function declaredView(api, { code, description, schema, httpStatus }) {
   return el(
     "li",
     null,
-    el("div", { class: "head" }, el("span", { class: "pill bad" }, httpStatus ?? 502), el("code", { class: "name" }, code)),
+    el(
+      "div",
+      { class: "head" },
+      el("span", { class: "pill bad" }, httpStatus ?? 502),
+      el("code", { class: "name" }, code),
+    ),
     description && el("div", { class: "words" }, words(description)),
     hasDetails && fold("Details", () => schemaView(api, schema, "Any JSON."), { class: "nested" }),
   );
@@ -95,7 +128,12 @@ function statuses(api, responses) {
     { class: "rows statuses" },
     responses.map(([status, response]) => {
       const whole = follow(api, response);
-      return el("li", null, el("span", null, el("span", { class: "pill bad" }, status)), el("div", { class: "words" }, words(whole?.description)));
+      return el(
+        "li",
+        null,
+        el("span", null, el("span", { class: "pill bad" }, status)),
+        el("div", { class: "words" }, words(whole?.description)),
+      );
     }),
   );
 }

@@ -10,18 +10,46 @@ export function overview(model) {
     { class: "overview" },
     el("h1", { tabindex: -1 }, model.title),
     el("div", { class: "words" }, words(model.description)),
-    el("p", { class: "quiet" }, count(model.operations.length, "operation"), " in ", count(spaces.length, "namespace"), ". Press ", el("kbd", null, "/"), " to search."),
-    el("ul", { class: "cards" }, spaces.map(([namespace, operations]) => card(namespace, operations))),
+    el(
+      "p",
+      { class: "quiet" },
+      count(model.operations.length, "operation"),
+      " in ",
+      count(spaces.length, "namespace"),
+      ". Press ",
+      el("kbd", null, "/"),
+      " to search.",
+    ),
+    el(
+      "ul",
+      { class: "cards" },
+      spaces.map(([namespace, operations]) => card(namespace, operations)),
+    ),
   );
 }
 
 function card(namespace, operations) {
   const first = operations[0];
-  const kinds = ["query", "mutation", "subscription"].map((kind) => [kind, operations.filter((operation) => operation.kind === kind).length]);
+  const kinds = ["query", "mutation", "subscription"].map((kind) => [
+    kind,
+    operations.filter((operation) => operation.kind === kind).length,
+  ]);
   return el(
     "li",
     null,
-    el("a", { href: `#${encodeURIComponent(first.id)}` }, el("strong", null, namespace), el("span", { class: "quiet" }, count(operations.length, "operation")), el("span", { class: "line" }, kinds.filter(([, number]) => number).map(([kind, number]) => el("span", { class: `kind ${kind}` }, count(number, kind))))),
+    el(
+      "a",
+      { href: `#${encodeURIComponent(first.id)}` },
+      el("strong", null, namespace),
+      el("span", { class: "quiet" }, count(operations.length, "operation")),
+      el(
+        "span",
+        { class: "line" },
+        kinds
+          .filter(([, number]) => number)
+          .map(([kind, number]) => el("span", { class: `kind ${kind}` }, count(number, kind))),
+      ),
+    ),
   );
 }
 

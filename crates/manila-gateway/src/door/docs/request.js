@@ -43,18 +43,25 @@ function check(text) {
 function queryOf(api, operation, text) {
   const input = text.trim() ? check(text) : {};
   const parameters = (operation.get.parameters ?? []).map((parameter) => follow(api, parameter));
-  const inQuery = new Map(parameters.filter(({ in: place }) => place === "query").map((parameter) => [parameter.name, parameter]));
+  const inQuery = new Map(
+    parameters
+      .filter(({ in: place }) => place === "query")
+      .map((parameter) => [parameter.name, parameter]),
+  );
   const schema = follow(api, operation.input?.schema);
-  const isWhole = inQuery.get("input")?.content && !Object.hasOwn(schema?.properties ?? {}, "input");
+  const isWhole =
+    inQuery.get("input")?.content && !Object.hasOwn(schema?.properties ?? {}, "input");
   const query = new URLSearchParams();
   if (isWhole) {
     query.set("input", JSON.stringify(input));
     return query.toString();
   }
-  if (input === null || typeof input !== "object" || Array.isArray(input)) throw new Error("A query holds the properties of an object.");
+  if (input === null || typeof input !== "object" || Array.isArray(input))
+    throw new Error("A query holds the properties of an object.");
   for (const [name, value] of Object.entries(input)) {
     const isOption = OPTIONS.has(name) && !Object.hasOwn(schema?.properties ?? {}, name);
-    if (!inQuery.has(name) || isOption) throw new Error(`A query has no place for “${name}”; POST has.`);
+    if (!inQuery.has(name) || isOption)
+      throw new Error(`A query has no place for “${name}”; POST has.`);
     add(query, inQuery.get(name), value);
   }
   return query.toString();
@@ -63,19 +70,31 @@ function queryOf(api, operation, text) {
 function add(query, { name, content }, value) {
   const text = (item) => (typeof item === "string" ? item : JSON.stringify(item));
   if (content) query.append(name, JSON.stringify(value));
-  else if (value === null) throw new Error(`A query cannot say null for “${name}”; leave it out, or POST.`);
+  else if (value === null)
+    throw new Error(`A query cannot say null for “${name}”; leave it out, or POST.`);
   else for (const item of [value].flat()) query.append(name, text(item));
 }
 
 /** The same request as a line for a shell. A token stays out of it, since lines are kept. */
 export function curl(request, operation, asksToken) {
-  const parts = [operation.kind === "subscription" ? "curl -sN" : "curl -s", quote(request.url.href)];
+  const parts = [
+    operation.kind === "subscription" ? "curl -sN" : "curl -s",
+    quote(request.url.href),
+  ];
   if (asksToken) parts.push('-H "Authorization: Bearer $MANILA_TOKEN"');
   const isPlain = request.headers.Accept === "application/json";
-  if (!isPlain && !(request.method === "GET" && operation.kind === "subscription" && request.headers.Accept === EVENTS)) {
+  if (
+    !isPlain &&
+    !(
+      request.method === "GET" &&
+      operation.kind === "subscription" &&
+      request.headers.Accept === EVENTS
+    )
+  ) {
     parts.push(`-H ${quote(`Accept: ${request.headers.Accept}`)}`);
   }
-  if (request.headers["Request-Timeout"]) parts.push(`-H ${quote(`Request-Timeout: ${request.headers["Request-Timeout"]}`)}`);
+  if (request.headers["Request-Timeout"])
+    parts.push(`-H ${quote(`Request-Timeout: ${request.headers["Request-Timeout"]}`)}`);
   if (request.body !== undefined) parts.push(`--json ${quote(compact(request.body))}`);
   const [command, address, ...rest] = parts;
   return [`${command} ${address}`, ...rest].join(" \\\n  ");

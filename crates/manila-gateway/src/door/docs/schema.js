@@ -37,27 +37,57 @@ function summary(api, schema, nothing) {
 function isEmpty(schema) {
   if (schema === undefined || schema === true) return true;
   if (!schema || typeof schema !== "object") return false;
-  const says = Object.keys(schema).filter((key) => !["$schema", "title", "description", "additionalProperties"].includes(key));
-  const isBare = says.every((key) => key === "type" || (key === "properties" && !Object.keys(recordOf(schema.properties)).length));
-  return says.length === 0 || (isBare && schema.type === "object" && typeof schema.additionalProperties !== "object");
+  const says = Object.keys(schema).filter(
+    (key) => !["$schema", "title", "description", "additionalProperties"].includes(key),
+  );
+  const isBare = says.every(
+    (key) =>
+      key === "type" || (key === "properties" && !Object.keys(recordOf(schema.properties)).length),
+  );
+  return (
+    says.length === 0 ||
+    (isBare && schema.type === "object" && typeof schema.additionalProperties !== "object")
+  );
 }
 
 /** Everything below a schema, as a list of rows; empty where there is nothing below. */
 function rows(api, schema) {
   const items = below(api, schema);
-  return items.length ? [el("ul", { class: "rows" }, items.map((item) => row(api, item)))] : [];
+  return items.length
+    ? [
+        el(
+          "ul",
+          { class: "rows" },
+          items.map((item) => row(api, item)),
+        ),
+      ]
+    : [];
 }
 
 /** What is below a schema: a name, a schema, and whether it has to be there. */
 function below(api, schema, depth = 0) {
   if (!schema || typeof schema !== "object" || depth > 8) return [];
   const required = requiredOf(api, schema);
-  const named = Object.entries(properties(api, schema)).map(([name, schema]) => ({ name, schema, required: required.has(name) }));
-  const patterns = Object.entries(recordOf(schema.patternProperties)).map(([pattern, schema]) => ({ aside: `every property like ${pattern}`, schema }));
+  const named = Object.entries(properties(api, schema)).map(([name, schema]) => ({
+    name,
+    schema,
+    required: required.has(name),
+  }));
+  const patterns = Object.entries(recordOf(schema.patternProperties)).map(([pattern, schema]) => ({
+    aside: `every property like ${pattern}`,
+    schema,
+  }));
   const others = schema.additionalProperties;
-  const rest = others && typeof others === "object" ? [{ aside: "every other property", schema: others }] : [];
-  const places = listOf(schema.prefixItems).map((schema, index) => ({ aside: `item ${index + 1}`, schema }));
-  const items = schema.items && typeof schema.items === "object" ? [{ aside: "every item", schema: schema.items }] : [];
+  const rest =
+    others && typeof others === "object" ? [{ aside: "every other property", schema: others }] : [];
+  const places = listOf(schema.prefixItems).map((schema, index) => ({
+    aside: `item ${index + 1}`,
+    schema,
+  }));
+  const items =
+    schema.items && typeof schema.items === "object"
+      ? [{ aside: "every item", schema: schema.items }]
+      : [];
   return [...named, ...patterns, ...rest, ...places, ...items, ...variants(api, schema, depth)];
 }
 
@@ -70,7 +100,9 @@ function properties(api, schema, depth = 0) {
 
 function requiredOf(api, schema, depth = 0) {
   if (!schema || typeof schema !== "object" || depth > 8) return new Set();
-  const parts = listOf(schema.allOf).flatMap((part) => [...requiredOf(api, follow(api, part), depth + 1)]);
+  const parts = listOf(schema.allOf).flatMap((part) => [
+    ...requiredOf(api, follow(api, part), depth + 1),
+  ]);
   return new Set([...parts, ...listOf(schema.required)]);
 }
 
@@ -89,21 +121,25 @@ function row(api, { name, aside, schema, required }) {
   const head = el(
     "div",
     { class: "head" },
-    name === undefined ? el("span", { class: "aside-name" }, aside) : el("code", { class: "name" }, name),
+    name === undefined
+      ? el("span", { class: "aside-name" }, aside)
+      : el("code", { class: "name" }, name),
     el("span", { class: "type" }, label(api, whole, schema)),
     required && el("span", { class: "required" }, "required"),
     whole?.deprecated && el("span", { class: "limit" }, "deprecated"),
   );
   const said = whole?.description && el("div", { class: "words" }, words(whole.description));
   const inner = deeper && innermost(api, whole);
-  const nested = deeper && fold(nestedTitle(api, inner), () => rows(api, inner), { class: "nested" });
+  const nested =
+    deeper && fold(nestedTitle(api, inner), () => rows(api, inner), { class: "nested" });
   return el("li", null, head, chips(whole), said, nested);
 }
 
 /** Of a list of objects the properties are of interest, and not that they are those of its items. */
 function innermost(api, schema) {
   const items = below(api, schema);
-  const only = items.length === 1 && items[0].name === undefined ? follow(api, items[0].schema) : null;
+  const only =
+    items.length === 1 && items[0].name === undefined ? follow(api, items[0].schema) : null;
   return only && isObject(api, only) ? only : schema;
 }
 
@@ -117,8 +153,13 @@ function chips(schema) {
   const all = limits(schema).map((limit) => el("span", { class: "limit" }, limit));
   const values = schema && typeof schema === "object" ? schema.enum : undefined;
   if (Array.isArray(values)) {
-    const shown = values.slice(0, 40).map((value) => el("code", { class: "value" }, JSON.stringify(value)));
-    all.push(...shown, values.length > 40 ? el("span", { class: "limit" }, `and ${values.length - 40} more`) : "");
+    const shown = values
+      .slice(0, 40)
+      .map((value) => el("code", { class: "value" }, JSON.stringify(value)));
+    all.push(
+      ...shown,
+      values.length > 40 ? el("span", { class: "limit" }, `and ${values.length - 40} more`) : "",
+    );
   }
   return all.length > 0 && el("div", { class: "limits" }, all);
 }
@@ -142,7 +183,14 @@ function choiceLabel(api, choice, depth) {
 }
 
 function guess(api, schema) {
-  if (Array.isArray(schema.enum)) return [...new Set(schema.enum.map((value) => (value === null ? "null" : Array.isArray(value) ? "array" : typeof value)))];
+  if (Array.isArray(schema.enum))
+    return [
+      ...new Set(
+        schema.enum.map((value) =>
+          value === null ? "null" : Array.isArray(value) ? "array" : typeof value,
+        ),
+      ),
+    ];
   if (isObject(api, schema) || typeof schema.additionalProperties === "object") return "object";
   return schema.items || schema.prefixItems ? "array" : undefined;
 }
@@ -182,15 +230,18 @@ function limits(schema) {
   say("contentMediaType", (type) => String(type));
   say("readOnly", () => "read only");
   say("writeOnly", () => "write only");
-  if (schema.default !== undefined && schema.default !== null) said.push(`default ${text(schema.default)}`);
+  if (schema.default !== undefined && schema.default !== null)
+    said.push(`default ${text(schema.default)}`);
   if (schema.additionalProperties === false && schema.properties) said.push("no other properties");
-  if (schema.not || schema.if || schema.dependentRequired || schema.dependentSchemas) said.push("further conditions in its JSON Schema");
+  if (schema.not || schema.if || schema.dependentRequired || schema.dependentSchemas)
+    said.push("further conditions in its JSON Schema");
   return said;
 }
 
 function between(least, most, one, many = `${one}s`) {
   const count = (number) => `${number} ${number === 1 ? one : many}`;
-  if (least && most !== undefined) return [least === most ? `exactly ${count(least)}` : `${least} to ${count(most)}`];
+  if (least && most !== undefined)
+    return [least === most ? `exactly ${count(least)}` : `${least} to ${count(most)}`];
   if (least) return [`at least ${count(least)}`];
   return most === undefined ? [] : [`at most ${count(most)}`];
 }

@@ -10,7 +10,12 @@ export function search(operations, query) {
     const entry = entryOf(operation);
     const counts = asked.map((word) => rank(entry, word));
     const least = Math.min(...counts);
-    if (least > 0) found.push({ operation, isLoose: least === LOOSE, score: counts.reduce((sum, count) => sum + count) });
+    if (least > 0)
+      found.push({
+        operation,
+        isLoose: least === LOOSE,
+        score: counts.reduce((sum, count) => sum + count),
+      });
   }
   found.sort((a, b) => b.score - a.score || a.operation.name.length - b.operation.name.length);
   // Letters that only stand in the right order are an answer where there is no better one.
@@ -41,7 +46,11 @@ function entryOf(operation) {
 
 /** `issues/listAll` is `issues`, `list`, `all`. */
 function parts(name) {
-  return name.replace(/([a-z0-9])([A-Z])/g, "$1 $2").toLowerCase().split(/[^\p{L}\p{N}]+/u).filter(Boolean);
+  return name
+    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter(Boolean);
 }
 
 function rank({ id, name, parts, title, tags, kind, description }, word) {
@@ -74,6 +83,9 @@ function isSpread(word, text) {
 
 /** The pieces of a text, of which every second one was asked for. */
 export function marked(text, query) {
-  const asked = query.split(/\s+/).filter(Boolean).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const asked = query
+    .split(/\s+/)
+    .filter(Boolean)
+    .map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   return asked.length ? text.split(new RegExp(`(${asked.join("|")})`, "i")) : [text];
 }

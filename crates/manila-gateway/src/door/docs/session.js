@@ -14,12 +14,24 @@ export function newSession() {
     },
     fetch({ method, url, headers, body }, signal) {
       const shown = token ? { ...headers, Authorization: `Bearer ${token}` } : headers;
-      return fetch(url, { method, headers: shown, body, signal, credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" });
+      return fetch(url, {
+        method,
+        headers: shown,
+        body,
+        signal,
+        credentials: "omit",
+        referrerPolicy: "no-referrer",
+        cache: "no-store",
+      });
     },
     /** The document as this caller may see it, or an error with words for the reader. */
     async document() {
       const headers = token ? { Authorization: `Bearer ${token}` } : {};
-      const response = await fetch(new URL("openapi.json", BASE), { headers, credentials: "omit", cache: "no-cache" });
+      const response = await fetch(new URL("openapi.json", BASE), {
+        headers,
+        credentials: "omit",
+        cache: "no-cache",
+      });
       if (response.ok) return response.json();
       const problem = await response.json().catch(() => null);
       const words = problem?.detail ?? response.statusText;
@@ -30,15 +42,32 @@ export function newSession() {
 
 /** Asks for the token; `done` is told when there is one. */
 export function tokenView(session, words, done) {
-  const input = el("input", { id: "token", type: "password", autocomplete: "off", spellcheck: "false", autocapitalize: "off", placeholder: "mnl_…", "aria-describedby": "token-words" });
+  const input = el("input", {
+    id: "token",
+    type: "password",
+    autocomplete: "off",
+    spellcheck: "false",
+    autocapitalize: "off",
+    placeholder: "mnl_…",
+    "aria-describedby": "token-words",
+  });
   const form = el(
     "form",
     { class: "token" },
     el("h1", { tabindex: -1 }, "Who is calling?"),
-    el("p", { id: "token-words" }, "This gateway shows each caller what that caller may use. The token stays in the memory of this page, and is gone when the page is closed or loaded again."),
+    el(
+      "p",
+      { id: "token-words" },
+      "This gateway shows each caller what that caller may use. The token stays in the memory of this page, and is gone when the page is closed or loaded again.",
+    ),
     words && el("p", { class: "wrong", role: "alert" }, words),
     el("label", { for: "token" }, "Token"),
-    el("div", { class: "buttons" }, input, el("button", { class: "primary", type: "submit" }, "Continue")),
+    el(
+      "div",
+      { class: "buttons" },
+      input,
+      el("button", { class: "primary", type: "submit" }, "Continue"),
+    ),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();

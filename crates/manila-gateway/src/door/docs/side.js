@@ -11,7 +11,11 @@ export function sideList(list, found) {
   let operations = [];
   let current = null;
   let query = "";
-  const near = new IntersectionObserver((seen) => seen.filter(({ isIntersecting }) => isIntersecting).forEach(({ target }) => fill(target)), { root: list, rootMargin: "600px 0px" });
+  const near = new IntersectionObserver(
+    (seen) =>
+      seen.filter(({ isIntersecting }) => isIntersecting).forEach(({ target }) => fill(target)),
+    { root: list, rootMargin: "600px 0px" },
+  );
   const waiting = new Map();
 
   const fill = (block) => {
@@ -36,9 +40,12 @@ export function sideList(list, found) {
     return made;
   };
   const mark = () => {
-    for (const link of list.querySelectorAll("a[aria-current]")) link.removeAttribute("aria-current");
+    for (const link of list.querySelectorAll("a[aria-current]"))
+      link.removeAttribute("aria-current");
     const address = addressOf(current);
-    const link = [...list.querySelectorAll(".links a")].find((link) => link.getAttribute("href") === address);
+    const link = [...list.querySelectorAll(".links a")].find(
+      (link) => link.getAttribute("href") === address,
+    );
     link?.setAttribute("aria-current", "page");
   };
   const draw = () => {
@@ -47,7 +54,12 @@ export function sideList(list, found) {
     const chosen = query.trim() ? search(operations, query) : operations;
     found.textContent = query.trim() ? words(chosen.length) : "";
     if (query.trim()) list.replaceChildren(...blocks(chosen, resultLink, 58));
-    else list.replaceChildren(...byNamespace(chosen).map(([name, part]) => spaceView(name, part, blocks(part, plainLink, 34))));
+    else
+      list.replaceChildren(
+        ...byNamespace(chosen).map(([name, part]) =>
+          spaceView(name, part, blocks(part, plainLink, 34)),
+        ),
+      );
     list.scrollTop = 0;
     for (const block of waiting.keys()) near.observe(block);
     const first = list.querySelector(".links");
@@ -75,7 +87,9 @@ export function sideList(list, found) {
       const all = [...list.querySelectorAll(".links")];
       const at = all.indexOf(link.closest(".links"));
       [all[at - 1], all[at + 1]].forEach((block) => block && fill(block));
-      const links = [...list.querySelectorAll(".links a")].filter((other) => other.checkVisibility?.() ?? true);
+      const links = [...list.querySelectorAll(".links a")].filter(
+        (other) => other.checkVisibility?.() ?? true,
+      );
       return links[links.indexOf(link) + step] ?? null;
     },
   };
@@ -90,15 +104,37 @@ function words(count) {
 }
 
 function spaceView(name, part, blocks) {
-  return el("details", { open: true, class: "space" }, el("summary", null, el("span", { class: "name" }, name), el("span", { class: "count" }, part.length)), blocks);
+  return el(
+    "details",
+    { open: true, class: "space" },
+    el(
+      "summary",
+      null,
+      el("span", { class: "name" }, name),
+      el("span", { class: "count" }, part.length),
+    ),
+    blocks,
+  );
 }
 
 function plainLink({ id, name, kind, title }) {
-  return el("a", { href: addressOf(id), title: title || null }, el("span", { class: `dot ${kind}`, title: kind }), el("span", { class: "name" }, name), el("span", { class: "unseen" }, `, ${kind}`));
+  return el(
+    "a",
+    { href: addressOf(id), title: title || null },
+    el("span", { class: `dot ${kind}`, title: kind }),
+    el("span", { class: "name" }, name),
+    el("span", { class: "unseen" }, `, ${kind}`),
+  );
 }
 
 function resultLink({ id, kind, title, description }, query) {
-  const show = (text) => marked(text, query).map((piece, index) => (index % 2 ? el("mark", null, piece) : piece));
+  const show = (text) =>
+    marked(text, query).map((piece, index) => (index % 2 ? el("mark", null, piece) : piece));
   const rest = [title, description].filter(Boolean).join(" · ").slice(0, 160);
-  return el("a", { href: addressOf(id), class: "result" }, el("span", { class: "name" }, el("span", { class: `dot ${kind}`, title: kind }), show(id)), el("span", { class: "rest" }, rest ? show(rest) : kind));
+  return el(
+    "a",
+    { href: addressOf(id), class: "result" },
+    el("span", { class: "name" }, el("span", { class: `dot ${kind}`, title: kind }), show(id)),
+    el("span", { class: "rest" }, rest ? show(rest) : kind),
+  );
 }

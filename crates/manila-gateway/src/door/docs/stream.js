@@ -16,7 +16,7 @@ const RETURNS = [500, 2000, 5000];
 export async function followStream(place, ask, signal, last) {
   const log = logView(place);
   if (last) log.note(`Returned with Last-Event-ID ${last}: the stream goes on behind it.`);
-  for (let failures = 0; ; ) {
+  for (let failures = 0; ;) {
     try {
       const response = await ask(last);
       if (response.status === 204) {
@@ -37,7 +37,9 @@ export async function followStream(place, ask, signal, last) {
       }
     } catch (error) {
       if (signal.aborted) {
-        log.note(last ? `Stopped. For a while the stream can be taken up behind ${last}.` : "Stopped.");
+        log.note(
+          last ? `Stopped. For a while the stream can be taken up behind ${last}.` : "Stopped.",
+        );
         return last;
       }
       if (!last) {
@@ -66,7 +68,11 @@ function logView(place) {
   const head = el("div");
   const count = el("span", { class: "quiet" }, "");
   const list = el("ol");
-  const box = el("div", { class: "events", tabindex: 0, role: "log", "aria-label": "Events" }, list);
+  const box = el(
+    "div",
+    { class: "events", tabindex: 0, role: "log", "aria-label": "Events" },
+    list,
+  );
   let seen = 0;
   place.replaceChildren(head, box);
   const push = (row) => {
@@ -94,7 +100,12 @@ function eventView({ type, id, data }) {
   return el(
     "li",
     { class: `event ${type === "message" ? "" : type}` },
-    el("div", { class: "head" }, el("span", { class: "name" }, type === "message" ? "" : type), el("span", { class: "quiet", title: id ? `id: ${id}` : null }, number && `#${number}`)),
+    el(
+      "div",
+      { class: "head" },
+      el("span", { class: "name" }, type === "message" ? "" : type),
+      el("span", { class: "quiet", title: id ? `id: ${id}` : null }, number && `#${number}`),
+    ),
     words ?? el("pre", null, data.length < 100 || data.length > 10_000 ? data : indented(data)),
   );
 }
@@ -104,5 +115,11 @@ function meaning(type, data) {
   if (type === "complete") return el("p", null, "The stream has ended.");
   if (type === "error") return problemView(data ?? {});
   if (type !== "gap") return null;
-  return el("p", null, data?.isNew ? "That stream is not there any more; this is another one." : `${data?.lost} events were lost meanwhile.`);
+  return el(
+    "p",
+    null,
+    data?.isNew
+      ? "That stream is not there any more; this is another one."
+      : `${data?.lost} events were lost meanwhile.`,
+  );
 }

@@ -2,8 +2,7 @@
 import { copyButton, el } from "./dom.js";
 import { answerView, noAnswer } from "./answer.js";
 import { exampleOf } from "./example.js";
-import { fieldsView, hasFields, isMostlyJson } from "./fields.js";
-import { exact } from "./json.js";
+import { inputView } from "./input.js";
 import { around, follow } from "./model.js";
 import { build, curl } from "./request.js";
 import { followStream } from "./stream.js";
@@ -19,7 +18,12 @@ export function tryIt(model, operation, session) {
     text: JSON.stringify(exampleOf(api, operation.input), null, 2),
     isWrong: false,
   };
-  const line = el("pre", { class: "code curl", tabindex: 0, role: "region", "aria-label": "Command line" });
+  const line = el("pre", {
+    class: "code curl",
+    tabindex: 0,
+    role: "region",
+    "aria-label": "Command line",
+  });
   const wrong = el("p", { class: "wrong", id: "input-wrong", role: "alert" });
   const answer = el("div", { class: "answers" });
   const state = { running: null, last: null };
@@ -58,7 +62,17 @@ export function tryIt(model, operation, session) {
     options(operation, draft, refresh),
     inputView(api, schema, draft, refresh),
     wrong,
-    el("div", { class: "block" }, el("div", { class: "bar" }, "Command line", copyButton("the command line", () => line.textContent)), line),
+    el(
+      "div",
+      { class: "block" },
+      el(
+        "div",
+        { class: "bar" },
+        "Command line",
+        copyButton("the command line", () => line.textContent),
+      ),
+      line,
+    ),
     buttons.view,
     answer,
   );
@@ -72,7 +86,11 @@ export function tryIt(model, operation, session) {
 function buttonsOf({ kind }, { send, resume, stop }) {
   const isStream = kind === "subscription";
   const all = {
-    send: el("button", { type: "button", class: "primary", onclick: send }, isStream ? "Subscribe" : "Send"),
+    send: el(
+      "button",
+      { type: "button", class: "primary", onclick: send },
+      isStream ? "Subscribe" : "Send",
+    ),
     resume: el("button", { type: "button", onclick: resume }, "Resume"),
     stop: el("button", { type: "button", onclick: stop }, isStream ? "Stop" : "Cancel"),
   };
@@ -91,14 +109,25 @@ function buttonsOf({ kind }, { send, resume, stop }) {
 
 function options(operation, draft, refresh) {
   const choose = (label, name, choices) => {
-    const select = el("select", { id: `try-${name}` }, choices.map(([value, text]) => el("option", { value }, text)));
+    const select = el(
+      "select",
+      { id: `try-${name}` },
+      choices.map(([value, text]) => el("option", { value }, text)),
+    );
     select.addEventListener("change", () => {
       draft[name] = select.value;
       refresh();
     });
     return el("div", { class: "option" }, el("label", { for: select.id }, label), select);
   };
-  const timeout = el("input", { id: "try-timeout", type: "number", min: 0, step: "any", inputmode: "decimal", placeholder: "none" });
+  const timeout = el("input", {
+    id: "try-timeout",
+    type: "number",
+    min: 0,
+    step: "any",
+    inputmode: "decimal",
+    placeholder: "none",
+  });
   timeout.addEventListener("input", () => {
     draft.timeout = timeout.value;
     refresh();
@@ -107,59 +136,12 @@ function options(operation, draft, refresh) {
     "div",
     { class: "options" },
     choose("Method", "method", [["POST", "POST"], ...(operation.get ? [["GET", "GET"]] : [])]),
-    choose("Answer", "form", [["data", "Data"], ["envelope", "Envelope"]]),
+    choose("Answer", "form", [
+      ["data", "Data"],
+      ["envelope", "Envelope"],
+    ]),
     el("div", { class: "option" }, el("label", { for: timeout.id }, "Timeout, s"), timeout),
   );
-}
-
-/** Fields or JSON, whichever suits; the text of the draft is what counts. */
-function inputView(api, schema, draft, refresh) {
-  const place = el("div", { class: "input", id: "try-input" });
-  const changed = (text, isWrong) => {
-    Object.assign(draft, { text, isWrong });
-    refresh();
-  };
-  const asJson = () => {
-    const area = el("textarea", { class: "mono", rows: Math.min(Math.max(draft.text.split("\n").length, 3), 18), spellcheck: "false", autocapitalize: "off", "aria-label": "Input as JSON", "aria-describedby": "input-wrong" });
-    area.value = draft.text;
-    area.addEventListener("input", () => changed(area.value, false));
-    place.replaceChildren(area);
-  };
-  const asFields = () => {
-    const value = objectOf(draft.text);
-    if (!value) return false;
-    const write = (value, isWrong) => changed(JSON.stringify(value, null, 2), isWrong);
-    place.replaceChildren(fieldsView(api, schema, value, write));
-    return true;
-  };
-  const canSwitch = hasFields(schema) && asFields();
-  const isJson = !canSwitch || isMostlyJson(api, schema);
-  if (isJson) asJson();
-  return [canSwitch && switchView(isJson, asFields, asJson, () => changed(draft.text, false)), place];
-}
-
-function switchView(isJson, asFields, asJson, changed) {
-  const fields = el("button", { type: "button", "aria-pressed": String(!isJson) }, "Fields");
-  const json = el("button", { type: "button", "aria-pressed": String(isJson) }, "JSON");
-  const choose = (isJson) => {
-    if (isJson) asJson();
-    else if (!asFields()) return;
-    fields.setAttribute("aria-pressed", String(!isJson));
-    json.setAttribute("aria-pressed", String(isJson));
-    changed();
-  };
-  fields.addEventListener("click", () => choose(false));
-  json.addEventListener("click", () => choose(true));
-  return el("div", { class: "switch", role: "group", "aria-label": "How the input is typed" }, fields, json);
-}
-
-function objectOf(text) {
-  try {
-    const value = text.trim() ? exact(text) : {};
-    return value && typeof value === "object" && !Array.isArray(value) ? value : null;
-  } catch {
-    return null;
-  }
 }
 
 /** One request, one answer. */
@@ -171,7 +153,9 @@ async function once(place, request, session, signal) {
     const text = await response.text();
     place.replaceChildren(answerView(response, text, Math.round(performance.now() - began)));
   } catch (error) {
-    const words = signal.aborted ? `Cancelled after ${Math.round(performance.now() - began)} ms.` : String(error.message);
+    const words = signal.aborted
+      ? `Cancelled after ${Math.round(performance.now() - began)} ms.`
+      : String(error.message);
     place.replaceChildren(noAnswer(words));
   }
   return null;

@@ -14,7 +14,9 @@ export function words(text) {
     if (lines.length) blocks.push(block(lines.join("\n")));
     lines = [];
   };
-  for (const line of String(text ?? "").slice(0, LONGEST).split(/\r\n|\r|\n/)) {
+  for (const line of String(text ?? "")
+    .slice(0, LONGEST)
+    .split(/\r\n|\r|\n/)) {
     const isFence = line.trimStart().startsWith("```");
     if (isFence && fenced) {
       blocks.push(code(fenced));
@@ -36,7 +38,11 @@ function code(lines) {
 function block(text) {
   const lines = text.split("\n");
   if (lines.every((line) => /^\s*[-*] /.test(line))) {
-    return el("ul", null, lines.map((line) => el("li", null, inline(line.replace(/^\s*[-*] /, "")))));
+    return el(
+      "ul",
+      null,
+      lines.map((line) => el("li", null, inline(line.replace(/^\s*[-*] /, "")))),
+    );
   }
   if (lines.length === 1 && /^#{1,6} /.test(text)) {
     return el("p", { class: "lead" }, inline(text.replace(/^#+ /, "")));
@@ -46,9 +52,11 @@ function block(text) {
 
 /** `code` and **strong**. */
 export function inline(text) {
-  return String(text ?? "").split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/).map((part) => {
-    if (part.length > 2 && part.startsWith("`")) return el("code", null, part.slice(1, -1));
-    if (part.length > 4 && part.startsWith("**")) return el("strong", null, part.slice(2, -2));
-    return part;
-  });
+  return String(text ?? "")
+    .split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/)
+    .map((part) => {
+      if (part.length > 2 && part.startsWith("`")) return el("code", null, part.slice(1, -1));
+      if (part.length > 4 && part.startsWith("**")) return el("strong", null, part.slice(2, -2));
+      return part;
+    });
 }

@@ -1,59 +1,9 @@
-// Uses the page at /docs as people do, in Chromium. What it needs is told in MANILA_DOCS.
+// Uses the page at /docs as people do.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { accessible, browser, close, open, told } from "./chromium.mjs";
 
-const told = JSON.parse(process.env.MANILA_DOCS);
-const require = createRequire(told.packages);
-const { chromium } = require("playwright-core");
-const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
-/** How long anything may take on a busy machine, in milliseconds. */
-const PATIENCE = 20_000;
-
-const browser = await chromium.launch({
-  executablePath: told.chromium,
-  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-});
-
-/** A page of a gateway, and everything that it said and asked for. */
-async function open(gateway, address = "/docs", options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
-  context.setDefaultTimeout(PATIENCE);
-  const page = await context.newPage();
-  const seen = { requests: [], said: [], errors: [] };
-  context.on("request", (request) => seen.requests.push(request.url()));
-  context.on("console", (message) => seen.said.push({ type: message.type(), text: message.text(), url: message.location().url }));
-  context.on("weberror", (error) => seen.errors.push(String(error.error())));
-  await page.goto(gateway + address);
-  return { page, context, seen, gateway };
-}
-
-/** Nothing went wrong, and nobody else was asked; `refused` are the statuses that were asked for. */
-async function close({ context, seen, gateway }, refused = []) {
-  await context.close();
-  const lines = refused.map((status) => `Failed to load resource: the server responded with a status of ${status}`);
-  const said = seen.said.filter(({ type }) => type === "error" || type === "warning").map(({ text }) => text);
-  const unexpected = said.filter((text) => {
-    const at = lines.findIndex((line) => text.startsWith(line));
-    if (at >= 0) lines.splice(at, 1);
-    return at < 0;
-  });
-  assert.deepEqual(unexpected, [], "the console");
-  assert.deepEqual(lines, [], "answers that were expected to be refusals");
-  assert.deepEqual(seen.errors, [], "errors of the page");
-  const elsewhere = seen.requests.filter((url) => !url.startsWith(`${gateway}/`));
-  assert.deepEqual(elsewhere, [], "requests to others");
-  assert.ok(seen.requests.length > 5, "requests are recorded");
-}
-
-async function accessible({ page }, where) {
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-  const words = violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(" ")}`);
-  assert.deepEqual(words, [], `accessibility, ${where}`);
-}
-
-const heading = (page, name) => page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
+const heading = (page, name) =>
+  page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
 const send = (page) => page.getByRole("button", { name: "Send" }).click();
 const text = (locator) => locator.evaluate((element) => element.textContent);
 
@@ -77,7 +27,11 @@ const steps = {
     const name = await page.evaluate(() => document.activeElement.getAttribute("href"));
     assert.equal(name, await links.first().getAttribute("href"), "arrows move through the list");
     await page.keyboard.press("ArrowUp");
-    assert.equal(await page.evaluate(() => document.activeElement.id), "search", "and back to the search");
+    assert.equal(
+      await page.evaluate(() => document.activeElement.id),
+      "search",
+      "and back to the search",
+    );
     await page.keyboard.press("Control+A");
     await page.keyboard.type("addition numbers two");
     await page.getByText("Nothing was found.").waitFor();
@@ -89,7 +43,11 @@ const steps = {
     await heading(page, "Add");
     assert.equal(new URL(page.url()).hash, "#demo.add");
     assert.equal(await page.title(), "demo.add · Manila");
-    assert.equal(await page.evaluate(() => document.activeElement.id), "operation-title", "whoever reads by ear is told");
+    assert.equal(
+      await page.evaluate(() => document.activeElement.id),
+      "operation-title",
+      "whoever reads by ear is told",
+    );
     await close(it);
   },
 
@@ -114,7 +72,11 @@ const steps = {
     await page.getByLabel("a", { exact: false }).first().waitFor();
     await page.locator("#field-0").fill("2.50");
     await page.locator("#field-1").fill("12345678901234567890");
-    assert.match(await text(page.locator(".curl")), /--json '\{"a":2\.50,"b":12345678901234567890\}'$/, "digits stay");
+    assert.match(
+      await text(page.locator(".curl")),
+      /--json '\{"a":2\.50,"b":12345678901234567890\}'$/,
+      "digits stay",
+    );
     await page.locator("#field-1").fill("3");
     await send(page);
     await page.getByText("200 OK").waitFor();
@@ -125,7 +87,10 @@ const steps = {
 
     await page.locator("#try-method").selectOption("GET");
     await page.locator("#try-form").selectOption("envelope");
-    assert.match(await text(page.locator(".curl")), /add\?a=2\.50&b=3' \\\n  -H 'Accept: application\/vnd\.manila\.envelope\+json'$/);
+    assert.match(
+      await text(page.locator(".curl")),
+      /add\?a=2\.50&b=3' \\\n  -H 'Accept: application\/vnd\.manila\.envelope\+json'$/,
+    );
     await send(page);
     await page.locator(".answer .code", { hasText: '"source": "local"' }).waitFor();
 
@@ -179,9 +144,16 @@ const steps = {
     await page.locator(".event", { hasText: '"tick":3,' }).waitFor();
     await page.getByRole("button", { name: "Stop" }).click();
     await page.getByText(/^Stopped\. For a while/).waitFor();
-    const ticks = () => page.locator(".event pre").evaluateAll((all) => all.map((one) => JSON.parse(one.textContent).tick));
+    const ticks = () =>
+      page
+        .locator(".event pre")
+        .evaluateAll((all) => all.map((one) => JSON.parse(one.textContent).tick));
     const before = await ticks();
-    assert.deepEqual(before, before.map((_, at) => at + 1), "every tick");
+    assert.deepEqual(
+      before,
+      before.map((_, at) => at + 1),
+      "every tick",
+    );
     await page.getByRole("button", { name: "Resume" }).click();
     await page.getByText(/^Returned with Last-Event-ID [0-9a-f]+-\d+:/).waitFor();
     await page.locator(".event").nth(4).waitFor();
@@ -204,10 +176,15 @@ const steps = {
     await page.route("**/api/demo/clock", async (route) => {
       // The first answer is a stream that ends in the middle, as a lost connection looks.
       if (cuts++ > 0) return route.continue();
-      await route.fulfill({ contentType: "text/event-stream", body: 'id: 00000000000000000000000000000000-7\ndata: {"tick":7}\n\nid: x\ndata: {"ti' });
+      await route.fulfill({
+        contentType: "text/event-stream",
+        body: 'id: 00000000000000000000000000000000-7\ndata: {"tick":7}\n\nid: x\ndata: {"ti',
+      });
     });
     await page.getByRole("button", { name: "Subscribe" }).click();
-    const again = await page.waitForRequest((request) => request.headers()["last-event-id"] !== undefined);
+    const again = await page.waitForRequest(
+      (request) => request.headers()["last-event-id"] !== undefined,
+    );
     assert.equal(again.headers()["last-event-id"], "00000000000000000000000000000000-7");
     await page.getByText("The connection was lost; returning with Last-Event-ID").waitFor();
     await page.getByText("That stream is not there any more; this is another one.").waitFor();
@@ -220,7 +197,11 @@ const steps = {
     const it = await open(told.open, `/docs#${encodeURIComponent(`hostile.${told.hostile}`)}`);
     const { page } = it;
     await heading(page, `Title ${told.hostile}`);
-    assert.ok((await text(page.locator("header > .words"))).startsWith(`Description ${told.hostile} [link](javascript:`));
+    assert.ok(
+      (await text(page.locator("header > .words"))).startsWith(
+        `Description ${told.hostile} [link](javascript:`,
+      ),
+    );
     assert.equal(await text(page.locator(".reference .rows code.name").first()), told.hostile);
     await page.keyboard.press("/");
     await page.keyboard.type("<img");
@@ -228,7 +209,11 @@ const steps = {
     await send(page);
     await page.getByText("200 OK").waitFor();
     assert.ok((await text(page.locator(".answer .code"))).includes("onerror"));
-    const elements = await page.evaluate(() => ({ made: document.querySelectorAll("main img, nav img, body script, a[href^='javascript']").length, hacked: globalThis.hacked }));
+    const elements = await page.evaluate(() => ({
+      made: document.querySelectorAll("main img, nav img, body script, a[href^='javascript']")
+        .length,
+      hacked: globalThis.hacked,
+    }));
     assert.deepEqual(elements, { made: 0, hacked: undefined });
     // The browser itself refuses to make elements of a text, should the page ever try to.
     const refused = await page.evaluate(() => {
@@ -248,7 +233,8 @@ const steps = {
     const it = await open(told.open, "/docs#files.tree");
     const { page } = it;
     await heading(page, "tree");
-    for (let depth = 0; depth < 6; depth += 1) await page.locator(".reference .nested:not([open]) > summary").first().click();
+    for (let depth = 0; depth < 6; depth += 1)
+      await page.locator(".reference .nested:not([open]) > summary").first().click();
     assert.equal(await page.locator(".reference .nested[open]").count(), 6);
     await accessible(it, "deep schemas");
     await close(it);
@@ -257,17 +243,39 @@ const steps = {
   async "no schema and no description breaks the page"() {
     const it = await open("about:blank", "");
     const { page } = it;
-    const nested = (depth) => (depth ? { type: "array", minItems: 1000, items: nested(depth - 1) } : { type: "integer", minimum: 5 });
+    const nested = (depth) =>
+      depth
+        ? { type: "array", minItems: 1000, items: nested(depth - 1) }
+        : { type: "integer", minimum: 5 };
     const schemas = {
       Itself: { $ref: "#/components/schemas/Itself" },
       Choice: { anyOf: [{ $ref: "#/components/schemas/Choice" }] },
-      All: { allOf: [{ $ref: "#/components/schemas/All" }], properties: { a: { $ref: "#/components/schemas/All" } }, required: ["a"] },
+      All: {
+        allOf: [{ $ref: "#/components/schemas/All" }],
+        properties: { a: { $ref: "#/components/schemas/All" } },
+        required: ["a"],
+      },
       Nested: nested(12),
       Gone: { $ref: "#/components/schemas/Nowhere" },
       Elsewhere: { $ref: "https://evil.example/schema.json" },
       Root: { type: "object", properties: { again: { $ref: "#" } }, required: ["again"] },
-      Names: { type: "object", properties: { ["__proto__"]: { type: "string" }, constructor: { type: "string" }, "": true, "a b/c~": false } },
-      Odd: { type: ["string", "null", 7], enum: [null, { a: 1 }], default: { b: [1] }, minLength: "x", properties: [], required: {} },
+      Names: {
+        type: "object",
+        properties: {
+          ["__proto__"]: { type: "string" },
+          constructor: { type: "string" },
+          "": true,
+          "a b/c~": false,
+        },
+      },
+      Odd: {
+        type: ["string", "null", 7],
+        enum: [null, { a: 1 }],
+        default: { b: [1] },
+        minLength: "x",
+        properties: [],
+        required: {},
+      },
       No: false,
       Number: 7,
     };
@@ -275,11 +283,28 @@ const steps = {
     const paths = Object.fromEntries(
       Object.keys(schemas).map((name) => {
         const schema = { $ref: `#/components/schemas/${name}` };
-        const post = { summary: name, description, requestBody: { content: { "application/json": { schema } } }, responses: { 200: { content: { "application/json": { schema } } }, 500: { $ref: "#/nowhere" } } };
+        const post = {
+          summary: name,
+          description,
+          requestBody: { content: { "application/json": { schema } } },
+          responses: {
+            200: { content: { "application/json": { schema } } },
+            500: { $ref: "#/nowhere" },
+          },
+        };
         return [`/api/odd/${name}`, { post }];
       }),
     );
-    await page.route("**/openapi.json", (route) => route.fulfill({ json: { openapi: "3.1.0", info: {}, paths: { ...paths, "/api/odd/%FF": { post: {} }, "/else": { get: {} }, "/none": null }, components: { schemas } } }));
+    await page.route("**/openapi.json", (route) =>
+      route.fulfill({
+        json: {
+          openapi: "3.1.0",
+          info: {},
+          paths: { ...paths, "/api/odd/%FF": { post: {} }, "/else": { get: {} }, "/none": null },
+          components: { schemas },
+        },
+      }),
+    );
     it.gateway = told.open;
     for (const name of Object.keys(schemas)) {
       await page.goto(`${told.open}/docs#odd.${name}`);
@@ -287,7 +312,8 @@ const steps = {
       await heading(page, name);
       await page.locator(".reference").waitFor();
       const closed = page.locator(".reference details:not([open]) > summary");
-      for (let depth = 0; depth < 6 && (await closed.count()); depth += 1) await closed.first().click();
+      for (let depth = 0; depth < 6 && (await closed.count()); depth += 1)
+        await closed.first().click();
     }
     await close(it);
   },
@@ -306,8 +332,16 @@ const steps = {
     await send(page);
     await page.getByText("200 OK").waitFor();
     assert.match(await text(page.locator(".curl")), /-H "Authorization: Bearer \$MANILA_TOKEN"/);
-    const kept = await page.evaluate(() => ({ page: document.documentElement.outerHTML, local: { ...localStorage }, session: { ...sessionStorage }, cookies: document.cookie }));
-    assert.ok(!JSON.stringify([kept, await context.storageState(), it.seen]).includes(told.token), "the token is only in memory");
+    const kept = await page.evaluate(() => ({
+      page: document.documentElement.outerHTML,
+      local: { ...localStorage },
+      session: { ...sessionStorage },
+      cookies: document.cookie,
+    }));
+    assert.ok(
+      !JSON.stringify([kept, await context.storageState(), it.seen]).includes(told.token),
+      "the token is only in memory",
+    );
     await page.reload();
     await heading(page, "Who is calling?");
     await close(it, [401]);
@@ -352,10 +386,18 @@ const steps = {
   },
 
   async "it works on a phone, in the dark, and without a mouse"() {
-    const it = await open(told.open, "/docs#demo.add", { viewport: { width: 390, height: 844 }, colorScheme: "dark", hasTouch: true, isMobile: true });
+    const it = await open(told.open, "/docs#demo.add", {
+      viewport: { width: 390, height: 844 },
+      colorScheme: "dark",
+      hasTouch: true,
+      isMobile: true,
+    });
     const { page } = it;
     await heading(page, "Add");
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "nothing sticks out");
+    assert.ok(
+      await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+      "nothing sticks out",
+    );
     await send(page);
     await page.getByText("200 OK").waitFor();
     await accessible(it, "phone");
@@ -379,7 +421,14 @@ const steps = {
     const visited = new Set();
     for (let step = 0; step < 80; step += 1) {
       await page.keyboard.press("Tab");
-      visited.add(await page.evaluate(() => document.activeElement.id || document.activeElement.textContent.slice(0, 20) || document.activeElement.tagName));
+      visited.add(
+        await page.evaluate(
+          () =>
+            document.activeElement.id ||
+            document.activeElement.textContent.slice(0, 20) ||
+            document.activeElement.tagName,
+        ),
+      );
       if (await page.evaluate(() => document.activeElement === document.body)) visited.add("BODY");
     }
     assert.ok(visited.has("search") && visited.has("Subscribe"), [...visited].join(", "));
