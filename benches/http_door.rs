@@ -1,8 +1,9 @@
 //! What a call over HTTP costs, beside a handler of axum that parses and writes the same JSON.
 //!
-//! Every part is a process of its own: the gateway (`manila serve`), the reference, and the one that
-//! calls. What is claimed is the processor time of the gateway for a request, as a multiple of the
-//! reference's; the two take turns, and medians are told. Run it with `cargo bench --bench http_door`.
+//! Every part is a process of its own: the gateway (`manila serve`), the reference, which is the HTTP
+//! service behind the gateway too, and `wrk`, which calls. What is claimed is the processor time of the
+//! gateway for a request; gateway and reference take turns of a second, and medians are told. Run it
+//! with `cargo bench --bench http_door`.
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
@@ -17,14 +18,15 @@ mod load;
 #[path = "harness/spread.rs"]
 mod spread;
 
-use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use child::Program;
 use claim::claim;
 use load::{IN_FLIGHT, Load};
-use spread::{latency, median};
+use serde_json::json;
+use spread::median;
 use tokio::runtime::Builder;
 
 /// As in the binary.
@@ -35,11 +37,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const SERVE_BARE: &str = "--serve-bare";
 
 /// Turns of either side, without those at first that warm up.
-const TURNS: usize = 40;
-const WARM_UP: usize = 4;
+const TURNS: usize = 11;
+const WARM_UP: usize = 2;
 
 /// How many times the processor time of the reference a call may cost.
-const MOST: f64 = 1.6;
+const MOST_TIMES: f64 = 1.6;
+/// The most processor time of a call that goes on to an HTTP service, in microseconds.
+const MOST_THROUGH: f64 = 100.0;
 
 const BODY: &str = r#"{"a":2,"b":3}"#;
 
@@ -50,68 +54,121 @@ fn main() {
         let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
         return runtime.block_on(bare::serve());
     }
-    Builder::new_current_thread().enable_all().build().unwrap().block_on(bench());
-}
-
-async fn bench() {
-    let mut gateway = Command::new(env!("CARGO_BIN_EXE_manila"));
-    gateway.args(["serve", "--listen", "127.0.0.1:0"]).env_remove("MANILA_LOG");
-    gateway.current_dir(Path::new("/"));
-    let (gateway, said) = Program::start(gateway);
-    let gateway_address = address(said.rsplit_once("http://").unwrap().1);
+    let folder = Folder::new();
     let mut bare = Command::new(std::env::current_exe().unwrap());
     bare.arg(SERVE_BARE);
-    let (bare, said) = Program::start(bare);
-    let bare_address = address(&said);
+    let (bare, bare_address) = Program::start(bare);
+    let (gateway, address) = serve(&folder, &bare_address);
+    let bare_url = format!("http://{bare_address}/api/demo/add");
+    let post = folder.script("post", BODY);
+    let nested = folder.script("nested", &format!(r#"{{"body":{BODY}}}"#));
+    let get = folder.file("get.lua", "");
 
-    println!("A call of demo.add over HTTP, {IN_FLIGHT} in flight, beside axum alone:");
-    for (name, request, at_most) in [
-        ("POST", post("/api/demo/add"), Some(MOST)),
-        ("GET", get("/api/demo/add?a=2&b=3"), None),
-        ("POST, envelope", post("/api/demo/add?envelope=true"), None),
+    println!("A call over HTTP, {IN_FLIGHT} in flight, beside axum alone:");
+    for (name, path, script, most) in [
+        ("POST demo.add", "demo/add", &post, Most::Times(MOST_TIMES)),
+        ("GET demo.add", "demo/add?a=2&b=3", &get, Most::Anything),
+        ("POST demo.add, envelope", "demo/add?envelope=true", &post, Most::Anything),
+        ("POST to an HTTP service", "bare/add", &nested, Most::Micros(MOST_THROUGH)),
     ] {
-        let mut ours = Load::connect(gateway.0.id(), gateway_address, request).await;
-        let mut reference = Load::connect(bare.0.id(), bare_address, post("/api/demo/add")).await;
-        for turn in 0..WARM_UP + TURNS {
-            if turn == WARM_UP {
-                ours.forget();
-                reference.forget();
-            }
-            ours.turn().await;
-            reference.turn().await;
-        }
-        report(name, ours, reference, at_most);
+        let ours = Load::new(gateway.0.id(), format!("http://{address}/api/{path}"), script);
+        let reference = Load::new(bare.0.id(), bare_url.clone(), &post);
+        compare(name, ours, reference, &most);
     }
 }
 
-fn address(text: &str) -> SocketAddr {
-    text.parse().unwrap()
+/// What a call may cost.
+enum Most {
+    Anything,
+    Times(f64),
+    Micros(f64),
 }
 
-fn post(path: &str) -> String {
-    let length = BODY.len();
-    format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\n\
-         content-length: {length}\r\n\r\n{BODY}"
-    )
+/// A gateway with the reference as one of its sources.
+fn serve(folder: &Folder, bare: &str) -> (Program, String) {
+    let number = json!({"type": "number"});
+    let add = json!({"type": "object", "properties": {"a": number, "b": number}});
+    let sum = json!({"type": "object", "properties": {"sum": number}, "required": ["sum"]});
+    let document = json!({
+        "openapi": "3.1.0",
+        "info": {"title": "Reference", "version": "1"},
+        "servers": [{"url": format!("http://{bare}")}],
+        "paths": {"/api/demo/add": {"post": {
+            "operationId": "add",
+            "requestBody": {"required": true, "content": {"application/json": {"schema": add}}},
+            "responses": {"200": {
+                "description": "the sum",
+                "content": {"application/json": {"schema": sum}},
+            }},
+        }}},
+    });
+    let document = folder.file("bare.json", &document.to_string());
+    let source = format!("[source.bare]\nopenapi = {document:?}\naccess = \"open\"\n");
+    let log = folder.0.join("log");
+    let mut gateway = Command::new(env!("CARGO_BIN_EXE_manila"));
+    gateway.args(["serve", "--listen", "127.0.0.1:0", "--config"]);
+    gateway.arg(folder.file("manila.toml", &source)).env_remove("MANILA_LOG");
+    gateway.current_dir(Path::new("/")).stderr(std::fs::File::create(&log).unwrap());
+    let (gateway, said) = Program::start(gateway);
+    for _ in 0..200 {
+        if std::fs::read_to_string(&log).unwrap().contains("source ready") {
+            return (gateway, said.rsplit_once("http://").unwrap().1.to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("the source is not ready:\n{}", std::fs::read_to_string(log).unwrap())
 }
 
-fn get(path: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\n\r\n")
+fn compare(name: &str, mut ours: Load, mut bare: Load, most: &Most) {
+    for turn in 0..WARM_UP + TURNS {
+        ours.turn();
+        bare.turn();
+        if turn < WARM_UP {
+            // The first turns pay for what is made on first use.
+            ours.forget();
+            bare.forget();
+        }
+    }
+    let (times, cpu) = (ours.beside(&bare), median(ours.cpu.clone()));
+    let bare_cpu = median(bare.cpu.clone());
+    println!("  {name}: CPU {cpu:5.1} beside {bare_cpu:5.1} µs ({times:.2} times)");
+    println!("    {} beside {}", ours.words(), bare.words());
+    match most {
+        Most::Anything => {}
+        Most::Times(most) => claim(name, times, "times the CPU of axum alone", *most),
+        Most::Micros(most) => claim(name, cpu, "µs of CPU", *most),
+    }
 }
 
-fn report(name: &str, ours: Load, bare: Load, at_most: Option<f64>) {
-    let times = ours.beside(&bare);
-    println!(
-        "  {name}: CPU {:5.1} beside {:5.1} µs ({times:.2} times)  {:6.0} beside {:6.0} a second  {} beside {}",
-        median(ours.cpu),
-        median(bare.cpu),
-        median(ours.rates),
-        median(bare.rates),
-        latency(ours.times),
-        latency(bare.times)
-    );
-    if let Some(at_most) = at_most {
-        claim(&format!("{name} demo.add"), times, "times the CPU of axum alone", at_most);
+/// A place for files that is gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = std::env::temp_dir().join(format!("manila-http-door-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Tells `wrk` what to send.
+    fn script(&self, name: &str, body: &str) -> PathBuf {
+        let text = format!(
+            "wrk.method = 'POST'\nwrk.headers['content-type'] = 'application/json'\n\
+             wrk.headers['accept'] = '*/*'\nwrk.body = '{body}'\n"
+        );
+        self.file(&format!("{name}.lua"), &text)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left in a folder for such things is no reason to fail.
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -9,6 +9,8 @@
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "harness/latency.rs"]
+mod latency;
 #[path = "mcp/raw.rs"]
 mod raw;
 #[path = "mcp/server.rs"]
@@ -22,13 +24,14 @@ use std::time::{Duration, Instant};
 use child::Program;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use latency::latency;
 use manila::mcp::{HttpSettings, McpSettings, McpSource, McpTransport, SourceHooks, StdioSettings};
 use manila::{Pipeline, Registry};
 use raw::{Pipe, Post, Raw};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use server::{Echo, Era};
-use spread::{latency, median};
+use spread::median;
 use tokio::runtime::{Builder, Runtime};
 
 /// As in the binary.

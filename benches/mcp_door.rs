@@ -17,6 +17,8 @@ mod child;
 mod claim;
 #[path = "mcp_door/gateway.rs"]
 mod gateway;
+#[path = "harness/latency.rs"]
+mod latency;
 #[path = "mcp_door/load.rs"]
 mod load;
 #[path = "mcp_door/many.rs"]
@@ -38,12 +40,13 @@ use std::time::Duration;
 
 use claim::claim;
 use gateway::{Backends, Server, again, manila};
+use latency::latency;
 use load::{Asked, IN_FLIGHT, Load};
 use memory::resident;
 use pipe::Pipe;
 use serde_json::{Value, json};
 use server::{Echo, Era};
-use spread::{latency, median};
+use spread::median;
 use tokio::runtime::Builder;
 
 /// As in the binary.

@@ -9,6 +9,8 @@
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "harness/latency.rs"]
+mod latency;
 #[path = "harness/spread.rs"]
 mod spread;
 
@@ -25,11 +27,12 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use latency::latency;
 use manila::openapi::{Location, OpenApiSettings, from_openapi};
 use manila::{Pipeline, Registry};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
-use spread::{latency, median};
+use spread::median;
 use tokio::runtime::{Builder, Runtime};
 
 /// As in the binary.

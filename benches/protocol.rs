@@ -7,6 +7,8 @@
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
+#[path = "harness/latency.rs"]
+mod latency;
 #[path = "harness/memory.rs"]
 mod memory;
 #[path = "harness/spread.rs"]
@@ -19,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use futures::stream::FuturesUnordered;
 use futures::{SinkExt, StreamExt};
+use latency::latency;
 use manila::connection::{CallHandler, Callers, Client, Connection, ConnectionSettings, Serve};
 use manila::link::{Connector, WsConnector, WsSettings, accept_key, ws};
 use manila::{
@@ -27,7 +30,7 @@ use manila::{
 };
 use memory::resident;
 use serde_json::json;
-use spread::{latency, median};
+use spread::median;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;

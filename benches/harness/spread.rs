@@ -1,16 +1,7 @@
 //! What many measurements come down to.
 
-use std::time::Duration;
-
 /// The number in the middle.
 pub(crate) fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() / 2]
-}
-
-/// How long it usually took, and how long at most but for one in a hundred.
-pub(crate) fn latency(mut times: Vec<Duration>) -> String {
-    times.sort();
-    let at = |share: usize| times[times.len() * share / 100].as_secs_f64() * 1e6;
-    format!("p50 {:7.1} p99 {:7.1} µs", at(50), at(99))
 }

@@ -1,56 +1,73 @@
-//! Somebody under load, and what the load costs it.
+//! Somebody under the load of `wrk`, and what the load costs it.
 
-use std::net::SocketAddr;
-use std::time::{Duration, Instant};
-
-use futures::future::join_all;
-use memchr::memmem;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 use super::spread::median;
 
 /// How many requests are in flight.
 pub(crate) const IN_FLIGHT: usize = 32;
 
-/// How many requests each connection sends in a turn.
-const EACH: usize = 60;
-
-/// A process, connections to it, and what their requests cost.
+/// A process, an address of it, and what requests to it cost.
 pub(crate) struct Load {
     process: u32,
-    wires: Vec<TcpStream>,
-    request: String,
+    url: String,
+    script: PathBuf,
     /// Processor time per request of each turn, in microseconds.
     pub(crate) cpu: Vec<f64>,
+    /// Requests per second of each turn.
     pub(crate) rates: Vec<f64>,
-    pub(crate) times: Vec<Duration>,
+    /// The times below which half and 99 % of the answers came, of each turn.
+    pub(crate) times: Vec<(f64, f64)>,
+}
+
+/// What `wrk` said.
+struct Said {
+    requests: f64,
+    rate: f64,
+    times: (f64, f64),
 }
 
 impl Load {
-    pub(crate) async fn connect(process: u32, address: SocketAddr, request: String) -> Self {
-        let wires = (0..IN_FLIGHT).map(|_| async {
-            let wire = TcpStream::connect(address).await.unwrap();
-            wire.set_nodelay(true).unwrap();
-            wire
-        });
-        let wires = join_all(wires).await;
-        Self { process, wires, request, cpu: Vec::new(), rates: Vec::new(), times: Vec::new() }
+    pub(crate) fn new(process: u32, url: String, script: &Path) -> Self {
+        let script = script.to_owned();
+        Self { process, url, script, cpu: Vec::new(), rates: Vec::new(), times: Vec::new() }
     }
 
-    /// One turn: every connection sends its requests one after another.
-    pub(crate) async fn turn(&mut self) {
-        let (began, cpu) = (Instant::now(), cpu_micros(self.process));
-        let running = self.wires.iter_mut().map(|wire| repeat(wire, self.request.as_bytes()));
-        self.times.extend(join_all(running).await.into_iter().flatten());
-        let count = (IN_FLIGHT * EACH) as f64;
-        self.rates.push(count / began.elapsed().as_secs_f64());
+    /// One turn: a second of requests from another process.
+    pub(crate) fn turn(&mut self) {
+        let cpu = cpu_micros(self.process);
+        let said = self.wrk();
         // What is done after the last answer belongs to it, and the system counts when threads rest.
-        tokio::time::sleep(Duration::from_millis(2)).await;
-        self.cpu.push((cpu_micros(self.process) - cpu) / count);
+        std::thread::sleep(Duration::from_millis(2));
+        self.cpu.push((cpu_micros(self.process) - cpu) / said.requests);
+        self.rates.push(said.rate);
+        self.times.push(said.times);
     }
 
-    /// Forgets what was measured: the first turns pay for what is made on first use.
+    fn wrk(&self) -> Said {
+        let mut command = Command::new("wrk");
+        command.args(["-t1", "-d1s", "--latency", &format!("-c{IN_FLIGHT}"), "-s"]);
+        command.arg(&self.script).arg(&self.url);
+        let output = command.output().expect("`wrk` is installed: it is Debian's package wrk");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && !text.contains("Non-2xx"), "{text}");
+        let line = |word: &str| text.lines().map(str::trim).find(|line| line.contains(word));
+        let word = |line: Option<&str>, at: usize| {
+            line.and_then(|line| line.split_whitespace().nth(at))
+                .expect("as wrk says it")
+                .to_owned()
+        };
+        let percentile = |name: &str| micros(&word(line(name), 1));
+        Said {
+            requests: word(line("requests in"), 0).parse().unwrap(),
+            rate: word(line("Requests/sec:"), 1).parse().unwrap(),
+            times: (percentile("50%"), percentile("99%")),
+        }
+    }
+
+    /// Forgets what was measured.
     pub(crate) fn forget(&mut self) {
         self.cpu.clear();
         self.rates.clear();
@@ -61,33 +78,28 @@ impl Load {
     pub(crate) fn beside(&self, other: &Self) -> f64 {
         median(self.cpu.iter().zip(&other.cpu).map(|(ours, other)| ours / other).collect())
     }
-}
 
-async fn repeat(wire: &mut TcpStream, request: &[u8]) -> Vec<Duration> {
-    let (mut times, mut answer) = (Vec::with_capacity(EACH), Vec::with_capacity(1 << 10));
-    for _ in 0..EACH {
-        let began = Instant::now();
-        wire.write_all(request).await.unwrap();
-        answer.clear();
-        while !is_whole(&answer) {
-            assert!(wire.read_buf(&mut answer).await.unwrap() > 0, "hung up");
-        }
-        times.push(began.elapsed());
-        let is_good =
-            answer.starts_with(b"HTTP/1.1 200") && memmem::find(&answer, br#"{"sum":5}"#).is_some();
-        assert!(is_good, "{}", String::from_utf8_lossy(&answer));
+    /// What usually holds, in words.
+    pub(crate) fn words(&self) -> String {
+        let (half, most): (Vec<_>, Vec<_>) = self.times.iter().copied().unzip();
+        format!(
+            "{:6.0} a second, p50 {:6.0} p99 {:6.0} µs",
+            median(self.rates.clone()),
+            median(half),
+            median(most)
+        )
     }
-    times
 }
 
-/// Whether the body is there that the head announces; nothing follows it.
-fn is_whole(answer: &[u8]) -> bool {
-    let Some(head) = memmem::find(answer, b"\r\n\r\n") else { return false };
-    let length = memmem::find(&answer[..head], b"content-length: ").map(|at| {
-        let digits = answer[at + 16..].iter().take_while(|byte| byte.is_ascii_digit());
-        digits.fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0'))
-    });
-    answer.len() >= head + 4 + length.unwrap_or(0)
+/// A time as `wrk` writes it: `812.00us`, `1.03ms`, `1.00s`.
+fn micros(text: &str) -> f64 {
+    let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+    let factor = match &text[unit..] {
+        "us" => 1.0,
+        "ms" => 1e3,
+        _ => 1e6,
+    };
+    text[..unit].parse::<f64>().unwrap() * factor
 }
 
 /// The processor time that all threads of a process have used, in microseconds.
