@@ -111,7 +111,7 @@ fn serve(folder: &Folder, bare: &str) -> (Program, String) {
     gateway.current_dir(Path::new("/")).stderr(std::fs::File::create(&log).unwrap());
     let (gateway, said) = Program::start(gateway);
     for _ in 0..200 {
-        if std::fs::read_to_string(&log).unwrap().contains("source ready") {
+        if std::fs::read_to_string(&log).unwrap().contains("the document was read") {
             return (gateway, said.rsplit_once("http://").unwrap().1.to_owned());
         }
         std::thread::sleep(Duration::from_millis(50));
