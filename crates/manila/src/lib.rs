@@ -56,6 +56,8 @@
 mod access;
 mod clock;
 pub mod connection;
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+mod direct;
 mod env;
 mod envelope;
 mod error;

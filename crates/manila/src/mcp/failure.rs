@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use super::rpc::RpcError;
+use crate::direct::DirectError;
 use crate::error::{CallError, ErrorCode};
 
 /// Why a request got no result.
@@ -35,6 +36,18 @@ pub(super) enum Failure {
     NeedsInput(String),
     /// The server wants something from whoever called, who was told.
     Asked(CallError),
+}
+
+impl From<DirectError> for Failure {
+    fn from(error: DirectError) -> Self {
+        match error {
+            DirectError::Unsendable(words) => Self::unreachable(words),
+            DirectError::Unreachable(words) => {
+                Self::unreachable(format!("the server cannot be reached: {words}"))
+            }
+            DirectError::Lost { words, sent } => Self::Lost { words, sent },
+        }
+    }
 }
 
 impl Failure {

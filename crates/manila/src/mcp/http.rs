@@ -1,7 +1,6 @@
 //! A server on the network: every message is a POST, and every answer a document or a stream.
 
 mod access;
-mod direct;
 mod listen;
 
 use std::sync::{Arc, OnceLock};
@@ -15,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::access::Access;
-use self::direct::Direct;
 use super::ask::Ask;
 use super::failure::Failure;
 use super::header;
@@ -25,6 +23,7 @@ use super::settings::{HttpSettings, McpSettings};
 use super::source::SourceHooks;
 use super::speech::{Era, Speech};
 use super::switch::{Reply, Switch};
+use crate::direct::Direct;
 use crate::sse::SseDecoder;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -99,7 +98,7 @@ impl Http {
         let stop = CancellationToken::new();
         Ok(Self(Arc::new(Inner {
             client,
-            direct: access::is_here(&http.url).then(|| Direct::to(&http.url)).flatten(),
+            direct: Direct::to(&http.url, access::CONNECTING),
             url: http.url.clone(),
             headers: access::headers(http)?,
             access,

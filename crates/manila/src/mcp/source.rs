@@ -220,14 +220,14 @@ impl Supervisor {
     async fn connect(&mut self) -> Result<(Arc<Session>, BoxFuture<'static, ()>), Failure> {
         let desk = Arc::clone(&self.desk);
         let (hooks, tasks) = (&self.hooks, &self.tasks);
-        let session = Session::connect(
+        let session = Box::pin(Session::connect(
             &desk.name,
             &desk.settings,
             &desk.watches,
             hooks,
             tasks,
             &mut self.era,
-        )
+        ))
         .await?;
         let session = Arc::new(session);
         let listening = session.begin_listening().await;

@@ -8,14 +8,16 @@ use reqwest::redirect::Policy;
 use reqwest::{RequestBuilder, Response, StatusCode};
 
 use super::chain;
-use super::direct::Direct;
 use url::Url;
 
+use crate::direct::{Direct, is_here};
 use crate::mcp::failure::Failure;
 use crate::mcp::oauth::{MemoryStore, OAuth, OAuthError};
 use crate::mcp::settings::HttpSettings;
 use crate::mcp::source::SourceHooks;
 
+/// How long a server may take to accept a connection.
+pub(super) const CONNECTING: Duration = Duration::from_secs(10);
 /// How often access is asked for anew within one request.
 const ATTEMPTS: usize = 3;
 
@@ -107,7 +109,9 @@ async fn sent(request: RequestBuilder, direct: Option<&Direct>) -> Result<Respon
     let (client, request) = request.build_split();
     let mut request = request.map_err(|error| Failure::unreachable(error.to_string()))?;
     if let Some((direct, again)) = direct.zip(request.try_clone()) {
-        let response = direct.send(request).await?;
+        let near = hyper::Request::try_from(request);
+        let near = near.map_err(|error| Failure::unreachable(error.to_string()))?;
+        let response = Response::from(direct.send(near).await?.map(reqwest::Body::wrap));
         // Whoever sends us elsewhere has done nothing yet; where that is, the other way finds out.
         if !response.status().is_redirection() {
             return Ok(response);
@@ -140,22 +144,12 @@ pub(super) fn clients(server: &Url) -> reqwest::Result<[reqwest::Client; 2]> {
     Ok([client(same_origin, is_here)?, client(Policy::none(), is_here)?])
 }
 
-/// Whether a server is on this machine.
-pub(super) fn is_here(server: &Url) -> bool {
-    match server.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
-}
-
 fn client(redirects: Policy, is_here: bool) -> reqwest::Result<reqwest::Client> {
     let builder = reqwest::Client::builder();
     let builder = if is_here { builder.no_proxy() } else { builder };
     builder
         .redirect(redirects)
-        .connect_timeout(Duration::from_secs(10))
+        .connect_timeout(CONNECTING)
         .tcp_nodelay(true)
         .pool_idle_timeout(Duration::from_secs(60))
         .user_agent(concat!("manila/", env!("CARGO_PKG_VERSION")))

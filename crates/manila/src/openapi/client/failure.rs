@@ -9,6 +9,7 @@ use url::Url;
 use super::host::{HostError, host_and_port};
 use super::redirect::RedirectError;
 use super::retry::Attempt;
+use crate::direct::DirectError;
 use crate::error::CallError;
 
 /// Why a request has no answer.
@@ -47,6 +48,18 @@ impl Failure {
             None if error.is_connect() => Self::Unreachable { host, words },
             None if error.is_builder() => Self::Unsendable { words },
             None => Self::Lost { host, words },
+        }
+    }
+
+    /// What the short way says of a request to this address.
+    pub(super) fn of_way(error: &DirectError, url: &Url) -> Self {
+        let (host, words) = (host_and_port(url), error.to_string());
+        match error {
+            DirectError::Unsendable(_) => Self::Unsendable { words },
+            DirectError::Lost { sent: true, .. } => Self::Lost { host, words },
+            DirectError::Unreachable(_) | DirectError::Lost { .. } => {
+                Self::Unreachable { host, words }
+            }
         }
     }
 

@@ -5,6 +5,7 @@ mod body;
 mod breaker;
 mod failure;
 mod host;
+mod near;
 mod proxy;
 mod redirect;
 mod resolve;
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use self::breaker::{Breakers, Health};
+use self::near::Near;
 use self::redirect::RedirectError;
 use self::retry::Attempt;
 use super::native;
@@ -42,6 +44,8 @@ const IDLE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Client {
     http: reqwest::Client,
+    /// Absent where everything goes through a proxy.
+    near: Option<Near>,
     /// Another document may name other hosts.
     hosts: Arc<ArcSwap<Hosts>>,
     breakers: Breakers,
@@ -110,7 +114,8 @@ impl Client {
             None => builder,
         };
         let breakers = Breakers::new(settings.breaker.clone());
-        Ok(Self { http: builder.build()?, hosts, breakers, settings: settings.clone() })
+        let near = settings.proxy.is_none().then(|| Near::new(settings.connect_timeout));
+        Ok(Self { http: builder.build()?, near, hosts, breakers, settings: settings.clone() })
     }
 
     /// What sends, for those who have rules of their own.
@@ -210,12 +215,10 @@ impl Client {
             .breakers
             .admit(url)
             .map_err(|wait| Failure::LeftAlone { host: host::host_and_port(url), wait })?;
-        let mut request = reqwest::Request::new(prepared.method.clone(), url.clone());
-        // Set whole, since a builder would look each of them up and put it in again.
-        *request.headers_mut() = prepared.headers.clone();
-        *request.body_mut() = prepared.body.clone().map(reqwest::Body::from);
-        let sent = self.http.execute(request).await;
-        let sent = sent.map_err(|error| Failure::of_request(&error, url));
+        let sent = match self.near.as_ref().and_then(|near| near.way(url)) {
+            Some(way) => near::send(way, prepared).await,
+            None => self.send_far(prepared).await,
+        };
         if let Some(pass) = pass {
             pass.note(match &sent {
                 Ok(response) => self.breakers.health(response.status().as_u16()),
@@ -224,6 +227,16 @@ impl Client {
             });
         }
         sent
+    }
+
+    async fn send_far(&self, prepared: &Prepared) -> Result<Response, Failure> {
+        let url = &prepared.url;
+        let mut request = reqwest::Request::new(prepared.method.clone(), url.clone());
+        // Set whole, since a builder would look each of them up and put it in again.
+        *request.headers_mut() = prepared.headers.clone();
+        *request.body_mut() = prepared.body.clone().map(reqwest::Body::from);
+        let sent = self.http.execute(request).await;
+        sent.map_err(|error| Failure::of_request(&error, url))
     }
 
     async fn read(

@@ -4,6 +4,7 @@
 //! and keeps time; a request crosses all of that twice. Here a connection is polled by the one who
 //! waits for its answer, and by nobody else. What is not plain goes the usual way.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -16,24 +17,42 @@ use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use reqwest::header::{HOST, HeaderValue, USER_AGENT};
 use tokio::net::TcpStream;
-use url::Url;
-
-use super::chain;
-use crate::mcp::failure::Failure;
+use url::{Host, Url};
 
 /// How long a connection may be idle before it is not trusted any more.
 const IDLE: Duration = Duration::from_secs(30);
 /// How many idle connections are kept.
 const MOST_IDLE: usize = 128;
-const CONNECTING: Duration = Duration::from_secs(10);
 
 /// The way to one server.
+#[derive(Debug, Clone)]
+pub(crate) struct Direct(Arc<Inner>);
+
 #[derive(Debug)]
-pub(super) struct Direct {
+struct Inner {
     /// Host and port.
     address: String,
     host: HeaderValue,
+    connect_timeout: Duration,
     idle: Arc<Idle>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DirectError {
+    /// The request is none that can be sent.
+    #[error("{0}")]
+    Unsendable(String),
+    /// There is no connection.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The connection broke.
+    #[error("{words}")]
+    Lost {
+        words: String,
+        /// Whether the request may have reached the server.
+        sent: bool,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -48,14 +67,16 @@ struct Line {
 }
 
 impl Direct {
-    /// The way to a server that is reached without TLS.
-    pub(super) fn to(server: &Url) -> Option<Self> {
+    /// The way to a server, if it is on this machine and reached without TLS.
+    pub(crate) fn to(server: &Url, connect_timeout: Duration) -> Option<Self> {
         let (host, port) = (server.host_str()?, server.port_or_known_default()?);
-        let is_plain = server.scheme() == "http";
+        let is_plain = server.scheme() == "http" && is_here(server);
         let name = server.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let host_header = HeaderValue::from_str(&name).ok()?;
         let address = format!("{host}:{port}");
-        is_plain.then(|| Self { address, host: host_header, idle: Arc::default() })
+        let idle = Arc::default();
+        let inner = || Inner { address, host: host_header, connect_timeout, idle };
+        is_plain.then(|| Self(Arc::new(inner())))
     }
 
     /// Sends a request. One that finds a connection which the server has closed is sent on another,
@@ -64,18 +85,18 @@ impl Direct {
     /// # Errors
     ///
     /// The server cannot be reached, or the connection broke.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
-        request: reqwest::Request,
-    ) -> Result<reqwest::Response, Failure> {
-        let mut request = self.prepared(request)?;
+        mut request: Request<reqwest::Body>,
+    ) -> Result<Response<Flowing>, DirectError> {
+        self.0.prepare(&mut request)?;
         loop {
-            let (mut line, is_used) = match self.idle.take() {
+            let (mut line, is_used) = match self.0.idle.take() {
                 Some(line) => (line, true),
-                None => (self.connect().await?, false),
+                None => (self.0.connect().await?, false),
             };
             let mut failed = match line.exchange(request).await {
-                Ok(response) => return Ok(self.flowing(response, line)),
+                Ok(response) => return Ok(self.0.flowing(response, line)),
                 Err(failed) => failed,
             };
             match failed.take_message() {
@@ -84,44 +105,50 @@ impl Direct {
             }
         }
     }
+}
 
-    fn prepared(&self, request: reqwest::Request) -> Result<Request<reqwest::Body>, Failure> {
-        let wrong = |error: &dyn std::error::Error| Failure::unreachable(error.to_string());
-        let mut request =
-            Request::<reqwest::Body>::try_from(request).map_err(|error| wrong(&error))?;
-        // A server is asked for a path; the host stands in a header.
+impl Inner {
+    /// A server is asked for a path; the host stands in a header.
+    fn prepare(&self, request: &mut Request<reqwest::Body>) -> Result<(), DirectError> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-        let path = path.parse::<Uri>().map_err(|error| wrong(&error))?;
-        *request.uri_mut() = path;
+        let path = path.parse::<Uri>();
+        *request.uri_mut() = path.map_err(|error| DirectError::Unsendable(error.to_string()))?;
         let headers = request.headers_mut();
         headers.insert(HOST, self.host.clone());
         let agent = HeaderValue::from_static(concat!("manila/", env!("CARGO_PKG_VERSION")));
         headers.entry(USER_AGENT).or_insert(agent);
-        Ok(request)
+        Ok(())
     }
 
-    async fn connect(&self) -> Result<Line, Failure> {
-        let unreachable = |words: String| Failure::Lost {
-            words: format!("the server cannot be reached: {words}"),
-            sent: false,
+    async fn connect(&self) -> Result<Line, DirectError> {
+        let unreachable = |error: &dyn Error| DirectError::Unreachable(error.to_string());
+        let connecting = TcpStream::connect(&self.address);
+        let stream = match tokio::time::timeout(self.connect_timeout, connecting).await {
+            Ok(connected) => connected.map_err(|error| unreachable(&error))?,
+            Err(_) => return Err(DirectError::Unreachable("it took too long".to_owned())),
         };
-        let connecting = tokio::time::timeout(CONNECTING, TcpStream::connect(&self.address));
-        let stream = match connecting.await {
-            Ok(connected) => connected.map_err(|error| unreachable(error.to_string()))?,
-            Err(_) => return Err(unreachable("it took too long".to_owned())),
-        };
-        stream.set_nodelay(true).map_err(|error| unreachable(error.to_string()))?;
+        stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
         let shaken = http1::handshake(TokioIo::new(stream)).await;
-        let (sender, connection) = shaken.map_err(|error| unreachable(error.to_string()))?;
+        let (sender, connection) = shaken.map_err(|error| unreachable(&error))?;
         Ok(Line { sender, connection: Box::pin(connection), has_ended: false })
     }
 
-    fn flowing(&self, response: Response<Incoming>, line: Line) -> reqwest::Response {
+    fn flowing(&self, response: Response<Incoming>, line: Line) -> Response<Flowing> {
         let (parts, body) = response.into_parts();
         let mut flowing =
             Flowing { body, line: Mutex::new(Some(line)), idle: Arc::clone(&self.idle) };
         flowing.rest_if_over();
-        Response::from_parts(parts, reqwest::Body::wrap(flowing)).into()
+        Response::from_parts(parts, flowing)
+    }
+}
+
+/// Whether a server is on this machine.
+pub(crate) fn is_here(server: &Url) -> bool {
+    match server.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
     }
 }
 
@@ -185,7 +212,7 @@ impl Line {
 /// The body of an answer, with the connection that it comes from. Dropping it closes the connection,
 /// which is how a server learns that nobody waits any more.
 #[derive(Debug)]
-struct Flowing {
+pub(crate) struct Flowing {
     body: Incoming,
     /// Gone when the body is complete. Nobody locks it; it makes a body that may be shared.
     line: Mutex<Option<Line>>,
@@ -240,10 +267,8 @@ impl Body for Flowing {
     }
 }
 
-fn broken(error: &hyper::Error, sent: bool) -> Failure {
-    let words = match std::error::Error::source(error) {
-        Some(_) => chain(error),
-        None => error.to_string(),
-    };
-    Failure::Lost { words, sent }
+fn broken(error: &hyper::Error, sent: bool) -> DirectError {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    let words = causes.last().map_or_else(|| error.to_string(), ToString::to_string);
+    DirectError::Lost { words, sent }
 }
