@@ -1,7 +1,7 @@
 //! What a call over HTTP costs, beside a handler of axum that parses and writes the same JSON.
 //!
-//! Every part is a process of its own: the gateway (`manila serve`), the reference, which is the HTTP
-//! service behind the gateway too, and `wrk`, which calls. What is claimed is the processor time of the
+//! Every part is a process of its own: the gateway (`manila serve`), the reference, the same as an HTTP
+//! service behind the gateway, and `wrk`, which calls. What is claimed is the processor time of the
 //! gateway for a request; gateway and reference take turns of a second, and medians are told. Run it
 //! with `cargo bench --bench http_door`.
 
@@ -36,6 +36,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Makes this program the reference, on a port that it prints.
 const SERVE_BARE: &str = "--serve-bare";
 
+/// Makes this program the service behind the gateway, which is the reference with one thread, so that
+/// it takes no more of the machine than it needs.
+const SERVE_BEHIND: &str = "--serve-behind";
+
 /// Turns of either side, without those at first that warm up.
 const TURNS: usize = 11;
 const WARM_UP: usize = 2;
@@ -48,17 +52,20 @@ const MOST_THROUGH: f64 = 100.0;
 const BODY: &str = r#"{"a":2,"b":3}"#;
 
 fn main() {
-    let is_bare = std::env::args().any(|argument| argument == SERVE_BARE);
-    if is_bare {
+    let is_called = |name: &str| std::env::args().any(|argument| argument == name);
+    let runtime = match (is_called(SERVE_BARE), is_called(SERVE_BEHIND)) {
         // As many threads as the gateway has.
-        let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
+        (true, _) => Some(Builder::new_multi_thread().enable_all().build().unwrap()),
+        (_, true) => Some(Builder::new_current_thread().enable_all().build().unwrap()),
+        _ => None,
+    };
+    if let Some(runtime) = runtime {
         return runtime.block_on(bare::serve());
     }
     let folder = Folder::new();
-    let mut bare = Command::new(std::env::current_exe().unwrap());
-    bare.arg(SERVE_BARE);
-    let (bare, bare_address) = Program::start(bare);
-    let (gateway, address) = serve(&folder, &bare_address);
+    let (bare, bare_address) = again(SERVE_BARE);
+    let (_behind, behind_address) = again(SERVE_BEHIND);
+    let (gateway, address) = serve(&folder, &behind_address);
     let bare_url = format!("http://{bare_address}/api/demo/add");
     let post = folder.script("post", BODY);
     let nested = folder.script("nested", &format!(r#"{{"body":{BODY}}}"#));
@@ -84,15 +91,22 @@ enum Most {
     Micros(f64),
 }
 
-/// A gateway with the reference as one of its sources.
-fn serve(folder: &Folder, bare: &str) -> (Program, String) {
+/// This program as something else, and its address.
+fn again(what: &str) -> (Program, String) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg(what);
+    Program::start(command)
+}
+
+/// A gateway with a service as one of its sources.
+fn serve(folder: &Folder, service: &str) -> (Program, String) {
     let number = json!({"type": "number"});
     let add = json!({"type": "object", "properties": {"a": number, "b": number}});
     let sum = json!({"type": "object", "properties": {"sum": number}, "required": ["sum"]});
     let document = json!({
         "openapi": "3.1.0",
-        "info": {"title": "Reference", "version": "1"},
-        "servers": [{"url": format!("http://{bare}")}],
+        "info": {"title": "Service", "version": "1"},
+        "servers": [{"url": format!("http://{service}")}],
         "paths": {"/api/demo/add": {"post": {
             "operationId": "add",
             "requestBody": {"required": true, "content": {"application/json": {"schema": add}}},

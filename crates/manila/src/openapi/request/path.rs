@@ -40,6 +40,11 @@ impl Path {
         Ok(Self { pieces })
     }
 
+    /// Whether no parameter stands in the path.
+    pub(super) fn is_whole(&self) -> bool {
+        self.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)))
+    }
+
     /// Whether a parameter stands in the path.
     pub(super) fn holds(&self, index: usize) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, Piece::Hole(at) if *at == index))

@@ -32,6 +32,8 @@ pub(crate) struct Template {
     /// The query that the server's address has.
     query: String,
     path: Path,
+    /// The address that no input changes, unless it says something in the query.
+    fixed: Option<Url>,
     /// What every request has.
     headers: HeaderMap,
     /// Whether the method means a body, so that an absent one has to be said: many services wait for
@@ -61,7 +63,12 @@ impl Template {
         let query = server.query().unwrap_or_default().to_owned();
         let headers = HeaderMap::from_iter([(ACCEPT, accept(&plan.responses))]);
         let is_bodied = [Method::POST, Method::PUT, Method::PATCH].contains(&plan.method);
-        Ok(Self { plan, start, query, path, headers, is_bodied, names })
+        let fixed = None;
+        let mut template = Self { plan, start, query, path, fixed, headers, is_bodied, names };
+        if template.path.is_whole() {
+            template.fixed = template.url(&Map::new()).ok();
+        }
+        Ok(template)
     }
 
     /// The request for an input, which fits the operation's schema.
@@ -101,6 +108,14 @@ impl Template {
     }
 
     fn url(&self, input: &Map<String, Value>) -> Result<Url, Issue> {
+        let is_query = |(index, parameter, _): &(usize, &Parameter, &Value)| {
+            matches!(parameter.position, Position::Query | Position::QueryString)
+                && !self.path.holds(*index)
+        };
+        let mut given = self.given(input).filter(is_query).peekable();
+        if let (Some(fixed), None) = (&self.fixed, given.peek()) {
+            return Ok(fixed.clone());
+        }
         let mut address = String::with_capacity(self.start.len() + self.plan.path.len() + 64);
         address.push_str(&self.start);
         if !self.plan.path.starts_with('/') {
@@ -108,12 +123,8 @@ impl Template {
         }
         self.path.append(&mut address, &self.plan.parameters, input)?;
         let mut query = self.query.clone();
-        for (index, parameter, value) in self.given(input) {
-            if matches!(parameter.position, Position::Query | Position::QueryString)
-                && !self.path.holds(index)
-            {
-                query::append(&mut query, parameter, value);
-            }
+        for (_, parameter, value) in given {
+            query::append(&mut query, parameter, value);
         }
         if !query.is_empty() {
             address.push(if address.contains('?') { '&' } else { '?' });
