@@ -66,7 +66,13 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Completions { shell } => command::completions(shell),
         Command::Call(invocation) => runtime()?.block_on(command::call(invocation)),
         Command::Subscribe(invocation) => runtime()?.block_on(command::subscribe(invocation)),
-        Command::Serve(options) => runtime()?.block_on(command::serve(&options)),
+        Command::Serve(options) => {
+            let runtime = runtime()?;
+            let served = runtime.block_on(command::serve(&options));
+            // Everybody was answered or told; what a thread still works at is for nobody.
+            runtime.shutdown_background();
+            served
+        }
         Command::Mcp(options) => {
             let runtime = runtime()?;
             let served = runtime.block_on(command::mcp(&options));

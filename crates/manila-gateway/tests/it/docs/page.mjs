@@ -403,7 +403,8 @@ const steps = {
     await accessible(it, "phone");
     await page.getByRole("button", { name: "Operations" }).click();
     await page.locator("#search:focus").waitFor();
-    await accessible(it, "phone, list");
+    // The list covers the rest, which is out of reach meanwhile, its landmark and heading with it.
+    await accessible(it, "phone, list", ["landmark-one-main", "page-has-heading-one"]);
     await page.keyboard.press("Escape");
     await page.locator("#menu:focus").waitFor();
     await page.getByRole("button", { name: "Operations" }).click();
