@@ -88,7 +88,12 @@ fn same_host(headers: &HeaderMap) -> Result<(), &'static str> {
 fn host_of(value: &str) -> Option<String> {
     let authority = value.split_once("://").map_or(value, |(_, authority)| authority);
     let uri = authority.parse::<Uri>().ok()?;
-    Some(uri.authority().map(Authority::host)?.to_ascii_lowercase())
+    let host = uri.authority().map(Authority::host)?;
+    // What stands behind the host is a port, and not the rest of another name.
+    let rest = authority.strip_prefix(host)?;
+    let is_port = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+    let is_whole = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+    is_whole.then(|| host.to_ascii_lowercase())
 }
 
 /// Whether `host[:port]` or `scheme://host[:port]` is loopback.
@@ -134,6 +139,9 @@ mod tests {
             ("localhost:99999", true),
             ("127.0.0.1.evil.example", false),
             ("127.0.0.1:80@evil.example", false),
+            ("127.0.0.1:80.evil.example", false),
+            ("http://localhost:80.evil.example", false),
+            ("localhost/.evil.example", false),
             ("192.168.1.2:7411", false),
             ("https://evil.example", false),
             ("null", false),

@@ -13,6 +13,7 @@ mod settings;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
@@ -105,9 +106,15 @@ fn operation_id(path: &str) -> Result<String, Problem> {
 }
 
 fn decode(segment: &str) -> Result<Cow<'_, str>, Problem> {
-    percent_decode_str(segment)
-        .decode_utf8()
-        .map_err(|_| Problem::new(StatusCode::BAD_REQUEST, "the path of the request is not UTF-8"))
+    let bad = |words| Problem::new(StatusCode::BAD_REQUEST, words);
+    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
+    let is_whole =
+        |rest: &str| is_digit(rest.as_bytes().first()) && is_digit(rest.as_bytes().get(1));
+    if !segment.split('%').skip(1).all(is_whole) {
+        return Err(bad("the path has a percent sign without two hexadecimal digits behind it"));
+    }
+    let decoded = percent_decode_str(segment).decode_utf8();
+    decoded.map_err(|_| bad("the path of the request is not UTF-8"))
 }
 
 /// Somebody at the address of an operation.
@@ -139,7 +146,11 @@ impl Visit<'_> {
             Some(input) => input,
             None => {
                 let settings = &self.gateway.0.settings;
-                input::read_body(&head.headers, body, &operation, settings).await?
+                let reading = input::read_body(&head.headers, body, &operation, settings);
+                match asked.timeout {
+                    Some(limit) => within(limit, reading).await?,
+                    None => reading.await?,
+                }
             }
         };
         let request = self.request(&head.headers, &asked, input);
@@ -182,6 +193,16 @@ impl Visit<'_> {
             Err(error) => Err(Problem::of(error, operation.map(Operation::spec))),
         }
     }
+}
+
+/// Whoever is in a hurry must not be slow himself.
+async fn within(
+    limit: Duration,
+    reading: impl Future<Output = Result<Payload, Problem>>,
+) -> Result<Payload, Problem> {
+    let late = "the body took longer than the whole request may take";
+    let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, late);
+    tokio::time::timeout(limit, reading).await.map_err(late)?
 }
 
 /// What the query says: options, and the input if it is not in the body.

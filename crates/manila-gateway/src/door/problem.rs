@@ -70,13 +70,23 @@ impl Problem {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
+    /// When to come again: what the service behind the operation says, or what is known of it, or soon.
+    fn retry_after(&self) -> HeaderValue {
+        let details = self.error.as_ref().and_then(CallError::details);
+        let said = details.and_then(|details| details.pointer("/headers/retry-after")?.as_str());
+        let said = said.filter(|text| !text.is_empty()).and_then(|text| text.parse().ok());
+        let known = details.and_then(|details| details.get("retryAfterMs")?.as_u64());
+        let known = || known.map(|millis| HeaderValue::from(millis.div_ceil(1_000).max(1)));
+        said.or_else(known).unwrap_or(HeaderValue::from_static("1"))
+    }
+
     pub(super) fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.to_json()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            headers.insert(header::RETRY_AFTER, self.retry_after());
         }
         headers.extend(self.header.map(|header| *header));
         response
@@ -107,6 +117,7 @@ fn as_number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result
 #[cfg(test)]
 mod tests {
     use manila::{ErrorDefinition, Kind};
+    use serde_json::json;
 
     use super::*;
 
@@ -136,6 +147,26 @@ mod tests {
         ] {
             let error = CallError::new(code.into(), "m");
             assert_eq!(status_of(&error, Some(&spec)).as_u16(), status, "{code}");
+        }
+    }
+
+    #[test]
+    fn who_comes_too_early_is_told_when_to_come() {
+        for (details, expected) in [
+            (json!({"headers": {"retry-after": "37"}}), "37"),
+            (
+                json!({"headers": {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}}),
+                "Wed, 21 Oct 2026 07:28:00 GMT",
+            ),
+            (json!({"headers": {"retry-after": "a\nb"}}), "1"),
+            (json!({"headers": {}}), "1"),
+            (json!({"retryAfterMs": 2_500}), "3"),
+            (json!({"retryAfterMs": 0}), "1"),
+            (json!(null), "1"),
+        ] {
+            let error = CallError::unavailable("m").with_details(details.clone());
+            let response = Problem::of(error, None).into_response();
+            assert_eq!(response.headers()["retry-after"], expected, "{details}");
         }
     }
 }

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::seat::Seat;
 
 /// How long a refused client may go on sending. Closing at once would reset the connection, and the
 /// client would lose the answer that says why.
 const LINGER: Duration = Duration::from_secs(5);
+/// How long it may be silent meanwhile: one that is about to send more looks like one that has nothing
+/// more to send.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// A socket that fails when its client takes nothing for a while.
 #[derive(Debug)]
@@ -22,8 +25,8 @@ pub(crate) struct Wire {
     patience: Duration,
     /// Runs while a write makes no progress; a client that reads never starts it.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Runs after our last word, while the client is still sending.
-    lingering: Option<Pin<Box<Sleep>>>,
+    /// Since our last word: when the client was silent for too long, and when it has sent for too long.
+    lingering: Option<(Pin<Box<Sleep>>, Instant)>,
     seat: Seat,
 }
 
@@ -57,28 +60,23 @@ impl Wire {
     /// Reads and drops what the client sends, until it closes, falls silent or takes too long.
     fn linger(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let mut scratch = [0; 8 * 1024];
+        let (silence, end) = self.lingering.get_or_insert_with(|| {
+            self.seat.lingering();
+            (Box::pin(tokio::time::sleep(SILENCE)), Instant::now() + LINGER)
+        });
         loop {
             let mut buffer = ReadBuf::new(&mut scratch);
-            let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
-            let is_over = match &read {
-                Poll::Ready(read) => read.is_err() || buffer.filled().is_empty(),
-                Poll::Pending if self.lingering.is_none() => true,
-                Poll::Pending => false,
-            };
-            if is_over {
-                return Poll::Ready(Ok(()));
-            }
-            let lingering = self.lingering.get_or_insert_with(|| {
-                self.seat.lingering();
-                Box::pin(tokio::time::sleep(LINGER))
-            });
-            if lingering.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Ok(()));
-            }
-            if read.is_pending() {
-                return Poll::Pending;
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Ready(read) if read.is_err() || buffer.filled().is_empty() => break,
+                Poll::Ready(_) if Instant::now() >= *end => break,
+                Poll::Ready(_) => silence.as_mut().reset(Instant::now() + SILENCE),
+                Poll::Pending => {
+                    ready!(silence.as_mut().poll(cx));
+                    break;
+                }
             }
         }
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -90,6 +90,9 @@ fn print_operations(registry: &Registry, address: SocketAddr) -> std::io::Result
         "  MCP  /mcp                      operations as tools; for clients of every version",
     )?;
     output::print_line("  GET  /openapi.json             the HTTP API in OpenAPI 3.1")?;
+    output::print_line(&format!(
+        "  GET  /docs                     the same for people: http://{address}/docs"
+    ))?;
     output::print_line("  GET  /health                   whether it is alive\n")?;
     output::print_line(&format!("{} operations:", catalog.len()))?;
     let width = catalog.list().iter().map(|found| found.id().as_str().len()).max().unwrap_or(0);

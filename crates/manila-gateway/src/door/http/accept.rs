@@ -10,27 +10,30 @@ pub(super) const JSON: &str = "application/json";
 pub(super) const ENVELOPE: &str = "application/vnd.manila.envelope+json";
 pub(super) const EVENTS: &str = "text/event-stream";
 
-/// The form of an answer that the client reads; `envelope` is whether the query asks for one.
-pub(super) fn form(headers: &HeaderMap, kind: Kind, envelope: bool) -> Result<Form, Problem> {
+/// The form of an answer that the client reads; `envelope` is what the query says about it.
+pub(super) fn form(
+    headers: &HeaderMap,
+    kind: Kind,
+    envelope: Option<bool>,
+) -> Result<Form, Problem> {
+    let of = |is_wrapped| if is_wrapped { Form::Envelope } else { Form::Data };
     // Most clients say nothing, or that they read anything.
     if headers.get_all(header::ACCEPT).iter().all(|range| range == "*/*") {
-        return Ok(if envelope { Form::Envelope } else { Form::Data });
+        return Ok(of(envelope == Some(true)));
     }
-    let (json, wrapped) = (quality(headers, JSON), quality(headers, ENVELOPE));
     if kind == Kind::Subscription {
-        let is_wrapped = envelope || is_named(headers, ENVELOPE);
+        let is_wrapped = || is_named(headers, ENVELOPE);
         return match quality(headers, EVENTS) {
-            0 => Err(not_acceptable("a subscription answers with text/event-stream")),
-            _ if is_wrapped => Ok(Form::Envelope),
-            _ => Ok(Form::Data),
+            0 => Err(not_acceptable("a subscription answers with text/event-stream", "it")),
+            _ => Ok(of(envelope.unwrap_or_else(is_wrapped))),
         };
     }
-    match (json, wrapped) {
+    match (quality(headers, JSON), quality(headers, ENVELOPE)) {
         (0, 0) => Err(not_acceptable(
             "the answer is application/json or application/vnd.manila.envelope+json",
+            "either",
         )),
-        _ if envelope || wrapped > json => Ok(Form::Envelope),
-        _ => Ok(Form::Data),
+        (json, wrapped) => Ok(of(envelope.unwrap_or(wrapped > json))),
     }
 }
 
@@ -41,11 +44,9 @@ pub(in crate::door) fn takes_gzip(headers: &HeaderMap) -> bool {
     gzip > 0 && gzip >= of("identity").unwrap_or(0)
 }
 
-fn not_acceptable(words: &str) -> Problem {
-    Problem::new(
-        StatusCode::NOT_ACCEPTABLE,
-        format!("{words}, and the Accept header allows neither"),
-    )
+fn not_acceptable(words: &str, which: &str) -> Problem {
+    let words = format!("{words}, and the Accept header does not allow {which}; add it, or */*");
+    Problem::new(StatusCode::NOT_ACCEPTABLE, words)
 }
 
 /// How much a media type is wanted, in thousandths; the range that says the most decides.
@@ -99,40 +100,43 @@ mod tests {
         values.collect()
     }
 
-    /// Each row: what is accepted, whether the query asks for the envelope, and the form of an answer
+    /// Each row: what is accepted, what the query says about the envelope, and the form of an answer
     /// and of the events of a stream.
     #[test]
     #[expect(clippy::type_complexity, reason = "a row is a tuple")]
     fn the_most_wanted_form_is_chosen() {
-        let (data, wrapped) = (Some(Form::Data), Some(Form::Envelope));
+        let (data, wrapped, asked) = (Some(Form::Data), Some(Form::Envelope), Some(true));
         let both = "application/json;q=0.5, application/vnd.manila.envelope+json";
         let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
-        let rows: [(&[&str], bool, Option<Form>, Option<Form>); 19] = [
-            (&[], false, data, data),
-            (&[], true, wrapped, wrapped),
-            (&["*/*"], false, data, data),
-            (&["*/*"], true, wrapped, wrapped),
-            (&[browser], false, data, data),
-            (&["application/json"], false, data, None),
-            (&["application/json"], true, wrapped, None),
-            (&["Application/JSON; charset=utf-8"], false, data, None),
-            (&["application/*"], false, data, None),
-            (&[ENVELOPE], false, wrapped, None),
-            (&[both], false, wrapped, None),
-            (&[ENVELOPE, "application/json"], false, data, None),
-            (&["application/json;q=0, */*"], false, wrapped, data),
-            (&["text/event-stream"], false, None, data),
-            (&["text/event-stream", ENVELOPE], false, wrapped, wrapped),
-            (&["text/*, application/json"], true, wrapped, wrapped),
-            (&["text/html"], true, None, None),
-            (&["*/*;q=0"], false, None, None),
-            (&["application/json;q=much"], false, None, None),
+        let rows: [(&[&str], Option<bool>, Option<Form>, Option<Form>); 22] = [
+            (&[], None, data, data),
+            (&[], asked, wrapped, wrapped),
+            (&["*/*"], None, data, data),
+            (&["*/*"], asked, wrapped, wrapped),
+            (&[browser], None, data, data),
+            (&["application/json"], None, data, None),
+            (&["application/json"], asked, wrapped, None),
+            (&["Application/JSON; charset=utf-8"], None, data, None),
+            (&["application/*"], None, data, None),
+            (&[ENVELOPE], None, wrapped, None),
+            (&[both], None, wrapped, None),
+            (&[ENVELOPE, "application/json"], None, data, None),
+            (&["application/json;q=0, */*"], None, wrapped, data),
+            (&["text/event-stream"], None, None, data),
+            (&["text/event-stream", ENVELOPE], None, wrapped, wrapped),
+            (&["text/*, application/json"], asked, wrapped, wrapped),
+            (&["text/html"], asked, None, None),
+            (&[], Some(false), data, data),
+            (&[both], Some(false), data, None),
+            (&["text/event-stream", ENVELOPE], Some(false), data, data),
+            (&["*/*;q=0"], None, None, None),
+            (&["application/json;q=much"], None, None, None),
         ];
         for (accept, envelope, answer, events) in rows {
             let headers = headers(&header::ACCEPT, accept);
             let of = |kind| form(&headers, kind, envelope).ok();
-            assert_eq!(of(Kind::Query), answer, "{accept:?} {envelope}");
-            assert_eq!(of(Kind::Subscription), events, "{accept:?} {envelope} as events");
+            assert_eq!(of(Kind::Query), answer, "{accept:?} {envelope:?}");
+            assert_eq!(of(Kind::Subscription), events, "{accept:?} {envelope:?} as events");
         }
     }
 

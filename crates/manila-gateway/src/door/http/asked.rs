@@ -16,8 +16,8 @@ const TRACE_STATE: HeaderName = HeaderName::from_static("tracestate");
 /// What a caller asks for beside the operation.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Asked<'a> {
-    /// Whether the answer should be the envelope.
-    pub(super) envelope: bool,
+    /// Whether the answer should be the envelope, if the query says so or not.
+    pub(super) envelope: Option<bool>,
     /// How long the caller waits.
     pub(super) timeout: Option<Duration>,
     /// What stands in the query and is no option.
@@ -48,7 +48,7 @@ impl<'a> Asked<'a> {
                 return Err(bad(format!("`{name}` stands in the query twice")));
             }
             match option {
-                Some(0) => asked.envelope = truth(&text)?,
+                Some(0) => asked.envelope = Some(truth(&text)?),
                 Some(_) => asked.shorten(query_timeout(&text)?),
                 None => asked.rest.push((name, text)),
             }
@@ -177,13 +177,13 @@ mod tests {
     #[test]
     #[expect(clippy::type_complexity, reason = "a row is a tuple")]
     fn options_are_read_from_query_and_headers() {
-        let rows: [(&str, Option<&str>, Result<(Option<u128>, bool), &str>); 23] = [
-            ("", None, Ok((None, false))),
-            ("envelope=true", None, Ok((None, true))),
-            ("envelope=false&timeout=500ms", None, Ok((Some(500), false))),
-            ("timeout=10s", Some("2"), Ok((Some(2_000), false))),
-            ("timeout=1", Some("2.5"), Ok((Some(1_000), false))),
-            ("", Some("0.25"), Ok((Some(250), false))),
+        let rows: [(&str, Option<&str>, Result<(Option<u128>, Option<bool>), &str>); 23] = [
+            ("", None, Ok((None, None))),
+            ("envelope=true", None, Ok((None, Some(true)))),
+            ("envelope=false&timeout=500ms", None, Ok((Some(500), Some(false)))),
+            ("timeout=10s", Some("2"), Ok((Some(2_000), None))),
+            ("timeout=1", Some("2.5"), Ok((Some(1_000), None))),
+            ("", Some("0.25"), Ok((Some(250), None))),
             ("envelope=perhaps", None, Err("envelope")),
             ("envelope", None, Err("envelope")),
             ("envelope=true&envelope=true", None, Err("twice")),
@@ -192,8 +192,8 @@ mod tests {
             ("timeout=0", None, Err("in no time")),
             ("timeout=.", None, Err("timeout: `.` is not a duration")),
             ("timeout=1.5.0s", None, Err("is not a duration")),
-            ("timeout=0.00000000000001ms", None, Ok((Some(0), false))),
-            ("timeout=99999999999999999999h", Some("100"), Ok((Some(100_000), false))),
+            ("timeout=0.00000000000001ms", None, Ok((Some(0), None))),
+            ("timeout=99999999999999999999h", Some("100"), Ok((Some(100_000), None))),
             ("", Some("1e2"), Err("Request-Timeout")),
             ("", Some("soon"), Err("Request-Timeout")),
             ("", Some("0"), Err("Request-Timeout")),
@@ -224,7 +224,7 @@ mod tests {
         let form = QueryForm::of(&schema);
         let asked = Asked::read("timeout=soon&envelope=true&b", &HeaderMap::new(), Some(&form));
         let asked = asked.unwrap_or_else(|_| panic!("it can be read"));
-        assert!(asked.envelope && asked.timeout.is_none());
+        assert!(asked.envelope == Some(true) && asked.timeout.is_none());
         let rest = [("timeout".into(), "soon".into()), ("b".into(), "".into())];
         assert_eq!(asked.rest, rest);
     }
