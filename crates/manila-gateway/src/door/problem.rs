@@ -74,7 +74,8 @@ impl Problem {
     fn retry_after(&self) -> HeaderValue {
         let details = self.error.as_ref().and_then(CallError::details);
         let said = details.and_then(|details| details.pointer("/headers/retry-after")?.as_str());
-        let said = said.filter(|text| !text.is_empty()).and_then(|text| text.parse().ok());
+        // Seconds, as the document of the API says; a date would be one of another clock.
+        let said = said.and_then(|text| text.parse::<u32>().ok()).map(HeaderValue::from);
         let known = details.and_then(|details| details.get("retryAfterMs")?.as_u64());
         let known = || known.map(|millis| HeaderValue::from(millis.div_ceil(1_000).max(1)));
         said.or_else(known).unwrap_or(HeaderValue::from_static("1"))
@@ -154,10 +155,7 @@ mod tests {
     fn who_comes_too_early_is_told_when_to_come() {
         for (details, expected) in [
             (json!({"headers": {"retry-after": "37"}}), "37"),
-            (
-                json!({"headers": {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}}),
-                "Wed, 21 Oct 2026 07:28:00 GMT",
-            ),
+            (json!({"headers": {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}}), "1"),
             (json!({"headers": {"retry-after": "a\nb"}}), "1"),
             (json!({"headers": {}}), "1"),
             (json!({"retryAfterMs": 2_500}), "3"),

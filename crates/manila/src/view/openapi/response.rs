@@ -73,8 +73,11 @@ fn declared(
 ) -> BTreeMap<u16, Vec<(String, Value)>> {
     let mut declared: BTreeMap<u16, Vec<_>> = BTreeMap::new();
     for (error, details) in spec.error_schemas.iter().zip(&schemas.errors) {
-        let own = error.http_status.filter(|status| (400..600).contains(status));
-        let status = own.unwrap_or_else(|| ErrorCode::from(&*error.code).meaning().http_status);
+        let code = ErrorCode::from(&*error.code);
+        // What every operation may fail with has its status already.
+        let own = error.http_status.filter(|_| matches!(code, ErrorCode::Domain(_)));
+        let own = own.filter(|status| (400..600).contains(status));
+        let status = own.unwrap_or_else(|| code.meaning().http_status);
         let problem = problem_of(error, details, &schemas.stem, components);
         declared.entry(status).or_default().push((error.description.clone(), problem));
     }
@@ -107,6 +110,9 @@ fn problem(status: u16, problems: Vec<(String, Value)>, usual: Option<shared::Fa
         schemas.push(reference("Problem"));
     }
     words.retain(|words| !words.is_empty());
+    for sentence in words.iter_mut().filter(|words| !words.ends_with(['.', '!', '?'])) {
+        sentence.push('.');
+    }
     let schema = match schemas.len() {
         1 => schemas.remove(0),
         _ => json!({"anyOf": schemas}),
