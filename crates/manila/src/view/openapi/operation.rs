@@ -7,6 +7,7 @@ use super::name::{self, Names, code_name, type_name};
 use super::{parameter, response};
 use crate::operation::{Operation, OutputPolicy};
 use crate::query::QueryForm;
+use crate::schema::Schema;
 use crate::spec::{Kind, OperationSpec};
 
 /// The schemas of an operation.
@@ -126,7 +127,11 @@ fn takes_nothing(spec: &OperationSpec) -> bool {
 
 /// The whole spec, from which another gateway makes the same operation.
 fn whole(spec: &OperationSpec, schemas: &Schemas) -> Value {
-    let mut whole = serde_json::to_value(spec).expect("a spec is JSON");
+    // Schemas that are parts of a large document would be written out once more, for nothing.
+    let mut bare = spec.clone();
+    (bare.input_schema, bare.output_schema) = (Schema::unknown(), Schema::unknown());
+    bare.error_schemas.iter_mut().for_each(|error| error.schema = Schema::unknown());
+    let mut whole = serde_json::to_value(bare).expect("a spec is JSON");
     whole["inputSchema"] = schemas.input.described.clone();
     whole["outputSchema"] = schemas.output.described.clone();
     let errors = whole.get_mut("errorSchemas").and_then(Value::as_array_mut);
