@@ -1,5 +1,6 @@
 //! From an import to operations that can be called.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::slice;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::source::{Adjust, SourceHooks};
 use crate::error::{CallError, HandlerError};
 use crate::handler::Handler;
 use crate::operation::{Operation, ResultPolicy};
-use crate::schema::{Schema, SchemaPart};
+use crate::schema::{Apart, Excerpt, Root, Schema, SchemaPart};
 use crate::spec::{Kind, OperationSpec};
 
 /// What was found in a document.
@@ -172,7 +173,7 @@ fn without_filled(
         .collect();
     if !names.is_empty() {
         let input = std::mem::replace(&mut spec.input_schema, Schema::unknown());
-        spec.input_schema = Schema::part(Arc::new(Relaxed { input, names }));
+        spec.input_schema = Schema::excerpt(Arc::new(Relaxed { input, names }));
     }
     (spec, plan)
 }
@@ -183,13 +184,40 @@ struct Relaxed {
     names: Vec<String>,
 }
 
-impl SchemaPart for Relaxed {
-    fn write(&self) -> Value {
-        let mut written = self.input.json().into_owned();
+impl Relaxed {
+    fn relax(&self, written: &mut Value) {
         if let Some(required) = written.get_mut("required").and_then(Value::as_array_mut) {
             required.retain(|name| !self.names.iter().any(|filled| name == filled));
         }
+    }
+}
+
+impl SchemaPart for Relaxed {
+    fn write(&self) -> Value {
+        let mut written = self.input.json().into_owned();
+        self.relax(&mut written);
         written
+    }
+}
+
+impl Excerpt for Relaxed {
+    fn document(&self) -> usize {
+        self.input.as_excerpt().map_or(0, Excerpt::document)
+    }
+
+    fn volume(&self) -> Box<dyn Any> {
+        self.input.as_excerpt().map_or_else(|| Box::new(()), Excerpt::volume)
+    }
+
+    fn take(&self, volume: &mut dyn Any) -> Apart {
+        let Some(input) = self.input.as_excerpt() else { return Apart::default() };
+        let mut apart = input.take(volume);
+        match &mut apart.root {
+            Root::Own(root) => self.relax(root),
+            // What others have too stays as it is.
+            root => *root = Root::Whole,
+        }
+        apart
     }
 }
 

@@ -3,6 +3,12 @@
 mod cast;
 mod compile;
 mod dialect;
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+#[cfg_attr(
+    not(all(feature = "mcp", feature = "openapi")),
+    allow(dead_code, reason = "one of them writes excerpts and the other reads them")
+)]
+mod excerpt;
 mod issue;
 #[cfg(feature = "mcp")]
 mod lift;
@@ -21,16 +27,18 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 
 pub use cast::{CastCode, CastError};
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+pub(crate) use excerpt::{Apart, Definition, Excerpt, Root};
 pub use issue::Issue;
 #[cfg(feature = "mcp")]
 pub(crate) use lift::{Homes, definition, is_movable, is_plain, references};
 pub use pointer::Pointer;
 use program::Program;
 pub use repair::{Extras, Normalised, Repair, RepairAction};
-#[cfg(any(feature = "mcp", feature = "openapi"))]
-pub(crate) use restore::restored;
 #[cfg(feature = "mcp")]
-pub(crate) use restore::{COMPONENTS, definitions, each};
+pub(crate) use restore::{COMPONENTS, ORIGIN, definitions, each, links};
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+pub(crate) use restore::{components_of, restored};
 
 /// A JSON Schema with its compiled form; cloning it shares both.
 ///
@@ -55,6 +63,9 @@ enum Document {
     Own(Value),
     /// It is a part of a larger one, and written out of it each time somebody asks.
     Part(Arc<dyn SchemaPart>),
+    /// The same, and it can be taken apart.
+    #[cfg(any(feature = "mcp", feature = "openapi"))]
+    Excerpt(Arc<dyn Excerpt>),
 }
 
 /// A schema inside a document that many schemas share: a thousand of them would each repeat most of
@@ -120,6 +131,21 @@ impl Schema {
         Self::from_document(Document::Part(part))
     }
 
+    /// The same for one that can be taken apart.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn excerpt(excerpt: Arc<dyn Excerpt>) -> Self {
+        Self::from_document(Document::Excerpt(excerpt))
+    }
+
+    /// The schema as one that can be taken apart, if it is.
+    #[cfg(any(feature = "mcp", feature = "openapi"))]
+    pub(crate) fn as_excerpt(&self) -> Option<&dyn Excerpt> {
+        match &self.shared.document {
+            Document::Excerpt(excerpt) => Some(&**excerpt),
+            _ => None,
+        }
+    }
+
     /// The schema that says nothing: every value fits and nothing is looked at.
     pub fn unknown() -> Self {
         static UNKNOWN: OnceLock<Schema> = OnceLock::new();
@@ -145,6 +171,8 @@ impl Schema {
         match &self.shared.document {
             Document::Own(json) => Cow::Borrowed(json),
             Document::Part(part) => Cow::Owned(part.write()),
+            #[cfg(any(feature = "mcp", feature = "openapi"))]
+            Document::Excerpt(excerpt) => Cow::Owned(excerpt.write()),
         }
     }
 

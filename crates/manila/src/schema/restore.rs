@@ -10,49 +10,128 @@ use serde_json::{Map, Value};
 
 /// Where the schemas of a document stand.
 pub(crate) const COMPONENTS: &str = "#/components/schemas/";
+/// What a component says about the definition that it was: its `key`, its `keyword` if that is not
+/// `$defs`, its `title`, and the `schema` itself where the component says it in other words.
+pub(crate) const ORIGIN: &str = "x-manila-definition";
 /// The keywords that hold definitions.
 pub(crate) const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
 /// How deep a schema is looked at; what is deeper does not compile.
 const DEEPEST: u32 = 512;
 
-/// The schema that was described by a reference to a component, with the members beside it put back;
-/// `$defs` among these says which components were its definitions. Anything else is as it is.
+/// The schema that was described by a reference to a component, with the members beside it put back.
+/// Its definitions are those that `$defs` among these names, and whatever else is led to, under the keys
+/// that the components themselves have. Anything else is as it is.
 ///
 /// `None` if a component is missing.
-pub(crate) fn restored<'a>(
-    described: &Value,
-    component: impl Fn(&str) -> Option<&'a Value>,
+pub(crate) fn restored<'d, 'c: 'd>(
+    described: &'d Value,
+    component: impl Fn(&str) -> Option<&'c Value>,
 ) -> Option<Value> {
     let Some(root) = name(described) else { return Some(described.clone()) };
     let mut ways = HashMap::from([(root, "#".to_owned())]);
-    for (keyword, key, definition) in definitions(described) {
-        ways.insert(name(definition)?, format!("#/{keyword}/{}", escaped(key)));
+    let mut parts = vec![Part { keyword: "", key: "", described, text: component(root)? }];
+    for (keyword, key, described) in definitions(described) {
+        let name = name(described)?;
+        ways.insert(name, way(keyword, key));
+        parts.push(Part { keyword, key, described, text: component(name)? });
     }
-    let back = |described: &Value| {
-        let mut part = component(name(described)?)?.clone();
-        redirect(&mut part, &|reference| {
-            let rest = reference.strip_prefix(COMPONENTS)?;
-            let end = rest.find('/').unwrap_or(rest.len());
-            Some(format!("{}{}", ways.get(&rest[..end])?, &rest[end..]))
-        });
-        let beside = described.as_object()?.iter().filter(|(keyword, _)| *keyword != "$ref");
-        part.as_object_mut()?.extend(beside.map(|(keyword, said)| (keyword.clone(), said.clone())));
-        Some(part)
-    };
-    let mut schema = back(described)?;
-    for keyword in DEFINITIONS {
-        let parts = schema.get_mut(keyword).and_then(Value::as_object_mut).into_iter().flatten();
-        for (_, part) in parts {
-            *part = back(part)?;
+    let mut at = 0;
+    while let Some(part) = parts.get(at) {
+        let led: Vec<&str> = components_of(part.text).collect();
+        for name in led {
+            if ways.contains_key(name) {
+                continue;
+            }
+            let text = component(name)?;
+            let Some((keyword, key)) = place(text) else { continue };
+            ways.insert(name, way(keyword, key));
+            parts.push(Part { keyword, key, described: &Value::Null, text });
         }
+        at += 1;
+    }
+    let mut parts = parts.iter();
+    let mut schema = parts.next()?.restored(&ways)?;
+    for part in parts {
+        schema.get_mut(part.keyword).is_none().then(|| schema[part.keyword] = Map::new().into());
+        schema[part.keyword][part.key] = part.restored(&ways)?;
     }
     Some(schema)
+}
+
+/// What a schema is put together from.
+struct Part<'a> {
+    keyword: &'a str,
+    key: &'a str,
+    /// What is said beside the reference to it.
+    described: &'a Value,
+    /// The component.
+    text: &'a Value,
+}
+
+impl Part<'_> {
+    fn restored(&self, ways: &HashMap<&str, String>) -> Option<Value> {
+        let origin = self.text.get(ORIGIN);
+        let mut part = original(self.text).clone();
+        redirect(&mut part, &|reference| {
+            let name = component_name(reference)?;
+            Some(format!("{}{}", ways.get(name)?, &reference[COMPONENTS.len() + name.len()..]))
+        });
+        let Some(members) = part.as_object_mut() else { return Some(part) };
+        members.shift_remove(ORIGIN);
+        let title = origin.and_then(|origin| origin.get("title"));
+        members.extend(title.map(|title| ("title".to_owned(), title.clone())));
+        let is_beside = |keyword: &str| keyword != "$ref" && !DEFINITIONS.contains(&keyword);
+        let beside = self.described.as_object().into_iter().flatten();
+        let beside = beside.filter(|(keyword, _)| is_beside(keyword));
+        members.extend(beside.map(|(keyword, said)| (keyword.clone(), said.clone())));
+        Some(part)
+    }
+}
+
+/// The text of a component as it was, which it says itself where it is said in other words.
+fn original(component: &Value) -> &Value {
+    component.get(ORIGIN).and_then(|origin| origin.get("schema")).unwrap_or(component)
+}
+
+/// The keyword and the key that a component has in the schemas that it is a definition of.
+fn place(component: &Value) -> Option<(&str, &str)> {
+    let origin = component.get(ORIGIN)?;
+    let keyword = origin.get("keyword").map_or(Some("$defs"), Value::as_str)?;
+    Some((keyword, origin.get("key")?.as_str()?))
+}
+
+fn way(keyword: &str, key: &str) -> String {
+    format!("#/{keyword}/{}", escaped(key))
+}
+
+/// The components that a component leads to.
+pub(crate) fn components_of(component: &Value) -> impl Iterator<Item = &str> {
+    links(original(component)).into_iter().filter_map(component_name)
+}
+
+/// Where the parts of a schema lead, by references and by discriminators.
+pub(crate) fn links(part: &Value) -> Vec<&str> {
+    let mut found = Vec::new();
+    look(part, &mut |members| {
+        found.extend(members.get("$ref").and_then(Value::as_str));
+        let mapping = members.get("discriminator").and_then(|it| it.get("mapping"));
+        let targets = mapping.and_then(Value::as_object).into_iter().flatten();
+        found.extend(targets.filter_map(|(_, target)| target.as_str()));
+    });
+    found.retain(|link| link.starts_with('#'));
+    found
 }
 
 /// The component that a schema refers to.
 fn name(described: &Value) -> Option<&str> {
     described.get("$ref")?.as_str()?.strip_prefix(COMPONENTS)
+}
+
+/// The component that a reference leads into.
+fn component_name(reference: &str) -> Option<&str> {
+    let rest = reference.strip_prefix(COMPONENTS)?;
+    Some(&rest[..rest.find('/').unwrap_or(rest.len())])
 }
 
 /// The definitions at the root of a schema.
@@ -105,12 +184,10 @@ fn each_above(schema: &mut Value, depth: u32, show: &mut impl FnMut(&mut Map<Str
 }
 
 /// The same for somebody who only looks.
-#[cfg(feature = "mcp")]
 pub(crate) fn look<'a>(schema: &'a Value, seen: &mut impl FnMut(&'a Map<String, Value>)) {
     look_above(schema, DEEPEST, seen);
 }
 
-#[cfg(feature = "mcp")]
 fn look_above<'a>(schema: &'a Value, depth: u32, seen: &mut impl FnMut(&'a Map<String, Value>)) {
     let (Some(depth), Some(members)) = (depth.checked_sub(1), schema.as_object()) else { return };
     seen(members);

@@ -110,6 +110,11 @@ impl Library {
         Place { file: from.file, cell: node.cell() }
     }
 
+    /// What all members of this name are, in any file.
+    pub(crate) fn all_named<'l>(&'l self, name: &'l str) -> impl Iterator<Item = Node<'l>> {
+        self.files.iter().flat_map(move |file| file.tree.all_named(name))
+    }
+
     /// The member of an object; no reference is followed.
     pub(crate) fn get(&self, place: Place, name: &str) -> Option<Place> {
         self.node(place).get(name).map(|node| self.beside(place, node))

@@ -11,7 +11,7 @@ use super::writer::Writer;
 /// How many examples of a parameter are carried along.
 const MAX_EXAMPLES: usize = 3;
 
-impl Writer<'_> {
+impl Writer<'_, '_> {
     pub(super) fn input(&mut self, members: &[Member]) -> Value {
         let required = members.iter().filter(|member| member.required);
         let required: Vec<&str> = required.map(|member| &*member.name).collect();

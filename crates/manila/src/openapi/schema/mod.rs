@@ -13,6 +13,7 @@ mod null;
 mod shape;
 mod spot;
 mod view;
+mod volume;
 mod writer;
 
 pub(crate) use check::Check;

@@ -6,9 +6,8 @@ use std::collections::HashSet;
 const LONGEST: usize = 80;
 
 /// A name that nobody has taken yet; the first to ask gets the plain one.
-pub(super) fn free(taken: &mut HashSet<String>, reference: &str) -> String {
-    let plain = plain(reference);
-    let mut name = plain.clone();
+pub(super) fn numbered(taken: &mut HashSet<String>, plain: &str) -> String {
+    let mut name = plain.to_owned();
     let mut number = 1;
     while !taken.insert(name.clone()) {
         number += 1;
@@ -17,8 +16,8 @@ pub(super) fn free(taken: &mut HashSet<String>, reference: &str) -> String {
     name
 }
 
-/// Made of characters that mean themselves in addresses and pointers.
-fn plain(reference: &str) -> String {
+/// What a reference would call its target, in characters that mean themselves in addresses and pointers.
+pub(super) fn plain(reference: &str) -> String {
     let (file, fragment) = reference.split_once('#').unwrap_or((reference, ""));
     let last = match fragment.rsplit('/').next() {
         Some(last) if !last.is_empty() => last,
@@ -61,7 +60,7 @@ mod tests {
             ("#/»", "schema_2"),
             ("#/components/schemas/Pet", "Pet_3"),
         ] {
-            assert_eq!(free(&mut taken, reference), name, "{reference}");
+            assert_eq!(numbered(&mut taken, &plain(reference)), name, "{reference}");
         }
     }
 }

@@ -1,13 +1,15 @@
 //! What a schema is made of: places of the document, and the little that stands around them.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::super::document::Place;
 use super::context::Context;
+use super::volume::Volume;
 use super::writer::Writer;
-use crate::schema::{Schema, SchemaPart};
+use crate::schema::{Apart, Excerpt, Schema, SchemaPart};
 
 /// From which side a schema is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,7 +90,7 @@ impl Shape {
 pub(crate) fn schema(context: &Arc<Context>, shape: Shape) -> Schema {
     match shape {
         Shape::Unknown => Schema::unknown(),
-        shape => Schema::part(Arc::new(Part { context: Arc::clone(context), shape })),
+        shape => Schema::excerpt(Arc::new(Part { context: Arc::clone(context), shape })),
     }
 }
 
@@ -100,6 +102,21 @@ struct Part {
 impl SchemaPart for Part {
     fn write(&self) -> Value {
         Writer::write(&self.context, &self.shape)
+    }
+}
+
+impl Excerpt for Part {
+    fn document(&self) -> usize {
+        Arc::as_ptr(&self.context) as usize
+    }
+
+    fn volume(&self) -> Box<dyn Any> {
+        Box::new(Volume::of(&self.context))
+    }
+
+    fn take(&self, volume: &mut dyn Any) -> Apart {
+        let volume = volume.downcast_mut::<Volume>();
+        volume.map(|volume| volume.take(&self.context, &self.shape)).unwrap_or_default()
     }
 }
 

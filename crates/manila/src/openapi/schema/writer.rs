@@ -15,8 +15,23 @@ use super::{name, null, view};
 /// document that nests too deeply does not compile.
 const MAX_INLINE: u32 = 40;
 
-pub(super) struct Writer<'c> {
+pub(super) struct Writer<'c, 'n> {
     pub(super) context: &'c Context,
+    names: &'n mut dyn Names,
+}
+
+/// What schemas with a place of their own are called.
+pub(super) trait Names {
+    /// Where a schema stands in what is written, from now on if it was nowhere.
+    fn link(&mut self, at: At, reference: &str) -> String;
+
+    /// The same for one that has a place already.
+    fn known(&mut self, place: Place, view: View) -> Option<String>;
+}
+
+/// The names of a schema that is a document of its own.
+#[derive(Default)]
+struct Keys {
     names: HashMap<(Place, View), String>,
     taken: HashSet<String>,
     waiting: VecDeque<(String, At)>,
@@ -25,56 +40,32 @@ pub(super) struct Writer<'c> {
 /// A schema, and how it is to be read.
 #[derive(Clone, Copy)]
 pub(super) struct At {
-    place: Place,
-    view: View,
-    depth: u32,
+    pub(super) place: Place,
+    pub(super) view: View,
+    pub(super) depth: u32,
     hides_siblings: bool,
     /// The schema that this one is a part of by `allOf`, which may describe the properties that
     /// this one requires.
     whole: Option<Place>,
 }
 
-impl<'c> Writer<'c> {
-    pub(super) fn write(context: &'c Context, shape: &Shape) -> Value {
-        let mut writer = Self {
-            context,
-            names: HashMap::new(),
-            taken: HashSet::new(),
-            waiting: VecDeque::new(),
-        };
-        let root = match shape {
-            Shape::Schema(place, view) => writer.root(*place, *view),
-            other => writer.shape(other),
-        };
-        writer.finish(root)
+impl<'c, 'n> Writer<'c, 'n> {
+    pub(super) fn new(context: &'c Context, names: &'n mut dyn Names) -> Self {
+        Self { context, names }
     }
 
-    /// The schema itself, even where there is only a reference to it; what refers to it refers to
-    /// the whole document then.
-    fn root(&mut self, place: Place, view: View) -> Value {
-        let place = self.context.canonical(place);
-        self.names.insert((place, view), "#".to_owned());
-        self.schema(self.at(place, view))
+    pub(super) fn write(context: &'c Context, shape: &Shape) -> Value {
+        let mut keys = Keys::default();
+        let root = match shape {
+            Shape::Schema(place, view) => keys.root(context, *place, *view),
+            other => Writer::new(context, &mut keys).shape(other),
+        };
+        keys.finish(context, root)
     }
 
     pub(super) fn at(&self, place: Place, view: View) -> At {
         let hides_siblings = self.context.ref_hides_siblings;
         At { place, view, depth: 0, hides_siblings, whole: None }
-    }
-
-    fn finish(mut self, root: Value) -> Value {
-        let mut definitions = Map::new();
-        while let Some((name, at)) = self.waiting.pop_front() {
-            let schema = self.schema(at);
-            definitions.insert(name, schema);
-        }
-        match root {
-            Value::Object(mut root) if !definitions.is_empty() => {
-                root.insert("$defs".to_owned(), definitions.into());
-                root.into()
-            }
-            root => root,
-        }
     }
 
     pub(super) fn shape(&mut self, shape: &Shape) -> Value {
@@ -108,7 +99,7 @@ impl<'c> Writer<'c> {
             Some(fits) => Value::Bool(fits),
             None if !node.is_object() => Value::Bool(true),
             None if at.depth > MAX_INLINE => {
-                json!({"$ref": self.place_of_its_own(at, "#/inner")})
+                json!({"$ref": self.names.link(at, "#/inner")})
             }
             None => self.object(at, node),
         }
@@ -260,10 +251,8 @@ impl<'c> Writer<'c> {
             let place = [&*by_name, target]
                 .into_iter()
                 .find_map(|reference| library.resolve(at.place, reference).ok());
-            let name = place.and_then(|place| self.names.get(&(place, at.view)));
-            if let Some(name) = name {
-                mapping.insert(text.to_owned(), pointer(name).into());
-            }
+            let known = place.and_then(|place| self.names.known(place, at.view));
+            mapping.extend(known.map(|known| (text.to_owned(), known.into())));
         }
         if !mapping.is_empty() {
             written.insert("mapping".to_owned(), mapping.into());
@@ -275,18 +264,50 @@ impl<'c> Writer<'c> {
     fn reference(&mut self, at: At, reference: &str) -> Option<String> {
         let target = target(self.context, at.place, reference).ok()?;
         let at = At { place: target, ..self.at(target, at.view) };
-        Some(self.place_of_its_own(at, reference))
+        Some(self.names.link(at, reference))
+    }
+}
+
+impl Keys {
+    /// The schema itself, even where there is only a reference to it; what refers to it refers to
+    /// the whole document then.
+    fn root(&mut self, context: &Context, place: Place, view: View) -> Value {
+        let place = context.canonical(place);
+        self.names.insert((place, view), "#".to_owned());
+        let mut writer = Writer::new(context, self);
+        writer.schema(writer.at(place, view))
     }
 
-    fn place_of_its_own(&mut self, at: At, reference: &str) -> String {
+    fn finish(mut self, context: &Context, root: Value) -> Value {
+        let mut definitions = Map::new();
+        while let Some((name, at)) = self.waiting.pop_front() {
+            let schema = Writer::new(context, &mut self).schema(at);
+            definitions.insert(name, schema);
+        }
+        match root {
+            Value::Object(mut root) if !definitions.is_empty() => {
+                root.insert("$defs".to_owned(), definitions.into());
+                root.into()
+            }
+            root => root,
+        }
+    }
+}
+
+impl Names for Keys {
+    fn link(&mut self, at: At, reference: &str) -> String {
         let key = (at.place, at.view);
         if let Some(name) = self.names.get(&key) {
             return pointer(name);
         }
-        let name = name::free(&mut self.taken, reference);
+        let name = name::numbered(&mut self.taken, &name::plain(reference));
         self.names.insert(key, name.clone());
         self.waiting.push_back((name.clone(), At { depth: 0, ..at }));
         pointer(&name)
+    }
+
+    fn known(&mut self, place: Place, view: View) -> Option<String> {
+        self.names.get(&(place, view)).map(|name| pointer(name))
     }
 }
 

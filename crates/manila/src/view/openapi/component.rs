@@ -2,22 +2,25 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
+use super::excerpt::{Origin, Shelf};
 use super::name::{Names, type_name};
-use super::publish::{modernised, said_portably, tidied};
+use super::publish::{Find, inside, modernised, said_portably, tidied};
 use super::shared;
-use crate::schema::{self, COMPONENTS, Homes, Schema};
+use crate::schema::{self, COMPONENTS, Homes, ORIGIN, Schema};
 
 /// The schemas of a document.
 pub(super) struct Components {
     schemas: Map<String, Value>,
-    names: Names,
+    pub(super) names: Names,
     /// Definitions that the operations of a namespace share.
     shared: HashMap<Key, Rc<Part>>,
+    /// The documents that operations were imported from.
+    pub(super) shelves: HashMap<Origin, Shelf>,
 }
 
 /// A namespace, a keyword and the key of a definition.
@@ -46,8 +49,12 @@ pub(super) struct Placed {
 impl Components {
     /// The schemas that every document has.
     pub(super) fn new() -> Self {
-        let mut components =
-            Self { schemas: Map::new(), names: Names::default(), shared: HashMap::new() };
+        let mut components = Self {
+            schemas: Map::new(),
+            names: Names::default(),
+            shared: HashMap::new(),
+            shelves: HashMap::new(),
+        };
         for (name, schema) in shared::schemas() {
             components.names.claim(&name, &name);
             components.schemas.insert(name, schema);
@@ -75,6 +82,12 @@ impl Components {
     /// Puts the schema of an operation into the document: as it is where it can be moved, else in
     /// portable words, else not at all.
     pub(super) fn place(&mut self, owner: Owner<'_>, schema: &Schema) -> Placed {
+        let excerpt = schema.as_excerpt();
+        let placed = excerpt.and_then(|excerpt| self.place_excerpt(owner, excerpt));
+        placed.unwrap_or_else(|| self.place_whole(owner, schema))
+    }
+
+    fn place_whole(&mut self, owner: Owner<'_>, schema: &Schema) -> Placed {
         let original = schema.json();
         let nothing = || Placed {
             reference: json!({}),
@@ -87,23 +100,25 @@ impl Components {
         let modern = modernised(&original);
         let is_same = matches!(modern, Cow::Borrowed(_));
         let settled = schema::is_movable(&modern).then(|| self.settle(owner, &modern)).flatten();
-        let settled = settled.map(|(homes, is_exact)| (homes, is_exact && is_same));
+        let settled = settled.map(|it| Settled { is_exact: it.is_exact && is_same, ..it });
         let settled = settled.or_else(|| {
             let said = said_portably(&original)?;
-            Some((self.settle(owner, &said)?.0, false))
+            Some(Settled { is_exact: false, ..self.settle(owner, &said)? })
         });
-        let Some((homes, is_exact)) = settled else { return nothing() };
-        let described = match is_exact {
-            true => self.described(&homes, &original),
+        let Some(settled) = settled else { return nothing() };
+        let described = match settled.is_exact {
+            true => self.described(&settled, &original),
             false => original.clone().into_owned(),
         };
-        Placed { reference: reference(&homes.root), described, name: Some(homes.root) }
+        let root = settled.homes.root;
+        Placed { reference: reference(&root), described, name: Some(root) }
     }
 
     /// Finds a place for a schema and for each of its definitions; `None` if it is no schema, or says
-    /// nothing. Whether it can be had again to the letter is told as well.
-    fn settle(&mut self, owner: Owner<'_>, document: &Value) -> Option<(Homes, bool)> {
-        let root = Part::of(&without_definitions(document), document)?;
+    /// nothing.
+    fn settle(&mut self, owner: Owner<'_>, document: &Value) -> Option<Settled> {
+        let find = inside(document);
+        let root = Part::of(&without_definitions(document), &find)?;
         if !says_something(&root.published) || !root.leads_somewhere(document) {
             return None;
         }
@@ -113,7 +128,7 @@ impl Components {
             let known = self.shared.get(&key).filter(|known| known.original == *original);
             let part = match known {
                 Some(known) => Rc::clone(known),
-                None => Rc::new(Part::of(original, document)?),
+                None => Rc::new(Part::of(original, &find)?),
             };
             if !part.leads_somewhere(document) {
                 return None;
@@ -121,10 +136,10 @@ impl Components {
             parts.push((key, part));
         }
         let is_exact = root.is_exact && parts.iter().all(|(_, part)| part.is_exact);
+        let led = led(&root, &parts);
         let homes = self.settle_parts(owner, parts);
-        let mut published = root.published;
-        self.insert(&homes, homes.root.clone(), &mut published);
-        Some((homes, is_exact))
+        self.insert(&homes, homes.root.clone(), root.published, json!({}));
+        Some(Settled { homes, led, is_exact })
     }
 
     fn settle_parts(&mut self, owner: Owner<'_>, parts: Vec<(Key, Rc<Part>)>) -> Homes {
@@ -139,7 +154,7 @@ impl Components {
                 let before = if is_own { owner.wished } else { &*type_name(owner.namespace) };
                 let wished = format!("{before}{}", type_name(&key.2));
                 let name = self.names.claim(&wished, &format!("{before} {} {}", key.1, key.2));
-                new.push((name.clone(), Rc::clone(&part)));
+                new.push((name.clone(), part.origin(key.1, Some(&key.2)), Rc::clone(&part)));
                 name
             });
             homes.definitions.insert((key.1, key.2.clone()), name.clone());
@@ -148,17 +163,22 @@ impl Components {
                 self.shared.entry(key).or_insert(part);
             }
         }
-        for (name, part) in new {
-            self.insert(&homes, name, &mut part.published.clone());
+        for (name, origin, part) in new {
+            self.insert(&homes, name, part.published.clone(), origin);
         }
         homes
     }
 
-    fn insert(&mut self, homes: &Homes, name: String, part: &mut Value) {
-        homes.lift(part);
-        // Generators name types by their titles, and titles are not unique.
-        part.as_object_mut().and_then(|members| members.shift_remove("title"));
-        self.schemas.insert(name, part.take());
+    /// Puts a part into the document, with what is to be known of where it stood.
+    pub(super) fn insert(&mut self, homes: &Homes, name: String, mut part: Value, origin: Value) {
+        homes.lift(&mut part);
+        if let Some(members) = part.as_object_mut() {
+            // Generators name types by their titles, and titles are not unique.
+            members.shift_remove("title");
+            let is_known = origin.as_object().is_some_and(|origin| !origin.is_empty());
+            members.extend(is_known.then(|| (ORIGIN.to_owned(), origin)));
+        }
+        self.schemas.insert(name, part);
     }
 
     /// Which definitions cannot be shared: those that are something else for another operation, those
@@ -189,20 +209,20 @@ impl Components {
     }
 
     /// The original by its components.
-    fn described(&self, homes: &Homes, original: &Value) -> Value {
+    fn described(&self, settled: &Settled, original: &Value) -> Value {
+        let homes = &settled.homes;
         let mut described = reference(&homes.root);
         for keyword in ["$schema", "title"] {
             if let Some(said) = original.get(keyword) {
                 described[keyword] = said.clone();
             }
         }
-        for (keyword, key, part) in schema::definitions(original) {
-            let home = homes.definitions.get(&(keyword, key.clone()));
-            let mut definition = reference(home.map_or("", String::as_str));
-            if let Some(title) = part.get("title") {
-                definition["title"] = title.clone();
+        for (keyword, key, _) in schema::definitions(original) {
+            let key = (keyword, key.clone());
+            if let Some(home) = homes.definitions.get(&key).filter(|_| !settled.led.contains(&key))
+            {
+                described[keyword][key.1] = reference(home);
             }
-            described[keyword][key] = definition;
         }
         // A document of hundreds of definitions is not read twice for each operation.
         debug_assert!(
@@ -215,33 +235,73 @@ impl Components {
     }
 }
 
+/// Where a schema and its definitions are.
+struct Settled {
+    homes: Homes,
+    /// The definitions that something leads to; the others have to be named.
+    led: HashSet<(&'static str, String)>,
+    /// Whether it can be had again to the letter.
+    is_exact: bool,
+}
+
+fn led(root: &Part, parts: &[(Key, Rc<Part>)]) -> HashSet<(&'static str, String)> {
+    let parts: HashMap<(&str, &str), &Part> =
+        parts.iter().map(|(key, part)| ((key.1, &*key.2), &**part)).collect();
+    let mut led = HashSet::new();
+    let mut waiting = vec![root];
+    while let Some(part) = waiting.pop() {
+        for (keyword, key) in part.targets.iter().flatten() {
+            let Some(target) = parts.get(&(*keyword, key)) else { continue };
+            if led.insert((*keyword, key.clone())) {
+                waiting.push(target);
+            }
+        }
+    }
+    led
+}
+
 /// A schema without its definitions, or one of these.
-struct Part {
-    original: Value,
-    published: Value,
+pub(super) struct Part {
+    pub(super) original: Value,
+    pub(super) published: Value,
     references: Vec<String>,
     /// The definitions that these lead to; what is none is the schema itself.
     targets: Vec<Option<(&'static str, String)>>,
     /// Whether it can be had again to the letter.
-    is_exact: bool,
+    pub(super) is_exact: bool,
     /// What it is called among the components, once it is shared.
     name: OnceCell<String>,
 }
 
 impl Part {
     /// `None` if it is no schema.
-    fn of(original: &Value, document: &Value) -> Option<Self> {
-        let published = tidied(original, document)?;
+    pub(super) fn of(original: &Value, find: Find<'_, '_>) -> Option<Self> {
+        let published = tidied(original, find)?;
         let references = schema::references(&published);
-        let target = |reference: &String| {
-            let (keyword, key, _) = schema::definition(reference.strip_prefix('#')?)?;
+        let target = |link: &str| {
+            let (keyword, key, _) = schema::definition(link.strip_prefix('#')?)?;
             Some((keyword, key))
         };
         let is_exact = is_same(original, &published)
             && references.iter().all(|reference| schema::is_plain(reference));
-        let targets = references.iter().map(target).collect();
+        let targets = schema::links(&published).into_iter().map(target).collect();
         let (original, name) = (original.clone(), OnceCell::new());
         Some(Self { original, published, references, targets, is_exact, name })
+    }
+
+    /// What another gateway needs to know of a definition beside its text.
+    pub(super) fn origin(&self, keyword: &str, key: Option<&str>) -> Value {
+        let mut origin = json!({});
+        if let Some(key) = key {
+            origin["key"] = key.into();
+        }
+        if keyword != "$defs" {
+            origin["keyword"] = keyword.into();
+        }
+        if let Some(title) = self.original.get("title") {
+            origin["title"] = title.clone();
+        }
+        origin
     }
 
     fn leads_somewhere(&self, document: &Value) -> bool {
@@ -269,7 +329,7 @@ fn without_definitions(document: &Value) -> Value {
 }
 
 /// A title alone does not bind anybody.
-fn says_something(document: &Value) -> bool {
+pub(super) fn says_something(document: &Value) -> bool {
     document.as_object().is_some_and(|members| members.keys().any(|keyword| keyword != "title"))
 }
 

@@ -6,11 +6,13 @@
 //! | `parameter` | the input in the query, and the options beside it |
 //! | `response` | what is answered, and every way to fail |
 //! | `component` | schemas where every reference in the document finds them |
+//! | `excerpt` | the same for schemas that share most of what they say |
 //! | `publish` | a schema in words that every reader of documents takes |
 //! | `shared` | the parts that every document has |
 //! | `name` | names that generators turn into good ones |
 
 mod component;
+mod excerpt;
 mod name;
 mod operation;
 mod parameter;
@@ -92,5 +94,7 @@ impl HttpApi {
     }
 }
 
+#[cfg(all(test, feature = "openapi"))]
+mod imported;
 #[cfg(test)]
 mod tests;

@@ -6,14 +6,22 @@ use serde_json::{Map, Value};
 
 use super::super::portable::portable;
 use super::super::spell::spell_out;
-use crate::schema::{self, Schema};
+use crate::schema::{self, ORIGIN, Schema};
+
+/// Finds a definition by its keyword and its key.
+pub(super) type Find<'f, 'd> = &'f dyn Fn(&str, &str) -> Option<&'d Value>;
+
+/// Finds the definitions of a document.
+pub(super) fn inside<'d>(document: &'d Value) -> impl Fn(&str, &str) -> Option<&'d Value> {
+    move |keyword, key| document.get(keyword)?.get(key)
+}
 
 /// A small schema as it can stand in a document, if nothing in it leads anywhere.
 pub(super) fn published(original: &Value) -> Option<Value> {
     let modern = modernised(original);
     let modern = schema::is_movable(&modern).then_some(modern);
     let said = modern.or_else(|| Some(Cow::Owned(said_portably(original)?)))?;
-    tidied(&said, &said).filter(|tidy| schema::references(tidy).is_empty())
+    tidied(&said, &inside(&said)).filter(|tidy| schema::references(tidy).is_empty())
 }
 
 /// A schema of an older draft in the words of 2020-12; what older notations mean besides is for
@@ -63,25 +71,26 @@ pub(super) fn said_portably(original: &Value) -> Option<Value> {
 /// A part of a document as every reader takes it. Notations of other drafts are rewritten, booleans
 /// spelt out, and what is meant as an example and is none is left out: readers refuse the whole
 /// document for it. `None` if it is no schema.
-pub(super) fn tidied(part: &Value, document: &Value) -> Option<Value> {
+pub(super) fn tidied(part: &Value, find: Find<'_, '_>) -> Option<Value> {
     let mut tidy = match schema::rewritten(part)? {
         Cow::Borrowed(part) => part.clone(),
         Cow::Owned(tidy) => tidy,
     };
     if let Some(members) = tidy.as_object_mut() {
         members.shift_remove("$schema");
+        members.shift_remove(ORIGIN);
     }
     spell_out(&mut tidy);
-    schema::each(&mut tidy, &mut |members| leave_out_misfits(members, document));
+    schema::each(&mut tidy, &mut |members| leave_out_misfits(members, find));
     jsonschema::draft202012::meta::is_valid(&tidy).then_some(tidy)
 }
 
-fn leave_out_misfits(members: &mut Map<String, Value>, document: &Value) {
+fn leave_out_misfits(members: &mut Map<String, Value>, find: Find<'_, '_>) {
     const EXAMPLES: [&str; 3] = ["default", "example", "examples"];
     if EXAMPLES.iter().all(|keyword| !members.contains_key(*keyword)) {
         return;
     }
-    let schema = alone(members, document);
+    let schema = alone(members, find);
     let fits = |value: &Value| schema.as_ref().is_some_and(|it| it.fits(value).unwrap_or(false));
     members.retain(|keyword, value| match (keyword.as_str(), value) {
         ("default" | "example", value) => fits(value),
@@ -98,7 +107,7 @@ fn leave_out_misfits(members: &mut Map<String, Value>, document: &Value) {
 const MOST_TAKEN: usize = 64;
 
 /// A part as a schema of its own, with the definitions that it leads to.
-fn alone(members: &Map<String, Value>, document: &Value) -> Option<Schema> {
+fn alone(members: &Map<String, Value>, find: Find<'_, '_>) -> Option<Schema> {
     let mut part = members.clone();
     for keyword in ["default", "example", "examples"] {
         part.shift_remove(keyword);
@@ -111,7 +120,7 @@ fn alone(members: &Map<String, Value>, document: &Value) -> Option<Schema> {
         if part.get(keyword).is_some_and(|parts| parts.get(&key).is_some()) {
             continue;
         }
-        let definition = document.get(keyword)?.get(&key)?;
+        let definition = find(keyword, &key)?;
         waiting.extend(schema::references(definition));
         part[keyword][&key] = definition.clone();
         taken += 1;
@@ -185,7 +194,7 @@ mod tests {
                 true => modern.into_owned(),
                 false => said_portably(&original).unwrap(),
             };
-            assert_eq!(tidied(&said, &said), expected, "{original}");
+            assert_eq!(tidied(&said, &inside(&said)), expected, "{original}");
         }
     }
 }

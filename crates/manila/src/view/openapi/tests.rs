@@ -99,7 +99,9 @@ fn definitions_are_shared_where_they_are_the_same() {
     let to = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     assert_eq!(schemas["ATwoInput"], json!({"items": to("AList")}));
     assert_eq!(schemas["ATwoOutput"], json!({"items": to("ATwoOutputList")}));
-    assert_eq!(schemas["ATwoOutputList"], json!({"items": to("ATwoOutputItem")}));
+    let origin = json!({"key": "list"});
+    let list = json!({"items": to("ATwoOutputItem"), "x-manila-definition": origin});
+    assert_eq!(schemas["ATwoOutputList"], list);
     assert!(!schemas.contains_key("AItem_1"));
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::super::super::document::{Library, Node, Place};
-use crate::schema::{Schema, SchemaPart, restored};
+use crate::schema::{Schema, SchemaPart, components_of, restored};
 
 /// Where components stand, as references say it.
 const COMPONENTS: &str = "#/components/schemas/";
@@ -41,12 +41,8 @@ impl Schemas {
         if let Some(known) = self.known.get(&text) {
             return known.clone();
         }
-        let size = components_of(node).filter_map(|name| component(library, name)).map(size).sum();
-        let made = match self.values_left.checked_sub(size) {
-            Some(left) => {
-                self.values_left = left;
-                made(library, place)
-            }
+        let made = match gathered(library, node, &mut self.values_left) {
+            Some(_) => made(library, place),
             None => Err("the schemas of the document are too large together".to_owned()),
         };
         self.known.insert(text, made.clone());
@@ -73,9 +69,7 @@ struct Described {
 impl Described {
     fn restored(&self) -> Option<Value> {
         let node = self.library.node(self.place);
-        let copied =
-            |name: &str| Some((name.to_owned(), component(&self.library, name)?.to_value()));
-        let components: HashMap<String, Value> = components_of(node).filter_map(copied).collect();
+        let components = gathered(&self.library, node, &mut usize::MAX.clone())?;
         restored(&node.to_value(), |name| components.get(name))
     }
 }
@@ -86,8 +80,30 @@ impl SchemaPart for Described {
     }
 }
 
-/// The components that a schema is put together from: itself, and its definitions.
-fn components_of(node: Node<'_>) -> impl Iterator<Item = &str> {
+/// The components that a schema is put together from: itself, its definitions, and what these lead to.
+/// `None` if that would be more values than are left.
+fn gathered(
+    library: &Library,
+    described: Node<'_>,
+    values_left: &mut usize,
+) -> Option<HashMap<String, Value>> {
+    let mut gathered = HashMap::new();
+    let mut waiting: Vec<String> = named(described).map(str::to_owned).collect();
+    while let Some(name) = waiting.pop() {
+        if gathered.contains_key(&name) {
+            continue;
+        }
+        let Some(node) = component(library, &name) else { continue };
+        *values_left = values_left.checked_sub(size(node))?;
+        let value = node.to_value();
+        waiting.extend(components_of(&value).map(str::to_owned));
+        gathered.insert(name, value);
+    }
+    Some(gathered)
+}
+
+/// The components that a schema names itself.
+fn named(node: Node<'_>) -> impl Iterator<Item = &str> {
     let definitions = ["$defs", "definitions"].into_iter().filter_map(move |name| node.get(name));
     let definitions = definitions.flat_map(|definitions| definitions.members().map(|(_, one)| one));
     std::iter::once(node).chain(definitions).filter_map(component_name)
