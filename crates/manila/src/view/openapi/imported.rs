@@ -47,7 +47,7 @@ fn crowded(definition: impl Fn(usize) -> Value) -> String {
         let responses = json!({"200": {"description": "ok", "content": content(at + 1)}});
         let mut post = json!({ "responses": responses });
         // Inputs are compiled to see what they take.
-        if at % 50 == 0 {
+        if at.is_multiple_of(50) {
             post["requestBody"] = json!({"content": content(at)});
         }
         (format!("/p{at}"), json!({ "post": post }))

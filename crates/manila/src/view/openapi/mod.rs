@@ -94,7 +94,8 @@ impl HttpApi {
     }
 }
 
-#[cfg(all(test, feature = "openapi"))]
+#[cfg(test)]
+#[cfg(feature = "openapi")]
 mod imported;
 #[cfg(test)]
 mod tests;
