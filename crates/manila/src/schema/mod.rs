@@ -35,10 +35,12 @@ pub(crate) use lift::{Homes, definition, is_movable, is_plain, references};
 pub use pointer::Pointer;
 use program::Program;
 pub use repair::{Extras, Normalised, Repair, RepairAction};
+#[cfg(feature = "openapi")]
+pub(crate) use restore::components_of;
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+pub(crate) use restore::restored;
 #[cfg(feature = "mcp")]
 pub(crate) use restore::{COMPONENTS, ORIGIN, definitions, each, links};
-#[cfg(any(feature = "mcp", feature = "openapi"))]
-pub(crate) use restore::{components_of, restored};
 
 /// A JSON Schema with its compiled form; cloning it shares both.
 ///
@@ -65,6 +67,7 @@ enum Document {
     Part(Arc<dyn SchemaPart>),
     /// The same, and it can be taken apart.
     #[cfg(any(feature = "mcp", feature = "openapi"))]
+    #[cfg_attr(not(feature = "openapi"), allow(dead_code, reason = "imports make them"))]
     Excerpt(Arc<dyn Excerpt>),
 }
 
