@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use super::guard;
 use super::http::{gzip, takes_gzip};
 use super::problem::Problem;
+use super::tag;
 use crate::app::Gateway;
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -136,7 +137,7 @@ impl File {
 
     fn respond(&self, headers: &HeaderMap) -> Response {
         let mut response = Response::new(Body::empty());
-        if self.is_known(headers) {
+        if tag::is_known(headers, &self.tag) {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
         } else if let Some(packed) = self.packed.as_ref().filter(|_| takes_gzip(headers)) {
             *response.body_mut() = Body::from(packed.clone());
@@ -162,14 +163,6 @@ impl File {
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
-    }
-
-    /// Whether the client has it already.
-    fn is_known(&self, headers: &HeaderMap) -> bool {
-        let mine = self.tag.to_str().unwrap_or_default().trim_start_matches("W/");
-        let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok());
-        let mut tags = known.flat_map(|value| value.split(',')).map(str::trim);
-        tags.any(|tag| tag == "*" || tag.trim_start_matches("W/") == mine)
     }
 }
 

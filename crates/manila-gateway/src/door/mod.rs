@@ -11,6 +11,7 @@ mod mcp;
 mod openapi;
 mod problem;
 mod sse;
+mod tag;
 
 use axum::Router;
 use axum::extract::{Request, State};

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use super::bearer;
 use super::http::{gzip, takes_gzip};
 use super::problem::Problem;
+use super::tag;
 use crate::app::Gateway;
 
 /// How many documents are kept; whoever has more kinds of callers has them written again.
@@ -70,7 +71,7 @@ async fn answer(gateway: Gateway, headers: &HeaderMap) -> Result<Response, Probl
 }
 
 fn respond((form, is_packed): (Form, bool), headers: &HeaderMap) -> Response {
-    let is_known = is_known(headers, &form.tag);
+    let is_known = tag::is_known(headers, &form.tag);
     let mut response = Response::new(match is_known {
         true => Body::empty(),
         false => Body::from(form.bytes),
@@ -90,15 +91,6 @@ fn respond((form, is_packed): (Form, bool), headers: &HeaderMap) -> Response {
         }
     }
     response
-}
-
-/// Whether the client has these bytes; a tag that is weak for somebody in between is no other.
-fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
-    let tag = tag.to_str().unwrap_or_default();
-    let values =
-        headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
-    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
 fn written(gateway: &Gateway, identity: &Identity, is_packed: bool) -> (Form, bool) {

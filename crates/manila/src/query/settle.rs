@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::QueryStyle;
+use crate::schema::type_name;
 
 /// How far references are followed before they are taken for a circle.
 const MOST_STEPS: usize = 16;
@@ -182,23 +183,12 @@ fn types(schema: &Map<String, Value>) -> Option<Vec<&str>> {
         Some(Value::Array(names)) => names.iter().map(Value::as_str).collect::<Option<_>>()?,
         Some(_) => return None,
         None => match (schema.get("enum"), schema.get("const")) {
-            (Some(Value::Array(values)), _) => values.iter().map(type_of).collect(),
-            (None, Some(value)) => vec![type_of(value)],
+            (Some(Value::Array(values)), _) => values.iter().map(type_name).collect(),
+            (None, Some(value)) => vec![type_name(value)],
             _ => return None,
         },
     };
     Some(named.into_iter().filter(|name| *name != "null").collect())
-}
-
-fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 fn without_null(schema: &Map<String, Value>) -> Map<String, Value> {
