@@ -69,6 +69,18 @@ async fn a_body_that_is_announced_and_not_sent_is_waited_for_and_then_refused() 
     assert!(gateway.stop().await.in_time);
 }
 
+/// The deadline that a client asks for is its own too.
+#[tokio::test]
+async fn a_body_that_takes_longer_than_the_request_may_is_refused() {
+    let gateway = Running::start().await;
+    let mut raw = Raw::connect(gateway.address).await;
+    raw.say(add("request-timeout: 0.1\r\ncontent-length: 1000\r\n", "{")).await;
+    let answer = raw.answer().await.unwrap();
+    assert_eq!(answer.status, 408);
+    assert!(answer.body.contains("longer than the whole request may take"), "{}", answer.body);
+    assert!(gateway.stop().await.in_time);
+}
+
 /// A client that leaves in the middle of its request leaves nothing behind.
 #[tokio::test]
 async fn a_body_that_breaks_off_calls_nothing() {

@@ -164,7 +164,8 @@ fn declared_errors_stand_at_their_status() {
         ErrorDefinition::new("SOLD_OUT", "Nothing is left.")
             .with_http_status(409)
             .with_schema(details.unwrap()),
-        ErrorDefinition::new("NOT_HERE", "It moved.").with_http_status(404),
+        ErrorDefinition::new("NOT_HERE", "It moved").with_http_status(404),
+        ErrorDefinition::new("TIMEOUT", "Too slow.").with_http_status(418),
         ErrorDefinition::new("ODD", "").with_http_status(200),
     ];
     let made = Operation::from_spec(spec).build().unwrap();
@@ -181,6 +182,8 @@ fn declared_errors_stand_at_their_status() {
     assert_eq!(error["details"], to("ABSoldOutDetails"));
     let said = responses["404"]["description"].as_str().unwrap();
     assert_eq!(said, "It moved. `OPERATION_NOT_FOUND`: there is no such operation.");
+    assert!(responses.get("418").is_none(), "whatever is declared, this comes with its own status");
+    assert_eq!(*schema("504"), json!({"anyOf": [to("ABTimeoutProblem"), to("Problem")]}));
 }
 
 #[test]
