@@ -122,6 +122,7 @@ fn serve(folder: &Folder, service: &str) -> (Program, String) {
     let mut gateway = Command::new(env!("CARGO_BIN_EXE_manila"));
     gateway.args(["serve", "--listen", "127.0.0.1:0", "--config"]);
     gateway.arg(folder.file("manila.toml", &source)).env_remove("MANILA_LOG");
+    gateway.env("XDG_DATA_HOME", folder.0.join("data"));
     gateway.current_dir(Path::new("/")).stderr(std::fs::File::create(&log).unwrap());
     let (gateway, said) = Program::start(gateway);
     for _ in 0..200 {

@@ -108,6 +108,7 @@ impl Server {
 pub(crate) fn manila() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_manila"));
     command.env_remove("MANILA_LOG").current_dir(Path::new("/"));
+    command.env("XDG_DATA_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/bench-mcp-door"));
     command
 }
 

@@ -104,6 +104,9 @@ pub(crate) struct ServeOptions {
     /// Say what the configuration holds or what is wrong with it, and stop
     #[arg(long)]
     pub(crate) check: bool,
+    /// Where the gateway keeps what outlives it; the user's data folder if it is absent
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
     /// Where to listen; without authentication only loopback addresses are allowed
     #[arg(long, default_value = "127.0.0.1:7411", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
@@ -258,6 +261,21 @@ pub(crate) struct Remote {
     /// What the gateway knows you by; MANILA_TOKEN if it is absent
     #[arg(long, value_name = "TOKEN", requires = "url")]
     pub(crate) token: Option<Hidden>,
+}
+
+/// The running gateway that a command is about.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Running {
+    /// The running gateway
+    #[arg(long, value_name = "URL", default_value = "ws://127.0.0.1:7411")]
+    pub(crate) url: String,
+    /// What the gateway knows you by; MANILA_TOKEN if it is absent, else the operator's token in the
+    /// data folder
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<Hidden>,
+    /// The gateway's data folder; the user's if it is absent
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
 }
 
 /// A text that is typed and never shown again.

@@ -3,10 +3,12 @@
 //!
 //! | room | holds |
 //! |---|---|
+//! | [`admin`] | who runs the gateway, and what he may do |
 //! | `app` | the composition: registry → pipeline → doors |
 //! | [`auth`] | tokens, and the identities that they stand for |
 //! | `builtin` | the operations of the embedded default |
 //! | [`config`] | `manila.toml`: read, checked, and written to |
+//! | `data` | the folder in which a gateway keeps what outlives it |
 //! | `door` | HTTP in and out; each door translates one outcome type |
 //! | `server` | connections: accepted, bounded, owned, drained |
 //! | `source` | the sources of a configuration, started and ended |
@@ -23,15 +25,18 @@
 //! # Ok(()) }
 //! ```
 
+pub mod admin;
 mod app;
 pub mod auth;
 pub mod builtin;
 pub mod config;
+mod data;
 mod door;
 mod server;
 mod source;
 
 pub use app::{Gateway, GatewaySettings, ListenError};
+pub use data::{DataError, DataFolder};
 pub use door::{HttpDoorSettings, McpDoorSettings, McpView};
 pub use server::Drained;
 pub use source::{McpParts, SourceError, Sources, start_service};

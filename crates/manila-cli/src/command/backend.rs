@@ -1,5 +1,6 @@
 //! Where a command finds operations: in this process or in a gateway, asked in the same way.
 
+use std::path::Path;
 use std::time::Duration;
 
 use manila::connection::{Client, Connection, ConnectionSettings, Serve};
@@ -7,12 +8,12 @@ use manila::hub::Hub;
 use manila::link::{CloseReason, Connector, WsConnector};
 use manila::protocol::Secret;
 use manila::{Authority, CallError, Change, ErrorCode, Identity, Pipeline};
-use manila_gateway::{auth, builtin};
+use manila_gateway::{DataFolder, auth, builtin};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::started::{Started, Wanted};
-use crate::arguments::Remote;
+use crate::arguments::{Hidden, Remote, Running};
 use crate::failure::Failure;
 
 /// How long a cancelled handler, or a gateway that is told goodbye, has before the command ends.
@@ -35,7 +36,7 @@ enum Behind {
 impl Backend {
     pub(super) async fn open(remote: &Remote, wanted: Wanted<'_>) -> Result<Self, Failure> {
         match &remote.url {
-            Some(url) => Self::connect(url, remote).await,
+            Some(url) => Self::connect(url, presented(remote.token.as_ref())).await,
             None => Self::in_process(remote, wanted).await,
         }
     }
@@ -52,9 +53,17 @@ impl Backend {
         Ok(Self { client, behind: Behind::Pipeline(pipeline, started) })
     }
 
-    async fn connect(url: &str, remote: &Remote) -> Result<Self, Failure> {
-        let token = remote.token.as_ref().map(|token| token.0.clone());
-        let token = token.or_else(|| std::env::var(TOKEN_VARIABLE).ok()).map(Secret::new);
+    #[allow(dead_code, reason = "the commands about a gateway use it")]
+    /// Asks a running gateway about itself, as its operator unless another token is given.
+    pub(super) async fn operator(running: &Running) -> Result<Self, Failure> {
+        let token = match presented(running.token.as_ref()) {
+            Some(token) => Some(token),
+            None => operator_token(running.data.as_deref())?,
+        };
+        Self::connect(&running.url, token).await
+    }
+
+    async fn connect(url: &str, token: Option<Secret>) -> Result<Self, Failure> {
         let connector =
             WsConnector::new(url, token).map_err(|error| Failure::Usage(error.to_string()))?;
         let link = connector.connect().await.map_err(|error| {
@@ -199,4 +208,17 @@ fn take_operations(answer: &mut Value) -> Vec<Value> {
         Some(Value::Array(operations)) => operations,
         _ => Vec::new(),
     }
+}
+
+/// What the caller wants to be known by.
+fn presented(typed: Option<&Hidden>) -> Option<Secret> {
+    let typed = typed.map(|token| token.0.clone());
+    typed.or_else(|| std::env::var(TOKEN_VARIABLE).ok()).map(Secret::new)
+}
+
+/// The token that a gateway on this machine has left for its operator.
+fn operator_token(data: Option<&Path>) -> Result<Option<Secret>, Failure> {
+    let token = DataFolder::open(data).and_then(|folder| folder.read_operator_token());
+    let token = token.map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(token.map(|token| Secret::new(token.reveal())))
 }

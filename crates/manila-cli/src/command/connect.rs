@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use manila::mcp::{CredentialStore, FileStore, Found, Loopback, McpSource, SourceStatus};
-use manila_gateway::McpParts;
+use manila_gateway::{DataFolder, McpParts};
 
 use crate::output;
 
@@ -86,11 +86,7 @@ impl Drop for Spinner {
 
 /// Where what authorization servers gave is kept, for this person on this machine.
 fn credentials() -> Option<PathBuf> {
-    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|f| f.is_absolute());
-    let data = folder("XDG_DATA_HOME")
-        .or_else(|| folder("APPDATA"))
-        .or_else(|| folder("HOME").map(|home| home.join(".local/share")))?;
-    Some(data.join("manila").join("credentials.json"))
+    Some(DataFolder::of_user().ok()?.join("credentials.json"))
 }
 
 /// Tells where to agree, and opens it where somebody can see it.

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use manila::Pipeline;
 use manila::mcp::{McpSource, SourceStatus};
 use manila_gateway::config::Config;
-use manila_gateway::{Gateway, GatewaySettings, ListenError, Sources, builtin};
+use manila_gateway::{DataFolder, Gateway, GatewaySettings, ListenError, Sources, admin, builtin};
 
 use super::connect::{Asking, parts};
 use super::signal::StopRequests;
@@ -23,13 +23,15 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     if options.check {
         return Ok(offer::print_check(file.as_deref(), &config)?);
     }
+    let data = DataFolder::open(options.data.as_deref()).map_err(anyhow::Error::from)?;
+    let operator = data.operator_token().map_err(anyhow::Error::from)?.hash();
     let registry = builtin::registry();
     let mut settings = GatewaySettings::default();
     settings.drain = options.drain;
     settings.mcp = config.mcp.clone();
     descriptors::provide_for(settings.connections);
     let gateway = Gateway::with(Pipeline::new(registry.clone()), settings)
-        .with_authenticator(config.authenticator());
+        .with_authenticator(config.authenticator().also(operator, admin::operator()));
     let listener = gateway.bind(options.listen).await.map_err(|error| match error {
         ListenError::Bind { .. } => anyhow!("{error}; choose another address with --listen"),
         other => anyhow!(other),

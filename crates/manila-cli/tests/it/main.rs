@@ -32,6 +32,7 @@ mod signals;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn manila(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
@@ -40,7 +41,16 @@ fn manila(arguments: &[&str]) -> Output {
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_manila"));
     command.args(arguments).env_remove("MANILA_LOG").env("RUST_BACKTRACE", "0");
+    command.env("XDG_DATA_HOME", data_home());
     command
+}
+
+/// A place for what a gateway keeps, so that no two of them share it and none uses the person's own.
+fn data_home() -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("data");
+    home.join(format!("{}-{count}", std::process::id()))
 }
 
 /// Runs a command with this on its standard input.

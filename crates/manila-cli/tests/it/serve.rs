@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use super::{command, manila, stderr};
+use super::{Folder, command, data_home, manila, stderr};
 
 #[test]
 fn it_says_where_it_listens_answers_and_stops_on_sigterm() {
@@ -47,6 +47,39 @@ fn addresses_that_cannot_be_served_are_refused_with_the_reason() {
     }
 }
 
+/// An open gateway takes everybody without a token, its operator with the one in the data folder, and
+/// nobody with another.
+#[test]
+fn the_operator_has_a_token_from_the_first_start_on() {
+    let folder = Folder::new("operator");
+    let data = folder.path().join("kept");
+    let start = || {
+        let mut child =
+            command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+        let first = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+        (child, first.rsplit_once("http://").unwrap().1.to_owned())
+    };
+    let (mut child, address) = start();
+    let token = folder.read("kept/operator.token");
+    assert!(token.starts_with("mnl_") && token.len() == 48, "a token and a line feed");
+    for (token, status) in [("", "200"), (token.trim(), "200"), ("mnl_another", "401")] {
+        let header = format!("Authorization: Bearer {token}\r\n");
+        let header = if token.is_empty() { "" } else { &header };
+        let answer = request_with(&address, "/api/demo/add", header, r#"{"a":2,"b":3}"#);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (mut child, _) = start();
+    assert_eq!(folder.read("kept/operator.token"), token, "it stays the same");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 /// Each row: the limits of open files to start with, soft and hard, what the process makes of them
 /// and whether it says that this is too few.
 #[cfg(target_os = "linux")]
@@ -58,6 +91,7 @@ fn it_asks_for_the_descriptors_that_it_promises() {
         let start = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
         let mut child = Command::new("sh")
             .args(["-c", &start, env!("CARGO_BIN_EXE_manila"), "serve", "--listen", "127.0.0.1:0"])
+            .env("XDG_DATA_HOME", data_home())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -75,9 +109,13 @@ fn it_asks_for_the_descriptors_that_it_promises() {
 }
 
 fn request(address: &str, path: &str, body: &str) -> String {
+    request_with(address, path, "", body)
+}
+
+fn request_with(address: &str, path: &str, header: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{header}\
          connection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );

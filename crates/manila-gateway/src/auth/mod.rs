@@ -5,6 +5,7 @@ mod token;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use manila::Identity;
 
 pub use token::{Token, TokenHash, TokenHashError};
@@ -26,14 +27,15 @@ pub const LOCAL: &str = "local";
 /// # Ok::<_, std::io::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Authenticator(Arc<State>);
+pub struct Authenticator(Arc<ArcSwap<Known>>);
 
-#[derive(Debug)]
-enum State {
-    /// Nobody is configured: whoever comes without a token is this identity.
-    Open(Arc<Identity>),
+/// Who is known at one moment.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    /// Whoever comes without a token; `None` where one is asked for.
+    anonymous: Option<Arc<Identity>>,
     /// Looked up by hash, so that the time it takes says nothing about a token.
-    Tokens(HashMap<TokenHash, Arc<Identity>>),
+    tokens: HashMap<TokenHash, Arc<Identity>>,
 }
 
 /// Why a caller is nobody.
@@ -54,18 +56,32 @@ pub enum AuthError {
 impl Authenticator {
     /// Asks for nothing; a caller without a token is [`LOCAL`].
     pub fn open() -> Self {
-        Self(Arc::new(State::Open(Arc::new(Identity::new(LOCAL)))))
+        let anonymous = Some(Arc::new(Identity::new(LOCAL)));
+        Self::knowing(Known { anonymous, ..Known::default() })
     }
 
     /// Asks everybody for one of these tokens. With no tokens at all, nobody comes in.
     pub fn with(identities: impl IntoIterator<Item = (TokenHash, Identity)>) -> Self {
         let known = identities.into_iter().map(|(hash, identity)| (hash, Arc::new(identity)));
-        Self(Arc::new(State::Tokens(known.collect())))
+        Self::knowing(Known { anonymous: None, tokens: known.collect() })
+    }
+
+    /// The same, and somebody else who is known by his token. Whether others need one stays as it is.
+    #[must_use]
+    pub fn also(self, hash: TokenHash, identity: Identity) -> Self {
+        let mut known = Known::clone(&self.0.load());
+        known.tokens.insert(hash, Arc::new(identity));
+        Self::knowing(known)
+    }
+
+    /// Knows from now on whom the other one knows, in every clone of this one.
+    pub fn replace(&self, other: &Self) {
+        self.0.store(other.0.load_full());
     }
 
     /// Whether callers need no token.
     pub fn is_open(&self) -> bool {
-        matches!(*self.0, State::Open(_))
+        self.0.load().anonymous.is_some()
     }
 
     /// Who this is.
@@ -74,14 +90,17 @@ impl Authenticator {
     ///
     /// No token where one is needed, or one that nobody has.
     pub fn authenticate(&self, token: Option<&str>) -> Result<Arc<Identity>, AuthError> {
-        match (&*self.0, token) {
-            (State::Open(local), None) => Ok(Arc::clone(local)),
-            (State::Open(_), Some(_)) => Err(AuthError::Unknown),
-            (State::Tokens(_), None) => Err(AuthError::Missing),
-            (State::Tokens(known), Some(token)) => {
-                known.get(&TokenHash::of(token)).cloned().ok_or(AuthError::Unknown)
+        let known = self.0.load();
+        match token {
+            None => known.anonymous.clone().ok_or(AuthError::Missing),
+            Some(token) => {
+                known.tokens.get(&TokenHash::of(token)).cloned().ok_or(AuthError::Unknown)
             }
         }
+    }
+
+    fn knowing(known: Known) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(known)))
     }
 }
 
@@ -118,5 +137,22 @@ mod tests {
             assert_eq!(name, expected, "{token:?}");
         }
         assert!(open.is_open() && !tokens.is_open() && !closed.is_open());
+    }
+
+    #[test]
+    fn whom_it_knows_can_change_while_it_is_in_use() {
+        let name = |authenticator: &Authenticator, token| {
+            authenticator.authenticate(token).map(|identity| identity.id.clone())
+        };
+        let in_use = Authenticator::open().also(TokenHash::of("mnl_o"), Identity::new("operator"));
+        let at_a_door = in_use.clone();
+        assert_eq!(name(&at_a_door, None).as_deref(), Ok("local"));
+        assert_eq!(name(&at_a_door, Some("mnl_o")).as_deref(), Ok("operator"));
+        assert_eq!(name(&at_a_door, Some("mnl_a")), Err(AuthError::Unknown));
+
+        in_use.replace(&Authenticator::with([(TokenHash::of("mnl_a"), Identity::new("ada"))]));
+        assert_eq!(name(&at_a_door, Some("mnl_a")).as_deref(), Ok("ada"));
+        assert_eq!(name(&at_a_door, None), Err(AuthError::Missing));
+        assert_eq!(name(&at_a_door, Some("mnl_o")), Err(AuthError::Unknown));
     }
 }

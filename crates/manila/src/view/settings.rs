@@ -58,6 +58,8 @@ pub struct ViewSettings {
     pub dialect: Dialect,
     /// The one namespace that is shown, and then under its operations' own names.
     pub namespace: Option<Arc<str>>,
+    /// Namespaces that are no tools.
+    pub hidden: Vec<Arc<str>>,
     /// Above how many operations [`Listed::Auto`] is compact.
     pub compact_above: usize,
     /// How many tools a page has at most.
@@ -71,6 +73,7 @@ impl Default for ViewSettings {
         Self {
             dialect: Dialect::default(),
             namespace: None,
+            hidden: Vec::new(),
             compact_above: 60,
             page: 1_000,
             listings: 64,

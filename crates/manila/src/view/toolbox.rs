@@ -60,9 +60,9 @@ impl Toolbox {
         let mut names = HashMap::with_hasher(<_>::default());
         let mut tools: Vec<Arc<Tool>> = Vec::new();
         let mut warnings = Vec::new();
-        let is_shown = |namespace: &str| match &settings.namespace {
-            Some(shown) => **shown == *namespace,
-            None => true,
+        let is_shown = |namespace: &str| {
+            let is_asked_for = settings.namespace.as_deref().is_none_or(|one| one == namespace);
+            is_asked_for && settings.hidden.iter().all(|hidden| **hidden != *namespace)
         };
         let shown = catalog.list().iter().filter(|one| is_shown(one.id().namespace()));
         for operation in shown {

@@ -7,6 +7,7 @@ use manila::view::{Dialect, Toolbox, ViewSettings};
 use manila::{Catalog, Identity, Operation};
 
 use super::settings::McpDoorSettings;
+use crate::admin;
 
 /// How many toolboxes are kept; there are four dialects, and few sources are asked for alone.
 const MOST: usize = 64;
@@ -35,6 +36,7 @@ impl Boxes {
                 let mut view = ViewSettings::new(dialect);
                 view.compact_above = settings.compact_above;
                 view.namespace = key.1.clone();
+                view.hidden = vec![admin::NAMESPACE.into()];
                 Toolbox::new(Arc::clone(catalog), view)
             }
         };

@@ -73,6 +73,20 @@ fn callers_who_see_the_same_share_a_list() {
 }
 
 #[test]
+fn a_hidden_namespace_is_no_tool_even_where_it_is_asked_for() {
+    let ids = ["demo.open", "gateway.reload"];
+    for (namespace, expected) in [(None, vec!["demo__open"]), (Some("gateway"), vec![])] {
+        let mut settings = ViewSettings::new(Dialect::Data);
+        settings.hidden = vec!["gateway".into()];
+        settings.namespace = namespace.map(Into::into);
+        let toolbox = Toolbox::new(catalog(ids.map(plain)), settings);
+        assert_eq!(names(&toolbox.listing(Listed::All, Era::Modern, |_| true)), expected);
+        assert!(toolbox.tool("gateway__reload").is_none());
+        assert!(toolbox.tool("reload").is_none());
+    }
+}
+
+#[test]
 fn pages_follow_each_other_even_when_tools_come_and_go() {
     let mut settings = ViewSettings::new(Dialect::Data);
     settings.page = 4;
