@@ -16,7 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
-use crate::door::{self, Documents, HttpDoorSettings, McpDoor, McpDoorSettings, McpView, Streams};
+use crate::door::{
+    self, Documents, Doors, HttpDoorSettings, McpDoor, McpDoorSettings, McpView, Streams,
+};
 use crate::server::{self, Drained};
 
 /// A gateway in front of a registry. Cloning it shares everything.
@@ -192,7 +194,7 @@ impl Gateway {
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<Drained, ListenError> {
         self.check_address(listener.local_addr().map_err(ListenError::NoAddress)?)?;
-        Ok(server::serve(&self.0, self.router(), listener, shutdown).await)
+        Ok(server::serve(&self.0, Doors::new(self.clone()), listener, shutdown).await)
     }
 
     /// Serves one MCP client on a pair of streams, such as standard input and output, until it leaves

@@ -8,13 +8,12 @@ mod wire;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::Router;
+use axum::body::Body;
 use axum::http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -26,6 +25,7 @@ use self::seat::Seat;
 use self::turn::{Answering, Asking};
 pub(crate) use self::wire::Wire;
 use crate::app::{GatewaySettings, Parts};
+use crate::door::Doors;
 
 /// The most that is kept of what a client sends before it is understood, and so the largest head of
 /// a request: 1,024 clients who send half a head hold 64 MiB together.
@@ -46,7 +46,7 @@ pub struct Drained {
 
 pub(crate) async fn serve(
     parts: &Parts,
-    router: Router,
+    doors: Doors,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Drained {
@@ -70,7 +70,7 @@ pub(crate) async fn serve(
         if newcomer.is_some() && room.has_room() {
             let stream = newcomer.take().expect("somebody has just been seen there");
             room.seat(|seat| {
-                connection(stream, seat, router.clone(), &parts.settings, parts.stopping.clone())
+                connection(stream, seat, doors.clone(), &parts.settings, parts.stopping.clone())
             });
         }
     }
@@ -127,7 +127,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 fn connection(
     stream: TcpStream,
     seat: Seat,
-    router: Router,
+    doors: Doors,
     settings: &GatewaySettings,
     stopping: CancellationToken,
 ) -> impl Future<Output = ()> + Send + 'static {
@@ -135,7 +135,6 @@ fn connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY refused");
     }
-    let doors = TowerToHyperService::new(router);
     let wire = Wire::new(stream, settings.write_timeout, seat.clone());
     let asked = seat.clone();
     let connection = http1::Builder::new()
@@ -170,16 +169,16 @@ fn connection(
 
 /// One request: from its head to the last byte of its answer, the seat knows whose turn it is.
 fn answer(
-    doors: &TowerToHyperService<Router>,
+    doors: &Doors,
     seat: &Seat,
     request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response<Answering>, Infallible>> + Send + use<> {
     let seat = seat.clone();
-    let begun =
-        seat.head_came().then(|| doors.call(request.map(|body| Asking::new(body, seat.clone()))));
+    let asking = |body| Body::new(Asking::new(body, seat.clone()));
+    let begun = seat.head_came().then(|| doors.answer(request.map(asking)));
     async move {
         match begun {
-            Some(answer) => Ok(answer.await?.map(|body| Answering::new(body, seat))),
+            Some(answer) => Ok(answer.await.map(|body| Answering::new(body, seat))),
             None => std::future::pending().await,
         }
     }

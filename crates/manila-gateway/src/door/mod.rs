@@ -17,6 +17,9 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{any, get};
+use futures::FutureExt;
+use futures::future::Either;
+use tower_service::Service;
 
 use crate::app::Gateway;
 pub use http::HttpDoorSettings;
@@ -41,6 +44,29 @@ pub(crate) fn router(gateway: Gateway) -> Router {
         .route("/docs/{file}", any(docs::serve))
         .fallback(api)
         .with_state(gateway)
+}
+
+/// The doors behind the connections of this server. Calls are answered here, everything else by the
+/// router: to find one of its routes and to go through it takes longer than a small call.
+#[derive(Debug, Clone)]
+pub(crate) struct Doors {
+    gateway: Gateway,
+    others: Router,
+}
+
+impl Doors {
+    pub(crate) fn new(gateway: Gateway) -> Self {
+        Self { others: router(gateway.clone()), gateway }
+    }
+
+    pub(crate) fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + use<> {
+        if request.uri().path().starts_with("/api/") {
+            return Either::Left(api(State(self.gateway.clone()), request));
+        }
+        // A router is always ready.
+        let answer = self.others.clone().call(request);
+        Either::Right(answer.map(|answer| answer.unwrap_or_else(|never| match never {})))
+    }
 }
 
 /// `/api/{namespace}/{name}`. Neither a layer nor a route with parameters stands before it: both make
