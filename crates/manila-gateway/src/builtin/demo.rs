@@ -47,6 +47,7 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(example = json!({"a": 2, "b": 3}))]
 struct Add {
     a: f64,
     b: f64,
@@ -71,6 +72,7 @@ async fn add(input: Add) -> Result<Sum, HandlerError> {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(example = json!({"text": "milk"}))]
 struct Note {
     /// What to remember.
     #[schemars(length(max = 10_000))]
@@ -103,6 +105,7 @@ fn note_taker() -> impl Fn(Note) -> std::future::Ready<Result<Noted, HandlerErro
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(example = json!({"count": 3, "everyMs": 100}))]
 #[serde(rename_all = "camelCase")]
 struct Clock {
     /// How many ticks.
@@ -173,6 +176,7 @@ async fn fail(input: Fail) -> Result<(), HandlerError> {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(example = json!({"ms": 200}))]
 struct Slow {
     /// How long it takes, in milliseconds.
     #[schemars(range(max = 3_600_000))]

@@ -53,6 +53,22 @@ async fn the_document_says_what_is_served() {
 }
 
 #[tokio::test]
+async fn its_examples_can_be_sent_as_they_are() {
+    let gateway = Running::start().await;
+    let document = document(&gateway).await;
+    for name in ["add", "note", "clock", "slow"] {
+        let path = format!("/api/demo/{name}");
+        let body = &document["paths"][&path]["post"]["requestBody"]["content"]["application/json"];
+        let place = body["schema"]["$ref"].as_str().unwrap().trim_start_matches('#');
+        let example = &document.pointer(place).unwrap()["examples"][0];
+        assert!(example.is_object(), "{name}: {example}");
+        let answer = client().post(gateway.url(&path)).json(example).send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK, "{name}");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn bytes_that_a_client_has_are_not_sent_again() {
     let gateway = Running::start().await;
     let first = asked(&gateway, Method::GET, HeaderMap::new()).await;
