@@ -44,10 +44,26 @@ struct Inner {
     settings: HubSettings,
     spokes: Mutex<Spokes>,
     /// Every connection, so that they can be counted and closed.
-    peers: Mutex<HashMap<u64, Client>>,
+    peers: Mutex<HashMap<u64, Peer>>,
     next_peer: AtomicU64,
     tasks: TaskTracker,
     draining: CancellationToken,
+}
+
+/// A connection, and whose it is; one that this hub made itself is nobody's.
+struct Peer {
+    client: Client,
+    identity: Option<Arc<Identity>>,
+}
+
+/// How the spoke of a name is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Standing {
+    /// Whether it is connected.
+    pub is_online: bool,
+    /// Since when that is so, in milliseconds since 1970.
+    pub since: i64,
 }
 
 /// The numbers that bound a hub.
@@ -127,9 +143,37 @@ impl Hub {
         &self.0.pipeline
     }
 
-    /// Says something about a spoke of some name before it comes.
+    /// Says something about a spoke of some name before it comes. What is there already is adjusted
+    /// anew; its connection and its calls are left alone, unless the name is another identity's now.
     pub fn expect(&self, name: &str, rules: SpokeRules) {
         self.0.spokes().expect(name, rules);
+        self.0.renew(name);
+    }
+
+    /// Forgets what was said about a name. Whoever has it is sent away, and what it offered is taken
+    /// out; it may come again like any other.
+    pub fn forget(&self, name: &str) {
+        let mut spokes = self.0.spokes();
+        spokes.unexpect(name);
+        self.0.send_away(spokes, name);
+    }
+
+    /// How the spoke of a name is doing; `None` if there was none.
+    pub fn standing(&self, name: &str) -> Option<Standing> {
+        self.0.spokes().standing(name)
+    }
+
+    /// Closes every connection of an identity that does not hold any more, and says how many.
+    pub fn dismiss(&self, identity: &str) -> usize {
+        let is_meant = |peer: &&Peer| peer.identity.as_ref().is_some_and(|it| it.id == identity);
+        let peers = self.0.peers();
+        let meant = peers.values().filter(is_meant);
+        meant
+            .map(|peer| {
+                let words = "who you are does not hold here any more";
+                peer.client.close(CloseReason::unauthenticated(words));
+            })
+            .count()
     }
 
     /// Talks with whoever is at the other end of the link until it ends, in a task that the hub
@@ -137,14 +181,16 @@ impl Hub {
     pub fn accept(&self, link: Link, identity: Arc<Identity>) {
         let number = self.0.next_peer.fetch_add(1, Ordering::Relaxed);
         let registrant = Arc::new(Registrant::new(&self.0, number, Arc::clone(&identity)));
-        let handler =
-            CallHandler::new(self.0.pipeline.clone(), Callers::Authenticated(Some(identity)))
-                .until(self.0.draining.clone())
-                .attach(Arc::clone(&registrant) as Arc<_>);
+        let handler = CallHandler::new(
+            self.0.pipeline.clone(),
+            Callers::Authenticated(Some(Arc::clone(&identity))),
+        )
+        .until(self.0.draining.clone())
+        .attach(Arc::clone(&registrant) as Arc<_>);
         let settings = self.0.settings.connection.clone();
         let (client, connection) = Connection::new(link, Serve::Operations(handler), settings);
         registrant.set_client(client.clone());
-        self.0.keep(number, &client);
+        self.0.keep(number, &client, Some(identity));
         let leaving = Leaving { hub: Arc::clone(&self.0), number };
         self.0.tasks.spawn(async move {
             let reason = connection.run_until_lost(move || drop(leaving)).await;
@@ -158,8 +204,8 @@ impl Hub {
         let peers = self.0.peers();
         Census {
             peers: peers.len(),
-            pending: peers.values().map(Client::pending_count).sum(),
-            serving: peers.values().map(Client::serving_count).sum(),
+            pending: peers.values().map(|peer| peer.client.pending_count()).sum(),
+            serving: peers.values().map(|peer| peer.client.serving_count()).sum(),
             online,
             offline,
         }
@@ -170,7 +216,7 @@ impl Hub {
     pub async fn drain(&self, deadline: Duration) -> bool {
         self.0.draining.cancel();
         // Whoever comes from now on is refused, so these are all that can have something running.
-        let peers: Vec<Client> = self.0.peers().values().cloned().collect();
+        let peers: Vec<Client> = self.0.peers().values().map(|peer| peer.client.clone()).collect();
         let answered = futures::future::join_all(peers.iter().map(Client::idle));
         tokio::time::timeout(deadline, answered).await.is_ok()
     }
@@ -180,7 +226,7 @@ impl Hub {
         self.0.draining.cancel();
         self.0.tasks.close();
         for peer in self.0.peers().values() {
-            peer.close(CloseReason::going_away());
+            peer.client.close(CloseReason::going_away());
         }
         self.0.tasks.wait().await;
     }
@@ -191,14 +237,14 @@ impl Inner {
         self.spokes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn peers(&self) -> MutexGuard<'_, HashMap<u64, Client>> {
+    fn peers(&self) -> MutexGuard<'_, HashMap<u64, Peer>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a connection among those that [`Hub::close`] closes. Whoever comes after everybody was
     /// sent away is sent away too.
-    fn keep(&self, number: u64, client: &Client) {
-        self.peers().insert(number, client.clone());
+    fn keep(&self, number: u64, client: &Client, identity: Option<Arc<Identity>>) {
+        self.peers().insert(number, Peer { client: client.clone(), identity });
         if self.tasks.is_closed() {
             client.close(CloseReason::going_away());
         }

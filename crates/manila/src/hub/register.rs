@@ -1,18 +1,19 @@
 //! `hub.register`: a spoke says who it is and what it offers.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::forward::Forward;
-use super::slot::Slot;
+use super::slot::{Slot, Spokes};
 use super::{Inner, RESERVED_NAMES, SpokeRules};
 use crate::access::Identity;
 use crate::connection::Client;
 use crate::error::{CallError, HandlerError};
 use crate::handler::CallContext;
+use crate::link::CloseReason;
 use crate::operation::{Operation, ResultPolicy};
 use crate::registry::Change;
 use crate::spec::{OperationId, OperationSpec};
@@ -105,6 +106,8 @@ impl Inner {
             return Err(CallError::overloaded(format!("a spoke offers at most {most} operations")));
         }
         let (slot, rules) = self.claim(name, identity)?;
+        // Only what the operator has rules for can be adjusted otherwise later.
+        let kept = rules.adjust.is_some().then(|| Arc::new(offered.clone()));
         let (operations, refused) = build_aside(slot, rules, offered).await?;
         let mut spokes = self.spokes();
         // A peer that has left in the meantime stays away: nobody would take it offline again.
@@ -113,11 +116,43 @@ impl Inner {
         }
         let ids: Vec<OperationId> = operations.iter().map(|made| made.id().clone()).collect();
         let registered = ids.iter().map(OperationId::to_string).collect();
-        let gone = spokes.settle(name, number, client.clone(), ids);
+        let gone = spokes.settle(name, number, client.clone(), ids, kept);
         let changes = gone.into_iter().map(Change::Unregister);
         let changes = changes.chain(operations.into_iter().map(Change::Replace));
         self.pipeline.registry().apply(changes).expect("replacing cannot clash");
         Ok(Registered { registered, refused })
+    }
+
+    /// Puts what a name offers into the registry once more, under other rules. Whoever cannot be judged
+    /// by them is sent away, and may come again.
+    pub(super) fn renew(&self, name: &str) {
+        let mut spokes = self.spokes();
+        let Some((slot, offered)) = spokes.offered(name) else {
+            return self.send_away(spokes, name);
+        };
+        let (operations, _) = build(&slot, &spokes.rules(name), Vec::clone(&offered));
+        let ids = operations.iter().map(|made| made.id().clone()).collect();
+        let gone = spokes.adjust(name, ids).into_iter().map(Change::Unregister);
+        let is_offline = !slot.is_online();
+        let come = operations.into_iter().map(|made| {
+            let is_offline = is_offline || made.is_offline();
+            Change::Replace(made.with_offline(is_offline))
+        });
+        self.pipeline.registry().apply(gone.chain(come)).expect("replacing cannot clash");
+    }
+
+    /// Takes a name from whoever has it.
+    pub(super) fn send_away(&self, mut spokes: MutexGuard<'_, Spokes>, name: &str) {
+        let (client, gone) = spokes.take(name);
+        let gone = gone.into_iter().map(Change::Unregister);
+        self.pipeline.registry().apply(gone).expect("removing cannot clash");
+        drop(spokes);
+        if let Some(client) = client {
+            client.close(CloseReason::new(
+                CloseReason::SERVICE_RESTART,
+                format!("what holds for `{name}` has changed; connect again"),
+            ));
+        }
     }
 
     fn claim(&self, name: &str, identity: &str) -> Result<(Arc<Slot>, SpokeRules), CallError> {

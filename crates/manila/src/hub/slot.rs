@@ -4,8 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use serde_json::Value;
 
-use super::SpokeRules;
+use super::{SpokeRules, Standing};
+use crate::clock::epoch_ms;
 use crate::connection::Client;
 use crate::error::{CallError, ErrorCode};
 use crate::registry::{Catalog, Change};
@@ -44,6 +46,10 @@ impl Slot {
         }
     }
 
+    pub(super) fn is_online(&self) -> bool {
+        self.current.load().is_some()
+    }
+
     fn is_behind(&self, peer: u64) -> bool {
         self.current.load().as_ref().is_some_and(|behind| behind.peer == peer)
     }
@@ -62,6 +68,10 @@ struct Known {
     owner: String,
     slot: Arc<Slot>,
     operations: Vec<OperationId>,
+    /// What was offered, before it was adjusted; kept where the operator has rules that may change.
+    offered: Option<Arc<Vec<Value>>>,
+    /// Since when it is online, or offline.
+    since: i64,
     /// When it was last left, counted in departures.
     left: u64,
 }
@@ -69,6 +79,44 @@ struct Known {
 impl Spokes {
     pub(super) fn expect(&mut self, name: &str, rules: SpokeRules) {
         self.rules.insert(name.to_owned(), rules);
+    }
+
+    /// Forgets what the operator said about a name.
+    pub(super) fn unexpect(&mut self, name: &str) {
+        self.rules.remove(name);
+    }
+
+    /// What can be adjusted anew under other rules: where the calls go, and what was offered. `None`
+    /// where that is not known, or the name is another identity's now.
+    pub(super) fn offered(&self, name: &str) -> Option<(Arc<Slot>, Arc<Vec<Value>>)> {
+        let known = self.known.get(name)?;
+        let owner = self.rules.get(name).and_then(|rules| rules.owner.as_deref());
+        if owner.is_some_and(|owner| owner != known.owner) {
+            return None;
+        }
+        Some((Arc::clone(&known.slot), Arc::clone(known.offered.as_ref()?)))
+    }
+
+    /// Puts other operations in the place of those of a name, and says which of before are gone.
+    pub(super) fn adjust(&mut self, name: &str, operations: Vec<OperationId>) -> Vec<OperationId> {
+        let Some(known) = self.known.get_mut(name) else { return Vec::new() };
+        let before = std::mem::replace(&mut known.operations, operations);
+        let kept: HashSet<&OperationId> = known.operations.iter().collect();
+        before.into_iter().filter(|id| !kept.contains(id)).collect()
+    }
+
+    /// Takes a name from whoever has it: the connection behind it, and what it offered.
+    pub(super) fn take(&mut self, name: &str) -> (Option<Client>, Vec<OperationId>) {
+        let Some(known) = self.known.remove(name) else { return (None, Vec::new()) };
+        let behind = known.slot.current.swap(None);
+        (behind.map(|behind| behind.client.clone()), known.operations)
+    }
+
+    /// How a name is doing; `None` if nobody has used it.
+    pub(super) fn standing(&self, name: &str) -> Option<Standing> {
+        let known = self.known.get(name)?;
+        let is_online = known.slot.is_online();
+        Some(Standing { is_online, since: known.since })
     }
 
     pub(super) fn rules(&self, name: &str) -> SpokeRules {
@@ -102,6 +150,8 @@ impl Spokes {
             owner: identity.to_owned(),
             slot: Arc::clone(&slot),
             operations: Vec::new(),
+            offered: None,
+            since: epoch_ms(),
             left: 0,
         };
         self.known.insert(name.to_owned(), known);
@@ -136,12 +186,15 @@ impl Spokes {
         peer: u64,
         client: Client,
         operations: Vec<OperationId>,
+        offered: Option<Arc<Vec<Value>>>,
     ) -> Vec<OperationId> {
         let Some(known) = self.known.get_mut(name) else { return Vec::new() };
+        if !known.slot.is_behind(peer) {
+            known.since = epoch_ms();
+        }
         known.slot.current.store(Some(Arc::new(Behind { peer, client })));
-        let before = std::mem::replace(&mut known.operations, operations);
-        let kept: HashSet<&OperationId> = known.operations.iter().collect();
-        before.into_iter().filter(|id| !kept.contains(id)).collect()
+        known.offered = offered;
+        self.adjust(name, operations)
     }
 
     /// A peer left: what it offered is offline.
@@ -150,7 +203,7 @@ impl Spokes {
         for known in self.known.values_mut().filter(|known| known.slot.is_behind(peer)) {
             known.slot.current.store(None);
             self.departures += 1;
-            known.left = self.departures;
+            (known.left, known.since) = (self.departures, epoch_ms());
             tracing::info!(spoke = known.slot.name, "spoke left");
             let operations = known.operations.iter().filter_map(|id| catalog.get(id.as_str()));
             changes.extend(operations.map(|operation| {

@@ -7,9 +7,11 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::{Hub, Inner};
-use crate::connection::{Client, Session, SessionSettings};
+use crate::connection::{Client, Session, SessionSettings, Status};
 use crate::error::{CallError, ErrorCode};
 use crate::link::Connector;
 use crate::spec::FROM_HUB;
@@ -17,12 +19,19 @@ use crate::spec::FROM_HUB;
 /// How often the list of the other hub is read again.
 const RENEWAL: Duration = Duration::from_secs(30);
 
+/// How soon is looked whether calls have ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 /// How many specs are asked for at a time.
 const ASKED_AT_ONCE: usize = 32;
 
 /// A connection to another hub, whose operations stand in this one's registry. Dropping it ends it.
 #[derive(Debug)]
-pub struct Upstream(#[expect(dead_code, reason = "held, so that it ends with this")] Session);
+pub struct Upstream {
+    session: Session,
+    /// Set when another one has its name, so that this one does not take it back.
+    retired: CancellationToken,
+}
 
 impl Upstream {
     /// Offers what another hub offers to our identity there: its `demo.add` is `name.demo.add` here.
@@ -33,28 +42,57 @@ impl Upstream {
         settings: SessionSettings,
     ) -> Self {
         let (inner, name) = (Arc::downgrade(&hub.0), name.to_owned());
+        let retired = CancellationToken::new();
+        let until = retired.clone();
         let greeting = Arc::new(move |client: Client| {
-            let (inner, name) = (inner.clone(), name.clone());
+            let (inner, name, until) = (inner.clone(), name.clone(), until.clone());
             async move {
                 let inner = inner.upgrade().ok_or_else(|| CallError::unavailable("no hub"))?;
                 let number = inner.next_peer.fetch_add(1, Ordering::Relaxed);
                 take_over(&inner, &name, number, &client).await?;
-                inner.keep(number, &client);
-                inner.tasks.clone().spawn(follow(inner, name, number, client));
+                inner.keep(number, &client, None);
+                inner.tasks.clone().spawn(follow(inner, name, number, client, until));
                 Ok(())
             }
             .boxed()
         });
-        Self(Session::greeting(connector, None, greeting, settings))
+        Self { session: Session::greeting(connector, None, greeting, settings), retired }
+    }
+
+    /// Where the connection stands, now and whenever that changes.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.session.status()
+    }
+
+    /// Waits for the calls that are on their way through it, for as long as `patience`, and ends it.
+    /// Another one that has taken its name over is not disturbed.
+    pub async fn retire(self, patience: Duration) {
+        self.retired.cancel();
+        let Some(client) = self.session.client() else { return };
+        let idle = async {
+            while client.pending_count() > 0 && !client.is_closed() {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, idle).await;
     }
 }
 
 /// Reads the list again from time to time, and takes the operations offline when the link is lost.
-async fn follow(inner: Arc<Inner>, name: String, number: u64, client: Client) {
+async fn follow(
+    inner: Arc<Inner>,
+    name: String,
+    number: u64,
+    client: Client,
+    retired: CancellationToken,
+) {
     while !client.is_closed() {
         tokio::select! {
             () = client.closed() => {}
-            () = tokio::time::sleep(RENEWAL) => {
+            () = tokio::time::sleep(RENEWAL), if !retired.is_cancelled() => {
+                if retired.is_cancelled() {
+                    continue;
+                }
                 if let Err(error) = take_over(&inner, &name, number, &client).await {
                     tracing::warn!(hub = name, %error, "the list of the other hub was not read");
                 }

@@ -63,6 +63,8 @@ pub struct CloseReason {
 impl CloseReason {
     /// The far end did not take what was sent to it.
     pub const TOO_SLOW: u16 = 1013;
+    /// What was agreed on does not hold any more; whoever connects again learns what does.
+    pub const SERVICE_RESTART: u16 = 1012;
     /// The far end did not say who it is, or nobody knows it.
     pub const UNAUTHENTICATED: u16 = 4401;
 

@@ -1,12 +1,14 @@
 //! Where the handlers of a source find the session of the moment.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use serde_json::value::RawValue;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::ask::{Ask, Patience};
 use super::failure::Failure;
@@ -15,7 +17,7 @@ use super::inquiry;
 use super::rpc::{Params, RpcError};
 use super::session::Session;
 use super::settings::McpSettings;
-use super::source::SourceStatus;
+use super::source::{Adjust, SourceStatus};
 use crate::error::CallError;
 use crate::handler::{CallContext, LogLine, Progress, ProgressSender, Watch};
 
@@ -24,10 +26,9 @@ const CONNECTING: Duration = Duration::from_secs(2);
 /// How long a call that may be repeated waits for the server to come back.
 const RETURN: Duration = Duration::from_secs(5);
 /// What is left of the time of a call that waits, so that it can still say why it failed.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const LAST_WORDS: Duration = Duration::from_micros(200);
 
 /// What the handlers of a source share.
-#[derive(Debug)]
 pub(super) struct Desk {
     pub(super) name: Arc<str>,
     pub(super) settings: Arc<McpSettings>,
@@ -39,6 +40,14 @@ pub(super) struct Desk {
     reason: ArcSwapOption<String>,
     /// Cancelled when no session will come any more.
     closed: CancellationToken,
+    /// How long a call may go on without a sign of progress, in microseconds; it may be adjusted.
+    timeout: AtomicU64,
+    /// What is made of operations before they are registered.
+    adjust: Mutex<Option<Adjust>>,
+    /// Told when that has changed.
+    pub(super) adjusted: Notify,
+    /// The errands that are being run, for whoever wants to see their end.
+    pub(super) errands: TaskTracker,
 }
 
 /// A request of a handler.
@@ -65,10 +74,20 @@ impl Watch for Watching {
     }
 }
 
+impl std::fmt::Debug for Desk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desk").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 impl Desk {
-    pub(super) fn new(name: &str, settings: McpSettings) -> Self {
+    pub(super) fn new(name: &str, settings: McpSettings, adjust: Option<Adjust>) -> Self {
         Self {
             name: name.into(),
+            timeout: AtomicU64::new(micros(settings.timeout)),
+            adjust: Mutex::new(adjust),
+            adjusted: Notify::new(),
+            errands: TaskTracker::new(),
             settings: Arc::new(settings),
             status: watch::Sender::new(SourceStatus::Connecting),
             watches: Arc::default(),
@@ -76,6 +95,21 @@ impl Desk {
             reason: ArcSwapOption::empty(),
             closed: CancellationToken::new(),
         }
+    }
+
+    /// How long a call may go on without a sign of progress.
+    pub(super) fn timeout(&self) -> Duration {
+        Duration::from_micros(self.timeout.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn adjust(&self) -> Option<Adjust> {
+        self.adjust.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_adjust(&self, adjust: Option<Adjust>, timeout: Duration) {
+        self.timeout.store(micros(timeout), Ordering::Relaxed);
+        *self.adjust.lock().unwrap_or_else(PoisonError::into_inner) = adjust;
+        self.adjusted.notify_one();
     }
 
     pub(super) fn put(&self, session: Arc<Session>) {
@@ -105,6 +139,7 @@ impl Desk {
         context: &CallContext,
         errand: Errand<'_>,
     ) -> Result<Box<RawValue>, CallError> {
+        let _running = self.errands.token();
         let progress = ProgressSender::to(Arc::new(Watching(context.clone())));
         let remaining = context.remaining().unwrap_or(Duration::MAX);
         let settings = &self.settings;
@@ -115,7 +150,7 @@ impl Desk {
             headers: errand.headers,
             progress: Some(progress),
             respondent: context.respondent().filter(|_| inquiry::may_ask(errand.method)),
-            patience: Patience::new(settings.timeout, settings.max_timeout.min(remaining)),
+            patience: Patience::new(self.timeout(), settings.max_timeout.min(remaining)),
             number: None,
         };
         let mut session = self.session().await?;
@@ -198,4 +233,8 @@ impl Desk {
         let next = self.closed.run_until_cancelled(next);
         tokio::time::timeout(patience, next).await.ok().flatten().flatten()
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

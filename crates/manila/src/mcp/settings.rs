@@ -12,7 +12,7 @@ use url::Url;
 use crate::protocol::Secret;
 
 /// An MCP server, and how it is dealt with.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct McpSettings {
     /// How it is reached.
@@ -65,7 +65,7 @@ impl McpSettings {
 }
 
 /// How a server is reached.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum McpTransport {
     /// A process of ours, over its standard input and output.
@@ -75,7 +75,7 @@ pub enum McpTransport {
 }
 
 /// A process that is a server.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StdioSettings {
     /// The program.
@@ -108,7 +108,7 @@ impl StdioSettings {
 }
 
 /// A server on the network.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpSettings {
     /// Its MCP endpoint.
@@ -145,7 +145,7 @@ impl fmt::Debug for HttpSettings {
 }
 
 /// What is known of this client at an authorization server.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OAuthSettings {
     /// The id of a client that was registered beforehand.

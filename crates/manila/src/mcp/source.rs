@@ -1,15 +1,18 @@
 //! A server as a source of operations: connected, listed, kept up to date, connected again.
 
+mod leave;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use self::leave::Leave;
 use super::desk::Desk;
 use super::failure::Failure;
 use super::follow;
@@ -98,6 +101,10 @@ pub struct Found {
 #[derive(Debug)]
 pub struct McpSource {
     status: watch::Receiver<SourceStatus>,
+    /// Where other adjustments are left for the supervisor.
+    desk: Arc<Desk>,
+    /// Tells the supervisor to leave in good order.
+    leave: oneshot::Sender<Leave>,
     tasks: TaskTracker,
     stop: DropGuard,
 }
@@ -111,22 +118,40 @@ impl McpSource {
         settings: McpSettings,
         hooks: SourceHooks,
     ) -> Self {
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         registry.expect(name, "it is being connected");
-        let desk = Arc::new(Desk::new(name, settings));
-        let status = desk.status.subscribe();
+        Self::spawn(registry, name, settings, hooks, None)
+    }
+
+    fn spawn(
+        registry: &Registry,
+        name: &str,
+        settings: McpSettings,
+        hooks: SourceHooks,
+        predecessor: Option<leave::Predecessor>,
+    ) -> Self {
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let desk = Arc::new(Desk::new(name, settings, hooks.adjust.clone()));
+        let (leave, leaving) = oneshot::channel();
         let supervisor = Supervisor {
-            desk,
+            desk: Arc::clone(&desk),
             registry: registry.clone(),
             hooks,
             tasks: tasks.clone(),
             era: None,
             is_known: false,
             offered: Vec::new(),
+            predecessor,
+            has_left: false,
         };
-        tasks.spawn(supervisor.run(stop.clone()));
+        tasks.spawn(supervisor.run(stop.clone(), leaving));
         tasks.close();
-        Self { status, tasks, stop: stop.drop_guard() }
+        Self { status: desk.status.subscribe(), desk, leave, tasks, stop: stop.drop_guard() }
+    }
+
+    /// Other adjustments from now on, and how long a call may go on without a sign of progress. The
+    /// server, its session and the calls in flight are left alone.
+    pub fn adjust(&self, adjust: Option<Adjust>, timeout: Duration) {
+        self.desk.set_adjust(adjust, timeout);
     }
 
     /// How it is doing, now and whenever that changes.
@@ -174,18 +199,33 @@ struct Supervisor {
     is_known: bool,
     /// What stands in the registry.
     offered: Vec<OperationId>,
+    /// Whose operations stand there until this one has its own.
+    predecessor: Option<leave::Predecessor>,
+    /// Whether the namespace is somebody else's affair now.
+    has_left: bool,
 }
 
 impl Supervisor {
-    async fn run(mut self, stop: CancellationToken) {
-        stop.run_until_cancelled(Box::pin(self.keep_connected())).await;
+    async fn run(mut self, stop: CancellationToken, leaving: oneshot::Receiver<Leave>) {
+        let leave = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            Ok(leave) = leaving => Some(leave),
+            () = Box::pin(self.keep_connected()) => None,
+        };
+        if let Some(leave) = leave {
+            stop.run_until_cancelled(self.leave(leave)).await;
+        }
         if let Some(session) = self.desk.close() {
             session.stop();
         }
         self.desk.watches.close(&CallError::unavailable("the source was closed"));
         let gone = std::mem::take(&mut self.offered).into_iter().map(Change::Unregister);
         self.registry.apply(gone).expect("removing cannot clash");
-        self.registry.settle(&self.desk.name);
+        if !self.has_left {
+            self.registry.settle(&self.desk.name);
+        }
+        self.dismiss().await;
     }
 
     async fn keep_connected(&mut self) {
@@ -208,11 +248,12 @@ impl Supervisor {
             };
             let again_in = backoff.next();
             tracing::warn!(source = %self.desk.name, reason, ?again_in, "the server is down");
+            self.take_over(&reason).await;
             if !self.is_known {
                 self.registry.expect(&self.desk.name, reason.clone());
             }
-            self.desk.say_down(reason, again_in);
-            tokio::time::sleep(again_in).await;
+            self.desk.say_down(reason.clone(), again_in);
+            self.rest(again_in, &reason).await;
         }
     }
 
@@ -265,6 +306,7 @@ impl Supervisor {
                         () = tokio::time::sleep(BURST * 5) => {}
                     }
                 }
+                () = self.desk.adjusted.notified() => self.adjust_again(session).await,
                 () = session.tools_changed().notified() => {
                     let reading = Instant::now();
                     tokio::select! {
@@ -304,8 +346,12 @@ impl Supervisor {
         if before.is_some_and(|found| found.tools == listed.tools) {
             return;
         }
+        self.take_in(session, listed).await;
+    }
+
+    async fn take_in(&mut self, session: &Arc<Session>, listed: Listed) {
         let (desk, reading) = (Arc::clone(&self.desk), Arc::clone(session));
-        let adjust = self.hooks.adjust.clone();
+        let adjust = self.desk.adjust();
         let importing = tokio::task::spawn_blocking(move || {
             (import::import(&desk, &reading, &listed, adjust.as_ref()), listed)
         });
@@ -325,23 +371,33 @@ impl Supervisor {
             warnings: import.warnings,
         };
         self.desk.put(Arc::clone(session));
-        self.replace(import.operations);
+        let inherited = self.inherit().await;
+        self.replace(import.operations, &inherited);
         if !std::mem::replace(&mut self.is_known, true) {
             self.registry.settle(&self.desk.name);
         }
         self.desk.status.send_replace(SourceStatus::Ready(Arc::new(found)));
     }
 
-    /// Puts operations in the place of those of before; what is the same is not touched.
-    fn replace(&mut self, operations: Vec<Operation>) {
+    /// Puts operations in the place of those of before; what is the same is not touched, unless
+    /// another source had put it there.
+    fn replace(&mut self, operations: Vec<Operation>, inherited: &[OperationId]) {
         let catalog = self.registry.catalog();
+        let others: std::collections::HashSet<_> = inherited.iter().collect();
+        let is_same = |before: &Operation, operation: &Operation| {
+            !before.is_offline()
+                && !others.contains(before.id())
+                && before.spec() == operation.spec()
+                && before.policy() == operation.policy()
+        };
         let is_news = |operation: &Operation| {
             let before = catalog.get(operation.id().as_str());
-            before.is_none_or(|before| before.is_offline() || before.spec() != operation.spec())
+            before.is_none_or(|before| !is_same(before, operation))
         };
         let ids: Vec<_> = operations.iter().map(|operation| operation.id().clone()).collect();
         let kept: std::collections::HashSet<_> = ids.iter().collect();
-        let gone = self.offered.iter().filter(|id| !kept.contains(id)).cloned();
+        let before = self.offered.iter().chain(inherited);
+        let gone = before.filter(|id| !kept.contains(id)).cloned();
         let gone: Vec<_> = gone.map(Change::Unregister).collect();
         let news = operations.into_iter().filter(is_news).map(Change::Replace);
         let changes: Vec<_> = gone.into_iter().chain(news).collect();

@@ -11,7 +11,7 @@ use super::load::{LoadSettings, Location};
 use super::request::ServerSettings;
 
 /// A service with a document, and how it is dealt with.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct OpenApiSettings {
     /// Where its document is.

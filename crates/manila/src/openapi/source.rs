@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -72,6 +72,8 @@ pub enum SourceStatus {
 #[derive(Debug)]
 pub struct OpenApiSource {
     status: watch::Receiver<SourceStatus>,
+    /// Asks the supervisor for its operations, which are somebody else's from then on.
+    hand_over: oneshot::Sender<oneshot::Sender<Vec<OperationId>>>,
     tasks: TaskTracker,
     stop: DropGuard,
 }
@@ -89,16 +91,46 @@ impl OpenApiSource {
         settings: OpenApiSettings,
         hooks: SourceHooks,
     ) -> Result<Self, OpenApiError> {
-        let service = Arc::new(service(name, settings)?);
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let service = service(name, settings)?;
         registry.expect(name, "its document is being read");
+        Ok(Self::spawn(registry, service, hooks, None))
+    }
+
+    /// Starts a source in the place of another of the same name. The operations of that one stay until
+    /// the document was read, or could not be. Calls in flight are not disturbed.
+    ///
+    /// # Errors
+    ///
+    /// A header, the proxy or a certificate of the settings cannot be used; then the other one goes on.
+    pub fn succeed(
+        self,
+        registry: &Registry,
+        name: &str,
+        settings: OpenApiSettings,
+        hooks: SourceHooks,
+    ) -> Result<Self, (Self, OpenApiError)> {
+        match service(name, settings) {
+            Ok(service) => Ok(Self::spawn(registry, service, hooks, Some(self))),
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    fn spawn(
+        registry: &Registry,
+        service: Service,
+        hooks: SourceHooks,
+        predecessor: Option<Self>,
+    ) -> Self {
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (status, watched) = watch::channel(SourceStatus::Reading);
-        let registry = registry.clone();
+        let (hand_over, leaving) = oneshot::channel();
         let (offered, is_gateway) = Default::default();
-        let supervisor = Supervisor { service, registry, hooks, status, offered, is_gateway };
-        tasks.spawn(supervisor.run(stop.clone()));
+        let (service, registry) = (Arc::new(service), registry.clone());
+        let supervisor =
+            Supervisor { service, registry, hooks, status, offered, is_gateway, predecessor };
+        tasks.spawn(supervisor.run(stop.clone(), leaving));
         tasks.close();
-        Ok(Self { status: watched, tasks, stop: stop.drop_guard() })
+        Self { status: watched, hand_over, tasks, stop: stop.drop_guard() }
     }
 
     /// How it is doing, now and whenever that changes.
@@ -144,11 +176,27 @@ struct Supervisor {
     offered: Vec<OperationId>,
     /// Whether the document is that of a gateway.
     is_gateway: bool,
+    /// Whose operations stand there until this one has its own.
+    predecessor: Option<OpenApiSource>,
 }
 
 impl Supervisor {
-    async fn run(mut self, stop: CancellationToken) {
-        stop.run_until_cancelled(Box::pin(self.keep())).await;
+    async fn run(
+        mut self,
+        stop: CancellationToken,
+        leaving: oneshot::Receiver<oneshot::Sender<Vec<OperationId>>>,
+    ) {
+        let heir = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            Ok(heir) = leaving => Some(heir),
+            () = Box::pin(self.keep()) => None,
+        };
+        if let Some(heir) = heir {
+            // Whoever does not take them any more has been stopped, and nobody answers for them.
+            let Err(offered) = heir.send(std::mem::take(&mut self.offered)) else { return };
+            self.offered = offered;
+        }
         let gone = std::mem::take(&mut self.offered).into_iter().map(Change::Unregister);
         self.registry.apply(gone).expect("removing cannot clash");
         self.registry.settle(&self.service.name);
@@ -200,9 +248,13 @@ impl Supervisor {
     async fn read_first(&mut self) {
         let (mut again_in, most) = self.service.settings.restart;
         while let Err(error) = self.read().await {
-            let (source, reason) = (&*self.service.name, error.to_string());
+            let reason = error.to_string();
+            self.registry.expect(&self.service.name, reason.clone());
+            self.inherit().await;
+            let gone = std::mem::take(&mut self.offered).into_iter().map(Change::Unregister);
+            self.registry.apply(gone).expect("removing cannot clash");
+            let source = &*self.service.name;
             tracing::warn!(source, reason, ?again_in, "the document was not read");
-            self.registry.expect(source, reason.clone());
             self.status.send_replace(SourceStatus::Down { reason, again_in });
             tokio::time::sleep(jittered(again_in)).await;
             again_in = (again_in * 2).min(most);
@@ -224,12 +276,23 @@ impl Supervisor {
             return Err(OpenApiError::Document("it cannot be imported".to_owned()));
         };
         let odd = warnings.into_iter().map(|odd| Warning { at: odd.at, message: odd.message });
-        let found = self.take_on(offered?, odd);
+        let offered = offered?;
+        self.inherit().await;
+        let found = self.take_on(offered, odd);
         self.registry.settle(&self.service.name);
         let source = &*self.service.name;
         tracing::info!(source, counts = ?found.counts, "the document was read");
         self.status.send_replace(SourceStatus::Ready(Arc::new(found)));
         Ok(())
+    }
+
+    /// What the source before this one offered is this one's to replace.
+    async fn inherit(&mut self) {
+        let Some(predecessor) = self.predecessor.take() else { return };
+        let (heir, inherited) = oneshot::channel();
+        let _ = predecessor.hand_over.send(heir);
+        self.offered.extend(inherited.await.unwrap_or_default());
+        predecessor.tasks.wait().await;
     }
 
     /// Puts what was read into the registry, and says what became of it.

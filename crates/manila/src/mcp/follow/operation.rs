@@ -35,7 +35,7 @@ pub(in crate::mcp) fn spec(source: &str) -> OperationSpec {
 }
 
 pub(in crate::mcp) fn handler(desk: &Arc<Desk>) -> Handler {
-    let (watches, timeout) = (Arc::clone(&desk.watches), desk.settings.timeout);
+    let (watches, timeout) = (Arc::clone(&desk.watches), desk.timeout());
     Handler::stream_fn(move |context, input| {
         let values = values(&watches, input, timeout);
         values.take_until(async move { context.cancelled().await })

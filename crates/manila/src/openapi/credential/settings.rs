@@ -20,7 +20,7 @@ use crate::protocol::Secret;
 /// credentials.generic.push(Credential::Bearer(Secret::new("hush")));
 /// assert!(!format!("{credentials:?}").contains("hush"));
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Credentials {
     /// By the name of the scheme in the document (`auth.schemes.NAME`).
@@ -47,7 +47,7 @@ impl Credentials {
 }
 
 /// One credential.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Credential {
     /// A token in the header `Authorization`, wherever it was obtained.
@@ -66,7 +66,7 @@ pub enum Credential {
 }
 
 /// A client of an authorization server, by the flow of client credentials.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OAuth2Client {
     /// The name of the client.

@@ -43,3 +43,24 @@ impl Default for LoadSettings {
         }
     }
 }
+
+/// Clients cannot be compared: two settings are the same only if neither names one.
+impl PartialEq for LoadSettings {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            hosts,
+            max_file_size,
+            max_total_size,
+            max_files,
+            concurrency,
+            timeout,
+            headers,
+            client,
+        } = self;
+        client.is_none()
+            && other.client.is_none()
+            && (hosts, headers, timeout) == (&other.hosts, &other.headers, &other.timeout)
+            && (max_file_size, max_total_size) == (&other.max_file_size, &other.max_total_size)
+            && (max_files, concurrency) == (&other.max_files, &other.concurrency)
+    }
+}
