@@ -166,6 +166,13 @@ impl Gateway {
         &self.0.authenticator
     }
 
+    /// Ends what is open in the name of an identity: peers of the hub, sessions and streams. Says how
+    /// many these were. What it has called runs to its end.
+    pub fn dismiss(&self, identity: &str) -> usize {
+        let Parts { hub, mcp, streams, .. } = &*self.0;
+        hub.dismiss(identity) + mcp.dismiss(identity) + streams.dismiss(identity)
+    }
+
     /// The doors, to be mounted in another server. Whoever mounts them binds, and stops. Without
     /// authentication they answer only to loopback names in `Host` and `Origin`.
     pub fn router(&self) -> Router {
@@ -221,9 +228,17 @@ impl Gateway {
     }
 
     fn check_address(&self, address: SocketAddr) -> Result<(), ListenError> {
-        if address.ip().is_loopback() || !self.0.authenticator.is_open() {
-            return Ok(());
-        }
-        Err(ListenError::NotLoopback(address))
+        check_address(address, &self.0.authenticator)
     }
+}
+
+/// Whether others than this machine may call there, and are asked who they are.
+pub(crate) fn check_address(
+    address: SocketAddr,
+    authenticator: &Authenticator,
+) -> Result<(), ListenError> {
+    if address.ip().is_loopback() || !authenticator.is_open() {
+        return Ok(());
+    }
+    Err(ListenError::NotLoopback(address))
 }

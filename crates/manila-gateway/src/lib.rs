@@ -10,6 +10,7 @@
 //! | [`config`] | `manila.toml`: read, checked, and written to |
 //! | `data` | the folder in which a gateway keeps what outlives it |
 //! | `door` | HTTP in and out; each door translates one outcome type |
+//! | `run` | a gateway with its configuration and sources, changed while it runs |
 //! | `server` | connections: accepted, bounded, owned, drained |
 //! | `source` | the sources of a configuration, started and ended |
 //!
@@ -32,11 +33,16 @@ pub mod builtin;
 pub mod config;
 mod data;
 mod door;
+mod run;
 mod server;
 mod source;
 
 pub use app::{Gateway, GatewaySettings, ListenError};
 pub use data::{DataError, DataFolder};
 pub use door::{HttpDoorSettings, McpDoorSettings, McpView};
+pub use run::{Origin, Part, ReloadError, Reloaded, Running, Setup};
 pub use server::Drained;
-pub use source::{McpParts, SourceError, Sources, start_service};
+pub use source::{
+    LastError, McpParts, SourceChanges, SourceError, SourceSight, SourceState, Sources,
+    start_service,
+};

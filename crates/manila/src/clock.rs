@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since 1970, as every timestamp on the wire counts.
-pub(crate) fn epoch_ms() -> i64 {
+pub fn epoch_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX / 1_000);
     seconds.saturating_mul(1_000).saturating_add(i64::from(since.subsec_millis()))

@@ -84,6 +84,7 @@ pub mod tool_envelope;
 pub mod view;
 
 pub use access::{AccessControl, Authority, Identity};
+pub use clock::epoch_ms;
 pub use env::{Env, build_env};
 pub use envelope::{
     Annotations, CONTENT_BLOCK_SCHEMA, ContentBlock, ENVELOPE_SCHEMA, Envelope, HTTP_META_SCHEMA,

@@ -3,20 +3,23 @@
 mod stream;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use manila::mcp::DEPTH_VARIABLE as DEPTH;
-use manila::{Identity, Pipeline, nearest};
+use manila::{Identity, nearest};
 use manila_gateway::auth::LOCAL;
 use manila_gateway::config::{Access, Config};
-use manila_gateway::{Gateway, GatewaySettings, McpView, Sources, builtin};
+use manila_gateway::{GatewaySettings, McpView, Setup, builtin};
 
 use super::backend::TOKEN_VARIABLE;
 use super::connect::{Asking, parts};
-use super::serve::{LEAST_PATIENCE, announce_all};
 use super::signal::StopRequests;
 use crate::arguments::McpOptions;
 use crate::failure::Failure;
+
+/// What servers have to end in when the client has left.
+const LEAST_PATIENCE: Duration = Duration::from_secs(3);
 
 /// How often it may have been started by itself; a chain of gateways is fine.
 const MOST_DEEP: u32 = 4;
@@ -31,24 +34,20 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), Failure> {
     let identity = identity(&mut config)?;
     let mut settings = GatewaySettings::default();
     settings.drain = options.drain;
-    settings.mcp = config.mcp.clone();
     settings.mcp.start_patience = options.wait;
-    let gateway = Gateway::with(Pipeline::new(builtin::registry()), settings);
-    let sources = Sources::start_with(&gateway, &config, &parts(Asking::Nobody).await)
-        .map_err(anyhow::Error::from)?;
+    let setup = Setup::new(builtin::registry(), config).settings(settings);
+    let running = setup.mcp(parts(Asking::Nobody).await).start();
     let mut view = McpView::default();
     (view.tools, view.dialect) = (options.tools, options.dialect);
     view.source = options.source.as_deref().map(Into::into);
     let mut requests = StopRequests::new()?;
     let (reader, writer) = (stream::input(), stream::output());
     let (stop, asked) = tokio::sync::oneshot::channel::<()>();
+    let gateway = running.gateway();
     let serving = gateway.serve_mcp(reader, writer, identity, view, async { drop(asked.await) });
     let serving = async {
-        tokio::select! {
-            _ = serving => {}
-            never = announce_all(&sources) => match never {},
-        }
-        sources.close(LEAST_PATIENCE).await;
+        serving.await;
+        running.close(LEAST_PATIENCE).await;
     };
     let watching = async {
         requests.next().await;

@@ -1,4 +1,5 @@
-//! Being asked to stop: Ctrl-C, and the signal that supervisors and agents send.
+//! Being asked to stop: Ctrl-C, and the signal that supervisors and agents send. Being asked to read
+//! the configuration again: SIGHUP.
 
 /// The requests to stop, from the moment in which this is made.
 pub(super) struct StopRequests {
@@ -34,5 +35,31 @@ impl StopRequests {
             // Without signals there is nothing to wait for.
             std::future::pending::<()>().await;
         }
+    }
+}
+
+/// The requests to read the configuration again, where there is a signal for that.
+pub(super) struct ReloadRequests {
+    #[cfg(unix)]
+    hangup: tokio::signal::unix::Signal,
+}
+
+impl ReloadRequests {
+    pub(super) fn new() -> std::io::Result<Self> {
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            Ok(Self { hangup: signal(SignalKind::hangup())? })
+        }
+        #[cfg(not(unix))]
+        Ok(Self {})
+    }
+
+    /// Resolves on the next request.
+    pub(super) async fn next(&mut self) {
+        #[cfg(unix)]
+        self.hangup.recv().await;
+        #[cfg(not(unix))]
+        std::future::pending::<()>().await;
     }
 }

@@ -16,6 +16,7 @@ mod nearest;
 mod node;
 mod problem;
 mod source;
+mod stamp;
 mod validate;
 
 use std::path::{Path, PathBuf};
@@ -37,7 +38,8 @@ pub use edit::{
 pub use entry::{McpEntry, OpenApiEntry};
 pub use glob::Glob;
 pub use problem::{ConfigError, Problem};
-pub use source::{Access, Adjustments, SourceConfig, SourceKind};
+pub use source::{Access, Adjustments, SourceChange, SourceConfig, SourceKind};
+pub use stamp::FileStamp;
 
 /// A configuration in which everything holds. The default is the embedded one: nobody is asked who
 /// they are, and there are no sources.
@@ -68,6 +70,9 @@ pub struct Config {
     pub mcp: McpDoorSettings,
     /// What was read otherwise than it is written, for people.
     pub notes: Vec<String>,
+    /// The files that it was made of, and those that its sources are made of: when one of them changes,
+    /// it should be read again.
+    pub files: Vec<PathBuf>,
 }
 
 /// Somebody with a token.
@@ -155,7 +160,8 @@ impl Config {
             if let Some(settings) = checked {
                 let kind = SourceKind::Mcp(Box::new(settings));
                 let adjustments = Adjustments::default();
-                self.sources.push(SourceConfig { name: server.name, kind, adjustments });
+                let source = SourceConfig { name: server.name, kind, adjustments, document: None };
+                self.sources.push(source);
             }
         }
         problems

@@ -9,10 +9,11 @@ use manila::openapi::OpenApiSettings;
 use manila::{AccessControl, OperationSpec, ResultPolicy};
 
 use super::glob::Glob;
+use super::stamp::FileStamp;
 use crate::auth::Token;
 
 /// A source of operations.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SourceConfig {
     /// The namespace of its operations.
@@ -21,10 +22,37 @@ pub struct SourceConfig {
     pub kind: SourceKind,
     /// What is different here from what it says about itself.
     pub adjustments: Adjustments,
+    /// The document of an HTTP service, if it is a file, as it was when the configuration was read.
+    pub document: Option<FileStamp>,
+}
+
+/// How much of a source is another one than before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SourceChange {
+    /// Nothing.
+    Nothing,
+    /// What is adjusted on the way in, and nothing about how it is reached.
+    Adjustments,
+    /// How it is reached.
+    Reached,
+}
+
+impl SourceConfig {
+    /// What is different from a source of the same name. Secrets are compared and never told.
+    pub fn change_from(&self, before: &Self) -> SourceChange {
+        if self == before {
+            return SourceChange::Nothing;
+        }
+        if self.document == before.document && self.kind.is_reached_like(&before.kind) {
+            return SourceChange::Adjustments;
+        }
+        SourceChange::Reached
+    }
 }
 
 /// What a source is.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SourceKind {
     /// The tools of an MCP server.
@@ -46,6 +74,34 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
+    /// What it is in one word, as the key of the file that says so.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Mcp(_) => "mcp",
+            Self::OpenApi(_) => "openapi",
+            Self::Spoke { .. } => "spoke",
+            Self::Hub { .. } => "hub",
+        }
+    }
+
+    /// Whether both are the same far end, reached in the same way. How long a call may take is not
+    /// about that, although the settings of clients hold it.
+    fn is_reached_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Mcp(one), Self::Mcp(other)) => {
+                let mut one = one.as_ref().clone();
+                one.timeout = other.timeout;
+                one == **other
+            }
+            (Self::OpenApi(one), Self::OpenApi(other)) => {
+                let mut one = one.as_ref().clone();
+                one.client.timeout = other.client.timeout;
+                one == **other
+            }
+            (one, other) => one == other,
+        }
+    }
+
     /// What it is, for people: the program or the host, and never an argument, a query or a token.
     pub fn describe(&self) -> String {
         match self {
@@ -81,7 +137,7 @@ pub enum Access {
 }
 
 /// What the operator wants to be different from what a source says about its operations.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Adjustments {
     /// Replaces the source's own access control, whole.

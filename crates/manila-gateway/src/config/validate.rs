@@ -22,7 +22,7 @@ pub(super) use mcp::{Report, settings as mcp_settings};
 pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
     let identities = identities(document, file.identity);
     let sources = file.source.into_iter().filter_map(|entry| source(document, entry)).collect();
-    Config { identities, sources, mcp: file.mcp.settings(), notes: Vec::new() }
+    Config { identities, sources, mcp: file.mcp.settings(), ..Config::default() }
 }
 
 fn identities(
@@ -115,7 +115,7 @@ fn source(document: &Document<'_>, entry: (String, SourceText)) -> Option<Source
             return None;
         }
     };
-    Some(SourceConfig { name, kind, adjustments })
+    Some(SourceConfig { name, kind, adjustments, document: None })
 }
 
 /// Says what means nothing without a service that it is about.

@@ -303,7 +303,7 @@ async fn two_gateways_that_import_each_other_come_to_an_end() {
     let mut sources = Vec::new();
     for (here, there) in [(&left, &right), (&right, &left), (&left, &right)] {
         let text = format!("[source.far]\nopenapi = \"{}\"\n", there.url("/openapi.json"));
-        let source = Sources::start(&here.gateway, &config(&text)).unwrap();
+        let source = Sources::start(&here.gateway, &config(&text));
         let (_, service) = source.services().next().unwrap();
         service.ready(PATIENCE).await.unwrap();
         sources.push(source);
@@ -324,7 +324,7 @@ async fn what_is_here_already_stays_what_it_is() {
         "[source.far]\nopenapi = {{ document = \"{}\", namespaces = \"keep\" }}\n",
         first.url("/openapi.json")
     );
-    let sources = Sources::start(&second.gateway, &config(&text)).unwrap();
+    let sources = Sources::start(&second.gateway, &config(&text));
     let (_, service) = sources.services().next().unwrap();
     let found = service.ready(PATIENCE).await.unwrap();
     let words = "demo.add is registered here already; what the document says is left out";

@@ -73,7 +73,7 @@ pub enum SourceStatus {
 pub struct OpenApiSource {
     status: watch::Receiver<SourceStatus>,
     /// Asks the supervisor for its operations, which are somebody else's from then on.
-    hand_over: oneshot::Sender<oneshot::Sender<Vec<OperationId>>>,
+    leave: oneshot::Sender<oneshot::Sender<Vec<OperationId>>>,
     tasks: TaskTracker,
     stop: DropGuard,
 }
@@ -123,14 +123,14 @@ impl OpenApiSource {
     ) -> Self {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (status, watched) = watch::channel(SourceStatus::Reading);
-        let (hand_over, leaving) = oneshot::channel();
+        let (leave, leaving) = oneshot::channel();
         let (offered, is_gateway) = Default::default();
         let (service, registry) = (Arc::new(service), registry.clone());
         let supervisor =
             Supervisor { service, registry, hooks, status, offered, is_gateway, predecessor };
         tasks.spawn(supervisor.run(stop.clone(), leaving));
         tasks.close();
-        Self { status: watched, hand_over, tasks, stop: stop.drop_guard() }
+        Self { status: watched, leave, tasks, stop: stop.drop_guard() }
     }
 
     /// How it is doing, now and whenever that changes.
@@ -164,6 +164,16 @@ impl OpenApiSource {
     pub async fn close(self) {
         drop(self.stop);
         self.tasks.wait().await;
+    }
+
+    /// Gives the operations away and ends the source: they stay in the registry, and whoever takes them
+    /// answers for them. Calls in flight are not disturbed.
+    pub async fn hand_over(self) -> Vec<OperationId> {
+        let (heir, inherited) = oneshot::channel();
+        let _ = self.leave.send(heir);
+        let inherited = inherited.await.unwrap_or_default();
+        self.tasks.wait().await;
+        inherited
     }
 }
 
@@ -289,10 +299,7 @@ impl Supervisor {
     /// What the source before this one offered is this one's to replace.
     async fn inherit(&mut self) {
         let Some(predecessor) = self.predecessor.take() else { return };
-        let (heir, inherited) = oneshot::channel();
-        let _ = predecessor.hand_over.send(heir);
-        self.offered.extend(inherited.await.unwrap_or_default());
-        predecessor.tasks.wait().await;
+        self.offered.extend(predecessor.hand_over().await);
     }
 
     /// Puts what was read into the registry, and says what became of it.

@@ -204,7 +204,7 @@ impl Asker {
             source: self.view.source.as_deref(),
             era: self.era,
             respondent,
-            patience: self.gateway.0.settings.mcp.patience,
+            patience: self.gateway.0.mcp.settings().patience,
             knows_callers: !self.gateway.authenticator().is_open(),
         }
     }
@@ -215,7 +215,7 @@ impl Asker {
         let Some(source) = &self.view.source else { return Ok(()) };
         let registry = self.gateway.pipeline().registry();
         let mut changes = registry.changes();
-        let patience = self.gateway.0.settings.mcp.patience;
+        let patience = self.gateway.0.mcp.settings().patience;
         let deadline = tokio::time::Instant::now() + patience;
         loop {
             changes.mark_unchanged();
@@ -237,7 +237,7 @@ impl Asker {
 
     /// Waits for sources that are still to come, while the gateway is young.
     async fn await_sources(&self) {
-        let until = self.gateway.0.mcp.started + self.gateway.0.settings.mcp.start_patience;
+        let until = self.gateway.0.mcp.started + self.gateway.0.mcp.settings().start_patience;
         let registry = self.gateway.pipeline().registry();
         let mut changes = registry.changes();
         changes.mark_unchanged();
@@ -257,19 +257,19 @@ impl Asker {
     }
 
     pub(super) fn toolbox(&self) -> Arc<Toolbox> {
-        let settings = &self.gateway.0.settings.mcp;
+        let settings = &self.gateway.0.mcp.settings();
         let catalog = self.gateway.pipeline().registry().catalog();
         let dialect = self.view.dialect.unwrap_or(settings.dialect);
         self.gateway.0.mcp.boxes.get(&catalog, dialect, self.view.source.as_ref(), settings)
     }
 
     pub(super) fn listing(&self) -> Arc<Listing> {
-        let listed = self.view.tools.unwrap_or(self.gateway.0.settings.mcp.tools);
+        let listed = self.view.tools.unwrap_or(self.gateway.0.mcp.settings().tools);
         self.toolbox().listing(listed, self.era, |operation| is_tool(operation, &self.identity))
     }
 
     fn hints(&self) -> CacheHints {
-        let ttl = self.gateway.0.settings.mcp.list_ttl.as_millis();
+        let ttl = self.gateway.0.mcp.settings().list_ttl.as_millis();
         let is_open = self.gateway.authenticator().is_open();
         CacheHints {
             ttl_ms: u64::try_from(ttl).unwrap_or(u64::MAX),
@@ -306,7 +306,8 @@ impl Asker {
 
     /// The result with what models are told: the operator's words, or what holds for all sources.
     fn instructed(&self, mut result: Value) -> Value {
-        let own = self.gateway.0.settings.mcp.instructions.as_deref();
+        let settings = self.gateway.0.mcp.settings();
+        let own = settings.instructions.as_deref();
         let usual = self.view.source.is_none().then_some(INSTRUCTIONS);
         if let Some(words) = own.or(usual) {
             result["instructions"] = words.into();

@@ -19,6 +19,11 @@ type Key = (Dialect, Option<Arc<str>>);
 pub(super) struct Boxes(Mutex<HashMap<Key, Arc<Toolbox>>>);
 
 impl Boxes {
+    /// Forgets them, because others would be made now.
+    pub(super) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// The toolbox of a catalog; a later one takes over what is known about unchanged operations.
     pub(super) fn get(
         &self,

@@ -108,7 +108,7 @@ impl Ask {
         input: Payload,
         outlet: &Outlet,
     ) -> Result<Outcome, CallError> {
-        let settings = &self.asker.gateway.0.settings.mcp;
+        let settings = &self.asker.gateway.0.mcp.settings();
         let pipeline = self.asker.gateway.pipeline();
         // Its values are the progress that is told.
         let watch = outlet.watch(None, self.level());

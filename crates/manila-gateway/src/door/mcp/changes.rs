@@ -96,7 +96,7 @@ impl Changes {
                         () = self.following.updated() => {}
                     }
                     // Changes come in flocks: a source registers its operations one by one.
-                    let settle = self.asker.gateway.0.settings.mcp.settle;
+                    let settle = self.asker.gateway.0.mcp.settings().settle;
                     *self.settling.insert(Instant::now() + settle)
                 }
             };

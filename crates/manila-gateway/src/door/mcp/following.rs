@@ -148,7 +148,7 @@ impl Following {
     }
 
     fn room(&self, asker: &Asker) -> Result<(), Fault> {
-        let most = asker.gateway.0.settings.mcp.followed_by_one;
+        let most = asker.gateway.0.mcp.settings().followed_by_one;
         if self.lock().followed.len() < most {
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl Key {
 fn place(asker: &Asker) -> Result<OwnedSemaphorePermit, Fault> {
     let places = Arc::clone(&asker.gateway.0.mcp.followed);
     places.try_acquire_owned().map_err(|_| {
-        let most = asker.gateway.0.settings.mcp.followed;
+        let most = asker.gateway.0.mcp.settings().followed;
         let words = format!("{most} resources are followed by all clients, which is the limit");
         Fault::new(Fault::OVERLOADED, words)
     })

@@ -191,7 +191,7 @@ impl Visit {
     }
 
     async fn subscribe(&self, ask: Ask) -> Result<Response, Refusal> {
-        let filter = Filter::read(ask.raw.as_deref(), &self.gateway.0.settings.mcp);
+        let filter = Filter::read(ask.raw.as_deref(), &self.gateway.0.mcp.settings());
         let filter = filter.map_err(|fault| faulty(&fault, Some(&ask.id)))?;
         if !self.accepts.events {
             let words = "the client must accept text/event-stream to listen";
@@ -201,14 +201,15 @@ impl Visit {
         let mut changes = Changes::new(ask.asker, filter, Some(ask.id));
         changes.begin().await;
         let first = changes.acknowledgement();
-        Ok(stream::changes(&self.gateway, changes, place, Some(first), None))
+        let token = self.gateway.0.mcp.listening.enter(&self.identity.id);
+        Ok(stream::changes(&self.gateway, changes, place, Some(first), Some(token)))
     }
 
     /// Listeners hold their connections, and must not hold all of them.
     fn place_to_listen(&self, id: Option<&Id>) -> Result<OwnedSemaphorePermit, Refusal> {
         let places = Arc::clone(&self.gateway.0.mcp.listeners);
         places.try_acquire_owned().map_err(|_| {
-            let most = self.gateway.0.settings.mcp.listeners;
+            let most = self.gateway.0.mcp.settings().listeners;
             busy(format!("{most} clients are listening, which is the limit"), id)
         })
     }

@@ -10,7 +10,7 @@
 //! | `inquiry` | what clients are asked while their requests run |
 //! | `outlet`, `level`, `changes` | what clients are told before an answer, and without having asked |
 //! | `following` | the resources that one client follows |
-//! | `session`, `boxes` | what is kept between requests |
+//! | `session`, `boxes`, `presence` | what is kept between requests |
 
 mod ask;
 mod batch;
@@ -26,6 +26,7 @@ mod message;
 mod outlet;
 mod params;
 mod passing;
+mod presence;
 mod session;
 mod settings;
 mod stdio;
@@ -34,6 +35,7 @@ mod text;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use tokio::sync::Semaphore;
 
 pub(super) use http::serve;
@@ -43,9 +45,13 @@ pub(crate) use stdio::serve as serve_streams;
 /// What the door keeps between requests.
 #[derive(Debug)]
 pub(crate) struct McpDoor {
+    /// What holds for requests that come now.
+    settings: ArcSwap<McpDoorSettings>,
     started: tokio::time::Instant,
     boxes: boxes::Boxes,
     sessions: session::Sessions,
+    /// Who listens for changes without a session.
+    listening: presence::Presence,
     /// The places for streams of what changes.
     listeners: Arc<Semaphore>,
     /// The places for resources that are followed.
@@ -57,7 +63,31 @@ impl McpDoor {
         let sessions = session::Sessions::new(settings.sessions, settings.session_idle);
         let listeners = Arc::new(Semaphore::new(settings.listeners.min(Semaphore::MAX_PERMITS)));
         let followed = Arc::new(Semaphore::new(settings.followed.min(Semaphore::MAX_PERMITS)));
-        let started = tokio::time::Instant::now();
-        Self { started, boxes: boxes::Boxes::default(), sessions, listeners, followed }
+        let (started, boxes) = (tokio::time::Instant::now(), boxes::Boxes::default());
+        let (settings, listening) =
+            (ArcSwap::from_pointee(settings.clone()), presence::Presence::default());
+        Self { settings, started, boxes, sessions, listening, listeners, followed }
+    }
+
+    /// What holds for a request that comes now.
+    pub(super) fn settings(&self) -> Arc<McpDoorSettings> {
+        self.settings.load_full()
+    }
+
+    /// Other settings for the requests that come from now on. The numbers of places for listeners and
+    /// followed resources stay, since somebody may have one.
+    pub(crate) fn change(&self, settings: &McpDoorSettings) {
+        let before = self.settings();
+        let mut settings = settings.clone();
+        (settings.listeners, settings.followed) = (before.listeners, before.followed);
+        settings.start_patience = before.start_patience;
+        self.sessions.bound(settings.sessions, settings.session_idle);
+        self.settings.store(Arc::new(settings));
+        self.boxes.clear();
+    }
+
+    /// Ends the sessions and the streams of an identity, and says how many these were.
+    pub(crate) fn dismiss(&self, identity: &str) -> usize {
+        self.sessions.dismiss(identity) + self.listening.dismiss(identity)
     }
 }

@@ -17,6 +17,12 @@ use super::message::Id;
 #[derive(Debug)]
 pub(super) struct Sessions {
     known: Mutex<HashMap<Box<str>, Arc<Session>>>,
+    bounds: Mutex<Bounds>,
+}
+
+/// How many there may be, and after which time of idleness one may end.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
     most: usize,
     idle: Duration,
 }
@@ -86,7 +92,22 @@ impl Cancellable {
 
 impl Sessions {
     pub(super) fn new(most: usize, idle: Duration) -> Self {
-        Self { known: Mutex::default(), most, idle }
+        Self { known: Mutex::default(), bounds: Mutex::new(Bounds { most, idle }) }
+    }
+
+    /// Other bounds from now on; sessions that are there stay until somebody needs their room.
+    pub(super) fn bound(&self, most: usize, idle: Duration) {
+        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = Bounds { most, idle };
+    }
+
+    /// Ends every session of an identity, and says how many.
+    pub(super) fn dismiss(&self, identity: &str) -> usize {
+        let is_meant = |_: &Box<str>, session: &mut Arc<Session>| session.owner.id == identity;
+        let ended: Vec<_> = self.lock().extract_if(is_meant).collect();
+        for (_, session) in &ended {
+            session.stop();
+        }
+        ended.len()
     }
 
     /// Begins a session and says its id; `None` if there is no room.
@@ -111,11 +132,13 @@ impl Sessions {
             questions,
             state: Mutex::new(state),
         };
+        let Bounds { most, idle: longest } =
+            *self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = self.lock();
-        if known.len() >= self.most {
-            known.retain(|_, session| session.idle().is_none_or(|idle| idle < self.idle));
+        if known.len() >= most {
+            known.retain(|_, session| session.idle().is_none_or(|idle| idle < longest));
         }
-        if known.len() >= self.most {
+        if known.len() >= most {
             let longest = longest_idle(&known, &session.owner)?;
             known.remove(&longest);
         }

@@ -192,7 +192,7 @@ impl Client {
         }
         let asker = Asker { era, ..self.asker.clone() };
         asker.find_source().await?;
-        let most = self.asker.gateway.0.settings.mcp.in_flight;
+        let most = self.asker.gateway.0.mcp.settings().in_flight;
         match (method, era) {
             ("initialize", Era::Legacy) => {
                 self.asker.questions = Questions::of(raw);
@@ -208,7 +208,7 @@ impl Client {
                 return Err(Fault::new(Fault::OVERLOADED, words));
             }
             ("subscriptions/listen", Era::Modern) => {
-                let filter = Filter::read(raw, &self.asker.gateway.0.settings.mcp)?;
+                let filter = Filter::read(raw, &self.asker.gateway.0.mcp.settings())?;
                 self.listen(asker, filter, Some(id.clone()));
             }
             _ => {

@@ -52,6 +52,16 @@ impl Streams {
         Self { known, waiting, settings: settings.clone() }
     }
 
+    /// Ends the streams of an identity, read or waiting, and says how many these were.
+    pub(crate) fn dismiss(&self, identity: &str) -> usize {
+        let is_meant = |_: &Box<str>, found: &mut Known| found.live.terms.owner.id == identity;
+        let ended: Vec<_> = self.lock().extract_if(is_meant).collect();
+        for (_, found) in &ended {
+            found.live.end();
+        }
+        ended.len()
+    }
+
     /// Waits for those who wait; whoever calls this has told the gateway to stop.
     pub(crate) async fn drain(&self) {
         self.waiting.close();

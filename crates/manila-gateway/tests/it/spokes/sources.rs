@@ -29,7 +29,7 @@ async fn another_hub_is_listed_under_its_name_and_survives_its_restart() {
          exclude = [\"demo.fail\"]\n",
         token.reveal()
     );
-    let _sources = Sources::start(&branch.gateway, &config(&text)).unwrap();
+    let _sources = Sources::start(&branch.gateway, &config(&text));
     let online = || branch.gateway.hub().census().online == 1;
     eventually("the other hub is joined", online).await;
 
@@ -74,7 +74,7 @@ async fn an_expected_spoke_is_let_in_as_its_identity_only_and_as_configured() {
     // Whoever is named has to be known to the file as well.
     let hash = ada.hash();
     let text = format!("[identity.ada]\ntoken_hash = \"{hash}\"\n{text}");
-    let _sources = Sources::start(&gateway.gateway, &config(&text)).unwrap();
+    let _sources = Sources::start(&gateway.gateway, &config(&text));
     let mut thief = Raw::connect(&gateway, Some(&eve)).await;
     let refused = thief.register("r1", "box").await;
     assert_eq!(refused["payload"]["code"], "ACCESS_DENIED", "although nobody had it before");

@@ -47,13 +47,13 @@ impl World {
             "[source.everything]\nmcp = {{ command = {node:?}, args = [{everything:?}, \"stdio\"] }}\n\
              [source.pets]\nopenapi = {{ document = \"{origin}/openapi.json\" }}\n"
         );
-        let sources = Sources::start(&first.gateway, &config(&text)).unwrap();
+        let sources = Sources::start(&first.gateway, &config(&text));
         ready(&sources).await;
         let spoke = spoke(&first, None, "box", offered()).await;
         let line = Line::to(first.address).await;
         let second = Running::start().await;
         let text = format!("[source.first]\nopenapi = \"http://{}/openapi.json\"\n", line.address);
-        let own = Sources::start(&second.gateway, &config(&text)).unwrap();
+        let own = Sources::start(&second.gateway, &config(&text));
         ready(&own).await;
         let sources = [sources, own];
         Some(Self { first, second, line, told, sources, _box: spoke, pets })
@@ -97,7 +97,7 @@ pub(super) async fn importing(url: &str, table: &str, beside: &str) -> (Running,
     let comma = if table.is_empty() { "" } else { ", " };
     let document = format!("{{ document = \"{url}\"{comma}{table} }}");
     let text = format!("[source.first]\nopenapi = {document}\n{beside}\n");
-    let sources = Sources::start(&running.gateway, &config(&text)).unwrap();
+    let sources = Sources::start(&running.gateway, &config(&text));
     (running, sources)
 }
 

@@ -14,8 +14,8 @@ use crate::spec::OperationId;
 /// How a source leaves.
 #[derive(Debug)]
 pub(super) struct Leave {
-    /// Who answers for its operations from now on; without an heir they are taken away.
-    heir: Option<oneshot::Sender<Vec<OperationId>>>,
+    /// Who answers for its operations from now on.
+    heir: oneshot::Sender<Vec<OperationId>>,
     /// How long calls in flight may go on.
     patience: Duration,
 }
@@ -42,22 +42,16 @@ impl McpSource {
         Self::spawn(registry, name, settings, hooks, Some(predecessor))
     }
 
-    /// Takes the operations away, waits for the calls in flight for as long as `patience`, ends the
-    /// source, and waits until nothing is left of it.
-    pub async fn retire(self, patience: Duration) {
-        let Self { leave, tasks, stop, .. } = self;
-        if leave.send(Leave { heir: None, patience }).is_err() {
-            drop(stop);
-            return tasks.wait().await;
-        }
-        tasks.wait().await;
-    }
-
-    /// Gives the operations to another source.
-    async fn hand_over(self, patience: Duration) -> (Vec<OperationId>, impl Future<Output = ()>) {
+    /// Gives the operations away: they stay in the registry, and whoever takes them answers for them.
+    /// What is left is a future in which the source waits for its calls in flight, for as long as
+    /// `patience`, and ends; dropping it ends the source at once.
+    pub async fn hand_over(
+        self,
+        patience: Duration,
+    ) -> (Vec<OperationId>, impl Future<Output = ()> + Send + 'static) {
         let (heir, inherited) = oneshot::channel();
         let Self { leave, tasks, stop, .. } = self;
-        let _ = leave.send(Leave { heir: Some(heir), patience });
+        let _ = leave.send(Leave { heir, patience });
         let inherited = inherited.await.unwrap_or_default();
         let leaving = async move {
             tasks.wait().await;
@@ -72,15 +66,8 @@ impl Supervisor {
     pub(super) async fn leave(&mut self, leave: Leave) {
         self.has_left = true;
         let offered = std::mem::take(&mut self.offered);
-        let left = match leave.heir {
-            // Whoever does not take them any more has been stopped, and nobody answers for them.
-            Some(heir) => heir.send(offered).err().unwrap_or_default(),
-            None => {
-                self.registry.settle(&self.desk.name);
-                offered
-            }
-        };
-        self.withdraw(left);
+        // Whoever does not take them any more has been stopped, and nobody answers for them.
+        self.withdraw(leave.heir.send(offered).err().unwrap_or_default());
         self.desk.errands.close();
         let ended = tokio::time::timeout(leave.patience, self.desk.errands.wait()).await;
         if ended.is_err() {

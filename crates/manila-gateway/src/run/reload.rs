@@ -1,0 +1,255 @@
+//! Another configuration in the place of the one that holds.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::Mutex;
+
+use super::Origin;
+use super::setup::authenticator;
+use crate::app::Gateway;
+use crate::auth::{LOCAL, TokenHash};
+use crate::config::{Config, ConfigError, IdentityConfig};
+use crate::source::{SourceChanges, SourceSight, Sources};
+
+/// How long calls in flight may go on at a source that is taken out or reached otherwise.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Something that takes part in changes of the configuration, beside sources and identities.
+pub trait Part: Send + Sync + std::fmt::Debug + 'static {
+    /// Takes over what is different, and says in `report` what people should know and what holds only
+    /// after the next start. It cannot refuse: whatever can be wrong with a configuration is found when
+    /// it is read.
+    fn change(&self, before: &Config, now: &Config, report: &mut Reloaded);
+}
+
+/// What became of a configuration that was read again: names of sources, and words for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Reloaded {
+    /// Sources that were not there before.
+    pub added: Vec<String>,
+    /// Sources that are not there any more.
+    pub removed: Vec<String>,
+    /// Sources that are reached otherwise, and were started anew.
+    pub changed: Vec<String>,
+    /// Sources that are reached as before, and whose operations are adjusted otherwise.
+    pub adjusted: Vec<String>,
+    /// Sources that nobody touched.
+    pub unchanged: Vec<String>,
+    /// What else is different, for people.
+    pub notes: Vec<String>,
+    /// What holds only after the next start.
+    pub restart_needed: Vec<String>,
+}
+
+impl Reloaded {
+    /// Whether nothing at all was different.
+    pub fn is_nothing(&self) -> bool {
+        let sources = [&self.added, &self.removed, &self.changed, &self.adjusted];
+        sources.iter().all(|names| names.is_empty())
+            && self.notes.is_empty()
+            && self.restart_needed.is_empty()
+    }
+}
+
+/// Why a configuration cannot hold. The one of before does.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// It is wrong.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    /// It knows nobody, and others than this machine can call.
+    #[error(
+        "there would be no authentication any more, and the gateway listens on {0}, where others \
+         can call; keep an identity, or start the gateway on 127.0.0.1"
+    )]
+    Open(SocketAddr),
+    /// It was being read when the gateway stopped.
+    #[error("the gateway is stopping")]
+    Stopping,
+}
+
+impl ReloadError {
+    /// Everything that is wrong, each on its own.
+    pub fn problems(&self) -> Vec<String> {
+        match self {
+            Self::Config(error) => error.problems().iter().map(ToString::to_string).collect(),
+            other => vec![other.to_string()],
+        }
+    }
+}
+
+/// The one who changes what holds, one change after another.
+#[derive(Debug)]
+pub(super) struct Reloader {
+    gateway: Gateway,
+    origin: Origin,
+    operator: Option<TokenHash>,
+    parts: Vec<Arc<dyn Part>>,
+    /// Where the doors are, as soon as they are somewhere.
+    address: OnceLock<SocketAddr>,
+    holds: Mutex<Holding>,
+}
+
+#[derive(Debug)]
+struct Holding {
+    config: Config,
+    /// Gone when the gateway has stopped.
+    sources: Option<Sources>,
+}
+
+impl Reloader {
+    pub(super) fn new(
+        gateway: Gateway,
+        origin: Origin,
+        operator: Option<TokenHash>,
+        parts: Vec<Arc<dyn Part>>,
+        config: Config,
+        sources: Sources,
+    ) -> Self {
+        let holds = Mutex::new(Holding { config, sources: Some(sources) });
+        Self { gateway, origin, operator, parts, address: OnceLock::new(), holds }
+    }
+
+    pub(super) fn serves(&self, address: SocketAddr) {
+        let _ = self.address.set(address);
+    }
+
+    pub(super) async fn config(&self) -> Config {
+        self.holds.lock().await.config.clone()
+    }
+
+    pub(super) async fn sight(&self) -> Vec<SourceSight> {
+        self.holds.lock().await.sources.as_ref().map(Sources::sight).unwrap_or_default()
+    }
+
+    /// The files whose changes matter.
+    pub(super) async fn files(&self) -> Vec<PathBuf> {
+        let mut files = self.origin.files();
+        if self.origin != Origin::Nowhere {
+            files.extend(self.holds.lock().await.config.files.iter().cloned());
+        }
+        files
+    }
+
+    pub(super) async fn close(&self, patience: Duration) -> bool {
+        let sources = self.holds.lock().await.sources.take();
+        match sources {
+            Some(sources) => sources.close(patience).await,
+            None => true,
+        }
+    }
+
+    /// Reads the configuration again, makes it hold, and tells the log what came of it.
+    pub(super) async fn reload(&self) -> Result<Reloaded, ReloadError> {
+        if self.origin == Origin::Nowhere {
+            let mut report = Reloaded::default();
+            report.notes.push("there is no file that could be read again".to_owned());
+            return Ok(report);
+        }
+        let origin = self.origin.clone();
+        let read = tokio::task::spawn_blocking(move || origin.load()).await;
+        let reloaded = match read {
+            Ok(Ok(config)) => self.change(config).await,
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(ReloadError::Stopping),
+        };
+        match &reloaded {
+            Ok(report) if report.is_nothing() => tracing::debug!("configuration read: the same"),
+            Ok(report) => tell(report),
+            Err(error) => {
+                for problem in error.problems() {
+                    tracing::error!(problem, "configuration refused; the old one holds");
+                }
+            }
+        }
+        reloaded
+    }
+
+    pub(super) async fn change(&self, config: Config) -> Result<Reloaded, ReloadError> {
+        let mut holds = self.holds.lock().await;
+        let Holding { config: before, sources } = &mut *holds;
+        let sources = sources.as_mut().ok_or(ReloadError::Stopping)?;
+        if let Some(address) = self.address.get()
+            && config.identities.is_empty()
+            && !address.ip().is_loopback()
+        {
+            return Err(ReloadError::Open(*address));
+        }
+        let mut report = Reloaded::default();
+        // First who may come in, so that nobody calls what is new by what is over.
+        self.change_identities(before, &config, &mut report);
+        report.take(sources.change(&config, PATIENCE).await);
+        self.change_doors(before, &config, &mut report);
+        for part in &self.parts {
+            part.change(before, &config, &mut report);
+        }
+        report.notes.extend(config.notes.iter().filter(|it| !before.notes.contains(it)).cloned());
+        *before = config;
+        Ok(report)
+    }
+
+    /// Replaces whom the doors know. Whoever is another one than before, or nobody, loses what was
+    /// opened in his name.
+    fn change_identities(&self, before: &Config, now: &Config, report: &mut Reloaded) {
+        if before.identities == now.identities {
+            return;
+        }
+        self.gateway.authenticator().replace(&authenticator(now, self.operator));
+        let kept = |known: &&IdentityConfig| now.identities.contains(known);
+        let over = before.identities.iter().filter(|known| !kept(known));
+        let mut over: BTreeSet<&str> = over.map(|known| known.identity.id.as_str()).collect();
+        if before.identities.is_empty() {
+            over.insert(LOCAL);
+        }
+        for id in over {
+            let ended = self.gateway.dismiss(id);
+            let is_there = now.identities.iter().any(|known| known.identity.id == id);
+            let what = if is_there { "has changed" } else { "is not known any more" };
+            report.notes.push(format!("`{id}` {what}; {ended} open connections were ended"));
+        }
+        let is_new = |known: &&IdentityConfig| {
+            !before.identities.iter().any(|old| old.identity.id == known.identity.id)
+        };
+        for known in now.identities.iter().filter(is_new) {
+            report.notes.push(format!("`{}` is known now", known.identity.id));
+        }
+    }
+
+    fn change_doors(&self, before: &Config, now: &Config, report: &mut Reloaded) {
+        if before.mcp != now.mcp {
+            self.gateway.0.mcp.change(&now.mcp);
+            report.notes.push("[mcp] holds for requests from now on".to_owned());
+        }
+    }
+}
+
+impl Reloaded {
+    fn take(&mut self, changes: SourceChanges) {
+        self.added = changes.added;
+        self.removed = changes.removed;
+        self.changed = changes.changed;
+        self.adjusted = changes.adjusted;
+        self.unchanged = changes.unchanged;
+    }
+}
+
+fn tell(report: &Reloaded) {
+    let Reloaded { added, removed, changed, adjusted, unchanged, .. } = report;
+    let unchanged = unchanged.len();
+    tracing::info!(?added, ?removed, ?changed, ?adjusted, unchanged, "configuration reloaded");
+    for note in &report.notes {
+        tracing::info!(note, "configuration reloaded");
+    }
+    for key in &report.restart_needed {
+        tracing::warn!(key, "holds only after the next start");
+    }
+}

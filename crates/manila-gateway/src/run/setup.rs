@@ -1,0 +1,147 @@
+//! What is put together before anything starts.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use manila::{Change, Pipeline, PipelineBuilder, Registry};
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::reload::{Part, Reloader};
+use super::{Origin, Running, operations, watch};
+use crate::admin;
+use crate::app::{Gateway, GatewaySettings, ListenError, check_address};
+use crate::auth::TokenHash;
+use crate::config::Config;
+use crate::source::{McpParts, Sources};
+
+/// A gateway before it runs: what is configured, and what somebody adds to it.
+#[must_use]
+pub struct Setup {
+    registry: Registry,
+    config: Config,
+    origin: Origin,
+    settings: GatewaySettings,
+    pipeline: PipelineBuilder,
+    mcp: McpParts,
+    operator: Option<TokenHash>,
+    watch: Option<Duration>,
+    parts: Vec<Arc<dyn Part>>,
+}
+
+impl Setup {
+    /// The operations of a registry and the sources of a configuration, with default settings.
+    pub fn new(registry: Registry, config: Config) -> Self {
+        Self {
+            pipeline: Pipeline::builder(registry.clone()),
+            registry,
+            config,
+            origin: Origin::Nowhere,
+            settings: GatewaySettings::default(),
+            mcp: McpParts::default(),
+            operator: None,
+            watch: None,
+            parts: Vec::new(),
+        }
+    }
+
+    /// Where the configuration is read again.
+    pub fn origin(mut self, origin: Origin) -> Self {
+        self.origin = origin;
+        self
+    }
+
+    /// Looks at the files of the configuration so often, and reads them again when they have changed.
+    pub fn watch(mut self, interval: Duration) -> Self {
+        self.watch = Some(interval);
+        self
+    }
+
+    /// The numbers that bound the gateway; those that the configuration sets are the configuration's.
+    pub fn settings(mut self, settings: GatewaySettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Adds to the pipeline: who writes down what happens, who limits, who approves.
+    pub fn pipeline(mut self, add: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Self {
+        self.pipeline = add(self.pipeline);
+        self
+    }
+
+    /// Something that takes part in changes of the configuration.
+    pub fn part(mut self, part: Arc<dyn Part>) -> Self {
+        self.parts.push(part);
+        self
+    }
+
+    /// What MCP servers are given by this process.
+    pub fn mcp(mut self, parts: McpParts) -> Self {
+        self.mcp = parts;
+        self
+    }
+
+    /// The token of the one who runs the gateway, whoever else is configured.
+    pub fn operator(mut self, token: TokenHash) -> Self {
+        self.operator = Some(token);
+        self
+    }
+
+    /// Binds an address, if it is one that may be served, and starts everything but the doors.
+    ///
+    /// # Errors
+    ///
+    /// [`ListenError::NotLoopback`], or the system's refusal; then nothing was started.
+    pub async fn bind(self, address: SocketAddr) -> Result<(Running, TcpListener), ListenError> {
+        check_address(address, &authenticator(&self.config, self.operator))?;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| ListenError::Bind { address, source })?;
+        Ok((self.start(), listener))
+    }
+
+    /// Starts everything but the doors. Nothing waits for sources. Must be called in a runtime.
+    pub fn start(self) -> Running {
+        let mut settings = self.settings;
+        let start_patience = settings.mcp.start_patience;
+        settings.mcp = self.config.mcp.clone();
+        settings.mcp.start_patience = start_patience;
+        let authenticator = authenticator(&self.config, self.operator);
+        let gateway =
+            Gateway::with(self.pipeline.build(), settings).with_authenticator(authenticator);
+        let sources = Sources::start_with(&gateway, &self.config, &self.mcp);
+        let reloader = Arc::new(Reloader::new(
+            gateway.clone(),
+            self.origin,
+            self.operator,
+            self.parts,
+            self.config,
+            sources,
+        ));
+        let own = operations::operations(&reloader).into_iter().map(Change::Replace);
+        self.registry.apply(own).expect("replacing cannot clash");
+        let watching = self.watch.map(|interval| {
+            AbortOnDropHandle::new(tokio::spawn(watch::watch(Arc::downgrade(&reloader), interval)))
+        });
+        Running { gateway, reloader, _watching: watching }
+    }
+}
+
+impl std::fmt::Debug for Setup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Setup").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+/// Knows whom the configuration knows, and the operator.
+pub(super) fn authenticator(
+    config: &Config,
+    operator: Option<TokenHash>,
+) -> crate::auth::Authenticator {
+    let known = config.authenticator();
+    match operator {
+        Some(token) => known.also(token, admin::operator()),
+        None => known,
+    }
+}

@@ -1,0 +1,66 @@
+//! The files of a configuration, looked at from time to time.
+//!
+//! Looking costs a handful of system calls, and sees what notifications of the system do not: files
+//! that editors replace, links that move, and folders of other machines.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Weak;
+use std::time::Duration;
+
+use super::reload::Reloader;
+use crate::config::FileStamp;
+
+/// How long files must have rested before they are read: some are written in several steps.
+const REST: Duration = Duration::from_millis(100);
+
+type Stamps = BTreeMap<PathBuf, Option<FileStamp>>;
+
+/// Reads the configuration again whenever one of its files has changed, until there is nobody who
+/// wants that.
+pub(super) async fn watch(reloader: Weak<Reloader>, interval: Duration) {
+    let Some(mut before) = look(&reloader).await else { return };
+    loop {
+        tokio::time::sleep(interval).await;
+        let Some(mut now) = look(&reloader).await else { return };
+        if now == before {
+            continue;
+        }
+        loop {
+            tokio::time::sleep(REST).await;
+            let Some(rested) = look(&reloader).await else { return };
+            if rested == now {
+                break;
+            }
+            now = rested;
+        }
+        let Some(living) = reloader.upgrade() else { return };
+        // What came of it, it has said itself.
+        let _ = living.reload().await;
+        drop(living);
+        // What was read may have named other files. What changed since it was read is seen the next
+        // time, because those that it had before keep the stamps that they had then.
+        let Some(after) = look(&reloader).await else { return };
+        before = after
+            .into_iter()
+            .map(|(file, stamp)| {
+                let known = now.get(&file).copied();
+                (file, known.unwrap_or(stamp))
+            })
+            .collect();
+    }
+}
+
+async fn look(reloader: &Weak<Reloader>) -> Option<Stamps> {
+    let files = reloader.upgrade()?.files().await;
+    let looking = tokio::task::spawn_blocking(|| {
+        files
+            .into_iter()
+            .map(|file| {
+                let stamp = FileStamp::of(&file);
+                (file, stamp)
+            })
+            .collect()
+    });
+    looking.await.ok()
+}

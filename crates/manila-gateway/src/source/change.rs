@@ -1,0 +1,192 @@
+//! From the sources of one configuration to those of another, touching only what is different.
+
+use std::collections::BTreeMap;
+use std::mem::replace;
+use std::time::Duration;
+
+use manila::connection::{SessionSettings, Status};
+use manila::hub::Upstream;
+use manila::link::WsConnector;
+use manila::openapi::OpenApiSettings;
+use manila::protocol::Secret;
+use manila::{Change, OperationId};
+
+use super::Sources;
+use super::entry::{Body, Entry};
+use super::parts::{SourceError, adjust, rules, service_hooks};
+use crate::config::{Config, SourceChange, SourceConfig, SourceKind};
+
+/// What became of the sources, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourceChanges {
+    /// Those that were not there.
+    pub added: Vec<String>,
+    /// Those that are not there any more.
+    pub removed: Vec<String>,
+    /// Those that are reached otherwise, and were started anew.
+    pub changed: Vec<String>,
+    /// Those that are reached as before, and whose operations are adjusted otherwise.
+    pub adjusted: Vec<String>,
+    /// Those that nobody touched.
+    pub unchanged: Vec<String>,
+}
+
+impl Sources {
+    /// Makes them those of another configuration. What did not change is not touched: its processes,
+    /// its sessions and its calls go on. What is reached otherwise is started anew, and the old one has
+    /// `patience` for its calls in flight.
+    pub async fn change(&mut self, config: &Config, patience: Duration) -> SourceChanges {
+        let mut changes = SourceChanges::default();
+        let wanted: BTreeMap<_, _> =
+            config.sources.iter().map(|source| (source.name.as_str(), source)).collect();
+        let gone = self.entries.keys().filter(|name| !wanted.contains_key(name.as_str()));
+        for name in gone.cloned().collect::<Vec<_>>() {
+            if let Some(entry) = self.entries.remove(&name) {
+                self.end(&name, entry.body, patience).await;
+                self.gateway.hub().forget(&name);
+            }
+            changes.removed.push(name);
+        }
+        for (name, source) in wanted {
+            let change = self.entries.get(name).map(|entry| source.change_from(&entry.config));
+            let list = match change {
+                None => &mut changes.added,
+                Some(SourceChange::Nothing) => &mut changes.unchanged,
+                Some(SourceChange::Adjustments) => &mut changes.adjusted,
+                Some(_) => &mut changes.changed,
+            };
+            list.push(name.to_owned());
+            match change {
+                None => {
+                    let entry = Entry::start(&self.gateway, &self.parts, source);
+                    self.entries.insert(name.to_owned(), entry);
+                }
+                Some(SourceChange::Nothing) => {}
+                Some(SourceChange::Adjustments) => self.adjust(source),
+                Some(_) => self.reach_otherwise(source, patience).await,
+            }
+        }
+        changes
+    }
+
+    /// Other adjustments for a source that is reached as before.
+    fn adjust(&mut self, source: &SourceConfig) {
+        self.gateway.hub().expect(&source.name, rules(source));
+        let Some(entry) = self.entries.get_mut(&source.name) else { return };
+        entry.config = source.clone();
+        match (&entry.body, &source.kind) {
+            (Body::Server(server), SourceKind::Mcp(settings)) => {
+                server.adjust(Some(adjust(&source.adjustments)), settings.timeout);
+            }
+            // Its document is read again; there is no process and no session that would end.
+            (Body::Service(_), SourceKind::OpenApi(settings)) => self.replace(source, settings),
+            _ => {}
+        }
+    }
+
+    /// Starts a source in the place of the one of before.
+    async fn reach_otherwise(&mut self, source: &SourceConfig, patience: Duration) {
+        let Some(entry) = self.entries.get_mut(&source.name) else { return };
+        let body = replace(&mut entry.body, Body::Nothing);
+        match (body, &source.kind) {
+            (Body::Server(before), SourceKind::Mcp(settings)) => {
+                self.gateway.hub().expect(&source.name, rules(source));
+                let (settings, hooks) = self.parts.of(settings, &source.adjustments);
+                let registry = self.gateway.pipeline().registry();
+                let server = before.succeed(registry, &source.name, settings, hooks, patience);
+                self.put(source, Ok(Body::Server(server)));
+            }
+            (before @ Body::Service(_), SourceKind::OpenApi(settings)) => {
+                self.gateway.hub().expect(&source.name, rules(source));
+                entry.body = before;
+                self.replace(source, settings);
+            }
+            (Body::Hub(before), SourceKind::Hub { url, token }) => {
+                self.gateway.hub().expect(&source.name, rules(source));
+                let token = token.as_ref().map(|token| Secret::new(token.reveal()));
+                let connector = WsConnector::with(url, token, self.gateway.0.settings.websocket);
+                self.join_otherwise(source, connector, before, patience);
+            }
+            (before, _) => {
+                self.end(&source.name, before, patience).await;
+                self.gateway.hub().forget(&source.name);
+                let entry = Entry::start(&self.gateway, &self.parts, source);
+                self.entries.insert(source.name.clone(), entry);
+            }
+        }
+    }
+
+    fn join_otherwise(
+        &mut self,
+        source: &SourceConfig,
+        connector: Result<WsConnector, manila::link::ConnectError>,
+        before: Upstream,
+        patience: Duration,
+    ) {
+        let connector = match connector {
+            Ok(connector) => connector,
+            Err(error) => return self.put(source, Err(error.into())),
+        };
+        let settings = SessionSettings::default();
+        let hub = Upstream::start(self.gateway.hub(), &source.name, connector, settings);
+        let mut status = hub.status();
+        self.leaving.spawn(async move {
+            // The old one answers until the new one does, or is known not to.
+            let known = status.wait_for(|status| !matches!(status, Status::Connecting(None)));
+            let _ = tokio::time::timeout(patience, known).await;
+            before.retire(patience).await;
+        });
+        self.put(source, Ok(Body::Hub(hub)));
+    }
+
+    /// An HTTP service in the place of the one of before; one that cannot be called as it is configured
+    /// is disabled.
+    fn replace(&mut self, source: &SourceConfig, settings: &OpenApiSettings) {
+        let Some(entry) = self.entries.get_mut(&source.name) else { return };
+        let Body::Service(before) = replace(&mut entry.body, Body::Nothing) else { return };
+        let registry = self.gateway.pipeline().registry();
+        let hooks = service_hooks(&source.adjustments);
+        let body = match before.succeed(registry, &source.name, settings.clone(), hooks) {
+            Ok(service) => Ok(Body::Service(service)),
+            Err((before, error)) => {
+                // Dropping it takes its operations away.
+                drop(before);
+                let name = source.name.clone();
+                Err(SourceError::Service { name, error: Box::new(error) })
+            }
+        };
+        self.put(source, body);
+    }
+
+    fn put(&mut self, source: &SourceConfig, body: Result<Body, SourceError>) {
+        let entry = Entry::of(&self.gateway, source, body);
+        self.entries.insert(source.name.clone(), entry);
+    }
+
+    /// Takes the operations of a source away at once, and lets its calls in flight come to their end.
+    async fn end(&self, name: &str, body: Body, patience: Duration) {
+        let offered = match body {
+            Body::Server(server) => {
+                let (offered, leaving) = server.hand_over(patience).await;
+                self.leaving.spawn(leaving);
+                offered
+            }
+            Body::Service(service) => service.hand_over().await,
+            Body::Hub(hub) => {
+                // Calls through it need its connection, which forgetting the name would close.
+                hub.retire(patience).await;
+                Vec::new()
+            }
+            Body::Spoke | Body::Nothing => Vec::new(),
+        };
+        self.take_out(name, offered);
+    }
+
+    fn take_out(&self, name: &str, operations: Vec<OperationId>) {
+        let registry = self.gateway.pipeline().registry();
+        let gone = operations.into_iter().map(Change::Unregister);
+        registry.apply(gone).expect("removing cannot clash");
+        registry.settle(name);
+    }
+}
