@@ -102,8 +102,8 @@ impl Sessions {
 
     /// Ends every session of an identity, and says how many.
     pub(super) fn dismiss(&self, identity: &str) -> usize {
-        let is_meant = |_: &Box<str>, session: &mut Arc<Session>| session.owner.id == identity;
-        let ended: Vec<_> = self.lock().extract_if(is_meant).collect();
+        let ended: Vec<_> =
+            self.lock().extract_if(|_, session| session.owner.id == identity).collect();
         for (_, session) in &ended {
             session.stop();
         }

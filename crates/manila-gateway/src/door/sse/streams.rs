@@ -54,8 +54,8 @@ impl Streams {
 
     /// Ends the streams of an identity, read or waiting, and says how many these were.
     pub(crate) fn dismiss(&self, identity: &str) -> usize {
-        let is_meant = |_: &Box<str>, found: &mut Known| found.live.terms.owner.id == identity;
-        let ended: Vec<_> = self.lock().extract_if(is_meant).collect();
+        let ended: Vec<_> =
+            self.lock().extract_if(|_, found| found.live.terms.owner.id == identity).collect();
         for (_, found) in &ended {
             found.live.end();
         }
