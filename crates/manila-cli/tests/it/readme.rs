@@ -1,26 +1,44 @@
-//! The README's transcripts are run word for word.
+//! The README's tour is taken word for word, in a terminal.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::command;
+use super::{Folder, command};
+
+/// Set to anything, it writes what the commands print into the README instead of comparing it.
+const WRITE: &str = "MANILA_WRITE_README";
 
 #[test]
 fn every_transcript_of_the_readme_is_true() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let server = Server::start();
-    let _spoke = Spoke::start(&server);
-    let mut commands = 0;
-    for block in readme.split("```console\n").skip(1) {
-        let block = block.split("```").next().unwrap();
+    let file = root().join("README.md");
+    let readme = std::fs::read_to_string(&file).unwrap();
+    let tour = Tour::begin();
+    let _spoke = Spoke::start(&tour.gateway);
+    let (mut written, mut commands) = (String::new(), 0);
+    for (position, part) in readme.split("```").enumerate() {
+        let fence = if position == 0 { "" } else { "```" };
+        written.push_str(fence);
+        let Some(block) = part.strip_prefix("console\n") else {
+            written.push_str(part);
+            continue;
+        };
+        written.push_str("console\n");
         for (typed, expected) in transcript(block) {
-            let printed = run(&typed.replace("127.0.0.1:7411", &server.address));
-            assert_eq!(blur(&printed), blur(&expected), "$ {typed}");
+            let printed = tour.run(&typed);
+            if std::env::var_os(WRITE).is_none() {
+                assert_eq!(blur(&printed), blur(&expected), "$ {typed}");
+            }
+            let printed = printed.trim_end();
+            let end = if printed.is_empty() { "" } else { "\n" };
+            written.push_str(&format!("$ {typed}\n{printed}{end}"));
             commands += 1;
         }
     }
     assert!(commands >= 8, "the README shows commands at all: {commands}");
+    if std::env::var_os(WRITE).is_some() {
+        std::fs::write(file, written).unwrap();
+    }
 }
 
 /// Each command with what the README says it prints.
@@ -39,19 +57,70 @@ fn transcript(block: &str) -> Vec<(String, String)> {
     steps
 }
 
-/// As a shell runs it, both outputs in one, as a person sees it.
-fn run(typed: &str) -> String {
-    let binary = Path::new(env!("CARGO_BIN_EXE_manila")).parent().unwrap().to_owned();
-    let path = std::env::var("PATH").unwrap();
-    let output = Command::new("bash")
-        .args(["-c", &format!("{typed} 2>&1")])
-        .env("PATH", format!("{}:{path}", binary.display()))
-        .env_remove("MANILA_LOG")
-        .current_dir(root())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap()
+/// Somebody who reads the README at a terminal, with a gateway in another one.
+struct Tour {
+    gateway: Server,
+    folder: Folder,
+}
+
+impl Tour {
+    /// The folder has what a reader of the README finds beside it.
+    fn begin() -> Self {
+        let folder = Folder::new("tour");
+        std::os::unix::fs::symlink(root().join("examples"), folder.path().join("examples"))
+            .unwrap();
+        let gateway = Server::start(&folder);
+        Self { gateway, folder }
+    }
+
+    /// What stands on the terminal after a command, colours apart.
+    fn run(&self, typed: &str) -> String {
+        let typed = typed.replace("127.0.0.1:7411", &self.gateway.address);
+        let binary = Path::new(env!("CARGO_BIN_EXE_manila")).parent().unwrap().to_owned();
+        let path = std::env::var("PATH").unwrap();
+        let line = self.folder.path().join("typed.sh");
+        std::fs::write(&line, format!("stty cols 110 rows 40\n{typed}\n")).unwrap();
+        let output = Command::new("script")
+            .args(["--quiet", "--return", "--command"])
+            .arg(format!("bash {}", line.display()))
+            .arg("/dev/null")
+            .env("PATH", format!("{}:{path}", binary.display()))
+            .env("TERM", "xterm-256color")
+            .env("MANILA_URL", format!("ws://{}", self.gateway.address))
+            .env("XDG_DATA_HOME", self.folder.path().join("data"))
+            .env_remove("MANILA_LOG")
+            .env_remove("NO_COLOR")
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let printed = on_screen(&String::from_utf8(output.stdout).unwrap());
+        printed.replace(&self.gateway.address, "127.0.0.1:7411")
+    }
+}
+
+/// What is left of the lines that a program wrote: not what it wrote over, and no colours.
+fn on_screen(written: &str) -> String {
+    let mut screen = String::new();
+    for line in written.split_terminator('\n') {
+        let line = without_escapes(line.trim_end_matches('\r'));
+        let line = line.rsplit('\r').next().unwrap_or_default();
+        screen.push_str(line.trim_end());
+        screen.push('\n');
+    }
+    screen
+}
+
+/// Without the sequences that move the cursor or set colours.
+fn without_escapes(line: &str) -> String {
+    let mut parts = line.split('\u{1b}');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.strip_prefix('[').unwrap_or(part);
+        let end = rest.find(|c: char| c.is_ascii_alphabetic()).map_or(rest.len(), |end| end + 1);
+        text.push_str(&rest[end..]);
+    }
+    text
 }
 
 /// Times and request ids are different every time; everything else is not.
@@ -121,8 +190,10 @@ struct Server {
 }
 
 impl Server {
-    fn start() -> Self {
+    fn start(folder: &Folder) -> Self {
         let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
+            .env("XDG_DATA_HOME", folder.path().join("data"))
+            .current_dir(folder.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
