@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Serve(ServeOptions),
     /// Serve the operations to an MCP client on standard input and output
     Mcp(McpOptions),
+    /// Write a configuration to begin with
+    Init(InitOptions),
     /// Add a source to the configuration
     Add {
         #[command(subcommand)]
@@ -39,6 +41,8 @@ pub(crate) enum Command {
     Import(ImportOptions),
     /// Take a source out of the configuration
     Remove(RemoveOptions),
+    /// Show how the sources of a running gateway are doing
+    Sources(SourcesOptions),
     /// List the operations
     List(ListOptions),
     /// Find operations by words
@@ -107,6 +111,9 @@ pub(crate) struct ServeOptions {
     /// Where the gateway keeps what outlives it; the user's data folder if it is absent
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
+    /// Do not look for changes of the configuration; SIGHUP and gateway.reload still read it again
+    #[arg(long)]
+    pub(crate) no_watch: bool,
     /// Where to listen; without authentication only loopback addresses are allowed
     #[arg(long, default_value = "127.0.0.1:7411", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
@@ -149,7 +156,7 @@ pub(crate) enum TokenCommand {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Standard output is the token and nothing else. A gateway that runs learns of it when it starts again.
+Standard output is the token and nothing else. A gateway that runs takes it up by itself.
   manila token new ci --scope github:read --resource repo:manila=read,write
   TOKEN=$(manila token new ci --replace)        a new token in place of the old one")]
 pub(crate) struct TokenOptions {
@@ -178,6 +185,24 @@ fn parse_resource(text: &str) -> Result<(String, Vec<String>), String> {
         return Err("write type:id=action, or type:id=action,action".to_owned());
     }
     Ok((resource.to_owned(), actions))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitOptions {
+    /// The configuration to write
+    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
+    pub(crate) config: PathBuf,
+    /// A file with the MCP servers of another client, which become sources; .mcp.json if it is here
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SourcesOptions {
+    #[command(flatten)]
+    pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]

@@ -44,11 +44,13 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Add { command: AddCommand::Openapi(options) } => {
             runtime()?.block_on(command::add_openapi(&options))
         }
+        Command::Init(options) => command::init(&options),
         Command::Import(options) => runtime()?.block_on(command::import(&options)),
         Command::Add { command: AddCommand::Mcp(options) } => {
             runtime()?.block_on(command::add_mcp(&options))
         }
         Command::Remove(options) => command::remove(&options),
+        Command::Sources(options) => runtime()?.block_on(command::sources(&options)),
         Command::List(options) => runtime()?.block_on(command::list(&options)),
         Command::Search(options) => runtime()?.block_on(command::search(&options)),
         Command::Schema { what, format, .. } if what == "envelope" => {

@@ -45,7 +45,7 @@ pub(crate) fn print_line(text: &str) -> std::io::Result<()> {
 }
 
 /// Said whenever the sources of a configuration change.
-pub(crate) const STARTS_AGAIN: &str = "A gateway that runs learns of it when it starts again.";
+pub(crate) const TAKEN_UP: &str = "A gateway that runs takes it up by itself.";
 
 pub(crate) fn error(message: &str) {
     to_stderr("error", AnsiColor::Red, message);

@@ -53,7 +53,6 @@ impl Backend {
         Ok(Self { client, behind: Behind::Pipeline(pipeline, started) })
     }
 
-    #[allow(dead_code, reason = "the commands about a gateway use it")]
     /// Asks a running gateway about itself, as its operator unless another token is given.
     pub(super) async fn operator(running: &Running) -> Result<Self, Failure> {
         let token = match presented(running.token.as_ref()) {

@@ -10,6 +10,6 @@ pub(crate) fn remove(options: &RemoveOptions) -> Result<(), Failure> {
     let (name, file) = (&options.name, &options.config);
     remove_source(file, name)?;
     output::print_line(&format!("`{name}` is no longer in {}.", file.display()))?;
-    output::remark(output::STARTS_AGAIN);
+    output::remark(output::TAKEN_UP);
     Ok(())
 }

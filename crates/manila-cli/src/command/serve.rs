@@ -21,6 +21,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let file = origin.file();
     let config = origin.load()?;
     if options.check {
+        config.check_complete()?;
         return Ok(offer::print_check(file.as_deref(), &config)?);
     }
     let data = DataFolder::open(options.data.as_deref()).map_err(anyhow::Error::from)?;
@@ -29,12 +30,14 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let mut settings = GatewaySettings::default();
     settings.drain = options.drain;
     descriptors::provide_for(settings.connections);
-    let setup = Setup::new(registry.clone(), config.clone())
+    let mut setup = Setup::new(registry.clone(), config.clone())
         .origin(origin)
-        .watch(LOOK)
         .settings(settings)
         .operator(operator)
         .mcp(parts(Asking::Nobody).await);
+    if !options.no_watch {
+        setup = setup.watch(LOOK);
+    }
     let mut requests = StopRequests::new()?;
     let (running, listener) = setup.bind(options.listen).await.map_err(|error| match error {
         ListenError::Bind { .. } => anyhow!("{error}; choose another address with --listen"),

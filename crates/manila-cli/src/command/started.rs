@@ -59,6 +59,16 @@ impl Started {
         for source in config.sources {
             started.names.push(source.name.clone());
             let kind = match source.kind {
+                SourceKind::Incomplete { .. } => {
+                    let message = format!("source `{}` is {}", source.name, source.kind.describe());
+                    if name == Some(&*source.name) {
+                        return Err(Failure::Usage(message));
+                    }
+                    if name.is_none() {
+                        output::warning(&message);
+                    }
+                    continue;
+                }
                 SourceKind::Mcp(_) | SourceKind::OpenApi(_) => {
                     if name.is_none_or(|name| name == source.name) {
                         asked.push(source);

@@ -20,7 +20,7 @@ fn a_server_is_written_as_it_was_typed_and_taken_out_again() {
         ["files", "--no-connect", "--env", "KEY", "--env", "A=b=c", "--", "npx", "-y", "--x"];
     let (exit, out, said) = add(&folder, &process);
     assert_eq!(exit, 0);
-    assert!(said.contains("A gateway that runs learns of it when it starts again."), "{said}");
+    assert!(said.contains("A gateway that runs takes it up by itself."), "{said}");
     let told: serde_json::Value = serde_json::from_str(&out).unwrap();
     let expected = serde_json::json!({"name": "files", "written": true, "file": "manila.toml", "access": "open"});
     assert_eq!(told, expected);
@@ -89,7 +89,7 @@ fn a_server_is_written_as_it_was_typed_and_taken_out_again() {
         let output = folder.manila(&["remove", name]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert_eq!(stdout(&output), format!("`{name}` is no longer in manila.toml.\n"));
-        assert_eq!(stderr(&output), "A gateway that runs learns of it when it starts again.\n");
+        assert_eq!(stderr(&output), "A gateway that runs takes it up by itself.\n");
     }
     assert_eq!(folder.read("manila.toml"), typed);
 }

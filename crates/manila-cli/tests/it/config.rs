@@ -160,6 +160,41 @@ fn check_says_what_there_is_or_everything_that_is_wrong() {
 }
 
 #[test]
+fn a_file_is_begun_added_to_checked_and_taken_back() {
+    let folder = Folder::new("init");
+    let run = |arguments: &[&str], exit: i32| {
+        let output = folder.manila(arguments);
+        assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
+        (stdout(&output), stderr(&output))
+    };
+    assert!(run(&["init"], 0).0.contains("manila.toml is there"));
+    let begun = folder.read("manila.toml");
+    assert!(run(&["init"], 2).1.contains("manila.toml is there already; it is left as it is"));
+    assert_eq!(folder.read("manila.toml"), begun);
+    assert!(run(&["serve", "--check"], 0).0.contains("is fine: 0 identities, 0 sources."));
+    run(&["add", "mcp", "files", "--no-connect", "--", "server"], 0);
+    let added = folder.read("manila.toml");
+    assert!(added.starts_with(&begun) && added.contains("access = \"open\""), "{added}");
+    let (said, _) = run(&["serve", "--check"], 0);
+    assert!(said.contains("source files: MCP server `server`; open to every caller"), "{said}");
+    run(&["remove", "files"], 0);
+    assert_eq!(folder.read("manila.toml"), begun, "every comment is where it was");
+
+    // Servers of another client stay sources.
+    let server = r#"{"mcpServers": {"One": {"command": "x"}}}"#;
+    folder.write(".mcp.json", server);
+    folder.write("theirs.json", &server.replace("One", "two"));
+    run(&["init", "--config", "here.toml"], 0);
+    let (said, _) = run(&["serve", "--check", "--config", "here.toml"], 0);
+    assert!(said.contains("source one: MCP server `x`"), "{said}");
+    run(&["init", "--config", "theirs.toml", "--from", "theirs.json"], 0);
+    let (said, _) = run(&["serve", "--check", "--config", "theirs.toml"], 0);
+    assert!(said.contains("source two: MCP server `x`") && !said.contains("one"), "{said}");
+    run(&["init", "--config", "none.toml", "--from", "none.json"], 2);
+    assert!(!folder.path().join("none.toml").exists());
+}
+
+#[test]
 fn the_schema_of_the_file_is_printed() {
     let schema = json(&manila(&["schema", "config"]));
     assert_eq!(schema["title"], "manila.toml");

@@ -25,6 +25,8 @@ mod openapi;
 #[cfg(target_os = "linux")]
 mod processes;
 mod readme;
+#[cfg(target_os = "linux")]
+mod reload;
 mod remote;
 mod serve;
 mod signals;

@@ -3,15 +3,20 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::entry::folder_of;
+use super::expand::Values;
 use super::nearest::suggestion;
 use super::node::Node;
 use super::problem::{ConfigError, Places, Problem};
+
+/// The table whose entries can do without one another.
+const SOURCES: &str = "source";
 
 /// Where `${VAR}` comes from.
 pub(super) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
@@ -20,11 +25,27 @@ pub(super) struct Document<'a> {
     file: &'a Path,
     text: &'a str,
     root: Spanned<DeValue<'a>>,
-    pub(super) environment: &'a Environment<'a>,
+    pub(super) values: Values<'a>,
     /// Shared with the nodes that are being read; a place is an offset in the text.
     problems: RefCell<Vec<(usize, String, String)>>,
     /// Keys whose values do not fit; they are read over, so that what follows them is read too.
     skipped: RefCell<BTreeSet<String>>,
+    /// The source that is being read.
+    reading: RefCell<Option<String>>,
+    /// What sources refer to and is not there, by their names. Others can do without them.
+    absences: RefCell<BTreeMap<String, Vec<(usize, String, String)>>>,
+}
+
+/// What came of a document.
+pub(super) struct Finished {
+    /// Everything that is wrong with it.
+    pub(super) problems: Vec<Problem>,
+    /// What the values of sources refer to and is not there, by the names of the sources.
+    pub(super) absences: BTreeMap<String, Vec<Problem>>,
+    /// The files that values refer to.
+    pub(super) files: Vec<PathBuf>,
+    /// What is odd about these.
+    pub(super) notes: Vec<String>,
 }
 
 impl<'a> Document<'a> {
@@ -44,9 +65,11 @@ impl<'a> Document<'a> {
             file,
             text,
             root,
-            environment,
+            values: Values::new(environment, folder_of(file)),
             problems: RefCell::default(),
             skipped: RefCell::default(),
+            reading: RefCell::default(),
+            absences: RefCell::default(),
         })
     }
 
@@ -72,11 +95,20 @@ impl<'a> Document<'a> {
         let mut read = BTreeMap::new();
         for (name, value) in entries {
             let node = Node::new(self, value, join(table, name.get_ref()));
+            let source = (table == SOURCES).then(|| name.get_ref().to_string());
+            self.reading.replace(source);
             if let Some(entry) = self.entry(&node) {
                 read.insert(name.get_ref().to_string(), entry);
             }
         }
+        self.reading.replace(None);
         read
+    }
+
+    /// The names in a table of the root.
+    pub(super) fn names(&self, table: &str) -> Vec<String> {
+        let table = self.root.get_ref().get(table).and_then(|value| value.get_ref().as_table());
+        table.into_iter().flatten().map(|(name, _)| name.get_ref().to_string()).collect()
     }
 
     /// A value of the root.
@@ -99,8 +131,12 @@ impl<'a> Document<'a> {
             let is_reported =
                 misfit.missing.is_some_and(|missing| self.skips(&join(table, missing)));
             if !is_reported {
+                let is_absence = misfit.is_absence;
                 let (offset, key, message) = misfit.placed(node);
-                self.report_at(offset, key, message);
+                match &*self.reading.borrow() {
+                    Some(source) if is_absence => self.note_absence(source, offset, key, message),
+                    _ => self.report_at(offset, key, message),
+                }
             }
             if !self.skipped.borrow_mut().insert(field?) {
                 return None;
@@ -110,7 +146,12 @@ impl<'a> Document<'a> {
 
     /// The folder that relative paths start from.
     pub(super) fn folder(&self) -> &'a Path {
-        self.file.parent().unwrap_or(Path::new(""))
+        folder_of(self.file)
+    }
+
+    /// Whether a source refers to something that is not there.
+    pub(super) fn lacks(&self, source: &str) -> bool {
+        self.absences.borrow().contains_key(source)
     }
 
     pub(super) fn skips(&self, key: &str) -> bool {
@@ -140,20 +181,28 @@ impl<'a> Document<'a> {
         self.problems.borrow().iter().any(|(_, key, said)| *said == message && is_of(key))
     }
 
-    /// Whether all was well.
-    pub(super) fn finish(self) -> Result<(), ConfigError> {
-        let mut problems = self.problems.into_inner();
-        if problems.is_empty() {
-            return Ok(());
-        }
-        // What was read twice was reported twice.
-        problems.sort();
-        problems.dedup();
-        let mut places = Places::of(self.text);
-        let placed = problems
-            .into_iter()
-            .map(|(offset, key, message)| Problem::at(self.file, places.at(offset), key, message));
-        Err(ConfigError::new(placed.collect()))
+    /// Everything that was found, in the order of the file.
+    pub(super) fn finish(self) -> Finished {
+        let Self { file, text, values, problems, absences, .. } = self;
+        let placed = |mut found: Vec<(usize, String, String)>| {
+            // What was read twice was reported twice.
+            found.sort();
+            found.dedup();
+            let mut places = Places::of(text);
+            let placed = found
+                .into_iter()
+                .map(|(offset, key, message)| Problem::at(file, places.at(offset), key, message));
+            placed.collect::<Vec<_>>()
+        };
+        let absences = absences.into_inner().into_iter();
+        let absences = absences.map(|(source, found)| (source, placed(found))).collect();
+        let (files, notes) = values.into_seen();
+        Finished { problems: placed(problems.into_inner()), absences, files, notes }
+    }
+
+    fn note_absence(&self, source: &str, offset: usize, key: String, message: String) {
+        let mut absences = self.absences.borrow_mut();
+        absences.entry(source.to_owned()).or_default().push((offset, key, message));
     }
 
     fn report_at(&self, offset: usize, key: String, message: String) {

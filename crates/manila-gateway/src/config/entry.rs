@@ -6,8 +6,8 @@ use std::path::Path;
 
 use manila::mcp::McpSettings;
 
-use super::document::{Environment, join};
-use super::expand::{ExpandError, expand};
+use super::document::join;
+use super::expand::{ExpandError, Values};
 use super::file::{McpText, OAuthText};
 use super::problem::{ConfigError, Problem};
 use super::validate::{Report, check_source_name, mcp_settings};
@@ -73,10 +73,10 @@ impl McpEntry {
         if let Err(message) = check_source_name(name) {
             problems.add(place, message);
         }
-        let settings =
-            self.check(folder_of(file), &|name| std::env::var(name).ok(), &mut |path, said| {
-                problems.report(path, said);
-            });
+        let environment = |name: &str| std::env::var(name).ok();
+        let folder = folder_of(file);
+        let values = Values::new(&environment, folder);
+        let settings = self.check(folder, &values, &mut |path, said| problems.report(path, said));
         problems.finish(settings)
     }
 
@@ -84,10 +84,12 @@ impl McpEntry {
     /// with the references in it.
     pub fn unset_variables(&self) -> Vec<String> {
         let environment = |name: &str| std::env::var(name).ok();
-        let mut expanding = Expanding { environment: &environment, failed: Vec::new() };
+        let values = Values::new(&environment, Path::new(""));
+        let mut expanding = Expanding { values: &values, failed: Vec::new() };
         expanding.text(self);
         let unset = expanding.failed.into_iter().map(|(_, error)| match error {
             ExpandError::Unset(variable) => Some(variable),
+            ExpandError::Unreadable { file, .. } => Some(file),
             ExpandError::Malformed => None,
         });
         let mut unset = unset.collect::<Option<Vec<_>>>().unwrap_or_default();
@@ -99,10 +101,10 @@ impl McpEntry {
     pub(super) fn check(
         &self,
         folder: &Path,
-        environment: &Environment<'_>,
+        values: &Values<'_>,
         report: &mut Report<'_>,
     ) -> Option<McpSettings> {
-        let mut expanding = Expanding { environment, failed: Vec::new() };
+        let mut expanding = Expanding { values, failed: Vec::new() };
         let text = expanding.text(self);
         if !expanding.failed.is_empty() {
             for (path, error) in &expanding.failed {
@@ -112,6 +114,17 @@ impl McpEntry {
             return None;
         }
         mcp_settings(text, folder, report)
+    }
+
+    /// What it refers to and is not there, by keys and with words, if nothing else is wrong with the
+    /// references in it.
+    pub(super) fn lacks(&self, values: &Values<'_>) -> Vec<(Vec<String>, String)> {
+        let mut expanding = Expanding { values, failed: Vec::new() };
+        expanding.text(self);
+        if expanding.failed.iter().any(|(_, error)| !error.is_absence()) {
+            return Vec::new();
+        }
+        expanding.failed.into_iter().map(|(path, error)| (path, error.to_string())).collect()
     }
 
     pub(super) fn has_oauth(&self) -> bool {
@@ -193,6 +206,10 @@ impl<'a> Problems<'a> {
         self.found.push(Problem { file: self.file.to_owned(), place: None, key, message });
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
     pub(super) fn into_found(self) -> Vec<Problem> {
         self.found
     }
@@ -212,7 +229,7 @@ pub(super) fn folder_of(file: &Path) -> &Path {
 
 /// Replaces the variables of one entry, and remembers where that failed.
 struct Expanding<'a> {
-    environment: &'a Environment<'a>,
+    values: &'a Values<'a>,
     failed: Vec<(Vec<String>, ExpandError)>,
 }
 
@@ -240,7 +257,7 @@ impl Expanding<'_> {
     }
 
     fn one(&mut self, path: &[&str], raw: &str) -> String {
-        match expand(raw, self.environment) {
+        match self.values.expand(raw) {
             Ok(text) => text.into_owned(),
             Err(error) => {
                 let path = path.iter().map(|part| (*part).to_owned()).collect();

@@ -19,21 +19,24 @@ mod source;
 mod stamp;
 mod validate;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use manila::Identity;
+use manila::openapi::Location;
 
 use crate::auth::{Authenticator, TokenHash};
 use crate::door::McpDoorSettings;
-use document::{Document, Environment};
+use document::{Document, Environment, Finished};
 use entry::{Problems, folder_of};
+use expand::Values;
 use file::ConfigFile;
 
 pub use clients::{ClientFile, ClientServer, RefusedServer};
 pub use duration::parse_duration;
 pub use edit::{
     EditError, Existing, Overview, Part, SourceEntry, begin_with_clients, kept_entry, overview,
-    remove_source, replaced_settings, write_identity, write_source,
+    remove_source, replaced_settings, write_beginning, write_identity, write_source,
 };
 pub use entry::{McpEntry, OpenApiEntry};
 pub use glob::Glob;
@@ -130,8 +133,14 @@ impl Config {
         let mut typed = ConfigFile::read(&document);
         let others = std::mem::take(&mut typed.mcp_servers);
         let mut config = validate::validate(&document, typed);
-        let mut problems =
-            document.finish().err().map(ConfigError::into_problems).unwrap_or_default();
+        let words = kinds(&document);
+        let Finished { mut problems, absences, files, notes } = document.finish();
+        (config.files, config.notes) = (files, notes);
+        for (name, lacks) in absences {
+            let word = words.get(&name).copied().unwrap_or_default().to_owned();
+            config.sources.push(SourceConfig::incomplete(name, word, lacks));
+        }
+        config.sources.sort_by(|one, other| one.name.cmp(&other.name));
         for other in others {
             problems.extend(config.add_clients(&folder_of(file).join(other), environment));
         }
@@ -140,11 +149,14 @@ impl Config {
 
     /// Adds the servers of another client's file, and says what is wrong with them.
     fn add_clients(&mut self, file: &Path, environment: &Environment<'_>) -> Vec<Problem> {
+        self.files.push(file.to_owned());
         let read = match ClientFile::load(file) {
             Ok(read) => read,
             Err(error) => return error.into_problems(),
         };
         self.notes.extend(read.notes);
+        let folder = folder_of(file);
+        let values = Values::new(environment, folder);
         let mut problems = Vec::new();
         for server in read.servers {
             let mut found = Problems::new(file, server.key);
@@ -152,8 +164,18 @@ impl Config {
                 let message = format!("there is a source `{}` already; rename one", server.name);
                 found.report(&[], &message);
             }
-            let folder = folder_of(file);
-            let checked = server.entry.check(folder, environment, &mut |path, said| {
+            let lacks = server.entry.lacks(&values);
+            if !lacks.is_empty() && found.is_empty() {
+                for (path, said) in &lacks {
+                    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                    found.report(&path, said);
+                }
+                let lacks = found.into_found();
+                let source = SourceConfig::incomplete(server.name, "mcp".to_owned(), lacks);
+                self.sources.push(source);
+                continue;
+            }
+            let checked = server.entry.check(folder, &values, &mut |path, said| {
                 found.report(path, said);
             });
             problems.extend(found.into_found());
@@ -168,17 +190,42 @@ impl Config {
     }
 
     /// Whether all was well; then who may call what says nothing about that is settled.
-    fn settled(mut self, problems: Vec<Problem>) -> Result<Self, ConfigError> {
+    fn settled(mut self, mut problems: Vec<Problem>) -> Result<Self, ConfigError> {
         if !problems.is_empty() {
+            // Whoever has to correct the file wants to hear of everything.
+            let lacks = self.check_complete().err().map(ConfigError::into_problems);
+            problems.extend(lacks.unwrap_or_default());
+            problems.sort_by_key(|problem| (problem.place.is_none(), problem.place));
             return Err(ConfigError::new(problems));
         }
         let has_identities = !self.identities.is_empty();
         for source in &mut self.sources {
+            if let SourceKind::OpenApi(settings) = &source.kind
+                && let Location::File(document) = &settings.document
+            {
+                source.document = FileStamp::of(document);
+                self.files.push(document.clone());
+            }
             if matches!(source.kind, SourceKind::Mcp(_) | SourceKind::OpenApi(_)) {
                 source.adjustments.unsaid = Some(Access::unsaid(&source.name, has_identities));
             }
         }
         Ok(self)
+    }
+
+    /// Whether every source has what it refers to. A gateway runs without those that have not; whoever
+    /// checks a file wants to know.
+    ///
+    /// # Errors
+    ///
+    /// What is not there.
+    pub fn check_complete(&self) -> Result<(), ConfigError> {
+        let lacks = self.sources.iter().filter_map(|source| match &source.kind {
+            SourceKind::Incomplete { lacks, .. } => Some(lacks),
+            _ => None,
+        });
+        let lacks: Vec<_> = lacks.flatten().cloned().collect();
+        if lacks.is_empty() { Ok(()) } else { Err(ConfigError::new(lacks)) }
     }
 
     /// Knows the identities by their tokens; open if there are none.
@@ -194,6 +241,16 @@ impl Config {
     pub fn json_schema() -> serde_json::Value {
         schemars::schema_for!(ConfigFile).to_value()
     }
+}
+
+/// What each source of a document would be, in one word.
+fn kinds(document: &Document<'_>) -> BTreeMap<String, &'static str> {
+    let names = document.names("source").into_iter();
+    let kinds = names.filter_map(|name| {
+        let word = validate::KINDS.into_iter().find(|word| document.has(&["source", &name, word]));
+        word.map(|word| (name, word))
+    });
+    kinds.collect()
 }
 
 #[cfg(test)]

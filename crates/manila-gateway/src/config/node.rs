@@ -12,7 +12,6 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::document::{Document, join};
-use super::expand::expand;
 use super::nearest::{nearest, suggestion};
 
 #[derive(Clone)]
@@ -41,7 +40,11 @@ impl<'a> Node<'a> {
     }
 
     fn text(&self, raw: &str) -> Result<String, Misfit> {
-        let expanded = expand(raw, self.document.environment).map_err(Misfit::custom)?;
+        let expanded = self
+            .document
+            .values
+            .expand(raw)
+            .map_err(|error| Misfit { is_absence: error.is_absence(), ..Misfit::custom(error) })?;
         Ok(expanded.into_owned())
     }
 
@@ -221,6 +224,8 @@ pub(super) struct Misfit {
     pub(super) field: Option<String>,
     /// Which key is missing, if that is the matter.
     pub(super) missing: Option<&'static str>,
+    /// Whether all is well written, and only what a value refers to is not there.
+    pub(super) is_absence: bool,
 }
 
 impl Misfit {
@@ -252,7 +257,13 @@ impl fmt::Display for Misfit {
 
 impl serde::de::Error for Misfit {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self { message: message.to_string(), place: None, field: None, missing: None }
+        Self {
+            message: message.to_string(),
+            place: None,
+            field: None,
+            missing: None,
+            is_absence: false,
+        }
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {

@@ -9,6 +9,7 @@ use manila::openapi::OpenApiSettings;
 use manila::{AccessControl, OperationSpec, ResultPolicy};
 
 use super::glob::Glob;
+use super::problem::Problem;
 use super::stamp::FileStamp;
 use crate::auth::Token;
 
@@ -39,6 +40,11 @@ pub enum SourceChange {
 }
 
 impl SourceConfig {
+    pub(super) fn incomplete(name: String, word: String, lacks: Vec<Problem>) -> Self {
+        let kind = SourceKind::Incomplete { word, lacks };
+        Self { name, kind, adjustments: Adjustments::default(), document: None }
+    }
+
     /// What is different from a source of the same name. Secrets are compared and never told.
     pub fn change_from(&self, before: &Self) -> SourceChange {
         if self == before {
@@ -71,16 +77,25 @@ pub enum SourceKind {
         /// What the other hub knows this gateway by.
         token: Option<Token>,
     },
+    /// One that refers to a variable or a secret file that is not there. Nothing of it is started, and
+    /// others can do without it.
+    Incomplete {
+        /// What it would be, in one word.
+        word: String,
+        /// What it refers to and is not there.
+        lacks: Vec<Problem>,
+    },
 }
 
 impl SourceKind {
     /// What it is in one word, as the key of the file that says so.
-    pub fn word(&self) -> &'static str {
+    pub fn word(&self) -> &str {
         match self {
             Self::Mcp(_) => "mcp",
             Self::OpenApi(_) => "openapi",
             Self::Spoke { .. } => "spoke",
             Self::Hub { .. } => "hub",
+            Self::Incomplete { word, .. } => word,
         }
     }
 
@@ -115,6 +130,10 @@ impl SourceKind {
             Self::OpenApi(settings) => format!("HTTP service by {}", settings.document.shown()),
             Self::Spoke { identity } => format!("a spoke, connected by {identity}"),
             Self::Hub { .. } => "another hub".to_owned(),
+            Self::Incomplete { lacks, .. } => {
+                let lacks: Vec<_> = lacks.iter().map(|problem| problem.message.as_str()).collect();
+                format!("left out: {}", lacks.join("; "))
+            }
         }
     }
 }

@@ -65,7 +65,8 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
         "SECRET" => Some("hush-hush".to_owned()),
         _ => None,
     };
-    Config::parse(Path::new("manila.toml"), text, &environment)
+    let config = Config::parse(Path::new("manila.toml"), text, &environment)?;
+    config.check_complete().map(|()| config)
 }
 
 #[test]
@@ -398,6 +399,66 @@ fn hostile_texts_are_answered() {
     {
         drop(parse(text));
     }
+}
+
+/// Each row: a source, what is replaced in it, and how much of it is another one then.
+#[test]
+fn a_source_is_compared_by_what_it_means() {
+    let mcp = "[source.a]\nmcp = { command = 'x', args = ['y'], env = { K = 'hush' } }\n";
+    let http = "[source.a]\nmcp = { url = 'https://x/mcp', bearer = 'hush' }\n";
+    let hub = "[source.a]\nhub = { url = 'ws://x', token = 'hush' }\n";
+    let openapi = "[source.a]\nopenapi = 'none.yaml'\nauth = { bearer = 'hush' }\n";
+    let rows = [
+        (mcp, "'x'", "'x'", SourceChange::Nothing),
+        (mcp, "'x'", "\"x\" # so", SourceChange::Nothing),
+        (mcp, "'hush'", "'hush-hush'", SourceChange::Reached),
+        (mcp, "'y'", "'z'", SourceChange::Reached),
+        (mcp, "}\n", "}\ntimeout = 5", SourceChange::Adjustments),
+        (mcp, "}\n", "}\naccess = 'open'", SourceChange::Adjustments),
+        (mcp, "}\n", "}\naccess = { scopes = ['s'] }", SourceChange::Adjustments),
+        (mcp, "'y']", "'y'], max_timeout = 7", SourceChange::Reached),
+        (
+            mcp,
+            "mcp = { command = 'x', args = ['y'], env = { K = 'hush' } }",
+            "hub.url = 'ws://x'",
+            SourceChange::Reached,
+        ),
+        (http, "'hush'", "'${SECRET}'", SourceChange::Reached),
+        (http, "}\n", "}\noutput = 'raw'", SourceChange::Adjustments),
+        (hub, "'hush'", "'${SECRET}'", SourceChange::Reached),
+        (hub, "}\n", "}\nexclude = ['x']", SourceChange::Adjustments),
+        (openapi, "'hush'", "'${SECRET}'", SourceChange::Reached),
+        (openapi, "}\n", "}\ntimeout = '5s'", SourceChange::Adjustments),
+        (openapi, "}\n", "}\nprefix = 'p_'", SourceChange::Adjustments),
+    ];
+    for (text, old, new, expected) in rows {
+        let [before, now] = [text.to_owned(), text.replace(old, new)]
+            .map(|text| parse(&text).unwrap_or_else(|error| panic!("{text}: {error}")));
+        let change = now.sources[0].change_from(&before.sources[0]);
+        assert_eq!(change, expected, "{text}: {old} → {new}");
+    }
+}
+
+#[test]
+fn what_a_source_lacks_is_its_own_affair() {
+    let text = "[source.a]\nmcp = { command = 'x', args = ['${NONE}', '${file:none/at-all}'] }\n\
+                [source.b]\nmcp = { command = '${SECRET}' }\n";
+    let config = Config::parse(Path::new("manila.toml"), text, &|name| {
+        (name == "SECRET").then(|| "hush-hush".to_owned())
+    });
+    let config = config.unwrap();
+    let [lacking, fine] = &config.sources[..] else { panic!("{config:?}") };
+    assert!(matches!(&lacking.kind, SourceKind::Incomplete { word, .. } if word == "mcp"));
+    assert!(matches!(&fine.kind, SourceKind::Mcp(_)));
+    let said = config.check_complete().unwrap_err().to_string();
+    assert!(said.contains("2:31: source.a.mcp.args[0]: the environment variable `NONE`"), "{said}");
+    // What nobody can do without refuses the file.
+    let identity = "[identity.ci]\ntoken_hash = '${NONE}'\n";
+    let said = parse(&format!("{text}{identity}")).unwrap_err().to_string();
+    assert!(
+        said.contains("identity.ci.token_hash: the environment") && said.contains("source.a"),
+        "{said}"
+    );
 }
 
 proptest! {

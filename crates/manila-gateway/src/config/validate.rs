@@ -91,6 +91,9 @@ fn source(document: &Document<'_>, entry: (String, SourceText)) -> Option<Source
     if let Err(message) = check_source_name(&name) {
         document.report(&place, message);
     }
+    if document.lacks(&name) {
+        return None;
+    }
     let adjustments = adjustments(document, &name, &text);
     if text.openapi.is_none() {
         refuse_strays(document, &name, &text);
@@ -131,7 +134,7 @@ fn refuse_strays(document: &Document<'_>, name: &str, text: &SourceText) {
     }
 }
 
-const KINDS: [&str; 4] = ["mcp", "openapi", "spoke", "hub"];
+pub(super) const KINDS: [&str; 4] = ["mcp", "openapi", "spoke", "hub"];
 const ONE_OF: &str = "a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`";
 
 /// A source's name is a namespace, and not one of the gateway's own.

@@ -186,11 +186,15 @@ impl Reloader {
         }
         let mut report = Reloaded::default();
         // First who may come in, so that nobody calls what is new by what is over.
-        self.change_identities(before, &config, &mut report);
+        let over = self.change_identities(before, &config, &mut report);
         report.take(sources.change(&config, PATIENCE).await);
         self.change_doors(before, &config, &mut report);
         for part in &self.parts {
             part.change(before, &config, &mut report);
+        }
+        // Whoever was being let in meanwhile, as who he was before.
+        for id in over {
+            self.gateway.dismiss(&id);
         }
         report.notes.extend(config.notes.iter().filter(|it| !before.notes.contains(it)).cloned());
         *before = config;
@@ -199,9 +203,14 @@ impl Reloader {
 
     /// Replaces whom the doors know. Whoever is another one than before, or nobody, loses what was
     /// opened in his name.
-    fn change_identities(&self, before: &Config, now: &Config, report: &mut Reloaded) {
+    fn change_identities(
+        &self,
+        before: &Config,
+        now: &Config,
+        report: &mut Reloaded,
+    ) -> Vec<String> {
         if before.identities == now.identities {
-            return;
+            return Vec::new();
         }
         self.gateway.authenticator().replace(&authenticator(now, self.operator));
         let kept = |known: &&IdentityConfig| now.identities.contains(known);
@@ -210,9 +219,9 @@ impl Reloader {
         if before.identities.is_empty() {
             over.insert(LOCAL);
         }
-        for id in over {
+        for id in &over {
             let ended = self.gateway.dismiss(id);
-            let is_there = now.identities.iter().any(|known| known.identity.id == id);
+            let is_there = now.identities.iter().any(|known| known.identity.id == *id);
             let what = if is_there { "has changed" } else { "is not known any more" };
             report.notes.push(format!("`{id}` {what}; {ended} open connections were ended"));
         }
@@ -222,6 +231,7 @@ impl Reloader {
         for known in now.identities.iter().filter(is_new) {
             report.notes.push(format!("`{}` is known now", known.identity.id));
         }
+        over.into_iter().map(str::to_owned).collect()
     }
 
     fn change_doors(&self, before: &Config, now: &Config, report: &mut Reloaded) {

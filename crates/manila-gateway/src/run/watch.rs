@@ -19,7 +19,8 @@ type Stamps = BTreeMap<PathBuf, Option<FileStamp>>;
 /// Reads the configuration again whenever one of its files has changed, until there is nobody who
 /// wants that.
 pub(super) async fn watch(reloader: Weak<Reloader>, interval: Duration) {
-    let Some(mut before) = look(&reloader).await else { return };
+    // What changed between the first reading and the first look is not missed: they are read once more.
+    let mut before = Stamps::new();
     loop {
         tokio::time::sleep(interval).await;
         let Some(mut now) = look(&reloader).await else { return };

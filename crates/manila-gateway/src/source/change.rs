@@ -174,8 +174,8 @@ impl Sources {
             }
             Body::Service(service) => service.hand_over().await,
             Body::Hub(hub) => {
-                // Calls through it need its connection, which forgetting the name would close.
-                hub.retire(patience).await;
+                self.gateway.hub().release(name);
+                self.leaving.spawn(hub.retire(patience));
                 Vec::new()
             }
             Body::Spoke | Body::Nothing => Vec::new(),

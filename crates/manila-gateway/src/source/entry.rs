@@ -73,7 +73,7 @@ impl Entry {
     ) -> SourceSight {
         let operations = catalog.namespace(name).len();
         let mut sight = self.seen.sight(name, &self.config.kind, operations);
-        if let Body::Spoke = self.body {
+        if matches!(self.body, Body::Spoke) {
             match standing {
                 Some(standing) if standing.is_online => {
                     (sight.state, sight.since) = (SourceState::Ready, standing.since);
@@ -116,6 +116,9 @@ impl Body {
                 Self::Hub(Upstream::start(gateway.hub(), &source.name, connector, settings))
             }
             SourceKind::Spoke { .. } => Self::Spoke,
+            SourceKind::Incomplete { .. } => {
+                return Err(SourceError::Incomplete(source.kind.describe()));
+            }
         })
     }
 }

@@ -82,6 +82,9 @@ pub enum SourceError {
     /// The address of a hub is none.
     #[error(transparent)]
     Connect(#[from] manila::link::ConnectError),
+    /// Something that it refers to is not there.
+    #[error("{0}")]
+    Incomplete(String),
     /// A service cannot be called as it is configured.
     #[error("source `{name}`: {error}")]
     #[non_exhaustive]

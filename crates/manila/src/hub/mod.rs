@@ -158,6 +158,14 @@ impl Hub {
         self.0.send_away(spokes, name);
     }
 
+    /// As [`Hub::forget`], for a name that this hub itself has connected: the connection stays, since
+    /// calls may be on their way through it. Whoever made it ends it.
+    pub fn release(&self, name: &str) {
+        let mut spokes = self.0.spokes();
+        spokes.unexpect(name);
+        drop(self.0.take(&mut spokes, name));
+    }
+
     /// How the spoke of a name is doing; `None` if there was none.
     pub fn standing(&self, name: &str) -> Option<Standing> {
         self.0.spokes().standing(name)

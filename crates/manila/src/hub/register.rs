@@ -143,9 +143,7 @@ impl Inner {
 
     /// Takes a name from whoever has it.
     pub(super) fn send_away(&self, mut spokes: MutexGuard<'_, Spokes>, name: &str) {
-        let (client, gone) = spokes.take(name);
-        let gone = gone.into_iter().map(Change::Unregister);
-        self.pipeline.registry().apply(gone).expect("removing cannot clash");
+        let client = self.take(&mut spokes, name);
         drop(spokes);
         if let Some(client) = client {
             client.close(CloseReason::new(
@@ -153,6 +151,14 @@ impl Inner {
                 format!("what holds for `{name}` has changed; connect again"),
             ));
         }
+    }
+
+    /// Takes a name and what it offers out, and gives the connection behind it.
+    pub(super) fn take(&self, spokes: &mut Spokes, name: &str) -> Option<Client> {
+        let (client, gone) = spokes.take(name);
+        let gone = gone.into_iter().map(Change::Unregister);
+        self.pipeline.registry().apply(gone).expect("removing cannot clash");
+        client
     }
 
     fn claim(&self, name: &str, identity: &str) -> Result<(Arc<Slot>, SpokeRules), CallError> {

@@ -65,7 +65,7 @@ pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), Failure> {
     }
     found::print(&reports, options)?;
     if !names.is_empty() {
-        output::remark(output::STARTS_AGAIN);
+        output::remark(output::TAKEN_UP);
     }
     match &reports[..] {
         [Report { server, found: Look::Failed(reason), .. }] => {

@@ -55,7 +55,7 @@ pub(crate) async fn add_openapi(options: &AddOpenApiOptions) -> Result<(), Failu
         let first = &found.operations[0].name;
         output::print_line(&output::harmless(&format!("Try: manila schema {name}.{first}")))?;
     }
-    output::remark(output::STARTS_AGAIN);
+    output::remark(output::TAKEN_UP);
     Ok(())
 }
 

@@ -38,6 +38,7 @@ pub fn replaced_settings(
     let alone = entry.settings(file, name)?;
     let Ok(text) = source_alone(file, name, entry) else { return Ok(alone) };
     let config = Config::parse(file, &text, &|name| std::env::var(name).ok());
+    let config = config.and_then(|config| config.check_complete().map(|()| config));
     // The places are those of a text that nobody has seen.
     let config = config.map_err(|error| {
         let mut problems = error.into_problems();

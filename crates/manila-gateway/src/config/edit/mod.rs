@@ -2,6 +2,7 @@
 //! typed.
 
 mod identity;
+mod init;
 mod kept;
 mod merge;
 mod remove;
@@ -20,6 +21,7 @@ use super::problem::Problem;
 use replacement::Replacement;
 
 pub use identity::write_identity;
+pub use init::write_beginning;
 pub use kept::{kept_entry, replaced_settings};
 pub use remove::remove_source;
 pub use source::{SourceEntry, write_source};
@@ -100,6 +102,9 @@ pub enum EditError {
         /// What there is.
         known: String,
     },
+    /// There is a file already.
+    #[error("{file} is there already; it is left as it is", file = .0.display())]
+    FileExists(PathBuf),
     /// The file is not what it should be.
     #[error("{0}")]
     Problem(Problem),

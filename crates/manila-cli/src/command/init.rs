@@ -1,0 +1,26 @@
+//! `init`: a configuration to begin with.
+
+use manila_gateway::config::{ClientFile, write_beginning};
+
+use crate::arguments::InitOptions;
+use crate::failure::Failure;
+use crate::output;
+
+pub(crate) fn init(options: &InitOptions) -> Result<(), Failure> {
+    let file = &options.config;
+    let neighbour = file.with_file_name(ClientFile::FILE_NAME);
+    let found = neighbour.exists().then(|| ClientFile::FILE_NAME.into());
+    let clients = options.from.clone().or(found);
+    if let Some(from) = &options.from {
+        // Whoever names a file wants its servers; one without any is a mistake.
+        ClientFile::load_each(from)?;
+    }
+    let named = clients.as_ref().map(|clients| clients.display().to_string());
+    write_beginning(file, named.as_deref())?;
+    output::print_line(&format!("{} is there, with everything at its default.", file.display()))?;
+    if let Some(clients) = named {
+        output::remark(&format!("The servers of {clients} are sources: `mcp_servers` names it."));
+    }
+    output::remark("`manila add mcp NAME -- command` adds a source, `manila serve` starts it.");
+    Ok(())
+}

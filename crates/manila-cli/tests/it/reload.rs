@@ -1,0 +1,333 @@
+//! Another configuration while the gateway runs: what changes does, and nothing else.
+
+mod load;
+mod world;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
+use manila::connection::{Client, Connection, ConnectionSettings, Serve};
+use manila::link::{Connector, WsConnector};
+use manila::protocol::Secret;
+use serde_json::{Value, json};
+
+use world::{Gateway, Service, eventually, identity, standing};
+
+fn who(gateway: &Gateway, id: &str) -> Value {
+    let (status, said) = gateway.call(id, None, &json!({}));
+    assert_eq!(status, 200, "{said}");
+    said["data"].clone()
+}
+
+fn names(report: &Value, key: &str) -> Vec<String> {
+    let names = report["data"][key].as_array().unwrap_or_else(|| panic!("{report}"));
+    names.iter().map(|name| name.as_str().unwrap().to_owned()).collect()
+}
+
+/// Each row: what is added to a file with one source that stays, and what is said of the sources.
+#[test]
+fn a_reload_touches_what_changed_and_nothing_else() {
+    let stays = standing("stays", "one");
+    let gateway = Gateway::start("reload-table", &stays);
+    gateway.wait_for("stays", "ready");
+    let before = who(&gateway, "stays.who");
+    let tight = standing("moves", "two").replace("\"open\"", "{ scopes = [\"none\"] }");
+    let bearer = "[source.pets]\nopenapi = { document = \"pets.json\" }\nauth = { bearer = ";
+    let service = Service::start();
+    gateway.folder.write("pets.json", &service.document());
+    let rows: [(&str, &str, &[&str]); 9] = [
+        ("nothing", "", &["unchanged stays"]),
+        ("an MCP server", &standing("moves", "one"), &["added moves", "unchanged stays"]),
+        ("another variable", &standing("moves", "two"), &["changed moves", "unchanged stays"]),
+        ("only its access", &tight, &["adjusted moves", "unchanged stays"]),
+        ("without it", "", &["removed moves", "unchanged stays"]),
+        ("a service", &format!("{bearer}\"a\" }}"), &["added pets", "unchanged stays"]),
+        ("another secret", &format!("{bearer}\"b\" }}"), &["changed pets", "unchanged stays"]),
+        ("a comment", &format!("# so\n{bearer}\"b\" }}"), &["unchanged pets", "unchanged stays"]),
+        ("without both", "[mcp]\ncompact_above = 5", &["removed pets", "unchanged stays"]),
+    ];
+    for (row, added, expected) in rows {
+        gateway.write(&format!("{stays}{added}"));
+        let (status, report) = gateway.reload();
+        assert_eq!(status, 200, "{row}: {report}");
+        let said = ["added", "removed", "changed", "adjusted", "unchanged"]
+            .map(|key| names(&report, key).into_iter().map(move |name| format!("{key} {name}")));
+        assert_eq!(said.into_iter().flatten().collect::<Vec<_>>(), expected, "{row}");
+        assert_eq!(who(&gateway, "stays.who"), before, "{row}: the same process, greeted once");
+    }
+    assert_eq!(gateway.state("pets"), "absent");
+    let (status, _) = gateway.call("pets.who", None, &json!({}));
+    assert_eq!(status, 404);
+}
+
+#[test]
+fn a_changed_server_is_replaced_without_a_gap_and_its_calls_end() {
+    let gateway = Gateway::start("reload-replace", &standing("moves", "one"));
+    gateway.wait_for("moves", "ready");
+    let before = who(&gateway, "moves.who");
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| gateway.call("moves.who", None, &json!({"ms": 2_000})));
+        // Until it is seen at its server nothing says that it has begun, but the gateway knows.
+        eventually("the call is under way", || {
+            let (_, said) = gateway.call("moves.other", None, &json!({}));
+            said["data"]["pid"] == before["pid"]
+        });
+        gateway.write(&standing("moves", "two"));
+        assert_eq!(names(&gateway.reload().1, "changed"), ["moves"]);
+        let mut seen = Vec::new();
+        eventually("the new one answers", || {
+            let (status, said) = gateway.call("moves.other", None, &json!({}));
+            seen.push(status);
+            said["data"]["label"] == "two"
+        });
+        assert!(seen.iter().all(|status| *status == 200), "there was no gap: {seen:?}");
+        let (status, said) = slow.join().unwrap();
+        assert_eq!((status, &said["data"]["pid"]), (200, &before["pid"]), "it came to its end");
+    });
+    let old = format!("/proc/{}", before["pid"]);
+    eventually("the old one is gone", || !std::path::Path::new(&old).exists());
+    // What is only adjusted is the same process.
+    let now = who(&gateway, "moves.who");
+    gateway
+        .write(&format!("{}exclude = [\"other\"]\ntimeout = \"1s\"\n", standing("moves", "two")));
+    assert_eq!(names(&gateway.reload().1, "adjusted"), ["moves"]);
+    eventually("one is left out", || gateway.call("moves.other", None, &json!({})).0 == 404);
+    assert_eq!(who(&gateway, "moves.who"), now);
+    let (status, said) = gateway.call("moves.who", None, &json!({"ms": 30_000}));
+    assert_eq!(status, 504, "the new timeout holds: {said}");
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_says_why() {
+    let good = standing("stays", "one");
+    let gateway = Gateway::start("reload-bad", &good);
+    gateway.wait_for("stays", "ready");
+    let before = who(&gateway, "stays.who");
+    gateway.write(&format!("{good}timout = 5\n[source.x]\nhub = {{ url = \"hush\" }}\n"));
+    let (status, refused) = gateway.reload();
+    assert_eq!((status, refused["error"]["code"].as_str()), (409, Some("CONFIGURATION_REFUSED")));
+    let problems = refused["error"]["details"]["problems"].to_string();
+    for said in ["source.stays.timout: unknown key; did you mean `timeout`?", "source.x.hub.url"] {
+        assert!(problems.contains(said), "{refused}");
+    }
+    assert_eq!(who(&gateway, "stays.who"), before);
+    eventually("the log says why", || {
+        let log = gateway.log();
+        log.contains("configuration refused; the old one holds") && log.contains("timout")
+    });
+    assert!(!gateway.log().contains("hush"));
+    std::fs::remove_file(gateway.folder.path().join("manila.toml")).unwrap();
+    let (status, said) = gateway.reload();
+    assert_eq!(status, 200, "without a file it is the embedded default: {said}");
+    assert_eq!(names(&said, "removed"), ["stays"]);
+    gateway.write(&good);
+    assert_eq!(names(&gateway.reload().1, "added"), ["stays"]);
+}
+
+#[test]
+fn a_changed_file_and_a_signal_are_enough() {
+    let gateway = Gateway::start_watching("reload-watch", "");
+    gateway.write(&standing("one", ""));
+    gateway.wait_for("one", "ready");
+    // A file that another one names, and a secret.
+    gateway.folder.write("secret", "hush-1\n");
+    let service = Service::start();
+    gateway.folder.write("pets.json", &service.document());
+    let pets = "[source.pets]\nopenapi = \"pets.json\"\nauth = { bearer = \"${file:secret}\" }\n";
+    gateway.write(&format!("mcp_servers = [\"other.json\"]\n{pets}"));
+    gateway.folder.write("other.json", r#"{"mcpServers": {}}"#);
+    gateway.signal("-HUP");
+    gateway.wait_for("pets", "ready");
+    eventually("the other one is gone", || gateway.state("one") == "absent");
+    assert_eq!(who(&gateway, "pets.who")["authorization"], "Bearer hush-1");
+    gateway.folder.write("secret", "hush-2\n");
+    eventually("the secret is another one", || {
+        who(&gateway, "pets.who")["authorization"] == "Bearer hush-2"
+    });
+    let server = json!({"command": "python3", "args": [world::SCRIPT, "mcp"]});
+    gateway.folder.write("other.json", &json!({"mcpServers": {"two": server}}).to_string());
+    gateway.wait_for("two", "ready");
+    let renamed = service.document().replace("\"who\"", "\"whoever\"");
+    gateway.folder.write("pets.json", &renamed);
+    eventually("the document is another one", || {
+        gateway.call("pets.whoever", None, &json!({})).0 == 200
+    });
+    assert_eq!(gateway.call("pets.who", None, &json!({})).0, 404);
+    assert!(!gateway.log().contains("hush"), "secrets are not told");
+}
+
+#[test]
+fn what_a_source_lacks_stops_nobody_else() {
+    let lacking =
+        "[source.lacks]\nmcp = { command = \"x\", env = { K = \"${NO_SUCH_VARIABLE}\" } }\n";
+    let config = format!("{lacking}{}", standing("stays", "${SET_VARIABLE}"));
+    let gateway = Gateway::start_watching("reload-lacks", &config);
+    gateway.wait_for("stays", "ready");
+    assert_eq!(who(&gateway, "stays.who")["label"], "set");
+    let seen = gateway.source("lacks");
+    assert_eq!((&seen["state"], &seen["kind"]), (&json!("disabled"), &json!("mcp")));
+    assert!(seen["reason"].as_str().unwrap().contains("`NO_SUCH_VARIABLE` is not set"), "{seen}");
+    let (status, said) = gateway.call("lacks.any", None, &json!({}));
+    assert_eq!(status, 503, "{said}");
+    let checked = gateway.folder.manila(&["serve", "--check"]);
+    assert_eq!(checked.status.code(), Some(2), "whoever checks wants to know");
+    let file = "[source.lacks]\naccess = \"open\"\nmcp = { command = \"python3\", args = [\"SCRIPT\", \"mcp\"], env = { STANDING_LABEL = \"${file:late}\" } }\n";
+    gateway.write(&file.replace("SCRIPT", world::SCRIPT));
+    eventually("it lacks a file", || {
+        gateway.source("lacks")["reason"].as_str().is_some_and(|said| said.contains("late"))
+    });
+    gateway.folder.write("late", "here\n");
+    gateway.wait_for("lacks", "ready");
+    assert_eq!(who(&gateway, "lacks.who")["label"], "here");
+}
+
+#[test]
+fn a_source_that_is_down_is_seen_and_delays_nobody() {
+    let down = "[source.down]\nmcp = { command = \"manila-test-no-such-program\" }\n";
+    let silent = "[source.silent]\nmcp = { command = \"sleep\", args = [\"1000\"] }\n";
+    let spoke = identity("box", "");
+    let expected = "[source.far]\nspoke = { identity = \"box\" }\n";
+    let config = format!("{}{expected}{down}{silent}{}", spoke.0, standing("stays", ""));
+    let gateway = Gateway::start("sources-down", &config);
+    gateway.wait_for("stays", "ready");
+    gateway.wait_for("down", "down");
+    let seen = gateway.source("down");
+    assert!(seen["retryAt"].as_i64().unwrap() > seen["since"].as_i64().unwrap(), "{seen}");
+    assert!(seen["lastError"]["message"].as_str().is_some(), "{seen}");
+    assert_eq!(gateway.state("silent"), "starting");
+    assert_eq!(gateway.state("far"), "down");
+    assert_eq!(gateway.source("stays")["operations"], 2);
+    let data = gateway.folder.path().join("data");
+    let url = format!("ws://{}", gateway.address);
+    let shown = ["sources", "--url", &url, "--data", data.to_str().unwrap(), "--json"];
+    let listed = crate::json(&gateway.folder.manila(&shown));
+    let names: Vec<_> = listed.as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
+    assert_eq!(names, ["down", "far", "silent", "stays"]);
+    // The operations that are about the gateway are for those who hold their scopes.
+    for operation in ["gateway.sources", "gateway.reload"] {
+        let (status, said) = gateway.call(operation, Some(&spoke.1), &json!({}));
+        assert_eq!(status, 403, "{operation}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_token_is_refused_and_what_it_opened_ends() {
+    let (ada, of_ada) = identity("ada", "");
+    let (bob, of_bob) = identity("bob", "");
+    let gateway = Gateway::start("reload-revoked", &format!("{ada}{bob}"));
+    let [by_ada, by_bob] = [connect(&gateway, &of_ada).await, connect(&gateway, &of_bob).await];
+    let add = json!({"a": 2, "b": 3});
+    for client in [&by_ada, &by_bob] {
+        client.execute("demo.add", add.clone()).await.unwrap();
+    }
+    let mut streams = [&of_ada, &of_bob].map(|token| subscribe(&gateway, token));
+    let sessions = [&of_ada, &of_bob].map(|token| mcp(&gateway, token, None, &hello()).1);
+    gateway.write(&bob);
+    let (_, report) = gateway.reload();
+    assert!(names(&report, "notes")[0].contains("`ada` is not known any more"), "{report}");
+    by_ada.closed().await;
+    assert_eq!(by_ada.close_reason().unwrap().code, 4401);
+    assert!(!by_bob.is_closed());
+    by_bob.execute("demo.add", add.clone()).await.unwrap();
+    for (token, status) in [(&of_ada, 401), (&of_bob, 200)] {
+        assert_eq!(gateway.call("demo.add", Some(token), &add).0, status);
+    }
+    let [of_ada_stream, of_bob_stream] = &mut streams;
+    assert!(ends(of_ada_stream), "her stream ends");
+    assert!(next_line(of_bob_stream).is_some(), "his goes on");
+    let [_, bobs] = sessions;
+    let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+    assert_eq!(mcp(&gateway, &of_bob, bobs.as_deref(), &ping).0, 200, "his session goes on");
+    // A new token for somebody ends what the old one opened.
+    let (bob, new) = identity("bob", "");
+    gateway.write(&bob);
+    gateway.reload();
+    by_bob.closed().await;
+    assert_eq!(mcp(&gateway, &new, bobs.as_deref(), &ping).0, 404, "the session was the old one's");
+    assert_eq!(gateway.call("demo.add", Some(&new), &add).0, 200);
+}
+
+#[test]
+fn a_gateway_that_others_can_call_stays_closed() {
+    let (ada, token) = identity("ada", "");
+    let gateway = Gateway::start_with("reload-open", &ada, &["--listen", "0.0.0.0:0"]);
+    gateway.write("");
+    let (status, said) = gateway.reload();
+    assert_eq!(status, 409, "{said}");
+    assert!(said["error"]["message"].as_str().unwrap().contains("no authentication"), "{said}");
+    assert_eq!(gateway.call("demo.add", Some(&token), &json!({"a": 1, "b": 1})).0, 200);
+    assert_eq!(gateway.call("demo.add", None, &json!({"a": 1, "b": 1})).0, 401);
+}
+
+async fn connect(gateway: &Gateway, token: &str) -> Client {
+    let url = format!("ws://{}/hub", gateway.address);
+    let connector = WsConnector::new(&url, Some(Secret::new(token))).unwrap();
+    let link = connector.connect().await.unwrap();
+    let (client, connection) = Connection::new(link, Serve::Nothing, ConnectionSettings::default());
+    tokio::spawn(connection.run());
+    client
+}
+
+fn subscribe(gateway: &Gateway, token: &str) -> BufReader<TcpStream> {
+    let body = r#"{"count":1000000,"everyMs":20}"#;
+    let head = format!(
+        "POST /api/demo/clock HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         authorization: Bearer {token}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(&gateway.address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream);
+    while !next_line(&mut reader).unwrap().starts_with("data:") {}
+    reader
+}
+
+fn next_line(stream: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut line = String::new();
+    let read = stream.read_line(&mut line).ok()?;
+    (read > 0).then_some(line)
+}
+
+/// Whether a stream comes to an end: its last piece has no bytes.
+fn ends(stream: &mut BufReader<TcpStream>) -> bool {
+    loop {
+        match next_line(stream) {
+            None => return true,
+            Some(line) if line.trim() == "0" => return true,
+            Some(_) => {}
+        }
+    }
+}
+
+fn hello() -> Value {
+    let client = json!({"name": "test", "version": "1"});
+    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+}
+
+/// Asks the MCP door something; the status, and the session if one was begun.
+fn mcp(
+    gateway: &Gateway,
+    token: &str,
+    session: Option<&str>,
+    body: &Value,
+) -> (u16, Option<String>) {
+    let body = body.to_string();
+    let session = session.map(|id| format!("mcp-session-id: {id}\r\n")).unwrap_or_default();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{session}\
+         content-type: application/json\r\naccept: application/json, text/event-stream\r\n\
+         authorization: Bearer {token}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(&gateway.address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let lines: Vec<String> = BufReader::new(stream)
+        .lines()
+        .map_while(Result::ok)
+        .take_while(|it| !it.is_empty())
+        .collect();
+    let status = lines[0].split(' ').nth(1).unwrap().parse().unwrap();
+    let id = lines.iter().find_map(|line| line.strip_prefix("mcp-session-id: "));
+    (status, id.map(str::to_owned))
+}
