@@ -18,6 +18,9 @@ use super::problem::{ConfigError, Places, Problem};
 /// The table whose entries can do without one another.
 const SOURCES: &str = "source";
 
+/// An offset in the text, a key, and what is said about it.
+type Said = (usize, String, String);
+
 /// Where `${VAR}` comes from.
 pub(super) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
@@ -27,13 +30,13 @@ pub(super) struct Document<'a> {
     root: Spanned<DeValue<'a>>,
     pub(super) values: Values<'a>,
     /// Shared with the nodes that are being read; a place is an offset in the text.
-    problems: RefCell<Vec<(usize, String, String)>>,
+    problems: RefCell<Vec<Said>>,
     /// Keys whose values do not fit; they are read over, so that what follows them is read too.
     skipped: RefCell<BTreeSet<String>>,
     /// The source that is being read.
     reading: RefCell<Option<String>>,
     /// What sources refer to and is not there, by their names. Others can do without them.
-    absences: RefCell<BTreeMap<String, Vec<(usize, String, String)>>>,
+    absences: RefCell<BTreeMap<String, Vec<Said>>>,
 }
 
 /// What came of a document.
@@ -184,7 +187,7 @@ impl<'a> Document<'a> {
     /// Everything that was found, in the order of the file.
     pub(super) fn finish(self) -> Finished {
         let Self { file, text, values, problems, absences, .. } = self;
-        let placed = |mut found: Vec<(usize, String, String)>| {
+        let placed = |mut found: Vec<Said>| {
             // What was read twice was reported twice.
             found.sort();
             found.dedup();
