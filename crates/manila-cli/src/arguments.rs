@@ -117,9 +117,25 @@ pub(crate) struct ServeOptions {
     /// Where to listen; without authentication only loopback addresses are allowed
     #[arg(long, default_value = "127.0.0.1:7411", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
+    /// How long /ready says that the gateway stops before it does, for those who share out calls
+    #[arg(long, default_value = "0s", value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) notice: Duration,
+    /// How log lines are written
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub(crate) log_format: LogFormat,
     /// How long calls in flight may go on after a stop was asked for
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) drain: Duration,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    #[default]
+    Text,
+    /// One object a line, for programs
+    Json,
 }
 
 #[derive(Debug, Args)]
@@ -140,6 +156,9 @@ pub(crate) struct McpOptions {
     /// Only the operations of this source, under their own names
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
+    /// How log lines are written, on standard error
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub(crate) log_format: LogFormat,
     /// How long the client waits at first for sources that are slow to start
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) wait: Duration,

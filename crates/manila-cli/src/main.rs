@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{AddCommand, Arguments, Command};
+use arguments::{AddCommand, Arguments, Command, LogFormat};
 use failure::Failure;
 
 /// JSON is many small allocations; this allocator makes them about twice as fast as the system's.
@@ -92,8 +92,12 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 /// Logs go to standard error. A single command shows what its own handlers say and nothing else,
 /// since it reports the outcome itself; `MANILA_LOG` overrides both.
 fn start_logging(command: &Command) {
-    let is_server = matches!(command, Command::Serve(_) | Command::Mcp(_));
-    let default = if is_server { "info" } else { "error,manila_gateway=info" };
+    let format = match command {
+        Command::Serve(options) => Some(options.log_format),
+        Command::Mcp(options) => Some(options.log_format),
+        _ => None,
+    };
+    let default = if format.is_some() { "info" } else { "error,manila_gateway=info" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("MANILA_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let builder = tracing_subscriber::fmt()
@@ -102,9 +106,9 @@ fn start_logging(command: &Command) {
         // A log that cannot be written must not take a call with it.
         .log_internal_errors(false)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()));
-    if is_server {
-        builder.init();
-    } else {
-        builder.without_time().with_target(false).init();
+    match format {
+        Some(LogFormat::Text) => builder.init(),
+        Some(LogFormat::Json) => builder.json().flatten_event(true).init(),
+        None => builder.without_time().with_target(false).init(),
     }
 }

@@ -1,11 +1,13 @@
 //! The composition on one screen: registry → pipeline → doors → connections.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use manila::hub::{Hub, HubSettings};
+use manila::hub::{Hub, HubSettings, RESERVED_NAMES};
 use manila::link::WsSettings;
 use manila::{Identity, Pipeline, Registry};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,7 +21,9 @@ use crate::auth::Authenticator;
 use crate::door::{
     self, Documents, Doors, HttpDoorSettings, McpDoor, McpDoorSettings, McpView, Streams,
 };
+use crate::limits::Limiter;
 use crate::server::{self, Drained};
+use crate::telemetry::{Page, Sight, State};
 
 /// A gateway in front of a registry. Cloning it shares everything.
 #[derive(Debug, Clone)]
@@ -39,6 +43,14 @@ pub(crate) struct Parts {
     pub(crate) streams: Arc<Streams>,
     /// The HTTP API in writing.
     pub(crate) documents: Arc<Documents>,
+    /// What bounds callers and sources, where something does.
+    pub(crate) limiter: Option<Arc<Limiter>>,
+    /// Who watches the calls.
+    pub(crate) sight: Sight,
+    /// Whether new calls are wanted.
+    pub(crate) readiness: Arc<Readiness>,
+    /// How many connections are open.
+    pub(crate) seated: Arc<AtomicUsize>,
     /// Set when the gateway begins to stop; streams end by it, calls do not.
     pub(crate) stopping: CancellationToken,
     /// Owns the peers whose name is not known yet; they end when the gateway begins to stop.
@@ -101,6 +113,25 @@ impl Default for GatewaySettings {
     }
 }
 
+/// Whether new calls are wanted.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness {
+    /// How many want the start to be awaited.
+    starting: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+/// Whoever holds it waits for the gateway to have started.
+#[derive(Debug)]
+#[must_use = "the gateway has started when it is dropped"]
+pub struct Starting(Arc<Readiness>);
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.0.starting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Why a gateway does not listen somewhere.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -139,6 +170,10 @@ impl Gateway {
             mcp: Arc::new(McpDoor::new(&settings.mcp)),
             streams: Arc::new(Streams::new(&settings.http)),
             documents: Arc::default(),
+            limiter: None,
+            sight: Sight::default(),
+            readiness: Arc::default(),
+            seated: Arc::default(),
             settings,
             stopping: CancellationToken::new(),
             arriving: TaskTracker::new(),
@@ -149,6 +184,27 @@ impl Gateway {
     #[must_use]
     pub fn with_authenticator(self, authenticator: Authenticator) -> Self {
         Self(Arc::new(Parts { authenticator, ..Arc::unwrap_or_clone(self.0) }))
+    }
+
+    /// The same gateway, whose pipeline asks this limiter and tells this watcher; it shows what they
+    /// know.
+    #[must_use]
+    pub fn with_sight(self, sight: Sight, limiter: Arc<Limiter>) -> Self {
+        let limiter = Some(limiter);
+        Self(Arc::new(Parts { sight, limiter, ..Arc::unwrap_or_clone(self.0) }))
+    }
+
+    /// Says at `/ready` that the gateway starts, until what is given back is dropped. It answers
+    /// meanwhile.
+    pub fn starting(&self) -> Starting {
+        self.0.readiness.starting.fetch_add(1, Ordering::Relaxed);
+        Starting(Arc::clone(&self.0.readiness))
+    }
+
+    /// Says at `/ready` that the gateway stops soon, so that nobody sends new calls. It answers
+    /// until it is stopped.
+    pub fn announce_stop(&self) {
+        self.0.readiness.stopping.store(true, Ordering::Relaxed);
     }
 
     /// The pipeline behind the doors.
@@ -241,4 +297,57 @@ pub(crate) fn check_address(
         return Ok(());
     }
     Err(ListenError::NotLoopback(address))
+}
+
+impl Parts {
+    /// What `/ready` says; only `ready` is good news.
+    pub(crate) fn readiness(&self) -> &'static str {
+        let Readiness { starting, stopping } = &*self.readiness;
+        if stopping.load(Ordering::Relaxed) || self.stopping.is_cancelled() {
+            "stopping"
+        } else if starting.load(Ordering::Relaxed) > 0 {
+            "starting"
+        } else {
+            "ready"
+        }
+    }
+
+    /// Every source that is known, and whether it is there: one that is expected and has nothing, or
+    /// whose operations are all offline, is not.
+    pub(crate) fn sources(&self) -> BTreeMap<String, bool> {
+        let configured = self.limiter.as_ref().map(|limiter| limiter.configured());
+        let configured = configured.into_iter().flatten().map(|name| (name, false));
+        let mut sources: BTreeMap<String, bool> = configured.collect();
+        let catalog = self.pipeline.registry().catalog();
+        let foreign = catalog.list().iter();
+        for operation in foreign.filter(|op| !RESERVED_NAMES.contains(&op.id().namespace())) {
+            let is_up = !operation.is_offline();
+            match sources.get_mut(operation.id().namespace()) {
+                Some(known) => *known |= is_up,
+                None => drop(sources.insert(operation.id().namespace().to_owned(), is_up)),
+            }
+        }
+        sources
+    }
+
+    /// What Prometheus is told.
+    pub(crate) fn metrics(&self) -> String {
+        let mut page = Page::default();
+        self.sight.write(&mut page);
+        let gates = self.limiter.as_ref().map(|limiter| limiter.sources()).unwrap_or_default();
+        let queues = gates.iter();
+        let queues =
+            queues.map(|(name, gate)| (name.to_string(), gate.waiting(), gate.is_left_alone()));
+        page.state(&State {
+            connections: vec![
+                ("http", self.seated.load(Ordering::Relaxed)),
+                ("hub", self.hub.census().peers),
+                ("mcp", self.mcp.sessions()),
+            ],
+            sources: self.sources().into_iter().collect(),
+            queues: queues.collect(),
+            is_ready: self.readiness() == "ready",
+        });
+        page.into_text()
+    }
 }

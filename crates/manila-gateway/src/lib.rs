@@ -10,9 +10,11 @@
 //! | [`config`] | `manila.toml`: read, checked, and written to |
 //! | `data` | the folder in which a gateway keeps what outlives it |
 //! | `door` | HTTP in and out; each door translates one outcome type |
+//! | `limits` | how much is too much, for one caller and for one source |
 //! | `run` | a gateway with its configuration and sources, changed while it runs |
 //! | `server` | connections: accepted, bounded, owned, drained |
 //! | `source` | the sources of a configuration, started and ended |
+//! | `telemetry` | what can be seen from outside: metrics and traces |
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,16 +35,20 @@ pub mod builtin;
 pub mod config;
 mod data;
 mod door;
+mod limits;
 mod run;
 mod server;
 mod source;
+mod telemetry;
 
-pub use app::{Gateway, GatewaySettings, ListenError};
+pub use app::{Gateway, GatewaySettings, ListenError, Starting};
 pub use data::{DataError, DataFolder};
 pub use door::{HttpDoorSettings, McpDoorSettings, McpView};
+pub use limits::{BreakerLimits, Limiter, LimitsSettings, SourceLimits};
 pub use run::{Origin, Part, ReloadError, Reloaded, Running, Setup};
 pub use server::Drained;
 pub use source::{
     LastError, McpParts, SourceChanges, SourceError, SourceSight, SourceState, Sources,
     start_service,
 };
+pub use telemetry::{Sight, TelemetrySettings};

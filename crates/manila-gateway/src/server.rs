@@ -6,6 +6,7 @@ mod turn;
 mod wire;
 
 use std::convert::Infallible;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -67,6 +68,7 @@ pub(crate) async fn serve(
             stream = accept(&listener), if newcomer.is_none() => newcomer = Some(stream),
             () = tokio::time::sleep(LOOK_AGAIN), if newcomer.is_some() => {}
         }
+        parts.seated.store(room.count(), Ordering::Relaxed);
         if newcomer.is_some() && room.has_room() {
             let stream = newcomer.take().expect("somebody has just been seen there");
             room.seat(|seat| {

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -256,6 +257,32 @@ impl CallError {
         self
     }
 
+    /// Says which limit refused the call, by the name of its setting.
+    #[must_use]
+    pub fn with_limit(mut self, name: &'static str) -> Self {
+        self.insert_detail("limit", name.into());
+        self
+    }
+
+    /// Which limit refused the call, if one did.
+    pub fn limit(&self) -> Option<&str> {
+        self.details()?.get("limit")?.as_str()
+    }
+
+    /// Says when the same call may be made again.
+    #[must_use]
+    pub fn with_retry_after(mut self, time: Duration) -> Self {
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.insert_detail("retryAfterMs", millis.into());
+        self
+    }
+
+    /// When the same call may be made again, if that is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let millis = self.details()?.get("retryAfterMs")?.as_u64()?;
+        Some(Duration::from_millis(millis))
+    }
+
     /// Says that nothing had been sent when this failed, so that any call may be repeated.
     #[must_use]
     pub fn before_sending(mut self) -> Self {
@@ -297,7 +324,7 @@ impl CallError {
         let started = progress.dispatched && !self.inner.before_sending;
         let safe = !started || progress.kind == Kind::Query || progress.idempotent;
         if !safe && (self.inner.code.meaning().leaves_doubt || self.inner.crossed) {
-            self.mark_may_have_run();
+            self.insert_detail("mayHaveRun", Value::Bool(true));
         }
         self.inner.retryable = safe && self.inner.transient && !self.may_have_run();
         self.inner.before_sending = false;
@@ -311,13 +338,23 @@ impl CallError {
         self
     }
 
-    fn mark_may_have_run(&mut self) {
+    /// Whether it is known that nothing had been sent.
+    pub(crate) fn is_before_sending(&self) -> bool {
+        self.inner.before_sending
+    }
+
+    /// Whether it came out of a nested call.
+    pub(crate) fn is_crossed(&self) -> bool {
+        self.inner.crossed
+    }
+
+    fn insert_detail(&mut self, name: &str, value: Value) {
         let mut members = match self.inner.details.take() {
             Some(Value::Object(members)) => members,
             Some(other) => object("details", other),
             None => Map::new(),
         };
-        members.insert("mayHaveRun".to_owned(), Value::Bool(true));
+        members.insert(name.to_owned(), value);
         self.inner.details = Some(Value::Object(members));
     }
 }

@@ -36,6 +36,7 @@
 //! | `error`, `access` | why a call fails, and who may call |
 //! | `registry` | changes in, immutable catalogs out, search |
 //! | `pipeline` | the life of a call: one file a stage |
+//! | `trace` | where a call stands in a trace |
 //! | [`protocol`] | the call protocol without I/O: events, pending requests |
 //! | [`link`] | what carries events: memory, WebSocket |
 //! | [`connection`] | clients and call handlers over links, sessions that reconnect |
@@ -80,11 +81,12 @@ mod spec;
 #[cfg(feature = "sse")]
 pub mod sse;
 pub mod tool_envelope;
+mod trace;
 #[cfg(feature = "mcp")]
 pub mod view;
 
 pub use access::{AccessControl, Authority, Identity};
-pub use clock::epoch_ms;
+pub use clock::{epoch_ms, since_epoch};
 pub use env::{Env, build_env};
 pub use envelope::{
     Annotations, CONTENT_BLOCK_SCHEMA, ContentBlock, ENVELOPE_SCHEMA, Envelope, HTTP_META_SCHEMA,
@@ -101,8 +103,8 @@ pub use operation::{Operation, OperationBuilder, OperationError, OutputPolicy, R
 pub use outcome::Outcome;
 pub use payload::{Payload, PayloadError};
 pub use pipeline::{
-    ApprovalGate, AuditSink, Call, CallRequest, CallView, Ending, Limits, Permit, Pipeline,
-    PipelineBuilder, Settings, Step, Subscription,
+    ApprovalGate, AuditSink, Call, CallRequest, CallView, Ending, Health, Limits, Observer, Permit,
+    Pipeline, PipelineBuilder, Settings, Step, Subscription, Times,
 };
 pub use query::{QueryForm, QueryParameter, QueryStyle};
 pub use registry::{Catalog, Change, Registry, SearchHit, nearest};
@@ -111,3 +113,4 @@ pub use schema::{
     SchemaError, SchemaPart,
 };
 pub use spec::{ErrorDefinition, IdError, Kind, MAX_NAME_LENGTH, OperationId, OperationSpec};
+pub use trace::{CallSpan, TRACE_PARENT, TRACE_STATE, TraceContext, trace_metadata};

@@ -6,7 +6,10 @@ mod offer;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use manila_gateway::{DataFolder, GatewaySettings, ListenError, Origin, Running, Setup, builtin};
+use manila_gateway::config::Config;
+use manila_gateway::{
+    DataFolder, GatewaySettings, ListenError, Origin, Running, Setup, Sight, builtin,
+};
 
 use super::connect::{Asking, parts};
 use super::signal::{ReloadRequests, StopRequests};
@@ -29,11 +32,12 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let registry = builtin::registry();
     let mut settings = GatewaySettings::default();
     settings.drain = options.drain;
-    descriptors::provide_for(settings.connections);
+    descriptors::provide_for(config.limits.connections());
     let mut setup = Setup::new(registry.clone(), config.clone())
         .origin(origin)
         .settings(settings)
         .operator(operator)
+        .sight(sight(&config)?)
         .mcp(parts(Asking::Nobody).await);
     if !options.no_watch {
         setup = setup.watch(LOOK);
@@ -52,6 +56,15 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let serving = running.serve(listener, async { drop(asked.await) });
     let watching = async {
         requests.next().await;
+        running.gateway().announce_stop();
+        if !options.notice.is_zero() {
+            let notice = options.notice;
+            tracing::info!(?notice, "stopping soon: /ready says so, calls are still answered");
+            tokio::select! {
+                () = tokio::time::sleep(notice) => {}
+                () = requests.next() => {}
+            }
+        }
         tracing::info!("stopping: no new connections, calls in flight may finish");
         drop(stop);
         requests.next().await;
@@ -67,6 +80,13 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
 }
 
 enum Never {}
+
+/// Who watches the calls. What the variables of OpenTelemetry say counts where the file says nothing.
+fn sight(config: &Config) -> Result<Sight, Failure> {
+    let settings = config.telemetry.clone().with_environment(|name| std::env::var(name).ok());
+    let sight = settings.and_then(|settings| Sight::new(&settings));
+    sight.map_err(|words| anyhow!("spans cannot be sent: {words}").into())
+}
 
 /// Reads the configuration again on each signal that asks for it; what came of it is in the log.
 async fn reload_when_asked(running: &Running) -> Never {

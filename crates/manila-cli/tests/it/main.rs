@@ -23,6 +23,8 @@ mod mcp_conformance;
 mod mcp_questions;
 mod openapi;
 #[cfg(target_os = "linux")]
+mod operate;
+#[cfg(target_os = "linux")]
 mod processes;
 mod readme;
 #[cfg(target_os = "linux")]

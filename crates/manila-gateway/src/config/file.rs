@@ -1,11 +1,14 @@
 //! The file as it is typed: what serde reads, and what the JSON Schema describes.
 
 mod door;
+mod limits;
 mod mcp;
 mod openapi;
+mod telemetry;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use manila::{Extras, OutputPolicy};
@@ -18,11 +21,14 @@ use super::document::Document;
 use super::duration::parse_duration;
 
 pub(super) use door::McpDoorText;
+pub use limits::LimitsConfig;
+pub(super) use limits::{BreakerText, LimitsText};
 pub(super) use mcp::{McpText, OAuthText, PROTOCOLS, RootsText, SamplingText, ToolEnvelopeText};
 pub(super) use openapi::{
     AuthText, BasicText, ClientText, NamespacesText, OpenApiTable, OpenApiText, SchemeText,
     SecretText,
 };
+pub(super) use telemetry::TelemetryText;
 
 /// The configuration of a Manila gateway. `${VAR}` in a string is replaced from the environment,
 /// `${VAR:-default}` by the default where there is none, `$${` is a plain `${`.
@@ -42,16 +48,24 @@ pub(super) struct ConfigFile {
     /// What MCP clients see.
     #[schemars(default, extend("default" = {}))]
     pub(super) mcp: McpDoorText,
+    /// How much is too much.
+    #[schemars(default, extend("default" = {}))]
+    pub(super) limits: LimitsText,
+    /// What is seen from outside.
+    #[schemars(default, extend("default" = {}))]
+    pub(super) telemetry: TelemetryText,
 }
 
 impl ConfigFile {
     pub(super) fn read(document: &Document<'_>) -> Self {
-        document.check_root(&["identity", "source", "mcp_servers", "mcp"]);
+        document.check_root(&["identity", "source", "mcp_servers", "mcp", "limits", "telemetry"]);
         Self {
             identity: document.entries("identity"),
             source: document.entries("source"),
             mcp_servers: document.value("mcp_servers").unwrap_or_default(),
             mcp: document.value("mcp").unwrap_or_default(),
+            limits: document.value("limits").unwrap_or_default(),
+            telemetry: document.value("telemetry").unwrap_or_default(),
         }
     }
 }
@@ -119,6 +133,19 @@ pub(super) struct SourceText {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DurationText")]
     pub(super) timeout: Option<DurationText>,
+    /// How many of its calls may run at the same time; `limits.source_calls` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "NonZeroUsize")]
+    pub(super) concurrency: Option<NonZeroUsize>,
+    /// How many of its calls may wait for a place; `limits.source_queue` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    pub(super) queue: Option<usize>,
+    /// When it is left alone; `limits.breaker` if absent. The hosts of an HTTP service are left alone
+    /// one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "BreakerText")]
+    pub(super) breaker: Option<BreakerText>,
     /// What is done about an output that does not fit its schema: repair it without making anything
     /// up, cast it as TypeBox does, refuse what cannot be repaired, or do not look.
     #[serde(default)]
@@ -246,7 +273,7 @@ impl JsonSchema for AccessText {
 }
 
 /// `"10s"` or `10`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct DurationText(pub(super) Duration);
 
 impl<'de> Deserialize<'de> for DurationText {

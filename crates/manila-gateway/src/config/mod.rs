@@ -27,6 +27,7 @@ use manila::openapi::Location;
 
 use crate::auth::{Authenticator, TokenHash};
 use crate::door::McpDoorSettings;
+use crate::telemetry::TelemetrySettings;
 use document::{Document, Environment, Finished};
 use entry::{Problems, folder_of};
 use expand::Values;
@@ -39,6 +40,7 @@ pub use edit::{
     remove_source, replaced_settings, write_beginning, write_identity, write_source,
 };
 pub use entry::{McpEntry, OpenApiEntry};
+pub use file::LimitsConfig;
 pub use glob::Glob;
 pub use problem::{ConfigError, Problem};
 pub use source::{Access, Adjustments, SourceChange, SourceConfig, SourceKind};
@@ -71,6 +73,10 @@ pub struct Config {
     pub sources: Vec<SourceConfig>,
     /// What MCP clients see.
     pub mcp: McpDoorSettings,
+    /// How much is too much.
+    pub limits: LimitsConfig,
+    /// What is seen from outside.
+    pub telemetry: TelemetrySettings,
     /// What was read otherwise than it is written, for people.
     pub notes: Vec<String>,
     /// The files that it was made of, and those that its sources are made of: when one of them changes,

@@ -1,7 +1,9 @@
 //! From what was typed to what holds: every name is one, every reference leads somewhere.
 
+mod limits;
 mod mcp;
 mod openapi;
+mod telemetry;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -21,8 +23,13 @@ pub(super) use mcp::{Report, settings as mcp_settings};
 
 pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
     let identities = identities(document, file.identity);
-    let sources = file.source.into_iter().filter_map(|entry| source(document, entry)).collect();
-    Config { identities, sources, mcp: file.mcp.settings(), ..Config::default() }
+    let said = limits::said(&file.source);
+    let mut sources: Vec<SourceConfig> =
+        file.source.into_iter().filter_map(|entry| source(document, entry)).collect();
+    let limits = limits::limits(document, file.limits, said, &mut sources);
+    let telemetry = telemetry::telemetry(document, file.telemetry);
+    let mcp = file.mcp.settings();
+    Config { identities, sources, mcp, limits, telemetry, ..Config::default() }
 }
 
 fn identities(

@@ -1,16 +1,65 @@
-//! `/health`: the process is alive and this is what it serves.
+//! `/health`: the process is alive. `/ready`: new calls are wanted. `/metrics`: how it has been.
+//!
+//! All three answer while calls are refused: whoever asks wants to know just then.
+
+use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use manila::Identity;
 use serde_json::{Value, json};
 
+use super::bearer;
+use super::problem::Problem;
+use crate::admin::scope;
 use crate::app::Gateway;
+use crate::telemetry::Page;
 
 pub(super) async fn health(State(gateway): State<Gateway>) -> Json<Value> {
-    let status = if gateway.0.stopping.is_cancelled() { "stopping" } else { "ok" };
+    let status = if gateway.0.readiness() == "stopping" { "stopping" } else { "ok" };
     Json(json!({
         "status": status,
         "operations": gateway.pipeline().registry().catalog().len(),
         "inFlight": gateway.pipeline().in_flight(),
     }))
+}
+
+/// 200 when new calls are wanted, else 503. Which sources are down makes nothing unready, and is told
+/// to those who may see sources.
+pub(super) async fn ready(State(gateway): State<Gateway>, request: Request) -> Response {
+    let status = gateway.0.readiness();
+    let mut body = json!({"status": status});
+    if may_see(bearer::identify(gateway.authenticator(), request.headers()).ok().as_ref()) {
+        let down = gateway.0.sources().into_iter().filter(|(_, is_up)| !is_up);
+        body["down"] = down.map(|(name, _)| name).collect();
+    }
+    let code = match status {
+        "ready" => StatusCode::OK,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let mut response = (code, Json(body)).into_response();
+    if code != StatusCode::OK {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+/// Open where nobody is asked who he is, which is only on this machine; else for those who may see
+/// how the gateway is.
+pub(super) async fn metrics(State(gateway): State<Gateway>, request: Request) -> Response {
+    let identity = match bearer::identify(gateway.authenticator(), request.headers()) {
+        Ok(identity) => identity,
+        Err(problem) => return problem.into_response(),
+    };
+    if !gateway.authenticator().is_open() && !may_see(Some(&identity)) {
+        let message = format!("the metrics are for those with the scope `{}`", scope::READ);
+        return Problem::new(StatusCode::FORBIDDEN, message).into_response();
+    }
+    ([(header::CONTENT_TYPE, Page::CONTENT_TYPE)], gateway.0.metrics()).into_response()
+}
+
+fn may_see(identity: Option<&Arc<Identity>>) -> bool {
+    identity.is_some_and(|identity| identity.scopes.iter().any(|held| held == scope::READ))
 }

@@ -35,6 +35,8 @@ pub(crate) fn router(gateway: Gateway) -> Router {
         .route("/hub", get(call::upgrade))
         .route("/mcp", any(mcp::serve))
         .route("/health", get(health::health))
+        .route("/metrics", get(health::metrics))
+        .route("/ready", get(health::ready))
         .route("/openapi.json", get(openapi::document))
         .method_not_allowed_fallback(only_get)
         .layer(guard)

@@ -25,12 +25,18 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::app::{Gateway, ListenError};
 use crate::config::Config;
 use crate::server::Drained;
-use crate::source::SourceSight;
+use crate::source::{SourceSight, SourceState};
 use reload::Reloader;
 
 pub use origin::Origin;
 pub use reload::{Part, ReloadError, Reloaded};
 pub use setup::Setup;
+
+/// How long the start waits for sources; then the gateway is ready without those that take longer.
+const STARTING: Duration = Duration::from_secs(10);
+
+/// How soon to look again whether the sources have started.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What is left for servers to end in, however long calls took.
 const LEAST_PATIENCE: Duration = Duration::from_secs(3);
@@ -104,19 +110,36 @@ impl Running {
         let address = listener.local_addr().map_err(ListenError::NoAddress)?;
         self.reloader.serves(address);
         let mut asked = None;
-        let served = self
-            .gateway
-            .serve(listener, async {
-                shutdown.await;
-                asked = Some(Instant::now());
-            })
-            .await;
+        let serving = self.gateway.serve(listener, async {
+            shutdown.await;
+            asked = Some(Instant::now());
+        });
+        let (served, ()) = tokio::join!(serving, self.starting());
         let spent = asked.map(|since| since.elapsed()).unwrap_or_default();
         let left = self.gateway.0.settings.drain.saturating_sub(spent).max(LEAST_PATIENCE);
         if !self.close(left).await {
             tracing::warn!("a server did not end in time and is left to its watcher");
         }
+        self.gateway.0.sight.close(LEAST_PATIENCE).await;
         served
+    }
+
+    /// Says at `/ready` that the gateway starts until each source was found or is known to be down.
+    /// One that takes long is not waited for, and neither is any when the gateway stops.
+    async fn starting(&self) {
+        let starting = self.gateway.starting();
+        let settled = async {
+            let is_starting = |source: &SourceSight| source.state == SourceState::Starting;
+            while self.sources().await.iter().any(is_starting) {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        tokio::select! {
+            () = settled => {}
+            () = tokio::time::sleep(STARTING) => {}
+            () = self.gateway.0.stopping.cancelled() => {}
+        }
+        drop(starting);
     }
 
     /// Ends the sources, and says whether that was done in time. Calls that need them come first.

@@ -14,7 +14,9 @@ use crate::admin;
 use crate::app::{Gateway, GatewaySettings, ListenError, check_address};
 use crate::auth::TokenHash;
 use crate::config::Config;
+use crate::limits::Limiter;
 use crate::source::{McpParts, Sources};
+use crate::telemetry::Sight;
 
 /// A gateway before it runs: what is configured, and what somebody adds to it.
 #[must_use]
@@ -28,6 +30,7 @@ pub struct Setup {
     operator: Option<TokenHash>,
     watch: Option<Duration>,
     parts: Vec<Arc<dyn Part>>,
+    sight: Sight,
 }
 
 impl Setup {
@@ -43,6 +46,7 @@ impl Setup {
             operator: None,
             watch: None,
             parts: Vec::new(),
+            sight: Sight::default(),
         }
     }
 
@@ -73,6 +77,12 @@ impl Setup {
     /// Something that takes part in changes of the configuration.
     pub fn part(mut self, part: Arc<dyn Part>) -> Self {
         self.parts.push(part);
+        self
+    }
+
+    /// Who watches the calls.
+    pub fn sight(mut self, sight: Sight) -> Self {
+        self.sight = sight;
         self
     }
 
@@ -107,15 +117,26 @@ impl Setup {
         let start_patience = settings.mcp.start_patience;
         settings.mcp = self.config.mcp.clone();
         settings.mcp.start_patience = start_patience;
+        self.config.limits.bound(&mut settings);
+        let limiter = Arc::new(Limiter::new(self.config.limits.calls.clone()));
+        let mut parts = self.parts;
+        parts.push(Arc::clone(&limiter) as _);
         let authenticator = authenticator(&self.config, self.operator);
-        let gateway =
-            Gateway::with(self.pipeline.build(), settings).with_authenticator(authenticator);
+        let pipeline = self
+            .pipeline
+            .settings(self.config.limits.pipeline.clone())
+            .limits(Arc::clone(&limiter) as _)
+            .observer(self.sight.observer())
+            .build();
+        let gateway = Gateway::with(pipeline, settings)
+            .with_authenticator(authenticator)
+            .with_sight(self.sight, limiter);
         let sources = Sources::start_with(&gateway, &self.config, &self.mcp);
         let reloader = Arc::new(Reloader::new(
             gateway.clone(),
             self.origin,
             self.operator,
-            self.parts,
+            parts,
             self.config,
             sources,
         ));

@@ -48,6 +48,11 @@ impl Room {
         self.seats.len() < self.limit || self.send_one_away()
     }
 
+    /// How many connections there are.
+    pub(super) fn count(&self) -> usize {
+        self.seats.len()
+    }
+
     /// Everything that is still there, to be waited for.
     pub(super) fn into_tasks(self) -> JoinSet<()> {
         self.tasks

@@ -52,6 +52,8 @@ pub(crate) struct ContextParts {
     depth: u32,
     /// Set while the call has its turn at an exclusive operation.
     has_turn: AtomicBool,
+    /// Set once the call has a place at its source.
+    has_place: AtomicBool,
     nesting: Arc<dyn Nesting>,
     /// The snapshot of the catalog that this call and those inside it see; its type is the
     /// pipeline's business.
@@ -120,7 +122,11 @@ impl CallContext {
 
     /// A call out of a handler: on the caller's behalf, with what is left of its time. Whoever
     /// watches the caller watches a call that is made in its place too, and can be asked in it.
-    pub(crate) fn below(call: &NestedCall<'_>, operation: Arc<str>) -> Self {
+    pub(crate) fn below(
+        call: &NestedCall<'_>,
+        operation: Arc<str>,
+        metadata: Option<Arc<Map<String, Value>>>,
+    ) -> Self {
         let (caller, above) = (call.from, &call.from.0);
         let own = call.timeout.and_then(from_now);
         let (progress, respondent) = match call.standing {
@@ -135,7 +141,7 @@ impl CallContext {
             deadline: own.into_iter().chain(caller.deadline()).min(),
             progress,
             respondent,
-            metadata: above.metadata.clone(),
+            metadata,
             attached: None,
         };
         let (nesting, snapshot) = (Arc::clone(&above.nesting), Arc::clone(&above.snapshot));
@@ -165,6 +171,7 @@ impl CallContext {
             caller,
             depth,
             has_turn: AtomicBool::new(false),
+            has_place: AtomicBool::new(false),
             nesting,
             snapshot,
         }))
@@ -278,6 +285,17 @@ impl CallContext {
 
     pub(crate) fn take_turn(&self) {
         self.0.has_turn.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn take_place(&self) {
+        self.0.has_place.store(true, Ordering::Release);
+    }
+
+    /// Whether a call above has a place at the source of an operation of which `is_meant` holds.
+    pub(crate) fn holds_place(&self, is_meant: impl Fn(&str) -> bool) -> bool {
+        let above = std::iter::successors(self.0.caller.as_ref(), |call| call.0.caller.as_ref());
+        let mut places = above.filter(|call| call.0.has_place.load(Ordering::Acquire));
+        places.any(|call| is_meant(&call.0.operation))
     }
 
     /// Whether a call above has its turn at the operation that this call wants.

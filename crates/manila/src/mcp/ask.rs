@@ -22,6 +22,8 @@ pub(super) struct Ask<'a> {
     pub(super) headers: Vec<(&'a str, String)>,
     /// Where reports go; without it none are asked for.
     pub(super) progress: Option<ProgressSender>,
+    /// The trace that it belongs to, as members of `_meta` without braces.
+    pub(super) trace: String,
     /// Who can be asked meanwhile.
     pub(super) respondent: Option<&'a Respondent>,
     pub(super) patience: Patience,
@@ -62,6 +64,7 @@ impl<'a> Ask<'a> {
             subject: None,
             headers: Vec::new(),
             progress: None,
+            trace: String::new(),
             respondent: None,
             patience,
             number: None,

@@ -18,6 +18,7 @@ use super::rpc::{Params, RpcError};
 use super::session::Session;
 use super::settings::McpSettings;
 use super::source::{Adjust, SourceStatus};
+use super::speech;
 use crate::error::CallError;
 use crate::handler::{CallContext, LogLine, Progress, ProgressSender, Watch};
 
@@ -149,6 +150,7 @@ impl Desk {
             subject: errand.subject,
             headers: errand.headers,
             progress: Some(progress),
+            trace: speech::trace(context.metadata()),
             respondent: context.respondent().filter(|_| inquiry::may_ask(errand.method)),
             patience: Patience::new(self.timeout(), settings.max_timeout.min(remaining)),
             number: None,

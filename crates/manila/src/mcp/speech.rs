@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::ask::Ask;
 use super::inquiry::Declared;
 use super::rpc::{self, Param};
 use super::settings::McpSettings;
+use crate::trace;
 
 /// The versions that begin with a handshake, newest first.
 pub(super) const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -79,8 +80,10 @@ impl Speech {
             _ => Cow::Borrowed(self.meta()),
         };
         match ask.is_errand() {
-            true if meta.is_empty() => format!(r#""progressToken":{id}"#),
-            true => format!(r#"{meta},"progressToken":{id}"#),
+            true => {
+                let comma = if meta.is_empty() { "" } else { "," };
+                format!(r#"{meta}{comma}"progressToken":{id}{}"#, ask.trace)
+            }
             false => meta.into_owned(),
         }
     }
@@ -89,6 +92,12 @@ impl Speech {
     pub(super) fn capabilities(&self) -> String {
         self.declared.at_most()
     }
+}
+
+/// The members of `_meta` that say which trace a request belongs to, each behind a comma.
+pub(super) fn trace(metadata: Option<&Map<String, Value>>) -> String {
+    let members = trace::members(metadata);
+    members.map(|(name, text)| format!(",\"{name}\":{}", Value::from(text))).collect()
 }
 
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";

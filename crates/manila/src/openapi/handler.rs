@@ -134,7 +134,9 @@ impl Route {
                 let unreadable = |error: PayloadError| {
                     CallError::validation(error.to_string(), &[]).before_sending()
                 };
-                self.template.fill(input.value().map_err(unreadable)?)
+                let mut request = self.template.fill(input.value().map_err(unreadable)?)?;
+                native::trace(&mut request.headers, context);
+                Ok(request)
             }
             Language::Manila => {
                 let left = deadline.saturating_duration_since(Instant::now());

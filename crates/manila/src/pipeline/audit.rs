@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::observe::Times;
 use super::seam::{CallView, Step};
 use super::state::CallState;
 use crate::error::{CallError, Origin};
@@ -44,16 +45,23 @@ impl<'a> Ending<'a> {
 }
 
 pub(super) async fn enter(call: &mut CallState) -> Result<(), CallError> {
+    call.began = call.shared.is_timed().then(Instant::now);
+    if let Some(observer) = &call.shared.observer {
+        observer.begin(&call.view());
+    }
     let Some(audit) = &call.shared.audit else { return Ok(()) };
-    call.began = Some(Instant::now());
     let step = audit.enter(&call.view());
     call.wait_for(step).await
 }
 
 pub(super) async fn exit(call: &CallState, ending: &Ending<'_>) {
-    log(call, ending);
+    let times = times(call);
+    let took = times.total;
+    log(call, ending, took);
+    if let Some(observer) = &call.shared.observer {
+        observer.end(&call.view(), ending, times);
+    }
     let Some(audit) = &call.shared.audit else { return };
-    let took = call.began.map(|began| began.elapsed()).unwrap_or_default();
     // Not cancellable: the record of the end is part of every end.
     let recorded = match audit.exit(&call.view(), ending, took) {
         Step::Now(result) => result,
@@ -62,6 +70,12 @@ pub(super) async fn exit(call: &CallState, ending: &Ending<'_>) {
     if let Err(error) = recorded {
         tracing::error!(request_id = %call.view().request_id, %error, "exit was not recorded");
     }
+}
+
+fn times(call: &CallState) -> Times {
+    let Some(began) = call.began else { return Times::new(Duration::ZERO, None) };
+    let now = Instant::now();
+    Times::new(now - began, call.dispatched_at.map(|at| now - at))
 }
 
 /// Nothing is repaired in silence, neither in an answer nor in a value of a stream. What is wrong is
@@ -83,21 +97,30 @@ pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
     }
 }
 
-/// Words of others are recorded as text, which whoever writes the log quotes and escapes: nobody
-/// outside can write log lines of his own.
-fn log(call: &CallState, ending: &Ending<'_>) {
-    let (request_id, operation) = (call.context.request_id(), call.context.operation());
+/// One line for each call, without a word of what it carried. Words of others are recorded as text,
+/// which whoever writes the log quotes and escapes: nobody outside can write log lines of his own.
+fn log(call: &CallState, ending: &Ending<'_>, took: Duration) {
+    let view = call.view();
+    let (request_id, operation, door) = (view.request_id, view.operation_id, view.door);
+    // Only looked at by lines that are written.
+    let who = || view.identity.map_or("", |identity| &identity.id);
+    let trace_id = || view.trace_id().unwrap_or_default();
+    let ms = || took.as_secs_f64() * 1_000.0;
     match ending {
-        Ending::Answered(_) => {}
+        Ending::Answered(outcome) => {
+            let outcome = if outcome.envelope.is_error() { "isError" } else { "ok" };
+            tracing::debug!(%request_id, trace_id = trace_id(), operation, door, who = who(), outcome, ms = ms(), "call answered");
+        }
         Ending::Failed(error) if error.code().origin() == Origin::Caller => {
-            tracing::debug!(%request_id, operation, error = error.to_string(), "call refused");
+            let outcome = error.code().as_str();
+            tracing::debug!(%request_id, trace_id = trace_id(), operation, door, who = who(), outcome, ms = ms(), error = error.to_string(), "call refused");
         }
         Ending::Failed(error) => {
-            let causes = causes(error);
-            tracing::info!(%request_id, operation, error = error.to_string(), causes, "call failed");
+            let (outcome, causes) = (error.code().as_str(), causes(error));
+            tracing::info!(%request_id, trace_id = trace_id(), operation, door, who = who(), outcome, ms = ms(), error = error.to_string(), causes, "call failed");
         }
         Ending::Completed { values } => {
-            tracing::debug!(%request_id, operation, values, "subscription completed");
+            tracing::debug!(%request_id, trace_id = trace_id(), operation, door, who = who(), outcome = "ok", ms = ms(), values, "subscription completed");
         }
     }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
+use tokio::time::Instant;
 
-use super::limits::Admission;
+use super::limits::{Admission, Permit};
 use super::lock::LockGuard;
 use super::state::CallState;
 use crate::error::{CallError, HandlerError};
@@ -19,13 +20,14 @@ use crate::spec::Kind;
 /// Held until the handler has really ended, also when its caller was answered long ago.
 #[derive(Default)]
 pub(super) struct Holds {
-    _permit: Option<Admission>,
+    _admission: Option<Admission>,
+    _place: Option<Permit>,
     _lock: Option<Box<LockGuard>>,
 }
 
 impl Holds {
-    pub(super) fn new(permit: Admission, lock: Option<Box<LockGuard>>) -> Self {
-        Self { _permit: Some(permit), _lock: lock }
+    pub(super) fn new(admission: Admission, lock: Option<Box<LockGuard>>, place: Permit) -> Self {
+        Self { _admission: Some(admission), _place: Some(place), _lock: lock }
     }
 }
 
@@ -121,6 +123,7 @@ fn wind_up(call: &CallState, mut rest: BoxFuture<'static, ()>, holds: Holds) {
 /// From here on the call may have had an effect.
 fn begin(call: &mut CallState) -> Payload {
     call.dispatched = true;
+    call.dispatched_at = call.shared.is_timed().then(Instant::now);
     call.input.take().unwrap_or_else(Payload::empty_object)
 }
 

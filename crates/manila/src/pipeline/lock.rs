@@ -103,7 +103,8 @@ impl Queue {
         if self.waiting.fetch_add(1, Ordering::Relaxed) < most {
             return Ok(waiting);
         }
-        Err(CallError::overloaded(format!("{most} calls are already waiting for {id}")))
+        let message = format!("{most} calls are already waiting for {id}");
+        Err(CallError::overloaded(message).with_limit("exclusive_queue"))
     }
 }
 

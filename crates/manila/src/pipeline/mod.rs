@@ -2,7 +2,7 @@
 //!
 //! Every path goes through the same stages in the same order, each in a file of its own:
 //! look-up, then **audit-enter → limits → access → input → approval → lock → dispatch → result →
-//! audit-exit**. A refusal at any of them still reaches audit-exit.
+//! audit-exit**. A place at the source is the last thing before dispatch. A refusal at any of them still reaches audit-exit.
 
 mod access;
 mod approval;
@@ -13,6 +13,7 @@ mod input;
 mod limits;
 mod lock;
 mod nesting;
+mod observe;
 mod request;
 mod result;
 mod seam;
@@ -43,7 +44,8 @@ use crate::spec::Kind;
 pub use approval::ApprovalGate;
 pub use audit::{AuditSink, Ending};
 pub use call::Call;
-pub use limits::{Limits, Permit};
+pub use limits::{Health, Limits, Permit};
+pub use observe::{Observer, Times};
 pub use request::CallRequest;
 pub use seam::{CallView, Step};
 pub use subscription::Subscription;
@@ -65,6 +67,7 @@ struct Shared {
     audit: Option<Arc<dyn AuditSink>>,
     limits: Option<Arc<dyn Limits>>,
     approval: Option<Arc<dyn ApprovalGate>>,
+    observer: Option<Arc<dyn Observer>>,
     concurrency: Concurrency,
     locks: Locks,
     /// Owns what outlives its caller: abandoned calls and handlers that are winding up.
@@ -126,20 +129,22 @@ fn run(mut call: CallState) -> impl Future<Output = Result<Outcome, CallError>> 
 
 async fn stages(call: &mut CallState) -> Result<Outcome, CallError> {
     let mut holds = enter(call).await?;
-    let output = dispatch::once(call, &mut holds).await?;
-    result::shape(call, output)
+    let output = dispatch::once(call, &mut holds).await;
+    limits::note(call, &output);
+    result::shape(call, output?)
 }
 
 /// Everything before dispatch, the same for calls and subscriptions.
 async fn enter(call: &mut CallState) -> Result<dispatch::Holds, CallError> {
     call.handler()?;
-    let permit = limits::admit(call).await?;
+    let admission = limits::admit(call).await?;
     access::check(call)?;
     input::check(call)?;
     approval::obtain(call).await?;
     let lock = lock::acquire(call).await?;
+    let place = limits::place(call).await?;
     call.ensure_wanted()?;
-    Ok(dispatch::Holds::new(permit, lock))
+    Ok(dispatch::Holds::new(admission, lock, place))
 }
 
 impl Pipeline {
@@ -156,6 +161,7 @@ impl Pipeline {
             audit: None,
             limits: None,
             approval: None,
+            observer: None,
         }
     }
 
@@ -299,6 +305,7 @@ pub struct PipelineBuilder {
     audit: Option<Arc<dyn AuditSink>>,
     limits: Option<Arc<dyn Limits>>,
     approval: Option<Arc<dyn ApprovalGate>>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl PipelineBuilder {
@@ -315,14 +322,20 @@ impl PipelineBuilder {
     }
 
     /// Who decides how much is too much, beyond the settings.
-    pub fn limits(mut self, limits: impl Limits) -> Self {
-        self.limits = Some(Arc::new(limits));
+    pub fn limits(mut self, limits: Arc<dyn Limits>) -> Self {
+        self.limits = Some(limits);
         self
     }
 
     /// Who decides which calls need a person's word.
     pub fn approval(mut self, approval: impl ApprovalGate) -> Self {
         self.approval = Some(Arc::new(approval));
+        self
+    }
+
+    /// Who watches, without a say.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
         self
     }
 
@@ -333,6 +346,7 @@ impl PipelineBuilder {
             audit: self.audit,
             limits: self.limits,
             approval: self.approval,
+            observer: self.observer,
             concurrency: Concurrency::new(self.settings.concurrent_calls),
             locks: Locks::new(self.settings.exclusive_queue),
             tasks: TaskTracker::new(),

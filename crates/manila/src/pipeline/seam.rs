@@ -1,12 +1,14 @@
 //! What the open stages are shown, and how they answer.
 
 use futures::future::BoxFuture;
+use serde_json::{Map, Value};
 
 use crate::access::Identity;
 use crate::error::CallError;
-use crate::handler::RequestId;
+use crate::handler::{CallContext, RequestId};
 use crate::operation::Operation;
 use crate::payload::Payload;
+use crate::trace::{CallSpan, TRACE_PARENT, TraceContext};
 
 /// The answer of a seam: most know at once, and those should cost nothing.
 #[must_use]
@@ -37,4 +39,35 @@ pub struct CallView<'a> {
     pub trusted: bool,
     /// The input, until the handler has it.
     pub input: Option<&'a Payload>,
+    /// What came with the call beside its input.
+    pub metadata: Option<&'a Map<String, Value>>,
+    /// The spans of the call, where it is recorded.
+    pub span: Option<&'a CallSpan>,
+    pub(super) context: &'a CallContext,
+}
+
+impl<'a> CallView<'a> {
+    /// How many calls of this process it is inside of.
+    pub fn depth(&self) -> u32 {
+        self.context.depth()
+    }
+
+    /// Whether a call that it is inside of holds a place at its source.
+    pub fn is_inside_a_place(&self) -> bool {
+        self.context.holds_place(|_| true)
+    }
+
+    /// Whether a call that it is inside of holds a place at this very source.
+    pub fn is_inside_place_of(&self, namespace: &str) -> bool {
+        let is_of = |operation: &str| {
+            operation.split_once('.').is_some_and(|(source, _)| source == namespace)
+        };
+        self.context.holds_place(is_of)
+    }
+
+    /// The id of the trace that it belongs to, as it is written.
+    pub fn trace_id(&self) -> Option<&'a str> {
+        let text = self.metadata?.get(TRACE_PARENT)?.as_str()?;
+        TraceContext::parse(text).and_then(|_| text.get(3..35))
+    }
 }

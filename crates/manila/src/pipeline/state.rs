@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::Shared;
@@ -19,6 +20,7 @@ use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::registry::Catalog;
 use crate::spec::Kind;
+use crate::trace::{CallSpan, TRACE_PARENT};
 
 pub(super) struct CallState {
     pub(super) shared: Arc<Shared>,
@@ -32,7 +34,11 @@ pub(super) struct CallState {
     pub(super) idle_timeout: Option<Duration>,
     /// When it began, where somebody writes that down.
     pub(super) began: Option<Instant>,
+    /// When its handler was entered, where somebody writes that down.
+    pub(super) dispatched_at: Option<Instant>,
     pub(super) dispatched: bool,
+    /// Its spans, where it is recorded.
+    span: Option<Box<CallSpan>>,
 }
 
 enum Target {
@@ -51,6 +57,30 @@ impl Target {
     }
 }
 
+type Metadata = Option<Arc<Map<String, Value>>>;
+
+impl Shared {
+    /// The spans of a call that begins, and its metadata: whatever it causes stands below it. Where
+    /// nobody records calls, a trace passes as it came.
+    fn traced(&self, metadata: Metadata, target: &Target) -> (Option<Box<CallSpan>>, Metadata) {
+        let operation = match target {
+            Target::Found(operation) => Some(&**operation),
+            Target::Missing => None,
+        };
+        let span =
+            self.observer.as_ref().and_then(|seen| seen.span(metadata.as_deref(), operation));
+        let Some(span) = span else { return (None, metadata) };
+        let mut below = metadata.map(Arc::unwrap_or_clone).unwrap_or_default();
+        below.insert(TRACE_PARENT.to_owned(), span.below().to_string().into());
+        (Some(span), Some(Arc::new(below)))
+    }
+
+    /// Whether anybody wants to know how long things take.
+    pub(super) fn is_timed(&self) -> bool {
+        self.audit.is_some() || self.observer.is_some() || self.limits.is_some()
+    }
+}
+
 impl CallState {
     pub(super) fn root(
         shared: &Arc<Shared>,
@@ -60,6 +90,7 @@ impl CallState {
         let catalog = shared.registry.catalog();
         let (target, operation) = Target::find(Some(&catalog), request.operation);
         let (trusted, identity) = authority.into_parts();
+        let (span, metadata) = shared.traced(request.metadata, &target);
         let beginning = Beginning {
             operation,
             request_id: request.request_id.unwrap_or_else(RequestId::fresh),
@@ -68,7 +99,7 @@ impl CallState {
             deadline: request.timeout.and_then(from_now),
             progress: request.progress,
             respondent: request.respondent,
-            metadata: request.metadata,
+            metadata,
             attached: request.attached,
         };
         let nesting: Arc<Shared> = Arc::clone(shared);
@@ -81,7 +112,9 @@ impl CallState {
             door: request.door,
             idle_timeout: request.idle_timeout,
             began: None,
+            dispatched_at: None,
             dispatched: false,
+            span,
         }
     }
 
@@ -90,16 +123,19 @@ impl CallState {
     pub(super) fn nested(shared: Arc<Shared>, call: NestedCall<'_>) -> Self {
         let catalog = call.from.snapshot().downcast_ref::<Catalog>();
         let (target, operation) = Target::find(catalog, call.operation);
+        let (span, metadata) = shared.traced(call.from.shared_metadata(), &target);
         Self {
             shared,
-            context: CallContext::below(&call, operation),
+            context: CallContext::below(&call, operation, metadata),
             target,
             input: Some(call.input),
             trusted: call.standing == NestedStanding::Trusted,
             door: "local",
             idle_timeout: None,
             began: None,
+            dispatched_at: None,
             dispatched: false,
+            span,
         }
     }
 
@@ -138,6 +174,9 @@ impl CallState {
             identity: self.context.identity(),
             trusted: self.trusted,
             input: self.input.as_ref(),
+            metadata: self.context.metadata(),
+            span: self.span.as_deref(),
+            context: &self.context,
         }
     }
 

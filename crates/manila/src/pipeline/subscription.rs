@@ -8,7 +8,7 @@ use futures::stream::{BoxStream, Stream, StreamExt};
 use super::call::Caller;
 use super::dispatch::{self, Running};
 use super::state::CallState;
-use super::{audit, enter, result, run};
+use super::{audit, enter, limits, result, run};
 use crate::error::CallError;
 use crate::handler::AbortHandle;
 use crate::outcome::Outcome;
@@ -94,7 +94,11 @@ async fn start(call: &mut CallState) -> Result<Running, CallError> {
 }
 
 async fn next(call: CallState, mut running: Running, values: u64) -> Step {
-    let value = match dispatch::next(&call, &mut running).await {
+    let next = dispatch::next(&call, &mut running).await;
+    if values == 0 || next.is_err() {
+        limits::note(&call, &next);
+    }
+    let value = match next {
         Ok(Some(output)) => result::shape(&call, output),
         Ok(None) => {
             audit::exit(&call, &Ending::Completed { values }).await;

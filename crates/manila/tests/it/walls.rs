@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The rooms from left to right. Those in one group may know each other; nobody knows a leaf.
 const ORDER: [&[&str]; 15] = [
     &["clock", "direct", "schema", "sse"],
-    &["access", "envelope", "error", "outcome", "payload", "query", "spec"],
+    &["access", "envelope", "error", "outcome", "payload", "query", "spec", "trace"],
     &["handler"],
     &["env", "operation"],
     &["registry"],

@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, StatusCode};
-use manila::QueryForm;
+use manila::{QueryForm, TRACE_PARENT, TRACE_STATE, trace_metadata};
 use serde_json::{Map, Value};
 
 use super::super::problem::Problem;
 use super::pairs::{Pair, pairs};
 
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout");
-const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
-const TRACE_STATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// What a caller asks for beside the operation.
 #[derive(Debug, Default, PartialEq)]
@@ -138,32 +136,8 @@ fn duration(seconds: f64) -> Duration {
 
 /// The trace that the call is part of, where the headers name one.
 pub(super) fn trace(headers: &HeaderMap) -> Option<Map<String, Value>> {
-    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let parent = text(TRACE_PARENT).filter(|text| is_trace(text))?;
-    let mut trace = Map::new();
-    trace.insert("traceparent".to_owned(), parent.into());
-    if let Some(state) = text(TRACE_STATE).filter(|state| state.len() <= 512) {
-        trace.insert("tracestate".to_owned(), state.into());
-    }
-    Some(trace)
-}
-
-/// `version-trace-parent-flags`, in hexadecimal digits, as the W3C has it.
-fn is_trace(text: &str) -> bool {
-    let is_hexadecimal =
-        |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let parts: Vec<&str> = text.split('-').collect();
-    match parts[..] {
-        ["00", trace, parent, flags] => {
-            let is_long = trace.len() == 32 && parent.len() == 16 && flags.len() == 2;
-            let is_zero = |part: &str| part.bytes().all(|byte| byte == b'0');
-            is_long
-                && parts.iter().all(|part| is_hexadecimal(part))
-                && !is_zero(trace)
-                && !is_zero(parent)
-        }
-        _ => false,
-    }
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    trace_metadata(text(TRACE_PARENT), text(TRACE_STATE))
 }
 
 #[cfg(test)]
@@ -227,20 +201,5 @@ mod tests {
         assert!(asked.envelope == Some(true) && asked.timeout.is_none());
         let rest = [("timeout".into(), "soon".into()), ("b".into(), "".into())];
         assert_eq!(asked.rest, rest);
-    }
-
-    #[test]
-    fn traces_are_kept_if_they_are_traces() {
-        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let zero = "00-00000000000000000000000000000000-b7ad6b7169203331-01";
-        for (text, kept) in
-            [(good, true), (zero, false), (&good[..54], false), ("", false), ("00-x-y-01", false)]
-        {
-            let headers = HeaderMap::from_iter([(
-                HeaderName::from_static("traceparent"),
-                text.parse().unwrap(),
-            )]);
-            assert_eq!(trace(&headers).is_some(), kept, "{text}");
-        }
     }
 }

@@ -90,4 +90,9 @@ impl McpDoor {
     pub(crate) fn dismiss(&self, identity: &str) -> usize {
         self.sessions.dismiss(identity) + self.listening.dismiss(identity)
     }
+
+    /// How many sessions there are.
+    pub(crate) fn sessions(&self) -> usize {
+        self.sessions.count()
+    }
 }

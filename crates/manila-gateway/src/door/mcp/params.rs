@@ -1,11 +1,15 @@
 //! What a request says beside its method.
 
+use manila::trace_metadata;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::message::{Fault, Id};
 use super::settings::McpDoorSettings;
+
+/// The longest `baggage` that goes with a call, as the W3C has it.
+const LONGEST_BAGGAGE: usize = 8_192;
 
 /// The members of `params` that this door looks at.
 #[derive(Debug, Default, Deserialize)]
@@ -68,16 +72,12 @@ impl Params {
     /// What goes with the call: the trace that it is part of.
     pub(super) fn metadata(&self) -> Option<Map<String, Value>> {
         let meta = self.meta.as_ref()?;
-        let members = [
-            ("traceparent", &meta.traceparent),
-            ("tracestate", &meta.tracestate),
-            ("baggage", &meta.baggage),
-        ];
-        let members = members
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), Value::from(value.as_deref()?))));
-        let members: Map<String, Value> = members.collect();
-        (!members.is_empty()).then_some(members)
+        let trace = trace_metadata(meta.traceparent.as_deref(), meta.tracestate.as_deref());
+        let baggage = meta.baggage.as_deref().filter(|text| text.len() <= LONGEST_BAGGAGE);
+        let Some(baggage) = baggage else { return trace };
+        let mut metadata = trace.unwrap_or_default();
+        metadata.insert("baggage".to_owned(), baggage.into());
+        Some(metadata)
     }
 }
 

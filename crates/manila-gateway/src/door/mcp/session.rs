@@ -91,6 +91,11 @@ impl Cancellable {
 }
 
 impl Sessions {
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     pub(super) fn new(most: usize, idle: Duration) -> Self {
         Self { known: Mutex::default(), bounds: Mutex::new(Bounds { most, idle }) }
     }

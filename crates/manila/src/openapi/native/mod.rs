@@ -13,4 +13,4 @@ mod request;
 
 pub(super) use answer::{is_problem, outcome, refusal};
 pub(super) use event::Event;
-pub(super) use request::fill;
+pub(super) use request::{fill, trace};

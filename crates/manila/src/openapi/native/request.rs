@@ -10,11 +10,10 @@ use crate::error::CallError;
 use crate::handler::CallContext;
 use crate::openapi::request::{Prepared, Template};
 use crate::payload::Payload;
+use crate::trace;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout");
-/// What other gateways know a trace by, which is how it stands among the metadata of a call too.
-const TRACE: [&str; 2] = ["traceparent", "tracestate"];
 /// The longest request id that the other side takes on.
 const LONGEST_ID: usize = 128;
 
@@ -54,10 +53,14 @@ fn introduce(headers: &mut HeaderMap, context: &CallContext) {
     if let Some(id) = id.and_then(|id| HeaderValue::from_maybe_shared(Bytes::from(id)).ok()) {
         headers.insert(REQUEST_ID, id);
     }
-    for name in TRACE {
-        let text = context.metadata().and_then(|metadata| metadata.get(name)?.as_str());
-        if let Some(value) = text.and_then(|text| HeaderValue::from_str(text).ok()) {
-            headers.insert(HeaderName::from_static(name), value);
+    trace(headers, context);
+}
+
+/// Hands the trace on, unless the input says something else in its place.
+pub(in crate::openapi) fn trace(headers: &mut HeaderMap, context: &CallContext) {
+    for (name, text) in trace::members(context.metadata()) {
+        if let Ok(value) = HeaderValue::from_str(text) {
+            headers.entry(HeaderName::from_static(name)).or_insert(value);
         }
     }
 }

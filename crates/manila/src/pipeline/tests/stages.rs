@@ -34,6 +34,10 @@ impl Limits for Seams {
     fn admit(&self, _: &CallView<'_>) -> Step<Permit> {
         self.at("limits")
     }
+
+    fn place(&self, _: &CallView<'_>) -> Step<Permit> {
+        self.at("place")
+    }
 }
 
 impl ApprovalGate for Seams {
@@ -59,14 +63,14 @@ fn pipeline(log: &Log, refuse: &'static str) -> Pipeline {
     let listed = Operation::from_spec(spec("t.listed", Kind::Query));
     Pipeline::builder(registry([operation, listed]))
         .audit(seams(log, refuse))
-        .limits(seams(log, refuse))
+        .limits(Arc::new(seams(log, refuse)))
         .approval(seams(log, refuse))
         .build()
 }
 
 #[tokio::test]
 async fn stages_run_in_order_and_a_refusal_skips_to_the_exit() {
-    const ALL: [&str; 5] = ["audit-enter", "limits", "approval", "dispatch", "audit-exit"];
+    const ALL: [&str; 6] = ["audit-enter", "limits", "approval", "place", "dispatch", "audit-exit"];
     let (good, bad) = (json!({"n": 1}), json!({"m": 1}));
     let rows = [
         ("", "t.op", "open", &good, "ok", &ALL[..]),
@@ -84,6 +88,7 @@ async fn stages_run_in_order_and_a_refusal_skips_to_the_exit() {
             "OVERLOADED",
             &["audit-enter", "limits", "approval", "audit-exit"],
         ),
+        ("place", "t.op", "open", &good, "OVERLOADED", &[ALL[0], ALL[1], ALL[2], ALL[3], ALL[5]]),
         // An exit that cannot be recorded is logged; the answer is the answer.
         ("audit-exit", "t.op", "open", &good, "ok", &ALL),
         ("", "t.none", "open", &good, "OPERATION_NOT_FOUND", &["audit-enter", "audit-exit"]),
@@ -112,7 +117,10 @@ async fn the_trusted_path_skips_access_and_nothing_else() {
     let log = Log::default();
     let pipeline = pipeline(&log, "");
     assert_eq!(code(pipeline.execute("t.op", json!({"n": 1})).await), "ok");
-    assert_eq!(log.take(), ["audit-enter", "limits", "approval", "dispatch", "audit-exit"]);
+    assert_eq!(
+        log.take(),
+        ["audit-enter", "limits", "approval", "place", "dispatch", "audit-exit"]
+    );
     assert_eq!(code(pipeline.execute("t.op", json!({})).await), "VALIDATION_ERROR");
     let nobody = Authority::outside(None);
     let call = pipeline.call(CallRequest::new("t.op", json!({"n": 1})), nobody);

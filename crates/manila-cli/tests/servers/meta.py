@@ -1,0 +1,33 @@
+"""An MCP server on standard input and output whose one tool says which `_meta` it was called with."""
+
+import json
+import sys
+
+TOOL = {"name": "look", "description": "Says what came beside the arguments",
+        "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+
+
+def answer(message):
+    method, params = message["method"], message.get("params", {})
+    if method == "initialize":
+        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "meta", "version": "1"}}
+    if method == "tools/list":
+        return {"tools": [TOOL]}
+    if method == "tools/call":
+        meta = params.get("_meta", {})
+        return {"content": [{"type": "text", "text": json.dumps(meta)}], "structuredContent": meta}
+    return None
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    result = answer(message)
+    reply = {"jsonrpc": "2.0", "id": message["id"]}
+    if result is None:
+        reply["error"] = {"code": -32601, "message": "not known here"}
+    else:
+        reply["result"] = result
+    print(json.dumps(reply), flush=True)

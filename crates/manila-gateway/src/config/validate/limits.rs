@@ -1,0 +1,70 @@
+//! `[limits]`, and what sources say about theirs.
+
+use std::collections::BTreeMap;
+
+use super::super::document::Document;
+use super::super::file::{BreakerText, LimitsConfig, LimitsText, SourceText};
+use super::super::source::{SourceConfig, SourceKind};
+
+/// What the sources say, taken before they become something else.
+pub(super) struct Said {
+    name: String,
+    concurrency: Option<usize>,
+    queue: Option<usize>,
+    breaker: Option<BreakerText>,
+}
+
+pub(super) fn said(sources: &BTreeMap<String, SourceText>) -> Vec<Said> {
+    let said = sources.iter().map(|(name, text)| Said {
+        name: name.clone(),
+        concurrency: text.concurrency.map(Into::into),
+        queue: text.queue,
+        breaker: text.breaker.clone(),
+    });
+    said.collect()
+}
+
+pub(super) fn limits(
+    document: &Document<'_>,
+    text: LimitsText,
+    said: Vec<Said>,
+    sources: &mut [SourceConfig],
+) -> LimitsConfig {
+    for (key, time) in text.times() {
+        if time.is_zero() {
+            document.report(&["limits", key], "nothing is done in no time; write more");
+        }
+    }
+    if text.calls_per_minute == Some(0) {
+        let message = "nobody could call; leave it out if callers may call as often as they like";
+        document.report(&["limits", "calls_per_minute"], message);
+    }
+    let mut config = text.settings();
+    if config.calls.json_depth > 127 {
+        let message = "what is deeper than 127 levels is not read at all; write 127 or less";
+        document.report(&["limits", "json_depth"], message);
+    }
+    for own in said {
+        let mut limits = config.calls.source.clone();
+        limits.concurrency = own.concurrency.unwrap_or(limits.concurrency);
+        limits.queue = own.queue.unwrap_or(limits.queue);
+        let source = sources.iter_mut().find(|source| source.name == own.name);
+        match source.map(|source| &mut source.kind) {
+            // The hosts of a service are told apart, and left alone one by one.
+            Some(SourceKind::OpenApi(settings)) => {
+                limits.breaker = None;
+                if let Some(breaker) = own.breaker {
+                    let host = &mut settings.client.breaker;
+                    let wanted = breaker.limits();
+                    host.failures = wanted.map_or(0, |wanted| wanted.failures);
+                    host.open_for = wanted.map_or(host.open_for, |wanted| wanted.open_for);
+                }
+            }
+            _ => {
+                limits.breaker = own.breaker.map_or(limits.breaker, |breaker| breaker.limits());
+            }
+        }
+        config.calls.sources.insert(own.name, limits);
+    }
+    config
+}

@@ -1,0 +1,107 @@
+//! Numbers as Prometheus reads them.
+
+use std::fmt::{Display, Write};
+
+/// A page of numbers, each behind its description.
+#[derive(Debug, Default)]
+pub(crate) struct Page(String);
+
+/// What the gateway knows at the moment of asking.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) connections: Vec<(&'static str, usize)>,
+    /// Whether each source is there.
+    pub(crate) sources: Vec<(String, bool)>,
+    /// How many wait at each source, and whether it is left alone.
+    pub(crate) queues: Vec<(String, usize, bool)>,
+    pub(crate) is_ready: bool,
+}
+
+impl Page {
+    /// What the numbers are called.
+    pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+    pub(crate) fn counter(&mut self, name: &str, help: &str) {
+        self.describe(name, "counter", help);
+    }
+
+    pub(crate) fn gauge(&mut self, name: &str, help: &str) {
+        self.describe(name, "gauge", help);
+    }
+
+    pub(crate) fn histogram(&mut self, name: &str, help: &str) {
+        self.describe(name, "histogram", help);
+    }
+
+    fn describe(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// One number with its labels.
+    pub(crate) fn value(&mut self, name: &str, labels: &[(&str, &str)], number: impl Display) {
+        self.0.push_str(name);
+        for (index, (label, text)) in labels.iter().enumerate() {
+            self.0.push(if index == 0 { '{' } else { ',' });
+            let _ = write!(self.0, "{label}=\"");
+            escape(&mut self.0, text);
+            self.0.push('"');
+        }
+        if !labels.is_empty() {
+            self.0.push('}');
+        }
+        let _ = writeln!(self.0, " {number}");
+    }
+
+    /// What the gateway knows at this moment, and what the system knows of the process.
+    pub(crate) fn state(&mut self, state: &State) {
+        self.gauge("manila_build_info", "Which gateway this is.");
+        self.value("manila_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+        self.gauge("manila_ready", "Whether new calls are wanted.");
+        self.value("manila_ready", &[], u8::from(state.is_ready));
+        self.gauge("manila_connections", "What is open at each door.");
+        for (door, number) in &state.connections {
+            self.value("manila_connections", &[("door", door)], number);
+        }
+        self.gauge("manila_source_up", "Whether a source is there.");
+        for (source, is_up) in &state.sources {
+            self.value("manila_source_up", &[("source", source)], u8::from(*is_up));
+        }
+        self.gauge("manila_queue_depth", "Calls that wait for a place at their source.");
+        for (source, waiting, _) in &state.queues {
+            self.value("manila_queue_depth", &[("source", source)], waiting);
+        }
+        self.gauge("manila_source_breaker_open", "Whether a source is left alone for a while.");
+        for (source, _, is_open) in &state.queues {
+            self.value("manila_source_breaker_open", &[("source", source)], u8::from(*is_open));
+        }
+        super::process::write(self);
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+}
+
+fn escape(out: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            other => out.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped() {
+        let mut page = Page::default();
+        page.value("x_total", &[], 1);
+        page.value("x_total", &[("a", "plain"), ("b", "\"\\\n")], 2.5);
+        assert_eq!(page.into_text(), "x_total 1\nx_total{a=\"plain\",b=\"\\\"\\\\\\n\"} 2.5\n");
+    }
+}
