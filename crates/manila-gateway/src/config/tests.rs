@@ -410,7 +410,7 @@ fn a_source_is_compared_by_what_it_means() {
     let openapi = "[source.a]\nopenapi = 'none.yaml'\nauth = { bearer = 'hush' }\n";
     let rows = [
         (mcp, "'x'", "'x'", SourceChange::Nothing),
-        (mcp, "'x'", "\"x\" # so", SourceChange::Nothing),
+        (mcp, "'x'", "\"x\"", SourceChange::Nothing),
         (mcp, "'hush'", "'hush-hush'", SourceChange::Reached),
         (mcp, "'y'", "'z'", SourceChange::Reached),
         (mcp, "}\n", "}\ntimeout = 5", SourceChange::Adjustments),
@@ -451,7 +451,7 @@ fn what_a_source_lacks_is_its_own_affair() {
     assert!(matches!(&lacking.kind, SourceKind::Incomplete { word, .. } if word == "mcp"));
     assert!(matches!(&fine.kind, SourceKind::Mcp(_)));
     let said = config.check_complete().unwrap_err().to_string();
-    assert!(said.contains("2:31: source.a.mcp.args[0]: the environment variable `NONE`"), "{said}");
+    assert!(said.contains("2:32: source.a.mcp.args[0]: the environment variable `NONE`"), "{said}");
     // What nobody can do without refuses the file.
     let identity = "[identity.ci]\ntoken_hash = '${NONE}'\n";
     let said = parse(&format!("{text}{identity}")).unwrap_err().to_string();

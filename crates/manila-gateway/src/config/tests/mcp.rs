@@ -146,11 +146,7 @@ fn every_problem_of_a_server_is_named() {
         ),
         (
             "command = '${NONE}', args = ['${NONE}']",
-            &[
-                "mcp.command: the environment variable `NONE`",
-                "mcp.args[0]: the env",
-                "mcp: an MCP server has",
-            ],
+            &["mcp.command: the environment variable `NONE`", "mcp.args[0]: the env"],
         ),
     ];
     for (server, expected) in rows {
