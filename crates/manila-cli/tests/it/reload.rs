@@ -7,8 +7,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use manila::connection::{Client, Connection, ConnectionSettings, Serve};
+use manila::hub::Spoke;
 use manila::link::{Connector, WsConnector};
 use manila::protocol::Secret;
+use manila_gateway::builtin;
 use serde_json::{Value, json};
 
 use world::{Gateway, Service, eventually, identity, standing};
@@ -245,6 +247,76 @@ async fn a_revoked_token_is_refused_and_what_it_opened_ends() {
     by_bob.closed().await;
     assert_eq!(mcp(&gateway, &new, bobs.as_deref(), &ping).0, 404, "the session was the old one's");
     assert_eq!(gateway.call("demo.add", Some(&new), &add).0, 200);
+}
+
+/// A spoke and another hub are adjusted on the connections that they have; who else may be reached under
+/// a name is another connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn spokes_and_hubs_keep_their_connections() {
+    let (guest, of_guest) = identity("guest", "");
+    let (other, of_other) = identity("other", "");
+    let far = Gateway::start("reload-far", &format!("{guest}{other}"));
+    let (ours, of_box) = identity("box", "");
+    let hub = |token: &str, more: &str| {
+        let url = format!("ws://{}/hub", far.address);
+        format!(
+            "{ours}[source.box]\nspoke = {{ identity = \"box\" }}\n{more}\n\
+             [source.far]\nhub = {{ url = \"{url}\", token = \"{token}\" }}\n{more}\n"
+        )
+    };
+    let near = Gateway::start("reload-near", &hub(&of_guest, ""));
+    let url = format!("ws://{}/hub", near.address);
+    let connector = WsConnector::new(&url, Some(Secret::new(of_box.clone()))).unwrap();
+    let spoke = Spoke::with("box", builtin::registry()).connect(connector);
+    spoke.ready().await.unwrap();
+    for name in ["box", "far"] {
+        near.wait_for(name, "ready");
+    }
+    let status = |id: &str| near.call(id, Some(&of_box), &json!({"a": 1, "b": 2})).0;
+    let [since, at] = ["box", "far"].map(|name| near.source(name)["since"].clone());
+    assert_eq!(["box.demo.add", "far.demo.add"].map(status), [200, 200]);
+    assert_eq!(["box.demo.messy", "far.demo.messy"].map(status), [200, 200]);
+
+    near.write(&hub(&of_guest, "exclude = [\"demo.add\"]\noutput = \"raw\""));
+    assert_eq!(names(&near.reload().1, "adjusted"), ["box", "far"]);
+    assert_eq!(["box.demo.add", "far.demo.add"].map(status), [404, 404]);
+    // What was repaired before goes out as it is, and does not fit.
+    assert_eq!(["box.demo.messy", "far.demo.messy"].map(status), [502, 502]);
+    near.write(&hub(&of_guest, "access = { scopes = [\"nobody\"] }"));
+    near.reload();
+    assert_eq!(["box.demo.add", "far.demo.add"].map(status), [403, 403]);
+    let [still, there] = ["box", "far"].map(|name| near.source(name)["since"].clone());
+    assert_eq!([since, at], [still, there], "nobody connected again");
+
+    // Another token is another connection, and the old one serves until it is there.
+    near.write(&hub(&of_other, ""));
+    let (_, report) = near.reload();
+    assert_eq!(names(&report, "changed"), ["far"]);
+    assert_eq!(["box.demo.add", "far.demo.add"].map(status), [200, 200]);
+    eventually("the new one is there", || near.state("far") == "ready");
+    assert_eq!(status("far.demo.add"), 200);
+    near.write(&ours);
+    assert_eq!(names(&near.reload().1, "removed"), ["box", "far"]);
+    assert_eq!(status("far.demo.add"), 404);
+    spoke.close().await;
+}
+
+#[test]
+fn what_mcp_clients_see_is_another_thing_from_the_next_request_on() {
+    let gateway = Gateway::start("reload-mcp", "");
+    let tools = || {
+        let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        let said = gateway.post("/mcp", &ask);
+        said["result"]["tools"].as_array().unwrap_or_else(|| panic!("{said}")).len()
+    };
+    let all = tools();
+    gateway.write("[mcp]\ntools = \"compact\"\n");
+    let (_, report) = gateway.reload();
+    assert!(names(&report, "notes")[0].contains("[mcp]"), "{report}");
+    assert!(tools() < all, "{} of {all}", tools());
+    gateway.write("");
+    gateway.reload();
+    assert_eq!(tools(), all);
 }
 
 #[test]

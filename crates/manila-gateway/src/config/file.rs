@@ -31,7 +31,8 @@ pub(super) use openapi::{
 pub(super) use telemetry::TelemetryText;
 
 /// The configuration of a Manila gateway. `${VAR}` in a string is replaced from the environment,
-/// `${VAR:-default}` by the default where there is none, `$${` is a plain `${`.
+/// `${VAR:-default}` by the default where there is none, `${file:PATH}` by what a file holds; `$${` is a
+/// plain `${`.
 #[derive(Debug, JsonSchema)]
 #[schemars(title = "manila.toml", deny_unknown_fields)]
 pub(super) struct ConfigFile {

@@ -72,20 +72,30 @@ impl Gateway {
     /// Calls an operation over HTTP and gives the status and what was answered.
     pub(super) fn call(&self, id: &str, token: Option<&str>, input: &Value) -> (u16, Value) {
         let (namespace, name) = id.split_once('.').unwrap();
+        let path = format!("/api/{namespace}/{name}");
+        match self.ask(&path, token, input) {
+            (200, data) => (200, json!({"data": data})),
+            refused => refused,
+        }
+    }
+
+    /// What is answered at another address.
+    pub(super) fn post(&self, path: &str, body: &Value) -> Value {
+        self.ask(path, None, body).1
+    }
+
+    fn ask(&self, path: &str, token: Option<&str>, input: &Value) -> (u16, Value) {
         let header = token.map(|token| format!("authorization: Bearer {token}\r\n"));
         let header = header.unwrap_or_default();
         let body = input.to_string();
         let head = format!(
-            "POST /api/{namespace}/{name} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
              content-type: application/json\r\n{header}content-length: {}\r\n\r\n{body}",
             body.len()
         );
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(head.as_bytes()).unwrap();
-        match read_answer(stream) {
-            (200, data) => (200, json!({"data": data})),
-            refused => refused,
-        }
+        read_answer(stream)
     }
 
     /// Reads the configuration again, as the operator.
