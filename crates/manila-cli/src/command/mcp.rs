@@ -14,6 +14,7 @@ use manila_gateway::{GatewaySettings, McpView, Setup, builtin};
 
 use super::backend::TOKEN_VARIABLE;
 use super::connect::{Asking, parts};
+use super::serve::sight;
 use super::signal::StopRequests;
 use crate::arguments::McpOptions;
 use crate::failure::Failure;
@@ -35,7 +36,8 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), Failure> {
     let mut settings = GatewaySettings::default();
     settings.drain = options.drain;
     settings.mcp.start_patience = options.wait;
-    let setup = Setup::new(builtin::registry(), config).settings(settings);
+    let sight = sight(&config)?;
+    let setup = Setup::new(builtin::registry(), config).settings(settings).sight(sight);
     let running = setup.mcp(parts(Asking::Nobody).await).start();
     let mut view = McpView::default();
     (view.tools, view.dialect) = (options.tools, options.dialect);

@@ -82,7 +82,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
 enum Never {}
 
 /// Who watches the calls. What the variables of OpenTelemetry say counts where the file says nothing.
-fn sight(config: &Config) -> Result<Sight, Failure> {
+pub(super) fn sight(config: &Config) -> Result<Sight, Failure> {
     let settings = config.telemetry.clone().with_environment(|name| std::env::var(name).ok());
     let sight = settings.and_then(|settings| Sight::new(&settings));
     sight.map_err(|words| anyhow!("spans cannot be sent: {words}").into())

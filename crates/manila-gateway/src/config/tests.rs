@@ -1,5 +1,6 @@
 //! The file from text to what holds, and from text to what is said about it.
 
+mod limits;
 mod mcp;
 
 use std::path::Path;

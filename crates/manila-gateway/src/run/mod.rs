@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::app::{Gateway, ListenError};
+use crate::app::{Gateway, ListenError, Starting};
 use crate::config::Config;
 use crate::server::Drained;
 use crate::source::{SourceSight, SourceState};
@@ -114,20 +114,20 @@ impl Running {
             shutdown.await;
             asked = Some(Instant::now());
         });
-        let (served, ()) = tokio::join!(serving, self.starting());
+        // From before the first request on.
+        let starting = self.gateway.starting();
+        let (served, ()) = tokio::join!(serving, self.start(starting));
         let spent = asked.map(|since| since.elapsed()).unwrap_or_default();
         let left = self.gateway.0.settings.drain.saturating_sub(spent).max(LEAST_PATIENCE);
         if !self.close(left).await {
             tracing::warn!("a server did not end in time and is left to its watcher");
         }
-        self.gateway.0.sight.close(LEAST_PATIENCE).await;
         served
     }
 
     /// Says at `/ready` that the gateway starts until each source was found or is known to be down.
     /// One that takes long is not waited for, and neither is any when the gateway stops.
-    async fn starting(&self) {
-        let starting = self.gateway.starting();
+    async fn start(&self, starting: Starting) {
         let settled = async {
             let is_starting = |source: &SourceSight| source.state == SourceState::Starting;
             while self.sources().await.iter().any(is_starting) {
@@ -144,6 +144,9 @@ impl Running {
 
     /// Ends the sources, and says whether that was done in time. Calls that need them come first.
     pub async fn close(&self, patience: Duration) -> bool {
-        self.reloader.close(patience).await
+        let in_time = self.reloader.close(patience).await;
+        // Last, so that the spans of the last calls are among what is sent.
+        self.gateway.0.sight.close(LEAST_PATIENCE).await;
+        in_time
     }
 }

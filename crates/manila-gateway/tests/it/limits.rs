@@ -7,8 +7,10 @@ use std::time::Duration;
 use manila::{
     CallContext, CallError, CallRequest, HandlerError, Operation, Pipeline, Settings, build_env,
 };
+use manila_gateway::config::Config;
 use manila_gateway::{
-    BreakerLimits, Gateway, GatewaySettings, Limiter, LimitsSettings, Sight, SourceLimits, builtin,
+    BreakerLimits, Gateway, GatewaySettings, Limiter, LimitsSettings, Setup, Sight, SourceLimits,
+    builtin,
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -354,4 +356,29 @@ async fn an_input_may_be_so_deep() {
         assert_eq!(answer.status(), status, "{input}");
     }
     gateway.stop().await;
+}
+
+#[tokio::test]
+async fn another_file_brings_other_limits_and_says_what_has_to_wait() {
+    let config = |text: &str| Config::parse("manila.toml".as_ref(), text, &|_| None).unwrap();
+    let setup = Setup::new(builtin::registry(), config("[limits]\njson_depth = 1\n"));
+    let (running, listener) = setup.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let url = format!("http://{}/api/demo/add", listener.local_addr().unwrap());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let asking = async {
+        let ask = async || {
+            let nested = json!({"value": {"a": {"b": []}}});
+            client().post(&url).json(&nested).send().await.unwrap().text().await.unwrap()
+        };
+        assert!(ask().await.contains("at most 1 levels"));
+        let now = "[limits]\njson_depth = 20\nconnections = 7\n[telemetry]\nsample = 0.5\n";
+        let report = running.change(config(now)).await.unwrap();
+        assert_eq!(report.notes, ["other limits hold from now on"]);
+        assert_eq!(report.restart_needed, ["limits.connections", "telemetry"]);
+        assert!(!ask().await.contains("levels"));
+        drop(stop);
+    };
+    let serving = running.serve(listener, async { drop(stopped.await) });
+    let (served, ()) = tokio::join!(serving, asking);
+    assert!(served.unwrap().in_time);
 }

@@ -174,10 +174,9 @@ async fn a_trace_goes_through_every_door_to_every_source_and_to_the_collector() 
         }
         assert_eq!(path(&spans, &span), expected, "{operation}");
     }
-    let doors: Vec<&str> = ["http", "mcp", "hub"].into_iter().collect();
-    for door in doors {
+    for door in ["http", "mcp", "call"] {
         let is_there = spans.values().any(|span| attribute(span, "manila.door") == door);
-        assert!(is_there || door == "hub", "{door}: {spans:?}");
+        assert!(is_there, "{door}: {spans:?}");
     }
 
     // Who brings no trace begins one.

@@ -1,0 +1,114 @@
+//! `[limits]`, `[telemetry]`, and what sources say about theirs.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::super::{Config, SourceKind};
+use super::parse;
+use crate::limits::SourceLimits;
+
+#[test]
+fn what_is_said_holds_and_sources_may_say_otherwise() {
+    let config = parse(
+        r#"
+        [limits]
+        calls = 100
+        caller_calls = 7
+        calls_per_minute = 600
+        source_calls = 5
+        queue_wait = "2s"
+        breaker = { failures = 0 }
+
+        [source.a]
+        hub = { url = "ws://x/hub" }
+
+        [source.b]
+        hub = { url = "ws://x/hub" }
+        concurrency = 2
+        queue = 0
+        breaker = { failures = 3, open = "1m" }
+
+        [source.c]
+        openapi = "x.yaml"
+        breaker = { failures = 4, open = "7s" }
+
+        [telemetry]
+        otlp = "http://127.0.0.1:4318"
+        sample = 0.5
+        "#,
+    )
+    .unwrap();
+    let limits = &config.limits;
+    assert_eq!(limits.pipeline.concurrent_calls, 100);
+    assert_eq!((limits.calls.caller_calls, limits.calls.calls_per_minute), (7, Some(600)));
+    let common = SourceLimits {
+        concurrency: 5,
+        queue_wait: Duration::from_secs(2),
+        breaker: None,
+        ..SourceLimits::default()
+    };
+    assert_eq!(limits.calls.of("a"), &common);
+    assert_eq!(limits.calls.of("unheard-of"), &common);
+    let own = limits.calls.of("b");
+    assert_eq!((own.concurrency, own.queue), (2, 0));
+    let breaker = own.breaker.unwrap();
+    assert_eq!((breaker.failures, breaker.open_for), (3, Duration::from_secs(60)));
+    assert_eq!(breaker.slow, Duration::from_secs(5), "what is not said is the default");
+    let service = config.sources.iter().find(|source| source.name == "c").unwrap();
+    let SourceKind::OpenApi(settings) = &service.kind else { panic!("it is a service") };
+    let hosts = &settings.client.breaker;
+    assert_eq!((hosts.failures, hosts.open_for), (4, Duration::from_secs(7)));
+    assert_eq!(limits.calls.of("c").breaker, None, "its hosts are left alone one by one");
+    let otlp = config.telemetry.otlp.as_ref().unwrap();
+    assert_eq!(otlp.as_str(), "http://127.0.0.1:4318/v1/traces");
+}
+
+#[test]
+fn what_makes_no_sense_is_told() {
+    for (text, said) in [
+        ("[limits]\ncals = 1", "limits.cals: unknown key; did you mean `calls`?"),
+        ("[limits]\ncalls = 0", "limits.calls: "),
+        ("[limits]\njson_depth = 200", "limits.json_depth: what is deeper than 127 levels"),
+        ("[limits]\ncalls_per_minute = 0", "limits.calls_per_minute: nobody could call"),
+        ("[limits]\nbody_timeout = \"0s\"", "limits.body_timeout: nothing is done in no time"),
+        ("[limits]\nqueue_wait = \"soon\"", "limits.queue_wait: expected a duration"),
+        ("[limits]\nbreaker = { fails = 1 }", "limits.breaker.fails: unknown key"),
+        ("[telemetry]\notlp = \"127.0.0.1:4318\"", "telemetry.otlp: the address of a collector"),
+        ("[telemetry]\nsample = 2", "telemetry.sample: a share is a number from 0 to 1"),
+        ("[source.a]\nhub = { url = \"ws://x\" }\nconcurrency = 0", "source.a.concurrency: "),
+    ] {
+        let error = parse(text).unwrap_err().to_string();
+        assert!(error.contains(said), "{text}\n{error}");
+    }
+}
+
+/// The page has every limit, and no other default than the schema.
+#[test]
+fn the_page_about_limits_is_true() {
+    let page = include_str!("../../../../../docs/operations.md");
+    let schema = Config::json_schema();
+    let limits = schema["$defs"]["Limits"]["properties"].as_object().unwrap();
+    let table = page.split("## ").find(|part| part.starts_with("Limits")).unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows: Vec<(&str, &str)> = rows
+        .map(|row| {
+            let (key, rest) = row.split_once("` | ").unwrap();
+            (key, rest.split(" | ").next().unwrap())
+        })
+        .collect();
+    let keys: Vec<&str> = rows.iter().map(|(key, _)| *key).collect();
+    assert_eq!(keys, limits.keys().map(String::as_str).collect::<Vec<_>>());
+    for (key, default) in rows {
+        let said = default.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
+        let said = said.map(|text| {
+            let read: Value = toml::from_str(&format!("v = {text}")).unwrap();
+            read["v"].clone()
+        });
+        assert_eq!(said.as_ref(), limits[key].get("default"), "{key}");
+    }
+    for block in page.split("```toml\n").skip(1) {
+        let text = block.split("```").next().unwrap().replace("${KEY}", "k");
+        assert!(parse(&text).is_ok(), "{:?}", parse(&text).err());
+    }
+}
