@@ -38,17 +38,9 @@ pub(super) async fn watch(reloader: Weak<Reloader>, interval: Duration) {
         let Some(living) = reloader.upgrade() else { return };
         // What came of it, it has said itself.
         let _ = living.reload().await;
-        drop(living);
-        // What was read may have named other files. What changed since it was read is seen the next
-        // time, because those that it had before keep the stamps that they had then.
-        let Some(after) = look(&reloader).await else { return };
-        before = after
-            .into_iter()
-            .map(|(file, stamp)| {
-                let known = now.get(&file).copied();
-                (file, known.unwrap_or(stamp))
-            })
-            .collect();
+        // As they were before they were read, so that what has changed since is seen the next time. A
+        // file that was named only now is not among them, and everything is read once more.
+        before = now;
     }
 }
 
