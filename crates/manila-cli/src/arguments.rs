@@ -67,6 +67,20 @@ The input is given as for `manila call`. A line with an envelope is printed for 
   manila subscribe demo.clock '{\"count\": 3}' --data
   manila subscribe demo.clock --count 3 --url ws://127.0.0.1:7411")]
     Subscribe(Invocation),
+    /// List the calls that wait for somebody's word
+    #[command(after_help = "\
+What waits is decided about with `manila approve ID` and `manila reject ID`, by somebody else than the
+caller. The operator's token is read from the data folder of the gateway on this machine.")]
+    Approvals {
+        #[command(flatten)]
+        running: Running,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Let a call run that waits for approval
+    Approve(ApproveOptions),
+    /// Refuse a call that waits for approval
+    Reject(RejectOptions),
     /// Make JSON fit a schema, and say what was changed
     Cast(CastOptions),
     /// Read ToolEnvelope V1 results into {payload, meta, summary}
@@ -165,6 +179,34 @@ pub(crate) struct McpOptions {
     /// How long calls in flight may go on after the client left
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) drain: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApproveOptions {
+    /// Which call, as `manila approvals` names it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Only if its input is still the one with this SHA-256
+    #[arg(long, value_name = "SHA256")]
+    pub(crate) input: Option<String>,
+    #[command(flatten)]
+    pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RejectOptions {
+    /// Which call, as `manila approvals` names it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// What its caller is told
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Subcommand)]

@@ -61,6 +61,11 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Schema { what, remote, format } => {
             runtime()?.block_on(command::schema(&what, &remote, format))
         }
+        Command::Approvals { running, format } => {
+            runtime()?.block_on(command::approvals(&running, format))
+        }
+        Command::Approve(options) => runtime()?.block_on(command::approve(&options)),
+        Command::Reject(options) => runtime()?.block_on(command::reject(&options)),
         Command::Cast(options) => command::cast(&options),
         Command::Decode(input) => command::decode(&input),
         Command::Encode(input) => command::encode(&input),

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`admin`] | who runs the gateway, and what he may do |
 //! | `app` | the composition: registry → pipeline → doors |
+//! | [`approval`] | calls that wait for a person's word |
 //! | [`auth`] | tokens, and the identities that they stand for |
 //! | `builtin` | the operations of the embedded default |
 //! | [`config`] | `manila.toml`: read, checked, and written to |
@@ -30,6 +31,7 @@
 
 pub mod admin;
 mod app;
+pub mod approval;
 pub mod auth;
 pub mod builtin;
 pub mod config;

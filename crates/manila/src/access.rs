@@ -118,7 +118,7 @@ impl AccessControl {
             return Ok(());
         }
         let Some(identity) = identity else {
-            return Err(CallError::access_denied("this operation needs an authenticated caller"));
+            return Err(nobody());
         };
         self.check_scopes(identity)?;
         self.check_resource(identity, input)
@@ -126,13 +126,36 @@ impl AccessControl {
 
     /// Whether `identity` may call with some input: what decides whether the operation is listed.
     pub fn admits(&self, identity: Option<&Identity>) -> bool {
+        self.admit(identity).is_ok()
+    }
+
+    /// As [`AccessControl::admits`], with the reason for those who name the operation themselves.
+    ///
+    /// # Errors
+    ///
+    /// `ACCESS_DENIED` says which requirement is not met.
+    pub fn admit(&self, identity: Option<&Identity>) -> Result<(), CallError> {
         if self.is_open() {
-            return true;
+            return Ok(());
         }
-        let Some(identity) = identity else { return false };
-        let resource =
-            self.resource().is_none_or(|(kind, action)| identity.may(action, kind, None));
-        resource && self.check_scopes(identity).is_ok()
+        let Some(identity) = identity else { return Err(nobody()) };
+        self.check_scopes(identity)?;
+        match self.resource() {
+            Some((kind, action)) if !identity.may(action, kind, None) => {
+                Err(denied(identity, &format!("may not `{action}` any `{kind}`")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The scopes that a call needs, if `identity` lacks one of them: what it has to ask for.
+    pub fn missing_scopes(&self, identity: &Identity) -> Option<Vec<&str>> {
+        self.check_scopes(identity).err()?;
+        let all = self.required_scopes.iter();
+        // One of these is enough; which, is not for us to choose.
+        let held = |scope: &&String| identity.has_scope(scope);
+        let any = self.required_scopes_any.iter().find(held).or(self.required_scopes_any.first());
+        Some(all.chain(any).map(String::as_str).collect())
     }
 
     fn check_scopes(&self, identity: &Identity) -> Result<(), CallError> {
@@ -173,6 +196,10 @@ fn named_resource(pointer: &str, input: Option<&Value>) -> Result<String, CallEr
             "the input does not name a resource at `{pointer}`, so access cannot be decided"
         ))),
     }
+}
+
+fn nobody() -> CallError {
+    CallError::access_denied("this operation needs an authenticated caller")
 }
 
 fn denied(identity: &Identity, reason: &str) -> CallError {

@@ -1,6 +1,7 @@
 //! An operation: what it says about itself, what runs, and how its results are treated.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -38,7 +39,7 @@ pub struct Operation {
     offline: bool,
 }
 
-/// How far the result pipeline goes to make an output fit.
+/// How long an output may take, and how far the result pipeline goes to make it fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ResultPolicy {
@@ -46,6 +47,9 @@ pub struct ResultPolicy {
     pub output: OutputPolicy,
     /// What is done about properties that no schema names.
     pub extras: Extras,
+    /// How long the handler may take to answer; the shorter of it and the caller's deadline wins. It
+    /// does not bound subscriptions.
+    pub timeout: Option<Duration>,
 }
 
 /// What is done about an output that does not fit its schema.
@@ -221,6 +225,12 @@ impl OperationBuilder {
         self
     }
 
+    /// Has somebody agree to each call before it runs.
+    pub fn needs_approval(mut self) -> Self {
+        self.spec.approval = true;
+        self
+    }
+
     /// Its calls run one after another.
     pub fn exclusive(mut self) -> Self {
         self.spec.exclusive = true;
@@ -261,7 +271,7 @@ impl OperationBuilder {
 impl ResultPolicy {
     /// A policy for outputs, with extras stripped.
     pub fn new(output: OutputPolicy) -> Self {
-        Self { output, extras: Extras::Strip }
+        Self { output, extras: Extras::Strip, timeout: None }
     }
 
     /// Leaves properties that no schema names.

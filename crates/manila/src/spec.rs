@@ -228,6 +228,10 @@ pub struct OperationSpec {
     /// What a caller from outside must hold.
     #[serde(default)]
     pub access_control: AccessControl,
+    /// Whether somebody has to agree to each call before it runs. A pipeline without an
+    /// [`ApprovalGate`](crate::ApprovalGate) asks nobody.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approval: bool,
     /// Whether its calls run one after another.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
@@ -256,6 +260,7 @@ impl OperationSpec {
             output_schema: Schema::unknown(),
             error_schemas: Vec::new(),
             access_control: AccessControl::default(),
+            approval: false,
             exclusive: false,
             idempotent: false,
         }

@@ -46,7 +46,7 @@ impl Backend {
         let contract = Hub::contract().into_iter().map(Change::Replace);
         registry.apply(contract).expect("replacing cannot clash");
         let started = Started::start(&registry, remote.config.as_deref(), wanted).await?;
-        let pipeline = Pipeline::new(registry);
+        let pipeline = Pipeline::builder(registry).approval(started.gate()).build();
         // The person at the keyboard, who may do what the machine may.
         let caller = Authority::outside(Some(Identity::new(auth::LOCAL).into()));
         let client = Client::in_process(pipeline.clone(), caller);

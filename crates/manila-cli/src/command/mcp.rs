@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use manila::mcp::DEPTH_VARIABLE as DEPTH;
 use manila::{Identity, nearest};
 use manila_gateway::auth::LOCAL;
-use manila_gateway::config::{Access, Config};
+use manila_gateway::config::Config;
 use manila_gateway::{GatewaySettings, McpView, Setup, builtin};
 
 use super::backend::TOKEN_VARIABLE;
@@ -32,12 +32,14 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), Failure> {
     if let Some(name) = &options.source {
         keep_only(&mut config, name)?;
     }
-    let identity = identity(&mut config)?;
+    let identity = identity(&mut config).await?;
     let mut settings = GatewaySettings::default();
     settings.drain = options.drain;
     settings.mcp.start_patience = options.wait;
     let sight = sight(&config)?;
     let setup = Setup::new(builtin::registry(), config).settings(settings).sight(sight);
+    // Nobody but the client can reach this process, and he does not approve his own calls.
+    let setup = setup.unattended();
     let running = setup.mcp(parts(Asking::Nobody).await).start();
     let mut view = McpView::default();
     (view.tools, view.dialect) = (options.tools, options.dialect);
@@ -93,14 +95,14 @@ fn keep_only(config: &mut Config, name: &str) -> Result<(), Failure> {
 
 /// Who the client is: the owner of the token in the environment, or whoever started this. He can
 /// read the file and start its servers, so he may call them.
-fn identity(config: &mut Config) -> Result<Arc<Identity>, Failure> {
+async fn identity(config: &mut Config) -> Result<Arc<Identity>, Failure> {
     let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
     if let Some(token) = token {
-        let known = config.authenticator().authenticate(Some(&token));
+        let known = config.authenticator().identify(Some(&token)).await;
         return known.map_err(|error| anyhow!("{TOKEN_VARIABLE}: {error}").into());
     }
     for source in &mut config.sources {
-        source.adjustments.access = Some(Access::Open);
+        source.adjustments.open();
     }
     Ok(Arc::new(Identity::new(LOCAL)))
 }

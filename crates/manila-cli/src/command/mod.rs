@@ -1,6 +1,7 @@
 //! One file a command.
 
 mod add;
+mod approval;
 mod backend;
 mod call;
 mod cast;
@@ -21,6 +22,7 @@ mod started;
 mod token;
 
 pub(crate) use add::add_mcp;
+pub(crate) use approval::{approvals, approve, reject};
 pub(crate) use call::{call, subscribe};
 pub(crate) use cast::cast;
 pub(crate) use catalog::{config_schema, envelope_schema, event_schema, list, schema, search};

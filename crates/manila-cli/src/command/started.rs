@@ -10,7 +10,8 @@ use manila::Registry;
 use manila::hub::RESERVED_NAMES;
 use manila::mcp::McpSource;
 use manila::openapi::OpenApiSource;
-use manila_gateway::config::{Access, ClientFile, Config, SourceConfig, SourceKind};
+use manila_gateway::approval::{ApprovalSettings, Unattended};
+use manila_gateway::config::{ClientFile, Config, SourceConfig, SourceKind};
 use manila_gateway::start_service;
 
 use super::connect::{Asking, Spinner, found, parts};
@@ -37,6 +38,8 @@ pub(super) struct Started {
     servers: Vec<McpSource>,
     services: Vec<OpenApiSource>,
     left_out: BTreeMap<String, &'static str>,
+    /// Which calls would wait for somebody's word in a gateway.
+    approval: ApprovalSettings,
     /// Every source of the configuration, started or not.
     names: Vec<String>,
 }
@@ -54,7 +57,7 @@ impl Started {
             return Ok(Self::default());
         }
         let Some(config) = load(file)? else { return Ok(Self::default()) };
-        let mut started = Self::default();
+        let mut started = Self { approval: config.approval, ..Self::default() };
         let mut asked: Vec<SourceConfig> = Vec::new();
         for source in config.sources {
             started.names.push(source.name.clone());
@@ -101,6 +104,11 @@ impl Started {
         Ok(started)
     }
 
+    /// Refuses what would wait: nobody can be asked in this process.
+    pub(super) fn gate(&self) -> Unattended {
+        Unattended::new(self.approval.clone())
+    }
+
     /// Starts the servers beside one another, and says which failed and why.
     async fn wait_for(
         &mut self,
@@ -117,7 +125,7 @@ impl Started {
         let (mut servers, mut services, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for mut source in sources {
             // Whoever can read the file and start its servers may call them.
-            source.adjustments.access = Some(Access::Open);
+            source.adjustments.open();
             match &source.kind {
                 SourceKind::Mcp(settings) => {
                     let patience = settings.start_timeout;

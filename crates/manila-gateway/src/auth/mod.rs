@@ -1,5 +1,7 @@
-//! Who comes through a door: a token is looked up by its hash, and stands for an identity.
+//! Who comes through a door: a token is looked up by its hash, or is signed by an authorization server,
+//! and stands for an identity.
 
+mod jwt;
 mod token;
 
 use std::collections::HashMap;
@@ -8,6 +10,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use manila::Identity;
 
+use jwt::Verifier;
+pub(crate) use jwt::is_safe;
+pub use jwt::{Algorithm, JwtError, JwtSettings, ScopesClaim};
 pub use token::{Token, TokenHash, TokenHashError};
 
 /// Who calls without a token where none is asked for.
@@ -36,10 +41,12 @@ struct Known {
     anonymous: Option<Arc<Identity>>,
     /// Looked up by hash, so that the time it takes says nothing about a token.
     tokens: HashMap<TokenHash, Arc<Identity>>,
+    /// Who checks signed tokens, where there is an authorization server.
+    verifier: Option<Arc<Verifier>>,
 }
 
 /// Why a caller is nobody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {
     /// A token is asked for and none came.
@@ -51,6 +58,9 @@ pub enum AuthError {
         "this token is not known here; it may have been replaced, or belong to another gateway"
     )]
     Unknown,
+    /// A signed token came that does not hold.
+    #[error(transparent)]
+    Jwt(#[from] JwtError),
 }
 
 impl Authenticator {
@@ -63,7 +73,16 @@ impl Authenticator {
     /// Asks everybody for one of these tokens. With no tokens at all, nobody comes in.
     pub fn with(identities: impl IntoIterator<Item = (TokenHash, Identity)>) -> Self {
         let known = identities.into_iter().map(|(hash, identity)| (hash, Arc::new(identity)));
-        Self::knowing(Known { anonymous: None, tokens: known.collect() })
+        Self::knowing(Known { tokens: known.collect(), ..Known::default() })
+    }
+
+    /// The same, and whoever an authorization server vouches for. Everybody needs a token then.
+    #[must_use]
+    pub fn trusting(self, settings: JwtSettings) -> Self {
+        let mut known = Known::clone(&self.0.load());
+        known.anonymous = None;
+        known.verifier = Some(Arc::new(Verifier::new(settings)));
+        Self::knowing(known)
     }
 
     /// The same, and somebody else who is known by his token. Whether others need one stays as it is.
@@ -76,7 +95,40 @@ impl Authenticator {
 
     /// Knows from now on whom the other one knows, in every clone of this one.
     pub fn replace(&self, other: &Self) {
-        self.0.store(other.0.load_full());
+        let mut known = Known::clone(&other.0.load());
+        // The same authorization server has the same keys.
+        if let (Some(before), Some(after)) = (&self.0.load().verifier, &known.verifier)
+            && before.settings() == after.settings()
+        {
+            known.verifier = Some(Arc::clone(before));
+        }
+        self.0.store(Arc::new(known));
+    }
+
+    /// Who vouches for callers, and under which address they know this gateway, if that is said.
+    pub fn authorization_server(&self) -> Option<(String, Option<url::Url>)> {
+        let known = self.0.load();
+        let settings = known.verifier.as_ref()?.settings();
+        Some((settings.issuer.clone(), settings.resource.clone()))
+    }
+
+    /// Who this is, whichever kind of token he has.
+    ///
+    /// # Errors
+    ///
+    /// No token where one is needed, one that nobody has, or one that does not hold.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping it leaves nothing behind.
+    pub async fn identify(&self, token: Option<&str>) -> Result<Arc<Identity>, AuthError> {
+        let verifier = match (self.authenticate(token), token) {
+            (Err(AuthError::Unknown), Some(token)) if Verifier::knows_form(token) => {
+                self.0.load().verifier.clone().ok_or(AuthError::Unknown)?
+            }
+            (authenticated, _) => return authenticated,
+        };
+        Ok(verifier.verify(token.unwrap_or_default()).await?)
     }
 
     /// Whether callers need no token.
@@ -84,7 +136,7 @@ impl Authenticator {
         self.0.load().anonymous.is_some()
     }
 
-    /// Who this is.
+    /// Who this is, by the tokens of this gateway alone.
     ///
     /// # Errors
     ///
@@ -133,7 +185,7 @@ mod tests {
             (&closed, Some("mnl_a"), Err(AuthError::Unknown)),
         ] {
             let found = authenticator.authenticate(token);
-            let name = found.as_ref().map(|identity| identity.id.as_str()).map_err(|error| *error);
+            let name = found.as_ref().map(|identity| identity.id.as_str()).map_err(Clone::clone);
             assert_eq!(name, expected, "{token:?}");
         }
         assert!(open.is_open() && !tokens.is_open() && !closed.is_open());

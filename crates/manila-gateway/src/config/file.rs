@@ -1,9 +1,12 @@
 //! The file as it is typed: what serde reads, and what the JSON Schema describes.
 
+mod approval;
+mod auth;
 mod door;
 mod limits;
 mod mcp;
 mod openapi;
+mod operation;
 mod telemetry;
 
 use std::collections::BTreeMap;
@@ -20,6 +23,8 @@ use serde::{Deserialize, Deserializer};
 use super::document::Document;
 use super::duration::parse_duration;
 
+pub(super) use approval::{ApprovalText, AskedText};
+pub(super) use auth::AuthorizationText;
 pub(super) use door::McpDoorText;
 pub use limits::LimitsConfig;
 pub(super) use limits::{BreakerText, LimitsText};
@@ -28,6 +33,7 @@ pub(super) use openapi::{
     AuthText, BasicText, ClientText, NamespacesText, OpenApiTable, OpenApiText, SchemeText,
     SecretText,
 };
+pub(super) use operation::OperationText;
 pub(super) use telemetry::TelemetryText;
 
 /// The configuration of a Manila gateway. `${VAR}` in a string is replaced from the environment,
@@ -36,6 +42,12 @@ pub(super) use telemetry::TelemetryText;
 #[derive(Debug, JsonSchema)]
 #[schemars(title = "manila.toml", deny_unknown_fields)]
 pub(super) struct ConfigFile {
+    /// Which calls wait until somebody agrees.
+    #[schemars(default, extend("default" = {}))]
+    pub(super) approval: ApprovalText,
+    /// An authorization server whose signed tokens are taken.
+    #[schemars(default, with = "AuthorizationText")]
+    pub(super) auth: Option<AuthorizationText>,
     /// Who may come in. With none, everybody on this machine may, without a token.
     #[schemars(default, extend("default" = {}))]
     pub(super) identity: BTreeMap<String, IdentityText>,
@@ -59,8 +71,19 @@ pub(super) struct ConfigFile {
 
 impl ConfigFile {
     pub(super) fn read(document: &Document<'_>) -> Self {
-        document.check_root(&["identity", "source", "mcp_servers", "mcp", "limits", "telemetry"]);
+        document.check_root(&[
+            "approval",
+            "auth",
+            "identity",
+            "source",
+            "mcp_servers",
+            "mcp",
+            "limits",
+            "telemetry",
+        ]);
         Self {
+            approval: document.value("approval").unwrap_or_default(),
+            auth: document.value("auth"),
             identity: document.entries("identity"),
             source: document.entries("source"),
             mcp_servers: document.value("mcp_servers").unwrap_or_default(),
@@ -130,6 +153,14 @@ pub(super) struct SourceText {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AccessText")]
     pub(super) access: Option<AccessText>,
+    /// Whether somebody with the scope `manila:approve` has to agree to each call: of every operation,
+    /// or of those whose name fits one of these patterns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AskedText")]
+    pub(super) approval: Option<AskedText>,
+    /// What holds for single operations, by the names that the source gives them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) operation: BTreeMap<String, OperationText>,
     /// How long a call may take, such as `"500ms"`, `"10s"`, `"2m"`; a number is seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DurationText")]

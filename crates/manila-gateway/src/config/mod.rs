@@ -25,7 +25,8 @@ use std::path::{Path, PathBuf};
 use manila::Identity;
 use manila::openapi::Location;
 
-use crate::auth::{Authenticator, TokenHash};
+use crate::approval::ApprovalSettings;
+use crate::auth::{Authenticator, JwtSettings, TokenHash};
 use crate::door::McpDoorSettings;
 use crate::telemetry::TelemetrySettings;
 use document::{Document, Environment, Finished};
@@ -43,7 +44,9 @@ pub use entry::{McpEntry, OpenApiEntry};
 pub use file::LimitsConfig;
 pub use glob::Glob;
 pub use problem::{ConfigError, Problem};
-pub use source::{Access, Adjustments, SourceChange, SourceConfig, SourceKind};
+pub use source::{
+    Access, Adjustments, Asked, OperationAdjustments, SourceChange, SourceConfig, SourceKind,
+};
 pub use stamp::FileStamp;
 
 /// A configuration in which everything holds. The default is the embedded one: nobody is asked who
@@ -67,6 +70,10 @@ pub use stamp::FileStamp;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Config {
+    /// Which calls wait until somebody agrees.
+    pub approval: ApprovalSettings,
+    /// Whose signed tokens are taken.
+    pub auth: Option<JwtSettings>,
     /// Who may come in, by name.
     pub identities: Vec<IdentityConfig>,
     /// Where operations come from, by name.
@@ -204,7 +211,7 @@ impl Config {
             problems.sort_by_key(|problem| (problem.place.is_none(), problem.place));
             return Err(ConfigError::new(problems));
         }
-        let has_identities = !self.identities.is_empty();
+        let has_identities = self.knows_callers();
         for source in &mut self.sources {
             if let SourceKind::OpenApi(settings) = &source.kind
                 && let Location::File(document) = &settings.document
@@ -234,13 +241,23 @@ impl Config {
         if lacks.is_empty() { Ok(()) } else { Err(ConfigError::new(lacks)) }
     }
 
-    /// Knows the identities by their tokens; open if there are none.
+    /// Whether callers are asked who they are.
+    pub fn knows_callers(&self) -> bool {
+        !self.identities.is_empty() || self.auth.is_some()
+    }
+
+    /// Knows the identities by their tokens, and those for whom the authorization server vouches; open
+    /// if there are neither.
     pub fn authenticator(&self) -> Authenticator {
-        if self.identities.is_empty() {
+        if !self.knows_callers() {
             return Authenticator::open();
         }
         let known = self.identities.iter().map(|known| (known.token_hash, known.identity.clone()));
-        Authenticator::with(known)
+        let known = Authenticator::with(known);
+        match &self.auth {
+            Some(settings) => known.trusting(settings.clone()),
+            None => known,
+        }
     }
 
     /// The JSON Schema of the file.

@@ -11,6 +11,7 @@ use manila::{AccessControl, OperationSpec, ResultPolicy};
 use super::glob::Glob;
 use super::problem::Problem;
 use super::stamp::FileStamp;
+use crate::approval;
 use crate::auth::Token;
 
 /// A source of operations.
@@ -155,6 +156,30 @@ pub enum Access {
     Scopes(Vec<String>),
 }
 
+/// Which operations of a source need somebody's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Asked {
+    /// All of them, or none.
+    Always(bool),
+    /// Those whose name fits one of these patterns.
+    Named(Vec<Glob>),
+}
+
+/// What is different about one operation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct OperationAdjustments {
+    /// Replaces who may call it, whatever the source and its adjustments say.
+    pub access: Option<Access>,
+    /// Whether somebody has to agree to each call.
+    pub approval: Option<bool>,
+    /// Bounds each call, beside what bounds those of its source.
+    pub timeout: Option<Duration>,
+    /// Whether its calls run one after another.
+    pub exclusive: Option<bool>,
+}
+
 /// What the operator wants to be different from what a source says about its operations.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -163,6 +188,10 @@ pub struct Adjustments {
     pub access: Option<Access>,
     /// Stands for the source's own access control where it has none, as an MCP server.
     pub unsaid: Option<Access>,
+    /// Which operations need somebody's word, beside those of which the source says so itself.
+    pub approval: Option<Asked>,
+    /// What is different about single operations, by the source's own names.
+    pub operations: BTreeMap<String, OperationAdjustments>,
     /// Bounds each call; the shorter of it and the caller's deadline wins.
     pub timeout: Option<Duration>,
     /// How its results are treated.
@@ -185,6 +214,8 @@ impl Default for Adjustments {
         Self {
             access: None,
             unsaid: None,
+            approval: None,
+            operations: BTreeMap::new(),
             timeout: None,
             policy: ResultPolicy::default(),
             exclusive: None,
@@ -197,6 +228,14 @@ impl Default for Adjustments {
 }
 
 impl Adjustments {
+    /// Lets everybody call everything, as whoever can read the configuration may.
+    pub fn open(&mut self) {
+        self.access = Some(Access::Open);
+        for single in self.operations.values_mut() {
+            single.access = None;
+        }
+    }
+
     /// Who may call, if the source itself does not say.
     pub fn effective_access(&self) -> Option<&Access> {
         self.access.as_ref().or(self.unsaid.as_ref())
@@ -204,7 +243,11 @@ impl Adjustments {
 
     /// What is said about operations that are not there, given the names of all that are.
     pub fn strays(&self, names: &[&str]) -> Vec<String> {
-        let globs = [("include", &self.include), ("exclude", &self.exclude)];
+        let asked = match &self.approval {
+            Some(Asked::Named(globs)) => globs.as_slice(),
+            _ => &[],
+        };
+        let globs = [("include", &*self.include), ("exclude", &self.exclude), ("approval", asked)];
         let globs =
             globs.into_iter().flat_map(|(key, globs)| globs.iter().map(move |glob| (key, glob)));
         let unfit = globs.filter(|(_, glob)| {
@@ -216,7 +259,17 @@ impl Adjustments {
             .map(|(key, glob)| (key, glob.as_str()))
             .chain(renamed)
             .map(|(key, text)| format!("`{key}` has `{text}`, which fits no operation"))
+            .chain(self.unknown_operations(names))
             .collect()
+    }
+
+    fn unknown_operations(&self, names: &[&str]) -> impl Iterator<Item = String> {
+        let unknown = self.operations.keys().filter(|name| !names.contains(&name.as_str()));
+        unknown.map(|name| {
+            let meant = manila::nearest(name, names.iter().copied());
+            let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+            format!("`operation` has `{name}`, which is no operation{meant}")
+        })
     }
 
     /// The operation as it is offered here, and how its results are treated; `None` if it is not
@@ -226,17 +279,35 @@ impl Adjustments {
         if !fits(&self.include) || fits(&self.exclude) {
             return None;
         }
+        let single = self.operations.get(&spec.name);
+        let access = single.and_then(|single| single.access.as_ref());
+        if let Some(access) = access.or(self.effective_access()) {
+            spec.access_control = access.to_control();
+        }
+        spec.approval = match single.and_then(|single| single.approval) {
+            Some(said) => said,
+            None => self.asks(&spec),
+        };
+        let exclusive = single.and_then(|single| single.exclusive).or(self.exclusive);
+        spec.exclusive = exclusive.unwrap_or(spec.exclusive);
+        let mut policy = self.policy;
+        policy.timeout = single.and_then(|single| single.timeout);
         if let Some(name) = self.rename.get(&spec.name) {
             spec.name.clone_from(name);
         }
         spec.name.insert_str(0, &self.prefix);
-        if let Some(access) = self.effective_access() {
-            spec.access_control = access.to_control();
+        Some((spec, policy))
+    }
+
+    /// Whether somebody has to agree: what the source says is taken back only by a plain `false`.
+    fn asks(&self, spec: &OperationSpec) -> bool {
+        match &self.approval {
+            None => spec.approval,
+            Some(Asked::Always(always)) => *always && !approval::is_listing(spec),
+            Some(Asked::Named(globs)) => {
+                spec.approval || globs.iter().any(|glob| glob.matches(&spec.name))
+            }
         }
-        if let Some(exclusive) = self.exclusive {
-            spec.exclusive = exclusive;
-        }
-        Some((spec, self.policy))
     }
 }
 

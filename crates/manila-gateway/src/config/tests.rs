@@ -297,6 +297,99 @@ fn a_file_that_is_not_there_is_named() {
     assert!(error.to_string().starts_with("no-such/manila.toml: cannot be read: "), "{error}");
 }
 
+#[test]
+fn approval_is_asked_for_by_pattern_source_and_operation() {
+    let config = parse(
+        r#"
+        [approval]
+        operations = ["demo.n*"]
+        expires = "2m"
+        most = 7
+        most_per_caller = 3
+
+        [source.a]
+        hub = { url = "ws://x" }
+        approval = ["del*"]
+        access = { scopes = ["a"] }
+        [source.a.operation."get/it"]
+        access = "open"
+        approval = true
+        timeout = "2s"
+        exclusive = true
+        [source.a.operation.delete]
+        approval = false
+        access = { scopes = ["b"] }
+
+        [source.b]
+        hub = { url = "ws://y" }
+        approval = true
+        "#,
+    );
+    let config = config.unwrap();
+    assert!(config.approval.name("demo.note") && !config.approval.name("demo.add"));
+    let approval = &config.approval;
+    let numbers = (approval.expires.as_secs(), approval.most, approval.most_per_caller);
+    assert_eq!(numbers, (120, 7, 3));
+    for (source, name, scopes, approval, timeout, exclusive) in [
+        (0, "get/it", &[][..], true, Some(2), true),
+        (0, "get", &["a"], false, None, false),
+        (0, "delete", &["b"], false, None, false),
+        (0, "delete_all", &["a"], true, None, false),
+        (1, "any", &[], true, None, false),
+    ] {
+        let id = manila::OperationId::new("x", name).unwrap();
+        let spec = manila::OperationSpec::new(&id, manila::Kind::Query);
+        let (spec, policy) = config.sources[source].adjustments.apply(spec).unwrap();
+        let timeout_found = policy.timeout.map(|timeout| timeout.as_secs());
+        assert_eq!(spec.access_control.required_scopes, scopes, "{name}");
+        assert_eq!((spec.approval, timeout_found), (approval, timeout), "{name}");
+        assert_eq!(spec.exclusive, exclusive, "{name}");
+    }
+    let strays = config.sources[0].adjustments.strays(&["get/id", "list"]);
+    assert_eq!(
+        strays,
+        [
+            "`approval` has `del*`, which fits no operation",
+            "`operation` has `delete`, which is no operation",
+            "`operation` has `get/it`, which is no operation; did you mean `get/id`?",
+        ]
+    );
+}
+
+#[test]
+fn an_authorization_server_is_named_so_that_nobody_else_can_be_meant() {
+    let with = |more: &str| parse(&format!("[auth]\n{more}"));
+    let issuer = "issuer = \"https://as.example\"";
+    let config = with(&format!("{issuer}\nresource = \"https://gw.example/\"")).unwrap();
+    let auth = config.auth.as_ref().unwrap();
+    assert_eq!(
+        auth.audience,
+        ["https://gw.example", "https://gw.example/", "https://gw.example/mcp"]
+    );
+    assert_eq!(auth.taken_names, ["local", "operator"]);
+    assert!(config.knows_callers() && !config.authenticator().is_open());
+    for (more, said) in [
+        ("audience = [\"a\"]", "issuer"),
+        ("issuer = \"http://as.example\"\naudience = [\"a\"]", "an address with https://"),
+        (issuer, "add `audience`"),
+        (&format!("{issuer}\naudience = [\"a\"]\njwks = \"http://as.example/k\""), "https://"),
+        (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"HS256\"]"), "can make one"),
+        (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"none\"]"), "can make one"),
+        (
+            &format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"RS265\"]"),
+            "did you mean `RS256`?",
+        ),
+        (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = []"), "no token could be signed"),
+        (&format!("{issuer}\naudience = [\"a\"]\nleeway = \"1h\""), "at most 5m"),
+        (&format!("{issuer}\naudience = [\"a\"]\nissuers = 1"), "did you mean `issuer`?"),
+    ] {
+        let error = with(more).unwrap_err().to_string();
+        assert!(error.contains(said), "{more}: {error}");
+    }
+    let error = parse("[identity.operator]\ntoken_hash = \"\"").unwrap_err().to_string();
+    assert!(error.contains("who runs the gateway"), "{error}");
+}
+
 /// What the reader takes, the schema takes, and what it describes has words.
 #[test]
 fn the_schema_describes_the_file() {
@@ -352,8 +445,12 @@ fn the_schema_describes_the_file() {
         }
     }
     for (key, property) in json["properties"].as_object().unwrap() {
-        let empty =
-            if property["type"] == "array" { format!("{key} = []") } else { format!("[{key}]") };
+        let empty = match key.as_str() {
+            // What everything in it is about cannot be left out.
+            "auth" => "[auth]\nissuer = \"https://as.example\"\naudience = [\"a\"]".to_owned(),
+            _ if property["type"] == "array" => format!("{key} = []"),
+            _ => format!("[{key}]"),
+        };
         assert!(parse(&empty).is_ok(), "the reader knows {key}");
     }
     assert!(!json.to_string().contains("null"), "TOML has no null: {json}");

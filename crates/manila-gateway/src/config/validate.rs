@@ -1,5 +1,7 @@
 //! From what was typed to what holds: every name is one, every reference leads somewhere.
 
+mod approval;
+mod auth;
 mod limits;
 mod mcp;
 mod openapi;
@@ -13,10 +15,13 @@ use manila::hub::RESERVED_NAMES;
 use manila::{Identity, OperationId, ResultPolicy};
 
 use super::document::Document;
-use super::file::{AccessText, ConfigFile, HubText, IdentityText, McpText, SourceText};
+use super::file::{
+    AccessText, ConfigFile, HubText, IdentityText, McpText, OperationText, SourceText,
+};
 use super::glob::Glob;
-use super::source::{Access, Adjustments, SourceConfig, SourceKind};
+use super::source::{Access, Adjustments, OperationAdjustments, SourceConfig, SourceKind};
 use super::{Config, IdentityConfig};
+use crate::admin::OPERATOR;
 use crate::auth::{LOCAL, Token, TokenHash};
 
 pub(super) use mcp::{Report, settings as mcp_settings};
@@ -29,7 +34,10 @@ pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
     let limits = limits::limits(document, file.limits, said, &mut sources);
     let telemetry = telemetry::telemetry(document, file.telemetry);
     let mcp = file.mcp.settings();
-    Config { identities, sources, mcp, limits, telemetry, ..Config::default() }
+    let approval = approval::settings(document, &file.approval);
+    let names = identities.iter().map(|known| known.identity.id.clone());
+    let auth = file.auth.map(|text| auth::settings(document, text, names));
+    Config { approval, auth, identities, sources, mcp, limits, telemetry, ..Config::default() }
 }
 
 fn identities(
@@ -77,6 +85,9 @@ pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@');
     if name == LOCAL {
         return Err(format!("`{LOCAL}` is who calls without a token; choose another name"));
+    }
+    if name == OPERATOR {
+        return Err(format!("`{OPERATOR}` is who runs the gateway; choose another name"));
     }
     if (1..=64).contains(&name.len()) && name.bytes().all(is_plain) {
         return Ok(());
@@ -210,21 +221,14 @@ fn adjustments(document: &Document<'_>, name: &str, text: &SourceText) -> Adjust
     if timeout.is_some_and(|timeout| timeout.is_zero()) {
         document.report(&["source", name, "timeout"], "nothing is done in no time; write more");
     }
-    let access = text.access.as_ref().map(|access| match access {
-        AccessText::Open => Access::Open,
-        AccessText::Scopes(scopes) => {
-            if scopes.is_empty() {
-                let message = "no scope is asked for; write access = \"open\" if that is meant";
-                document.report(&["source", name, "access", "scopes"], message);
-            }
-            Access::Scopes(scopes.clone())
-        }
-    });
+    let access = text.access.as_ref().map(|text| access(document, &["source", name], text));
     let mut policy = ResultPolicy::default();
     (policy.output, policy.extras) = (text.output, text.extras);
     Adjustments {
         access,
         unsaid: None,
+        approval: text.approval.as_ref().map(|asked| approval::asked(document, name, asked)),
+        operations: operations(document, name, &text.operation),
         timeout,
         policy,
         exclusive: text.exclusive,
@@ -232,6 +236,38 @@ fn adjustments(document: &Document<'_>, name: &str, text: &SourceText) -> Adjust
         exclude: globs(document, [name, "exclude"], &text.exclude),
         rename: text.rename.clone(),
         prefix: text.prefix.clone().unwrap_or_default(),
+    }
+}
+
+fn operations(
+    document: &Document<'_>,
+    source: &str,
+    entries: &BTreeMap<String, OperationText>,
+) -> BTreeMap<String, OperationAdjustments> {
+    let checked = entries.iter().map(|(name, text)| {
+        let place = ["source", source, "operation", name];
+        let timeout = text.timeout.as_ref().map(|timeout| timeout.0);
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            let place = [&place[..], &["timeout"]].concat();
+            document.report(&place, "nothing is done in no time; write more");
+        }
+        let access = text.access.as_ref().map(|text| access(document, &place, text));
+        let (approval, exclusive) = (text.approval, text.exclusive);
+        (name.clone(), OperationAdjustments { access, approval, timeout, exclusive })
+    });
+    checked.collect()
+}
+
+fn access(document: &Document<'_>, place: &[&str], text: &AccessText) -> Access {
+    match text {
+        AccessText::Open => Access::Open,
+        AccessText::Scopes(scopes) => {
+            if scopes.is_empty() {
+                let message = "no scope is asked for; write access = \"open\" if that is meant";
+                document.report(&[place, &["access", "scopes"]].concat(), message);
+            }
+            Access::Scopes(scopes.clone())
+        }
     }
 }
 

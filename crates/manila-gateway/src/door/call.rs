@@ -101,15 +101,17 @@ async fn link(gateway: &Gateway, upgraded: Upgraded) -> Link {
 
 async fn admit(gateway: &Gateway, link: Link, introduction: Introduction) {
     let authenticator = gateway.authenticator();
-    let known = |token: &Secret| authenticator.authenticate(Some(token.reveal()));
     let (link, identity) = match introduction {
-        Introduction::Token(token) => (link, known(&token).map_err(|error| error.to_string())),
+        Introduction::Token(token) => {
+            let identity = authenticator.identify(Some(token.reveal())).await;
+            (link, identity.map_err(|error| error.to_string()))
+        }
         Introduction::Unreadable => {
             (link, Err("the Authorization header must be `Bearer` and a token, once".to_owned()))
         }
         Introduction::Nothing => {
             let Some((link, token)) = first_frame(gateway, link).await else { return };
-            let identity = authenticator.authenticate(token.as_ref().map(Secret::reveal));
+            let identity = authenticator.identify(token.as_ref().map(Secret::reveal)).await;
             (link, identity.map_err(|error| describe(&error)))
         }
     };

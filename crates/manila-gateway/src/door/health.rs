@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use manila::Identity;
+use manila::{Identity, Operation};
 use serde_json::{Value, json};
 
 use super::bearer;
@@ -19,19 +19,25 @@ use crate::telemetry::Page;
 
 pub(super) async fn health(State(gateway): State<Gateway>) -> Json<Value> {
     let status = if gateway.0.readiness() == "stopping" { "stopping" } else { "ok" };
-    Json(json!({
-        "status": status,
-        "operations": gateway.pipeline().registry().catalog().len(),
-        "inFlight": gateway.pipeline().in_flight(),
-    }))
+    let mut health = json!({"status": status, "inFlight": gateway.pipeline().in_flight()});
+    // Whoever is not asked who he is sees everything that an open gateway offers, and no more.
+    if gateway.authenticator().is_open() {
+        let nobody = gateway.authenticator().authenticate(None).ok();
+        let catalog = gateway.pipeline().registry().catalog();
+        let is_seen =
+            |operation: &&Arc<Operation>| operation.spec().access_control.admits(nobody.as_deref());
+        health["operations"] = catalog.list().iter().filter(is_seen).count().into();
+    }
+    Json(health)
 }
 
 /// 200 when new calls are wanted, else 503. Which sources are down makes nothing unready, and is told
 /// to those who may see sources.
-pub(super) async fn ready(State(gateway): State<Gateway>, request: Request) -> Response {
+pub(super) async fn ready(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
     let status = gateway.0.readiness();
     let mut body = json!({"status": status});
-    if may_see(bearer::identify(gateway.authenticator(), request.headers()).ok().as_ref()) {
+    let identity = bearer::identify(gateway.authenticator(), "/ready", &headers).await.ok();
+    if may_see(identity.as_ref()) {
         let down = gateway.0.sources().into_iter().filter(|(_, is_up)| !is_up);
         body["down"] = down.map(|(name, _)| name).collect();
     }
@@ -48,8 +54,8 @@ pub(super) async fn ready(State(gateway): State<Gateway>, request: Request) -> R
 
 /// Open where nobody is asked who he is, which is only on this machine; else for those who may see
 /// how the gateway is.
-pub(super) async fn metrics(State(gateway): State<Gateway>, request: Request) -> Response {
-    let identity = match bearer::identify(gateway.authenticator(), request.headers()) {
+pub(super) async fn metrics(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
+    let identity = match bearer::identify(gateway.authenticator(), "/metrics", &headers).await {
         Ok(identity) => identity,
         Err(problem) => return problem.into_response(),
     };

@@ -74,16 +74,25 @@ pub(super) async fn call(gateway: Gateway, request: Request) -> Response {
 
 async fn answer(gateway: &Gateway, request: Request, id: &RequestId) -> Result<Response, Problem> {
     // Who calls comes first: nobody learns what is here by asking for it.
-    let identity = bearer::identify(gateway.authenticator(), request.headers())?;
+    let identity = bearer::identify(gateway.authenticator(), "/api", request.headers()).await?;
     let operation_id = operation_id(request.uri().path())?;
     let operation = gateway.pipeline().registry().catalog().get(&operation_id).cloned();
     let visit = Visit { gateway, identity, operation_id: &operation_id, id };
     match operation {
-        Some(operation) => visit.answer(operation, request).await,
-        // Why there is none is for the pipeline to say, and to write down.
-        None => {
+        Some(operation) if visit.admits(&operation) => visit.answer(operation, request).await,
+        // Why there is none, or none for this caller, is for the pipeline to say, and to write down.
+        // Whoever may not call learns nothing of methods and inputs.
+        operation => {
+            let lacks = operation
+                .as_deref()
+                .and_then(|operation| visit.lacks(operation, request.headers()));
             let request = CallRequest::new(&operation_id, Payload::empty_object());
-            visit.once(request.door("http").request_id(id.clone()), None, Form::Data).await
+            let request = request.door("http").request_id(id.clone());
+            let refused = visit.once(request, operation.as_deref(), Form::Data).await;
+            refused.map_err(|problem| match lacks {
+                Some(challenge) => problem.with_header(header::WWW_AUTHENTICATE, challenge),
+                None => problem,
+            })
         }
     }
 }
@@ -126,6 +135,18 @@ struct Visit<'a> {
 }
 
 impl Visit<'_> {
+    fn admits(&self, operation: &Operation) -> bool {
+        operation.spec().access_control.admits(Some(&self.identity))
+    }
+
+    /// What a caller is told who lacks scopes that an authorization server could give him.
+    fn lacks(&self, operation: &Operation, headers: &HeaderMap) -> Option<HeaderValue> {
+        let authenticator = self.gateway.authenticator();
+        authenticator.authorization_server()?;
+        let scopes = operation.spec().access_control.missing_scopes(&self.identity)?;
+        Some(bearer::insufficient(authenticator, "/api", headers, &scopes))
+    }
+
     async fn answer(
         &self,
         operation: Arc<Operation>,

@@ -12,6 +12,7 @@ mod openapi;
 mod problem;
 mod sse;
 mod tag;
+mod wellknown;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -29,6 +30,9 @@ pub(crate) use openapi::Documents;
 use problem::Problem;
 pub(crate) use sse::Streams;
 
+/// Where clients of `/mcp` look first.
+const WELL_KNOWN_MCP: &str = "/.well-known/oauth-protected-resource/mcp";
+
 pub(crate) fn router(gateway: Gateway) -> Router {
     let guard = axum::middleware::from_fn_with_state(gateway.clone(), guard::keep_pages_out);
     Router::new()
@@ -37,6 +41,8 @@ pub(crate) fn router(gateway: Gateway) -> Router {
         .route("/health", get(health::health))
         .route("/metrics", get(health::metrics))
         .route("/ready", get(health::ready))
+        .route(bearer::METADATA, get(wellknown::metadata))
+        .route(WELL_KNOWN_MCP, get(wellknown::metadata))
         .route("/openapi.json", get(openapi::document))
         .method_not_allowed_fallback(only_get)
         .layer(guard)

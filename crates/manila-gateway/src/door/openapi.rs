@@ -60,7 +60,7 @@ pub(super) async fn document(
 }
 
 async fn answer(gateway: Gateway, headers: &HeaderMap) -> Result<Response, Problem> {
-    let identity = bearer::identify(gateway.authenticator(), headers)?;
+    let identity = bearer::identify(gateway.authenticator(), "/openapi.json", headers).await?;
     let is_packed = takes_gzip(headers);
     let writing = tokio::task::spawn_blocking(move || written(&gateway, &identity, is_packed));
     let form = writing.await.map_err(|error| {

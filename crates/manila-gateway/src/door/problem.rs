@@ -40,9 +40,8 @@ impl Problem {
     }
 
     /// Somebody must say who he is, in the way that `challenge` names.
-    pub(super) fn unauthorised(detail: impl Into<String>, challenge: &'static str) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, detail)
-            .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
+    pub(super) fn unauthorised(detail: impl Into<String>, challenge: HeaderValue) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, detail).with_header(header::WWW_AUTHENTICATE, challenge)
     }
 
     pub(super) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {

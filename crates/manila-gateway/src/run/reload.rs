@@ -179,7 +179,7 @@ impl Reloader {
         let Holding { config: before, sources } = &mut *holds;
         let sources = sources.as_mut().ok_or(ReloadError::Stopping)?;
         if let Some(address) = self.address.get()
-            && config.identities.is_empty()
+            && !config.knows_callers()
             && !address.ip().is_loopback()
         {
             return Err(ReloadError::Open(*address));
@@ -209,14 +209,17 @@ impl Reloader {
         now: &Config,
         report: &mut Reloaded,
     ) -> Vec<String> {
-        if before.identities == now.identities {
+        if before.identities == now.identities && before.auth == now.auth {
             return Vec::new();
         }
         self.gateway.authenticator().replace(&authenticator(now, self.operator));
         let kept = |known: &&IdentityConfig| now.identities.contains(known);
         let over = before.identities.iter().filter(|known| !kept(known));
         let mut over: BTreeSet<&str> = over.map(|known| known.identity.id.as_str()).collect();
-        if before.identities.is_empty() {
+        if before.auth != now.auth {
+            report.notes.push("[auth] holds for tokens that are shown from now on".to_owned());
+        }
+        if !before.knows_callers() {
             over.insert(LOCAL);
         }
         for id in &over {

@@ -12,6 +12,7 @@ use super::reload::{Part, Reloader};
 use super::{Origin, Running, operations, watch};
 use crate::admin;
 use crate::app::{Gateway, GatewaySettings, ListenError, check_address};
+use crate::approval::{self, Approvals, Unattended};
 use crate::auth::TokenHash;
 use crate::config::Config;
 use crate::limits::Limiter;
@@ -36,8 +37,11 @@ pub struct Setup {
 impl Setup {
     /// The operations of a registry and the sources of a configuration, with default settings.
     pub fn new(registry: Registry, config: Config) -> Self {
+        let approvals = Approvals::new(config.approval.clone());
+        let deciding = approval::operations(&approvals).into_iter().map(Change::Replace);
+        registry.apply(deciding).expect("replacing cannot clash");
         Self {
-            pipeline: Pipeline::builder(registry.clone()),
+            pipeline: Pipeline::builder(registry.clone()).approval(approvals.clone()),
             registry,
             config,
             origin: Origin::Nowhere,
@@ -45,7 +49,7 @@ impl Setup {
             mcp: McpParts::default(),
             operator: None,
             watch: None,
-            parts: Vec::new(),
+            parts: vec![Arc::new(approvals)],
             sight: Sight::default(),
         }
     }
@@ -72,6 +76,12 @@ impl Setup {
     pub fn pipeline(mut self, add: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Self {
         self.pipeline = add(self.pipeline);
         self
+    }
+
+    /// Refuses calls that need approval, because nobody who could give it can reach this gateway.
+    pub fn unattended(self) -> Self {
+        let gate = Unattended::new(self.config.approval.clone());
+        self.pipeline(|pipeline| pipeline.approval(gate))
     }
 
     /// Something that takes part in changes of the configuration.

@@ -49,8 +49,9 @@ impl McpParts {
         settings: &McpSettings,
         adjustments: &Adjustments,
     ) -> (McpSettings, SourceHooks) {
-        let mut hooks = self.hooks();
+        let (mut hooks, reviewed) = (self.hooks(), adjustments.clone());
         hooks.adjust = Some(adjust(adjustments));
+        hooks.review = Some(Arc::new(move |names| reviewed.strays(names)));
         (self.watched(settings.clone()), hooks)
     }
 

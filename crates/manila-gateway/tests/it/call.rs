@@ -22,18 +22,18 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use super::Running;
 
 /// A peer that says what it is told to say.
-struct Raw(WebSocketStream<TcpStream>);
+pub(super) struct Raw(WebSocketStream<TcpStream>);
 
 impl Raw {
-    async fn connect(address: SocketAddr) -> Self {
+    pub(super) async fn connect(address: SocketAddr) -> Self {
         Self::with_header(address, None).await
     }
 
-    async fn with_token(address: SocketAddr, token: &str) -> Self {
+    pub(super) async fn with_token(address: SocketAddr, token: &str) -> Self {
         Self::with_header(address, Some(&format!("Bearer {token}"))).await
     }
 
-    async fn with_header(address: SocketAddr, authorization: Option<&str>) -> Self {
+    pub(super) async fn with_header(address: SocketAddr, authorization: Option<&str>) -> Self {
         let mut request = format!("ws://{address}/hub").into_client_request().unwrap();
         if let Some(value) = authorization {
             let value = HeaderValue::from_str(value).unwrap();
@@ -43,15 +43,15 @@ impl Raw {
         Self(tokio_tungstenite::client_async(request, stream).await.unwrap().0)
     }
 
-    async fn send(&mut self, message: impl Into<Message>) {
+    pub(super) async fn send(&mut self, message: impl Into<Message>) {
         self.0.send(message.into()).await.unwrap();
     }
 
-    async fn say(&mut self, frame: &Value) {
+    pub(super) async fn say(&mut self, frame: &Value) {
         self.send(frame.to_string()).await;
     }
 
-    async fn message(&mut self) -> Message {
+    pub(super) async fn message(&mut self) -> Message {
         let patience = Duration::from_secs(30);
         loop {
             let message = tokio::time::timeout(patience, self.0.next()).await;
@@ -64,7 +64,7 @@ impl Raw {
     }
 
     /// The next event.
-    async fn hear(&mut self) -> Value {
+    pub(super) async fn hear(&mut self) -> Value {
         match self.message().await {
             Message::Text(text) => serde_json::from_str(&text).unwrap(),
             other => panic!("not an event: {other:?}"),
@@ -72,7 +72,7 @@ impl Raw {
     }
 
     /// The next event, which must be an error: its id, its code, its message.
-    async fn hear_error(&mut self) -> (String, String, String) {
+    pub(super) async fn hear_error(&mut self) -> (String, String, String) {
         let event = self.hear().await;
         assert_eq!(event["type"], "call.error", "{event}");
         assert_eq!(event["id"], event["payload"]["requestId"], "{event}");
@@ -82,7 +82,7 @@ impl Raw {
     }
 
     /// The code and the words that the connection is closed with.
-    async fn hear_close(&mut self) -> (u16, String) {
+    pub(super) async fn hear_close(&mut self) -> (u16, String) {
         match self.message().await {
             Message::Close(Some(frame)) => (frame.code.into(), frame.reason.to_string()),
             other => panic!("not a close frame: {other:?}"),
@@ -90,7 +90,7 @@ impl Raw {
     }
 
     /// Calls, and takes the very next event for the answer: the data, or the code of the error.
-    async fn call(&mut self, operation: &str, input: Value) -> Result<Value, String> {
+    pub(super) async fn call(&mut self, operation: &str, input: Value) -> Result<Value, String> {
         self.say(&requested("the-call", operation, &input)).await;
         let event = self.hear().await;
         assert_eq!(event["id"], "the-call", "{event}");
@@ -102,13 +102,17 @@ impl Raw {
     }
 
     /// Whether calls are answered as if nothing had happened.
-    async fn assert_works(&mut self, row: &str) {
+    pub(super) async fn assert_works(&mut self, row: &str) {
         let sum = self.call("demo.add", json!({"a": 2, "b": 3})).await;
         assert_eq!(sum, Ok(json!({"sum": 5})), "{row}");
     }
 
     /// Offers operations, and gives what became of the offer.
-    async fn register(&mut self, name: &str, operations: &Value) -> Result<Value, String> {
+    pub(super) async fn register(
+        &mut self,
+        name: &str,
+        operations: &Value,
+    ) -> Result<Value, String> {
         self.call("hub.register", json!({"name": name, "operations": operations})).await
     }
 }
@@ -121,7 +125,7 @@ fn about(kind: &str, id: &str, more: &Value) -> Value {
     json!({"type": kind, "id": id, "payload": payload})
 }
 
-fn requested(id: &str, operation: &str, input: &Value) -> Value {
+pub(super) fn requested(id: &str, operation: &str, input: &Value) -> Value {
     about("call.requested", id, &json!({"operationId": operation, "input": input}))
 }
 

@@ -7,6 +7,8 @@
     reason = "a test fails by panicking, and its rows are tuples"
 )]
 
+mod access;
+mod approval;
 mod auth;
 mod call;
 mod chaos;
@@ -14,6 +16,7 @@ mod docs;
 mod drain;
 mod hostile;
 mod http;
+mod jwt;
 mod limits;
 mod mcp;
 mod mcp_corpus;

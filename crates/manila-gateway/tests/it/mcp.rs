@@ -17,7 +17,7 @@ use super::{Running, client};
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
-fn message(id: u64, method: &str, params: &Value) -> Value {
+pub(super) fn message(id: u64, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
@@ -69,13 +69,13 @@ async fn answer(request: RequestBuilder) -> Value {
 }
 
 /// The messages of a response that is a stream of events, read as they come.
-struct Events {
+pub(super) struct Events {
     response: Response,
     text: String,
 }
 
 impl Events {
-    async fn of(request: RequestBuilder) -> Self {
+    pub(super) async fn of(request: RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
@@ -83,7 +83,7 @@ impl Events {
     }
 
     /// The next message; `None` when the stream has ended.
-    async fn next(&mut self) -> Option<Value> {
+    pub(super) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let data = event.lines().find_map(|line| line.strip_prefix("data: "));
@@ -99,7 +99,7 @@ impl Events {
         }
     }
 
-    async fn all(mut self) -> Vec<Value> {
+    pub(super) async fn all(mut self) -> Vec<Value> {
         let mut all = Vec::new();
         while let Some(message) = self.next().await {
             all.push(message);

@@ -257,6 +257,11 @@ impl CallContext {
         self.0.progress.send(progress);
     }
 
+    /// Where reports go.
+    pub(crate) fn progress(&self) -> &ProgressSender {
+        &self.0.progress
+    }
+
     /// Tells the caller something for its log.
     pub fn log(&self, line: LogLine) {
         self.0.progress.log(line);

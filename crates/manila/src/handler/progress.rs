@@ -103,7 +103,8 @@ impl ProgressSender {
         Self(Some(watch))
     }
 
-    pub(crate) fn send(&self, progress: Progress) {
+    /// Tells whoever watches, if somebody does.
+    pub fn send(&self, progress: Progress) {
         if let Some(watch) = &self.0 {
             watch.progress(progress);
         }

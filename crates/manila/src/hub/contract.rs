@@ -136,7 +136,7 @@ struct Named {
 }
 
 async fn schema(context: CallContext, input: Named) -> Result<Value, HandlerError> {
-    let operation = visible(&context, &input.id)?;
+    let operation = named(&context, &input.id)?;
     let mut spec = serde_json::to_value(operation.spec())?;
     if operation.is_offline() {
         spec["status"] = "offline".into();
@@ -166,7 +166,7 @@ fn call_spec() -> OperationSpec {
 
 async fn call(context: CallContext, input: Payload) -> Result<Output, HandlerError> {
     let called: Called = input.into_typed()?;
-    let target = visible(&context, &called.id)?;
+    let target = named(&context, &called.id)?;
     context.act_as(target.spec().kind, target.spec().idempotent);
     let input = called.input.map_or_else(Payload::empty_object, Payload::from);
     let answered = call_as_caller(&context, &called.id, input).await;
@@ -188,12 +188,11 @@ fn is_visible(context: &CallContext, operation: &Operation) -> bool {
     operation.spec().access_control.admits(context.identity())
 }
 
-/// An operation that the caller may not see is not there.
-fn visible<'a>(context: &'a CallContext, id: &str) -> Result<&'a Arc<Operation>, CallError> {
+/// An operation that the caller names: whoever may not call it is told what he lacks, as if he had
+/// called it himself.
+fn named<'a>(context: &'a CallContext, id: &str) -> Result<&'a Arc<Operation>, CallError> {
     let catalog = catalog(context)?;
     let found = catalog.get(id).ok_or_else(|| catalog.missing(id).before_sending())?;
-    match is_visible(context, found) {
-        true => Ok(found),
-        false => Err(CallError::operation_not_found(id).before_sending()),
-    }
+    let admitted = found.spec().access_control.admit(context.identity());
+    admitted.map(|()| found).map_err(CallError::before_sending)
 }

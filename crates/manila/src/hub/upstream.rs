@@ -145,7 +145,7 @@ async fn listed(client: &Client, most: usize) -> Result<Vec<String>, CallError> 
         let page: Page = serde_json::from_value(page.data)
             .map_err(|error| CallError::execution(format!("the list cannot be read: {error}")))?;
         let foreign = page.operations.into_iter().map(|listed| listed.id);
-        ids.extend(foreign.filter(|id| !id.starts_with("hub.")));
+        ids.extend(foreign.filter(|id| !is_about_itself(id)));
         match page.next_cursor {
             // A list without an end is not read to it.
             Some(_) if ids.len() > most => return Ok(ids),
@@ -155,11 +155,21 @@ async fn listed(client: &Client, most: usize) -> Result<Vec<String>, CallError> 
     }
 }
 
+/// Whether an operation is how the other gateway is asked about itself, or run; each has its own.
+fn is_about_itself(id: &str) -> bool {
+    id.starts_with("hub.") || id.starts_with("gateway.")
+}
+
+/// Whether an operation that was listed a moment ago is not for us any more.
+fn is_gone(error: &CallError) -> bool {
+    matches!(error.code(), ErrorCode::OperationNotFound | ErrorCode::AccessDenied)
+}
+
 /// The spec of one operation; one that vanished in between or came from a third hub is left out.
 async fn spec(client: &Client, name: &str, id: &str) -> Result<Option<Value>, CallError> {
     let mut spec = match client.execute("hub.schema", json!({"id": id})).await {
         Ok(answer) => answer.data,
-        Err(error) if *error.code() == ErrorCode::OperationNotFound => return Ok(None),
+        Err(error) if is_gone(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
     if spec.get("_meta").is_some_and(|meta| meta.get(FROM_HUB).is_some()) {
@@ -173,5 +183,7 @@ async fn spec(client: &Client, name: &str, id: &str) -> Result<Option<Value>, Ca
     }
     // Who may call it there was decided there; who may call it here is decided here.
     members.insert("accessControl".to_owned(), json!({"requiredScopes": []}));
+    // Somebody has to agree where it runs, and is asked there.
+    members.remove("approval");
     Ok(Some(spec))
 }

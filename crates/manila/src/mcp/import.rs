@@ -7,7 +7,7 @@ use super::desk::Desk;
 use super::follow;
 use super::method::{self, Method};
 use super::session::{Listed, Session};
-use super::source::Adjust;
+use super::source::{Adjust, SourceHooks};
 use super::tool;
 use super::tool_handler::ToolHandler;
 use crate::handler::Handler;
@@ -25,8 +25,9 @@ pub(super) fn import(
     desk: &Arc<Desk>,
     session: &Session,
     listed: &Listed,
-    adjust: Option<&Adjust>,
+    hooks: &SourceHooks,
 ) -> Import {
+    let adjust = hooks.adjust.as_ref();
     let mut import = Import { warnings: listed.warnings.clone(), ..Import::default() };
     let mut names = HashSet::new();
     for tool in &listed.tools {
@@ -52,16 +53,22 @@ pub(super) fn import(
         if names.contains(method.name) {
             continue;
         }
+        names.insert(method.name.to_owned());
         let handler = Method::handler(method, desk);
         import.add(adjusted(adjust, method.spec(&desk.name)), handler);
     }
-    if session.peer.tells_of_resources() && !names.contains(follow::SUBSCRIBE) {
+    if session.peer.tells_of_resources() && names.insert(follow::SUBSCRIBE.to_owned()) {
         let mut adjusted = adjusted(adjust, follow::spec(&desk.name));
         if let Some((spec, _)) = &mut adjusted {
             // It lasts, and would keep everybody else waiting.
             spec.exclusive = false;
         }
         import.add(adjusted, follow::handler(desk));
+    }
+    if let Some(review) = &hooks.review {
+        let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        import.warnings.extend(review(&names));
     }
     import
 }

@@ -60,5 +60,5 @@ pub use settings::{
     Elicitation, HttpSettings, McpSettings, McpTransport, OAuthSettings, Root, Roots, Sampling,
     StdioSettings,
 };
-pub use source::{Adjust, Found, McpSource, SourceHooks, SourceStatus};
+pub use source::{Adjust, Found, McpSource, Review, SourceHooks, SourceStatus};
 pub use tool::TOOL_META;

@@ -40,12 +40,17 @@ const BURST: Duration = Duration::from_millis(50);
 /// leaves it out.
 pub type Adjust = Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
 
+/// What is odd about the names of everything that a server has, before any is changed or left out.
+pub type Review = Arc<dyn Fn(&[&str]) -> Vec<String> + Send + Sync>;
+
 /// What a source needs from the one who starts it.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct SourceHooks {
     /// Changes or leaves out operations.
     pub adjust: Option<Adjust>,
+    /// Says what is configured for operations that are not there.
+    pub review: Option<Review>,
     /// Keeps what authorization servers gave; in memory, if absent.
     pub credentials: Option<Arc<dyn CredentialStore>>,
     /// Brings a person to an authorization server; without it nobody is asked.
@@ -351,9 +356,10 @@ impl Supervisor {
 
     async fn take_in(&mut self, session: &Arc<Session>, listed: Listed) {
         let (desk, reading) = (Arc::clone(&self.desk), Arc::clone(session));
-        let adjust = self.desk.adjust();
+        let mut hooks = self.hooks.clone();
+        hooks.adjust = self.desk.adjust();
         let importing = tokio::task::spawn_blocking(move || {
-            (import::import(&desk, &reading, &listed, adjust.as_ref()), listed)
+            (import::import(&desk, &reading, &listed, &hooks), listed)
         });
         let Ok((import, listed)) = importing.await else { return };
         for warning in &import.warnings {

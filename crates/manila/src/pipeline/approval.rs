@@ -12,6 +12,9 @@ pub trait ApprovalGate: Send + Sync + 'static {
 
 pub(super) async fn obtain(call: &CallState) -> Result<(), CallError> {
     let Some(gate) = &call.shared.approval else { return Ok(()) };
-    let step = gate.obtain(&call.view());
-    call.wait_for(step).await
+    match gate.obtain(&call.view()) {
+        Step::Now(decided) => decided,
+        // A person takes his time: the clock of a call that named no deadline starts behind him.
+        Step::Later(decision) => call.while_wanted_until(call.context.deadline(), decision).await?,
+    }
 }

@@ -51,7 +51,12 @@ pub(super) async fn once(call: &mut CallState, holds: &mut Holds) -> Result<Outp
         Ok(future) => AssertUnwindSafe(future).catch_unwind(),
         Err(panic) => return Err(panicked(call, &*panic)),
     };
-    match call.while_wanted(&mut running).await {
+    let allowed = call.operation()?.policy().timeout;
+    let ended = match allowed {
+        None => call.while_wanted(&mut running).await,
+        Some(allowed) => call.while_wanted_for(allowed, &mut running).await,
+    };
+    match ended {
         Ok(ended) => ending(call, ended),
         Err(cancelled) => {
             wind_up(call, running.map(drop).boxed(), std::mem::take(holds));

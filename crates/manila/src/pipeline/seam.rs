@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::access::Identity;
 use crate::error::CallError;
-use crate::handler::{CallContext, RequestId};
+use crate::handler::{CallContext, ProgressSender, RequestId};
 use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::trace::{CallSpan, TRACE_PARENT, TraceContext};
@@ -37,6 +37,8 @@ pub struct CallView<'a> {
     pub identity: Option<&'a Identity>,
     /// Whether access is not checked.
     pub trusted: bool,
+    /// Where whoever waits for the call hears how far it has come.
+    pub progress: &'a ProgressSender,
     /// The input, until the handler has it.
     pub input: Option<&'a Payload>,
     /// What came with the call beside its input.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -173,6 +174,7 @@ impl CallState {
             operation: self.operation().ok().map(|operation| &**operation),
             identity: self.context.identity(),
             trusted: self.trusted,
+            progress: self.context.progress(),
             input: self.input.as_ref(),
             metadata: self.context.metadata(),
             span: self.span.as_deref(),
@@ -210,17 +212,38 @@ impl CallState {
             return Ok(output);
         }
         // Boxed, so that the calls which never wait do not carry the room for it.
-        Box::pin(self.wait_while_wanted(future)).await
+        Box::pin(self.wait_while_wanted(self.started_deadline(), future)).await
+    }
+
+    /// As [`CallState::while_wanted`], and no longer than the operator of this process allows.
+    pub(super) async fn while_wanted_for<F: Future>(
+        &self,
+        allowed: Duration,
+        future: F,
+    ) -> Result<F::Output, CallError> {
+        let future = std::pin::pin!(future);
+        let deadline = self.started_deadline().into_iter().chain(from_now(allowed)).min();
+        Box::pin(self.wait_while_wanted(deadline, future)).await
+    }
+
+    /// As [`CallState::while_wanted`], with this deadline and no other.
+    pub(super) async fn while_wanted_until<T>(
+        &self,
+        deadline: Option<Instant>,
+        mut future: BoxFuture<'static, T>,
+    ) -> Result<T, CallError> {
+        Box::pin(self.wait_while_wanted(deadline, future.as_mut())).await
     }
 
     /// Polled by hand, because there may be ten thousands that wait, and `select!` would hold each
     /// of the futures twice.
-    async fn wait_while_wanted<F: Future>(
+    async fn wait_while_wanted<F: Future + ?Sized>(
         &self,
+        deadline: Option<Instant>,
         mut future: Pin<&mut F>,
     ) -> Result<F::Output, CallError> {
         let mut cancelled = std::pin::pin!(self.context.token().cancelled());
-        let mut deadline = std::pin::pin!(self.started_deadline().map(tokio::time::sleep_until));
+        let mut deadline = std::pin::pin!(deadline.map(tokio::time::sleep_until));
         std::future::poll_fn(|cx| {
             if cancelled.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(self.context.cancellation_error()));

@@ -62,10 +62,12 @@ impl Boxes {
 /// Whether somebody sees an operation as a tool. What a peer calls to register itself is none, and
 /// neither are the methods of servers, which clients reach by the same methods here.
 pub(super) fn is_tool(operation: &Operation, identity: &Identity) -> bool {
-    let spec = operation.spec();
-    spec.access_control.admits(Some(identity))
-        && operation.id().as_str() != "hub.register"
-        && !is_method(operation)
+    operation.spec().access_control.admits(Some(identity)) && can_be_tool(operation)
+}
+
+/// Whether an operation is a tool for anybody.
+pub(super) fn can_be_tool(operation: &Operation) -> bool {
+    operation.id().as_str() != "hub.register" && !is_method(operation)
 }
 
 fn is_method(operation: &Operation) -> bool {

@@ -8,7 +8,7 @@ use manila::{Authority, CallError, CallRequest, Kind, Outcome, Payload, Progress
 use tokio::time::Instant;
 
 use super::ask::Ask;
-use super::boxes::is_tool;
+use super::boxes::{can_be_tool, is_tool};
 use super::level::Level;
 use super::message::Fault;
 use super::outlet::{self, Outlet};
@@ -20,6 +20,13 @@ impl Ask {
     pub(super) async fn call(&mut self, out: &mut Vec<u8>, outlet: &Outlet) -> Result<(), Fault> {
         let tool = self.tool()?;
         let era = self.asker.era;
+        if !is_tool(tool.operation(), &self.asker.identity) {
+            // Refused by the pipeline, which writes it down, before anything is said of its input.
+            let request = self.request(&tool, Payload::empty_object());
+            let ended = self.asker.gateway.pipeline().call(request, self.authority()).await;
+            let _ = tool.write_result(out, era, ended);
+            return Ok(());
+        }
         // Moved, since they may be large and nobody looks at them again.
         let arguments = match self.params.arguments.take() {
             Some(arguments) if arguments.get() != "null" => Payload::from(arguments),
@@ -57,13 +64,24 @@ impl Ask {
         Ok(())
     }
 
+    /// The scopes that the client lacks for the tool that it calls.
+    pub(super) fn missing_scopes(&self) -> Option<Vec<String>> {
+        let name = self.params.name.as_deref().filter(|_| self.method == "tools/call")?;
+        let toolbox = self.asker.toolbox();
+        let tool = toolbox.tool(name).filter(|tool| can_be_tool(tool.operation()))?;
+        let control = &tool.operation().spec().access_control;
+        let scopes = control.missing_scopes(&self.asker.identity)?;
+        Some(scopes.into_iter().map(str::to_owned).collect())
+    }
+
+    /// The tool that is named, which the client may not be allowed to call.
     fn tool(&self) -> Result<Arc<Tool>, Fault> {
         let Some(name) = &self.params.name else {
             return Err(Fault::invalid_params("`params.name` must be the name of a tool"));
         };
         let toolbox = self.asker.toolbox();
         let is_seen = |tool: &Arc<Tool>| is_tool(tool.operation(), &self.asker.identity);
-        if let Some(tool) = toolbox.tool(name).filter(|tool| is_seen(tool)) {
+        if let Some(tool) = toolbox.tool(name).filter(|tool| can_be_tool(tool.operation())) {
             return Ok(Arc::clone(tool));
         }
         let shown: String = name.chars().take(LONGEST_NAME).collect();

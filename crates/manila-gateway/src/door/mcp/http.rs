@@ -55,7 +55,7 @@ pub(in crate::door) async fn serve(State(gateway): State<Gateway>, request: Requ
     let answered = match *request.method() {
         Method::POST => post(gateway, request).await,
         Method::GET => listen(gateway, request).await,
-        Method::DELETE => end(gateway, request),
+        Method::DELETE => end(gateway, request).await,
         _ => Err(not_allowed("POST, GET, DELETE")),
     };
     answered.unwrap_or_else(|refusal| *refusal)
@@ -66,7 +66,7 @@ pub(super) type Refusal = Box<Response>;
 
 async fn post(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let visit = Visit::new(gateway, parts)?;
+    let visit = Visit::new(gateway, parts).await?;
     check_content_type(&visit.headers).map_err(refused)?;
     let body = read_bytes(body, &visit.gateway.0.settings).await.map_err(refused)?;
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
@@ -85,9 +85,10 @@ async fn post(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
 }
 
 impl Visit {
-    fn new(gateway: Gateway, request: Parts) -> Result<Self, Refusal> {
+    async fn new(gateway: Gateway, request: Parts) -> Result<Self, Refusal> {
         let headers = request.headers;
-        let identity = bearer::identify(gateway.authenticator(), &headers).map_err(refused)?;
+        let identity =
+            bearer::identify(gateway.authenticator(), "/mcp", &headers).await.map_err(refused)?;
         let view = McpView::from_query(request.uri.query().unwrap_or_default())
             .map_err(|words| faulty(&Fault::invalid_params(words), None))?;
         let accepts = Accepts::of(&headers);
@@ -171,8 +172,22 @@ impl Visit {
             .notes(self.accepts.events.then_some(sender))
             .cancellable(self.session.as_ref().map(|session| Arc::clone(&session.calls)))
             .cancelled_by_leaving(era == Era::Modern);
+        let lacks = self.lacks(&ask);
         let answering = Box::pin(ask.answer(outlet));
-        stream::respond(&self.gateway, self.accepts, era, answering, notes).await
+        let response = stream::respond(&self.gateway, self.accepts, era, answering, notes).await;
+        match lacks {
+            Some(challenge) => forbidden(response, challenge),
+            None => response,
+        }
+    }
+
+    /// What a client is told that lacks scopes which an authorization server could give it.
+    fn lacks(&self, ask: &Ask) -> Option<HeaderValue> {
+        let authenticator = self.gateway.authenticator();
+        authenticator.authorization_server()?;
+        let scopes = ask.missing_scopes()?;
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        Some(bearer::insufficient(authenticator, "/mcp", &self.headers, &scopes))
     }
 
     fn welcome(&self, ask: &Ask) -> Result<Response, Refusal> {
@@ -236,7 +251,7 @@ impl Visit {
 
 /// The stream on which a client of before 2026-07-28 hears what happens.
 async fn listen(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
-    let visit = Visit::new(gateway, request.into_parts().0)?;
+    let visit = Visit::new(gateway, request.into_parts().0).await?;
     let Some(session) = visit.session.as_ref().filter(|_| visit.accepts.events) else {
         return Err(not_allowed("POST"));
     };
@@ -248,8 +263,8 @@ async fn listen(gateway: Gateway, request: Request) -> Result<Response, Refusal>
     Ok(stream::changes(&visit.gateway, changes, place, None, Some(token)))
 }
 
-fn end(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
-    let visit = Visit::new(gateway, request.into_parts().0)?;
+async fn end(gateway: Gateway, request: Request) -> Result<Response, Refusal> {
+    let visit = Visit::new(gateway, request.into_parts().0).await?;
     if visit.session.is_none() {
         return Err(not_allowed("POST"));
     }
@@ -278,6 +293,13 @@ impl Accepts {
         }
         accepts
     }
+}
+
+/// The answer as it is, with the status and the header by which clients ask for more scopes.
+fn forbidden(mut response: Response, challenge: HeaderValue) -> Response {
+    *response.status_mut() = StatusCode::FORBIDDEN;
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    response
 }
 
 pub(super) fn accepted() -> Response {

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::handler::{Handler, Output};
 use crate::operation::{OutputPolicy, ResultPolicy};
-use crate::schema::{Extras, Schema, restored};
+use crate::schema::{Schema, restored};
 use crate::spec::{ErrorDefinition, Kind, OperationSpec};
 
 fn operation(id: &str, kind: Kind, input: Value, output: Value) -> Operation {
@@ -191,7 +191,7 @@ fn nothing_is_promised_about_outputs_that_nobody_looks_at() {
     let mut spec = OperationSpec::new(&"a.b".parse().unwrap(), Kind::Query);
     spec.output_schema = Schema::new(json!({"type": "string"})).unwrap();
     let handler = Handler::once_fn(async |_, input| Ok(Output::Data(input)));
-    let policy = ResultPolicy { output: OutputPolicy::Raw, extras: Extras::Strip };
+    let policy = ResultPolicy::new(OutputPolicy::Raw);
     let made = Operation::from_spec(spec).handler(handler).policy(policy).build().unwrap();
     let document = document([&made]);
     let answer = &document["paths"]["/api/a/b"]["get"]["responses"]["200"]["content"];

@@ -25,8 +25,8 @@ pub(super) use schema::Schemas;
 
 /// The member of an operation that holds what another gateway says about it.
 const EXTENSION: &str = "x-manila-operation";
-/// The operations by which gateways are told of each other; each has its own.
-const CONTRACT: &str = "hub";
+/// What gateways say of themselves, and how they are run; each has its own.
+const OWN: [&str; 2] = ["gateway", "hub"];
 
 /// What another gateway says about a path with a method.
 pub(super) enum Native {
@@ -99,7 +99,7 @@ impl<'l> Importer<'l> {
                 "{id} came to that gateway from another one; import it from there"
             ));
         }
-        if id.namespace() == CONTRACT {
+        if OWN.contains(&id.namespace()) {
             return Native::Skipped(format!("{id} is about that gateway itself"));
         }
         if self.namespaces == Namespaces::Below {
@@ -111,9 +111,11 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// Who may call it there was decided there; who may call it here is decided here.
+    /// Who may call it there was decided there; who may call it here is decided here. Whether somebody
+    /// has to agree is asked where it runs.
     fn marked(&self, mut spec: Box<OperationSpec>) -> Box<OperationSpec> {
         spec.access_control = AccessControl::default();
+        spec.approval = false;
         let meta = spec.meta.get_or_insert_default();
         meta.insert(FROM_HUB.to_owned(), self.namespace.into());
         spec

@@ -1,0 +1,107 @@
+//! Calls that wait for a person's word.
+//!
+//! A call of an operation that asks for approval becomes a proposal: who wants to call what with
+//! which input, until when. Somebody else who holds `manila:approve` agrees or refuses, once; the
+//! caller hears meanwhile that it waits, and a caller who leaves takes the proposal along.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `book` | the proposals and what may become of them, without I/O; time is an argument |
+//! | `proposal` | what is proposed, and what is shown of it |
+//! | `input` | the hash of an input, and what of it is hidden from whoever decides |
+//! | `gate` | a call that waits |
+//! | `operation` | `gateway.approvals`, `gateway.approve`, `gateway.reject` |
+//!
+//! The reasons are in `docs/decisions/approval.md`.
+
+mod book;
+mod gate;
+mod input;
+mod operation;
+mod proposal;
+mod settings;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::config::Config;
+use crate::run::{Part, Reloaded};
+
+pub use gate::{Unattended, is_listing};
+pub use operation::operations;
+pub use settings::ApprovalSettings;
+
+use book::{Book, Undecided};
+use proposal::{Proposal, Verdict};
+
+/// The calls that wait, and those who decide about them. Cloning it shares everything.
+///
+/// It is the [`ApprovalGate`](manila::ApprovalGate) of a pipeline; [`operations`] are the other side
+/// of it.
+#[derive(Debug, Clone, Default)]
+pub struct Approvals(Arc<Desk>);
+
+#[derive(Debug, Default)]
+struct Desk {
+    book: Mutex<Book<oneshot::Sender<Verdict>>>,
+    /// What holds for the calls that come; those that wait keep what they began with.
+    settings: RwLock<Arc<ApprovalSettings>>,
+}
+
+/// Calls that wait already keep what they began with.
+impl Part for Approvals {
+    fn change(&self, before: &Config, now: &Config, report: &mut Reloaded) {
+        if before.approval != now.approval {
+            self.configure(now.approval.clone());
+            report.notes.push("[approval] holds for calls from now on".to_owned());
+        }
+    }
+}
+
+impl Approvals {
+    /// Nobody waits yet.
+    pub fn new(settings: ApprovalSettings) -> Self {
+        let approvals = Self::default();
+        approvals.configure(settings);
+        approvals
+    }
+
+    /// Lets other settings hold from now on.
+    pub fn configure(&self, settings: ApprovalSettings) {
+        let mut held = self.0.settings.write().unwrap_or_else(PoisonError::into_inner);
+        *held = Arc::new(settings);
+    }
+
+    fn settings(&self) -> Arc<ApprovalSettings> {
+        Arc::clone(&self.0.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book<oneshot::Sender<Verdict>>> {
+        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many calls wait.
+    pub fn waiting(&self) -> usize {
+        self.book().waiting(Instant::now()).count()
+    }
+
+    /// Ends the waiting of a call with somebody's word. Whoever left in this very moment has taken
+    /// the proposal along.
+    fn decide(
+        &self,
+        id: &str,
+        approver: &str,
+        input_sha256: Option<&str>,
+        verdict: Verdict,
+    ) -> Result<Proposal, Undecided> {
+        let outcome = verdict.ending(approver);
+        let (proposal, waiter) =
+            self.book().decide(Instant::now(), id, approver, input_sha256, outcome)?;
+        match waiter.send(verdict) {
+            Ok(()) => Ok(proposal),
+            Err(_) => Err(Undecided::Ended("it was withdrawn by its caller".to_owned())),
+        }
+    }
+}

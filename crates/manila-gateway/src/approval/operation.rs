@@ -1,0 +1,163 @@
+//! `gateway.approvals`, `gateway.approve`, `gateway.reject`: the side of those who decide.
+
+use manila::{
+    AccessControl, CallContext, CallError, DomainError, ErrorDefinition, HandlerError, Operation,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::Approvals;
+use super::book::Undecided;
+use super::proposal::{Proposal, Shown, Verdict};
+use crate::admin::scope;
+
+const NOT_WAITING: &str = "NOT_WAITING";
+const OTHER_INPUT: &str = "OTHER_INPUT";
+
+/// The operations by which calls that wait are decided about; all of them need `manila:approve`.
+pub fn operations(approvals: &Approvals) -> Vec<Operation> {
+    let mut access = AccessControl::default();
+    access.required_scopes.push(scope::APPROVE.to_owned());
+    let (listing, approving, rejecting) = (approvals.clone(), approvals.clone(), approvals.clone());
+    let builders = [
+        Operation::query("gateway.approvals", move |_: Nothing| {
+            std::future::ready(Ok::<_, HandlerError>(list(&listing)))
+        })
+        .title("Calls that wait for approval")
+        .description("Lists the calls that wait for somebody's word, the oldest first."),
+        Operation::mutation("gateway.approve", move |context, input| {
+            std::future::ready(approve(&approving, &context, &input))
+        })
+        .title("Approve a call")
+        .description("Lets a call run that waits for approval: this one, once, with this input."),
+        Operation::mutation("gateway.reject", move |context, input| {
+            std::future::ready(reject(&rejecting, &context, input))
+        })
+        .title("Reject a call")
+        .description("Refuses a call that waits for approval, and tells its caller why."),
+    ];
+    let [list, approve, reject] = builders;
+    let not_waiting =
+        ErrorDefinition::new(NOT_WAITING, "No call waits under this id, or not any more.")
+            .with_http_status(404);
+    let other_input =
+        ErrorDefinition::new(OTHER_INPUT, "The call has another input than was looked at.")
+            .with_http_status(409);
+    let approve = approve.raises(not_waiting.clone()).raises(other_input);
+    let built = [list, approve, reject.raises(not_waiting)]
+        .map(|builder| builder.access(access.clone()).build());
+    built.map(|operation| operation.expect("the operations are well formed")).into()
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Nothing {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Listed {
+    /// The oldest first.
+    approvals: Vec<Shown>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Approve {
+    /// Which call, as `gateway.approvals` names it.
+    id: String,
+    /// The `inputSha256` that was looked at; a call with another input is left alone.
+    #[serde(default)]
+    input_sha256: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Reject {
+    /// Which call, as `gateway.approvals` names it.
+    id: String,
+    /// What its caller is told.
+    #[serde(default)]
+    #[schemars(length(max = 1_000))]
+    reason: Option<String>,
+}
+
+/// What was decided about.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Decided {
+    id: String,
+    /// `approved` or `rejected`
+    status: String,
+    /// `namespace.name`
+    operation: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller: Option<String>,
+    input_sha256: String,
+    /// The id of the call.
+    request_id: String,
+}
+
+fn list(approvals: &Approvals) -> Listed {
+    let now = Instant::now();
+    let book = approvals.book();
+    let shown = book.waiting(now).map(|(id, proposal)| Shown::of(id, proposal, now));
+    Listed { approvals: shown.collect() }
+}
+
+fn approve(
+    approvals: &Approvals,
+    context: &CallContext,
+    input: &Approve,
+) -> Result<Decided, HandlerError> {
+    let approver = approver(context)?;
+    let seen = input.input_sha256.as_deref();
+    let decided = approvals.decide(&input.id, &approver, seen, Verdict::Approved);
+    let proposal = decided.map_err(|undecided| refused(&undecided))?;
+    tracing::info!(id = input.id, approver, operation = proposal.operation, "a call was approved");
+    Ok(Decided::of(&input.id, "approved", proposal))
+}
+
+fn reject(
+    approvals: &Approvals,
+    context: &CallContext,
+    input: Reject,
+) -> Result<Decided, HandlerError> {
+    let approver = approver(context)?;
+    let reason = input.reason.filter(|reason| !reason.trim().is_empty());
+    let verdict = Verdict::Rejected { by: approver.clone(), reason };
+    let decided = approvals.decide(&input.id, &approver, None, verdict);
+    let proposal = decided.map_err(|undecided| refused(&undecided))?;
+    tracing::info!(id = input.id, approver, operation = proposal.operation, "a call was rejected");
+    Ok(Decided::of(&input.id, "rejected", proposal))
+}
+
+/// Who decides. Looked at once more, because a call out of a handler is trusted with everything else:
+/// no operation lends its own rights to somebody who wants to approve.
+fn approver(context: &CallContext) -> Result<String, CallError> {
+    let needs = "approving needs a token with the scope `manila:approve`";
+    let identity = context.identity().ok_or_else(|| CallError::access_denied(needs))?;
+    match identity.scopes.iter().any(|held| held == scope::APPROVE) {
+        true => Ok(identity.id.clone()),
+        false => Err(CallError::access_denied(needs)),
+    }
+}
+
+fn refused(undecided: &Undecided) -> HandlerError {
+    let message = undecided.to_string();
+    match undecided {
+        Undecided::Own(_) => CallError::access_denied(message).into(),
+        Undecided::Unknown | Undecided::Ended(_) => DomainError::new(NOT_WAITING, message).into(),
+        Undecided::OtherInput => DomainError::new(OTHER_INPUT, message).into(),
+    }
+}
+
+impl Decided {
+    fn of(id: &str, status: &str, proposal: Proposal) -> Self {
+        Self {
+            id: id.to_owned(),
+            status: status.to_owned(),
+            operation: proposal.operation,
+            caller: proposal.caller,
+            input_sha256: proposal.input_sha256,
+            request_id: proposal.request_id,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The signatures that are taken.
+
+use std::str::FromStr;
+
+use ring::signature;
+
+/// A way to sign for which the one who checks needs no secret. `none` and those with a shared secret
+/// are not among them: whoever can check such a token can make one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// RSA PKCS#1 v1.5 with SHA-256.
+    Rs256,
+    /// RSA PKCS#1 v1.5 with SHA-384.
+    Rs384,
+    /// RSA PKCS#1 v1.5 with SHA-512.
+    Rs512,
+    /// RSA PSS with SHA-256.
+    Ps256,
+    /// RSA PSS with SHA-384.
+    Ps384,
+    /// RSA PSS with SHA-512.
+    Ps512,
+    /// ECDSA on P-256 with SHA-256.
+    Es256,
+    /// ECDSA on P-384 with SHA-384.
+    Es384,
+    /// Ed25519.
+    EdDsa,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Rs256,
+        Self::Rs384,
+        Self::Rs512,
+        Self::Ps256,
+        Self::Ps384,
+        Self::Ps512,
+        Self::Es256,
+        Self::Es384,
+        Self::EdDsa,
+    ];
+
+    /// The name in tokens and in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rs256 => "RS256",
+            Self::Rs384 => "RS384",
+            Self::Rs512 => "RS512",
+            Self::Ps256 => "PS256",
+            Self::Ps384 => "PS384",
+            Self::Ps512 => "PS512",
+            Self::Es256 => "ES256",
+            Self::Es384 => "ES384",
+            Self::EdDsa => "EdDSA",
+        }
+    }
+
+    /// How a signature by an RSA key is checked.
+    pub(super) fn rsa(self) -> Option<&'static signature::RsaParameters> {
+        Some(match self {
+            Self::Rs256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+            Self::Rs384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+            Self::Rs512 => &signature::RSA_PKCS1_2048_8192_SHA512,
+            Self::Ps256 => &signature::RSA_PSS_2048_8192_SHA256,
+            Self::Ps384 => &signature::RSA_PSS_2048_8192_SHA384,
+            Self::Ps512 => &signature::RSA_PSS_2048_8192_SHA512,
+            Self::Es256 | Self::Es384 | Self::EdDsa => return None,
+        })
+    }
+}
+
+/// The text is none of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownAlgorithm;
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(text: &str) -> Result<Self, UnknownAlgorithm> {
+        Self::ALL.into_iter().find(|known| known.as_str() == text).ok_or(UnknownAlgorithm)
+    }
+}

@@ -1,0 +1,300 @@
+//! Signed tokens: an authorization server on loopback, and the gateway that believes it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use data_encoding::BASE64URL_NOPAD;
+use manila::Pipeline;
+use manila_gateway::auth::{Authenticator, JwtSettings, TokenHash};
+use manila_gateway::{Gateway, GatewaySettings, builtin};
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::call::Raw;
+use super::{Running, client};
+
+/// What the server answers by path, and how often it was asked.
+#[derive(Default)]
+pub(super) struct Inside {
+    pub(super) answers: HashMap<String, (u16, String)>,
+    pub(super) asked: HashMap<String, usize>,
+    /// Set where it takes every connection and answers none.
+    pub(super) silent: bool,
+}
+
+/// An authorization server with one key, which it can change.
+pub(super) struct Issuer {
+    pub(super) address: String,
+    pub(super) inside: Arc<Mutex<Inside>>,
+    task: JoinHandle<()>,
+}
+
+/// A key, and the name that it is published under.
+pub(super) struct Signer(Ed25519KeyPair, &'static str);
+
+impl Signer {
+    pub(super) fn new(name: &'static str) -> Self {
+        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self(Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap(), name)
+    }
+
+    fn jwk(&self) -> Value {
+        let x = BASE64URL_NOPAD.encode(self.0.public_key().as_ref());
+        json!({"kty": "OKP", "crv": "Ed25519", "kid": self.1, "x": x})
+    }
+
+    pub(super) fn sign(&self, claims: &Value) -> String {
+        let part = |value: &Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
+        let header = json!({"alg": "EdDSA", "kid": self.1});
+        let message = format!("{}.{}", part(&header), part(claims));
+        let signature = BASE64URL_NOPAD.encode(self.0.sign(message.as_bytes()).as_ref());
+        format!("{message}.{signature}")
+    }
+}
+
+impl Issuer {
+    pub(super) async fn start(signers: &[&Signer]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let inside = Arc::new(Mutex::new(Inside::default()));
+        let served = Arc::clone(&inside);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, Arc::clone(&served)));
+            }
+        });
+        let issuer = Self { address, inside, task };
+        let metadata =
+            json!({"issuer": issuer.address, "jwks_uri": format!("{}/keys", issuer.address)});
+        issuer.put("/.well-known/oauth-authorization-server", 200, &metadata);
+        issuer.publish(signers);
+        issuer
+    }
+
+    fn put(&self, path: &str, status: u16, body: &Value) {
+        let answer = (status, body.to_string());
+        self.inside.lock().unwrap().answers.insert(path.to_owned(), answer);
+    }
+
+    pub(super) fn publish(&self, signers: &[&Signer]) {
+        let keys: Vec<Value> = signers.iter().map(|signer| signer.jwk()).collect();
+        self.put("/keys", 200, &json!({"keys": keys}));
+    }
+
+    fn asked(&self, path: &str) -> usize {
+        self.inside.lock().unwrap().asked.get(path).copied().unwrap_or_default()
+    }
+
+    /// Claims that hold for an hour.
+    pub(super) fn claims(&self) -> Value {
+        json!({"iss": self.address, "aud": "manila", "sub": "ada", "exp": now() + 3_600,
+            "scope": "files:read"})
+    }
+
+    pub(super) fn settings(&self) -> JwtSettings {
+        let mut settings = JwtSettings::new(&self.address, vec!["manila".to_owned()]);
+        settings.taken_names = vec!["operator".to_owned(), "ci".to_owned()];
+        settings.fetch_timeout = Duration::from_millis(500);
+        settings
+    }
+}
+
+impl Drop for Issuer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn answer(stream: tokio::net::TcpStream, inside: Arc<Mutex<Inside>>) {
+    let mut stream = BufReader::new(stream);
+    let mut first = String::new();
+    stream.read_line(&mut first).await.unwrap();
+    let mut line = String::new();
+    while stream.read_line(&mut line).await.unwrap() > 2 {
+        line.clear();
+    }
+    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    let (silent, found) = {
+        let mut inside = inside.lock().unwrap();
+        *inside.asked.entry(path.clone()).or_default() += 1;
+        (inside.silent, inside.answers.get(&path).cloned())
+    };
+    if silent {
+        return std::future::pending().await;
+    }
+    let (status, body) = found.unwrap_or((404, String::new()));
+    let head = format!(
+        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+async fn gateway(settings: JwtSettings) -> Running {
+    let known = [(TokenHash::of("mnl_ci"), manila::Identity::new("ci"))];
+    let authenticator = Authenticator::with(known).trusting(settings);
+    let gateway = Gateway::with(Pipeline::new(builtin::registry()), GatewaySettings::default());
+    Running::serve(gateway.with_authenticator(authenticator), "127.0.0.1:0").await
+}
+
+/// The status of a call with a token, and what is said.
+async fn call(running: &Running, token: &str) -> (u16, String) {
+    let request = client().post(running.url("/api/demo/add")).bearer_auth(token);
+    let response = request.json(&json!({"a": 2, "b": 3})).send().await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+/// Each row: what is different about good claims, and what is said about that.
+#[tokio::test]
+async fn a_signed_token_holds_or_is_refused_with_the_reason_at_every_door() {
+    let key = Signer::new("one");
+    let issuer = Issuer::start(&[&key]).await;
+    let running = gateway(issuer.settings()).await;
+    let base = now();
+    let good = issuer.claims();
+    for (different, status, said) in [
+        (json!({}), 200, "5"),
+        (json!({"aud": ["x", "manila"]}), 200, "5"),
+        (json!({"iss": "https://evil.example"}), 401, "another issuer"),
+        (json!({"aud": "other"}), 401, "another audience"),
+        (json!({"exp": base - 60}), 401, "expired"),
+        (json!({"exp": base - 10}), 200, "5"),
+        (json!({"nbf": base + 120}), 401, "does not hold yet"),
+        (json!({"nbf": base + 10}), 200, "5"),
+        (json!({"sub": "operator"}), 401, "belongs to somebody else"),
+        (json!({"sub": "ci"}), 401, "belongs to somebody else"),
+        (json!({"sub": null}), 401, "who its owner is"),
+    ] {
+        let mut claims = good.clone();
+        for (name, value) in different.as_object().unwrap() {
+            claims[name] = value.clone();
+        }
+        let token = key.sign(&claims);
+        let (found, words) = call(&running, &token).await;
+        assert_eq!(found, status, "{different}: {words}");
+        assert!(words.contains(said), "{different}: {words}");
+        assert!(!words.contains(&token), "a token is never repeated");
+        // The same at the other doors.
+        let mcp = client().post(running.url("/mcp")).bearer_auth(&token);
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        assert_eq!(mcp.json(&ping).send().await.unwrap().status(), status, "{different}");
+        let mut peer = Raw::with_token(running.address, &token).await;
+        match status {
+            200 => peer.assert_works(&different.to_string()).await,
+            _ => assert_eq!(peer.hear_close().await.0, 4401, "{different}"),
+        }
+    }
+    assert_eq!(issuer.asked("/keys"), 1, "keys are fetched once");
+    assert_eq!(call(&running, "mnl_ci").await.0, 200, "tokens of the gateway hold beside them");
+    assert_eq!(call(&running, "a.b.c").await.0, 401);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn keys_rotate_and_nobody_can_make_the_gateway_ask_for_them_all_the_time() {
+    let (first, second, evil) = (Signer::new("one"), Signer::new("two"), Signer::new("three"));
+    let issuer = Issuer::start(&[&first]).await;
+    let mut settings = issuer.settings();
+    settings.refresh = (Duration::from_secs(3_600), Duration::from_secs(3_600));
+    let running = gateway(settings.clone()).await;
+    let claims = issuer.claims();
+    assert_eq!(call(&running, &first.sign(&claims)).await.0, 200);
+    for _ in 0..3 {
+        assert_eq!(call(&running, &evil.sign(&claims)).await.0, 401);
+    }
+    assert_eq!(issuer.asked("/keys"), 1, "not asked again so soon");
+    running.stop().await;
+
+    // Where asking again is allowed, a new key is found and the old one is gone with its tokens.
+    settings.refresh.1 = Duration::ZERO;
+    let running = gateway(settings).await;
+    assert_eq!(call(&running, &first.sign(&claims)).await.0, 200);
+    issuer.publish(&[&second]);
+    assert_eq!(call(&running, &first.sign(&claims)).await.0, 200, "nobody has noticed yet");
+    assert_eq!(call(&running, &second.sign(&claims)).await.0, 200);
+    assert_eq!(call(&running, &first.sign(&claims)).await.0, 401);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn old_keys_are_kept_while_their_server_is_down_and_delay_nobody() {
+    let key = Signer::new("one");
+    let issuer = Issuer::start(&[&key]).await;
+    let mut settings = issuer.settings();
+    // Old at once, so that every call would fetch.
+    settings.refresh = (Duration::ZERO, Duration::ZERO);
+    let running = gateway(settings.clone()).await;
+    let claims = issuer.claims();
+    assert_eq!(call(&running, &key.sign(&claims)).await.0, 200);
+    issuer.put("/keys", 500, &json!({}));
+    let other = |sub: &str| {
+        let mut claims = claims.clone();
+        claims["sub"] = sub.into();
+        key.sign(&claims)
+    };
+    assert_eq!(call(&running, &other("bob")).await.0, 200, "an error of the server");
+    issuer.put("/keys", 200, &json!({"keys": "none"}));
+    assert_eq!(call(&running, &other("carl")).await.0, 200, "nonsense");
+    issuer.inside.lock().unwrap().answers.insert("/keys".into(), (200, " ".repeat(2 << 20)));
+    assert_eq!(call(&running, &other("dora")).await.0, 200, "too much");
+    // While one call waits for a server that says nothing, others do not.
+    issuer.inside.lock().unwrap().silent = true;
+    let before = issuer.asked("/.well-known/oauth-authorization-server");
+    let (url, token) = (running.url("/api/demo/add"), other("emil"));
+    let slow = tokio::spawn(async move {
+        let request = client().post(url).bearer_auth(token).json(&json!({"a": 2, "b": 3}));
+        request.send().await.unwrap().status().as_u16()
+    });
+    while issuer.asked("/.well-known/oauth-authorization-server") == before {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(call(&running, &other("fay")).await.0, 200);
+    assert!(!slow.is_finished(), "it still waits");
+    assert_eq!(slow.await.unwrap(), 200);
+    running.stop().await;
+
+    // Who has never had keys says so, and says it again without asking.
+    settings.refresh.1 = Duration::from_secs(3_600);
+    let running = gateway(settings).await;
+    for expected in ["is not reachable", "a moment ago"] {
+        let (status, words) = call(&running, &other("gil")).await;
+        assert_eq!(status, 503, "{words}");
+        assert!(words.contains(expected), "{words}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn metadata_of_somebody_else_are_not_believed() {
+    let key = Signer::new("one");
+    let issuer = Issuer::start(&[&key]).await;
+    let keys = format!("{}/keys", issuer.address);
+    for metadata in [
+        json!({"issuer": "https://evil.example", "jwks_uri": keys}),
+        json!({"issuer": format!("{}/", issuer.address), "jwks_uri": keys}),
+        json!({"issuer": issuer.address, "jwks_uri": "http://evil.example/keys"}),
+        json!({"issuer": issuer.address}),
+    ] {
+        issuer.put("/.well-known/oauth-authorization-server", 200, &metadata);
+        let running = gateway(issuer.settings()).await;
+        assert_eq!(call(&running, &key.sign(&issuer.claims())).await.0, 503, "{metadata}");
+        running.stop().await;
+    }
+    // Where the keys are named, nobody is asked where they are.
+    let mut settings = issuer.settings();
+    settings.jwks = Some(keys.parse().unwrap());
+    let running = gateway(settings).await;
+    assert_eq!(call(&running, &key.sign(&issuer.claims())).await.0, 200);
+    running.stop().await;
+}
