@@ -8,6 +8,7 @@
 )]
 
 mod add;
+mod approval;
 mod calls;
 mod cast;
 mod catalog;

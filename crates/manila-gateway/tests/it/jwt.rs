@@ -5,15 +5,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use data_encoding::BASE64URL_NOPAD;
-use manila::Pipeline;
+use futures::future::BoxFuture;
+use manila::mcp::{Authorizer, OAuthError};
+use manila::{Pipeline, Registry};
 use manila_gateway::auth::{Authenticator, JwtSettings, TokenHash};
-use manila_gateway::{Gateway, GatewaySettings, builtin};
+use manila_gateway::config::Config;
+use manila_gateway::{Gateway, GatewaySettings, McpParts, builtin};
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+use url::Url;
 
 use super::call::Raw;
 use super::{Running, client};
@@ -23,6 +27,9 @@ use super::{Running, client};
 pub(super) struct Inside {
     pub(super) answers: HashMap<String, (u16, String)>,
     pub(super) asked: HashMap<String, usize>,
+    /// Who signs what is asked for at `/token`, and what that was asked with.
+    signer: Option<Arc<Signer>>,
+    pub(super) granted: Vec<HashMap<String, String>>,
     /// Set where it takes every connection and answers none.
     pub(super) silent: bool,
 }
@@ -110,31 +117,145 @@ impl Drop for Issuer {
     }
 }
 
-async fn answer(stream: tokio::net::TcpStream, inside: Arc<Mutex<Inside>>) {
+async fn answer(stream: TcpStream, inside: Arc<Mutex<Inside>>) {
     let mut stream = BufReader::new(stream);
     let mut first = String::new();
     stream.read_line(&mut first).await.unwrap();
-    let mut line = String::new();
+    let (mut line, mut host, mut length) = (String::new(), String::new(), 0);
     while stream.read_line(&mut line).await.unwrap() > 2 {
+        match line.trim().to_ascii_lowercase().split_once(": ") {
+            Some(("host", value)) => value.clone_into(&mut host),
+            Some(("content-length", value)) => length = value.parse().unwrap(),
+            _ => {}
+        }
         line.clear();
     }
-    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.unwrap();
+    let target = first.split(' ').nth(1).unwrap_or_default();
+    let url = Url::parse(&format!("http://{host}{target}")).unwrap();
     let (silent, found) = {
         let mut inside = inside.lock().unwrap();
-        *inside.asked.entry(path.clone()).or_default() += 1;
-        (inside.silent, inside.answers.get(&path).cloned())
+        *inside.asked.entry(url.path().to_owned()).or_default() += 1;
+        (inside.silent, inside.answer(&url, &body))
     };
     if silent {
         return std::future::pending().await;
     }
-    let (status, body) = found.unwrap_or((404, String::new()));
+    let (status, header, body) = found;
     let head = format!(
-        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close\r\n\
+        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close\r\n{header}\
          content-length: {}\r\n\r\n",
         body.len()
     );
     let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
     let _ = stream.shutdown().await;
+}
+
+impl Inside {
+    /// The status, a header and the body.
+    fn answer(&mut self, url: &Url, body: &[u8]) -> (u16, String, String) {
+        let origin = url.origin().ascii_serialization();
+        let pairs: HashMap<String, String> = url.query_pairs().into_owned().collect();
+        match (url.path(), self.signer.clone()) {
+            // Whoever is sent here agrees at once.
+            ("/authorize", Some(_)) => {
+                let mut back = Url::parse(&pairs["redirect_uri"]).unwrap();
+                let said = [("code", "c"), ("state", &*pairs["state"]), ("iss", &*origin)];
+                back.query_pairs_mut().extend_pairs(said);
+                (302, format!("location: {back}\r\n"), String::new())
+            }
+            ("/token", Some(signer)) => {
+                let form: HashMap<String, String> =
+                    url::form_urlencoded::parse(body).into_owned().collect();
+                let claims = json!({"iss": origin, "aud": form["resource"], "sub": "ada",
+                    "exp": now() + 60});
+                self.granted.push(form);
+                let token = json!({"access_token": signer.sign(&claims), "token_type": "Bearer"});
+                (200, String::new(), token.to_string())
+            }
+            (path, _) => {
+                let (status, body) =
+                    self.answers.get(path).cloned().unwrap_or((404, String::new()));
+                (status, String::new(), body)
+            }
+        }
+    }
+}
+
+/// Somebody who agrees with everything.
+#[derive(Debug)]
+struct Person;
+
+impl Authorizer for Person {
+    fn redirect_uri(&self) -> Url {
+        Url::parse("http://127.0.0.1:9/callback").unwrap()
+    }
+
+    fn authorize(&self, address: Url) -> BoxFuture<'_, Result<Url, OAuthError>> {
+        Box::pin(async move {
+            let builder = reqwest::Client::builder().no_proxy();
+            let http = builder.redirect(reqwest::redirect::Policy::none()).build().unwrap();
+            let response = http.get(address).send().await.unwrap();
+            Ok(Url::parse(response.headers()["location"].to_str().unwrap()).unwrap())
+        })
+    }
+}
+
+/// A client that knows nothing but the address of `/mcp` finds out who vouches for callers, gets a token
+/// for this gateway and no other, and calls.
+#[tokio::test]
+async fn an_mcp_client_finds_the_authorization_server_and_gets_in() {
+    let signer = Arc::new(Signer::new("one"));
+    let issuer = Issuer::start(&[&signer]).await;
+    issuer.inside.lock().unwrap().signer = Some(Arc::clone(&signer));
+    let at = |path: &str| format!("{}{path}", issuer.address);
+    let metadata = json!({"issuer": issuer.address, "jwks_uri": at("/keys"),
+        "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
+        "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": true});
+    issuer.put("/.well-known/oauth-authorization-server", 200, &metadata);
+
+    let gateway = Gateway::with(Pipeline::new(builtin::registry()), GatewaySettings::default());
+    let gateway = gateway.with_authenticator(Authenticator::with([]));
+    let running = Running::serve(gateway, "127.0.0.1:0").await;
+    let resource = running.url("/mcp");
+    let settings = JwtSettings::new(&issuer.address, vec![resource.clone()]);
+    let trusting = Authenticator::with([]).trusting(settings);
+    running.gateway.authenticator().replace(&trusting);
+
+    let refused = client().post(&resource).json(&json!({})).send().await.unwrap();
+    assert_eq!(refused.status(), 401);
+    let place = running.url("/.well-known/oauth-protected-resource");
+    let expected = format!("Bearer realm=\"manila\", resource_metadata=\"{place}/mcp\"");
+    assert_eq!(refused.headers()["www-authenticate"], expected);
+    for (below, resource) in [("/mcp", &resource), ("", &running.url(""))] {
+        let found = client().get(format!("{place}{below}")).send().await.unwrap();
+        let found: Value = found.json().await.unwrap();
+        assert_eq!(found["resource"], **resource);
+        assert_eq!(found["authorization_servers"], json!([issuer.address]));
+    }
+
+    let text = format!(
+        "[source.gw]\nmcp = {{ url = \"{resource}?tools=all\", oauth = {{ client_id = \"me\" }} }}\n"
+    );
+    let config = Config::parse("manila.toml".as_ref(), &text, &|_| None).unwrap();
+    let mut parts = McpParts::default();
+    parts.authorizer = Some(Arc::new(Person));
+    let registry = Registry::new();
+    let source = parts.start(&registry, &config.sources[0]).unwrap();
+    let mut changes = registry.changes();
+    while registry.catalog().get("gw.demo__add").is_none() {
+        let changed = tokio::time::timeout(Duration::from_secs(30), changes.changed()).await;
+        assert!(changed.is_ok(), "{:?}", source.status().borrow());
+    }
+    let client = Pipeline::new(registry);
+    let sum = client.execute("gw.demo__add", json!({"a": 2, "b": 3})).await.unwrap();
+    assert_eq!(sum.data["sum"], 5);
+    let granted = issuer.inside.lock().unwrap().granted.clone();
+    assert!(granted.iter().all(|form| form["resource"] == resource), "{granted:?}");
+    source.close().await;
+    running.stop().await;
 }
 
 pub(super) fn now() -> u64 {

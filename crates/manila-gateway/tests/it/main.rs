@@ -21,6 +21,7 @@ mod limits;
 mod mcp;
 mod mcp_corpus;
 mod openapi;
+mod security;
 mod sight;
 mod spokes;
 mod sse;

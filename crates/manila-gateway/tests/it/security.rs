@@ -1,0 +1,38 @@
+//! `docs/security.md` says what is checked where; each check it names is a test.
+
+use std::fs;
+use std::path::Path;
+
+/// The text of every file of Rust below a folder.
+fn sources(folder: &Path, all: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            sources(&path, all);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            all.push_str(&fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_test_that_the_page_about_security_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let page = fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let mut all = String::new();
+    sources(&root.join("crates"), &mut all);
+    let named = page.split("[`").skip(1).filter_map(|rest| rest.split_once("`]"));
+    let named: Vec<&str> = named.map(|(name, _)| name).filter(|name| !name.contains('.')).collect();
+    assert!(named.len() > 20, "the page names its tests");
+    for name in named {
+        let is_test = ["#[test]\n", "#[tokio::test]\n"].iter().any(|mark| {
+            let indented = ["", "    "].iter().any(|space| {
+                ["fn", "async fn"]
+                    .iter()
+                    .any(|kind| all.contains(&format!("{space}{mark}{space}{kind} {name}(")))
+            });
+            indented
+        });
+        assert!(is_test, "docs/security.md names `{name}`, which is no test");
+    }
+}
