@@ -44,7 +44,7 @@ pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), Failure> {
     }
     let servers = looked_at(options, wanted).await?;
     // On loopback, where nobody is known, everybody may call.
-    let has_identities = !known.identities.is_empty();
+    let has_identities = known.knows_callers();
     let access = (!has_identities).then_some(Access::Open);
     let existing = if options.replace { Existing::Replace } else { Existing::Refuse };
     let mut reports = Vec::new();

@@ -24,7 +24,7 @@ pub(crate) async fn add_openapi(options: &AddOpenApiOptions) -> Result<(), Failu
         return Err(Failure::Usage(said));
     }
     // On loopback, where nobody is known, everybody may call.
-    let has_identities = !known.identities.is_empty();
+    let has_identities = known.knows_callers();
     let access = (!has_identities).then_some(Access::Open);
     let existing = if options.replace { Existing::Replace } else { Existing::Refuse };
     neighbour::keep(&options.config, std::slice::from_ref(&options.name))?;

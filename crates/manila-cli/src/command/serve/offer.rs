@@ -105,12 +105,13 @@ fn print_operations(registry: &Registry, address: SocketAddr) -> std::io::Result
 }
 
 fn print_callers(config: &Config, address: SocketAddr) -> std::io::Result<()> {
-    let known = config.identities.len();
-    let (who, header) = if known == 0 {
-        ("Open to every program on this machine, without a token.".to_owned(), "")
+    let (who, header) = if config.knows_callers() {
+        let known = count(config.identities.len(), "identity has", "identities have");
+        let signed = config.auth.as_ref().map(|auth| format!(", and {} signs them", auth.issuer));
+        let signed = signed.unwrap_or_default();
+        (format!("Asks for a token; {known} one{signed}."), " --oauth2-bearer \"$MANILA_TOKEN\"")
     } else {
-        let known = count(known, "identity has", "identities have");
-        (format!("Asks for a token; {known} one."), " --oauth2-bearer \"$MANILA_TOKEN\"")
+        ("Open to every program on this machine, without a token.".to_owned(), "")
     };
     output::print_line(&format!("\n{who} Try:"))?;
     output::print_line(&format!(

@@ -130,10 +130,19 @@ pub enum EditError {
 pub struct Overview {
     /// The names of the identities.
     pub identities: Vec<String>,
+    /// Whether signed tokens are taken.
+    pub auth: bool,
     /// The names of the sources.
     pub sources: Vec<String>,
     /// Those of them with `access = "open"`.
     pub open: Vec<String>,
+}
+
+impl Overview {
+    /// Whether callers are asked who they are.
+    pub fn knows_callers(&self) -> bool {
+        self.auth || !self.identities.is_empty()
+    }
 }
 
 /// What stands in a file; nothing, if it is not there.
@@ -151,6 +160,7 @@ pub fn overview(file: &Path) -> Result<Overview, EditError> {
     let is_open = |entry: &Item| entry.get("access").and_then(Item::as_str) == Some("open");
     Ok(Overview {
         identities: names(Part::Identity, |_| true),
+        auth: document.get("auth").is_some(),
         sources: names(Part::Source, |_| true),
         open: names(Part::Source, is_open),
     })

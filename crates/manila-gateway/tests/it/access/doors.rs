@@ -64,8 +64,7 @@ impl Door {
 }
 
 fn tool(id: &str) -> String {
-    let (namespace, name) = id.split_once('.').unwrap();
-    format!("{namespace}__{}", name.replace('.', "_"))
+    manila::view::tool_name(&id.parse().unwrap())
 }
 
 /// `ok`, the code of an error, or `UNAUTHENTICATED`; nothing where the way does not lead there.
