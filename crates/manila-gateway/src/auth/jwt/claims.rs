@@ -163,7 +163,7 @@ mod tests {
             match (claims.identity(&settings(), 1_000), expected) {
                 (Ok(identity), Ok(())) => assert_eq!(identity.id, "ada", "{row}"),
                 (Err(error), Err(words)) => {
-                    assert!(error.to_string().contains(words), "{row}: {error}")
+                    assert!(error.to_string().contains(words), "{row}: {error}");
                 }
                 (found, _) => panic!("{row}: {found:?}"),
             }
