@@ -26,12 +26,11 @@ fn every_test_that_the_page_about_security_names_is_there() {
     assert!(named.len() > 20, "the page names its tests");
     for name in named {
         let is_test = ["#[test]\n", "#[tokio::test]\n"].iter().any(|mark| {
-            let indented = ["", "    "].iter().any(|space| {
+            ["", "    "].iter().any(|space| {
                 ["fn", "async fn"]
                     .iter()
                     .any(|kind| all.contains(&format!("{space}{mark}{space}{kind} {name}(")))
-            });
-            indented
+            })
         });
         assert!(is_test, "docs/security.md names `{name}`, which is no test");
     }
