@@ -103,14 +103,14 @@ pub use operation::{Operation, OperationBuilder, OperationError, OutputPolicy, R
 pub use outcome::Outcome;
 pub use payload::{Payload, PayloadError};
 pub use pipeline::{
-    ApprovalGate, AuditSink, Call, CallRequest, CallView, Ending, Health, Limits, Observer, Permit,
+    ApprovalGate, AuditSink, Call, CallRequest, CallView, Ending, Entered, Health, Limits, Observer, Permit,
     Pipeline, PipelineBuilder, Settings, Step, Subscription, Times,
 };
 pub use query::{QueryForm, QueryParameter, QueryStyle};
 pub use registry::{Catalog, Change, Registry, SearchHit, nearest};
 pub use schema::{
-    CastCode, CastError, Extras, Issue, Normalised, Pointer, Repair, RepairAction, Schema,
-    SchemaError, SchemaPart,
+    CastCode, CastError, Extras, Issue, MASKED, Normalised, Pointer, Repair, RepairAction, Schema,
+    SchemaError, SchemaPart, Secrets,
 };
 pub use spec::{ErrorDefinition, IdError, Kind, MAX_NAME_LENGTH, OperationId, OperationSpec};
 pub use trace::{CallSpan, TRACE_PARENT, TRACE_STATE, TraceContext, trace_metadata};

@@ -37,6 +37,8 @@ pub struct Operation {
     policy: ResultPolicy,
     /// Whether whoever runs it is away; it is listed, and its calls fail at once.
     offline: bool,
+    /// The name of the spoke or hub that it is forwarded to, which then speaks for its results.
+    via: Option<Arc<str>>,
 }
 
 /// How long an output may take, and how far the result pipeline goes to make it fit.
@@ -141,6 +143,18 @@ impl Operation {
     /// Whether whoever runs it is away, so that a call would fail.
     pub fn is_offline(&self) -> bool {
         self.offline
+    }
+
+    /// The spoke or hub that calls are forwarded to, if it does not run here.
+    pub fn via(&self) -> Option<&str> {
+        self.via.as_deref()
+    }
+
+    /// The same operation, forwarded to somebody of this name.
+    #[must_use]
+    pub(crate) fn with_via(mut self, name: &str) -> Self {
+        self.via = Some(name.into());
+        self
     }
 
     /// The same operation, listed as offline or as back.
@@ -264,7 +278,7 @@ impl OperationBuilder {
             return Err(OperationError::WrongHandler { id, kind: self.spec.kind, handler });
         }
         let (spec, handler) = (Arc::new(self.spec), self.handler);
-        Ok(Operation { id, spec, handler, policy: self.policy, offline: false })
+        Ok(Operation { id, spec, handler, policy: self.policy, offline: false, via: None })
     }
 }
 

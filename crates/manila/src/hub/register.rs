@@ -252,5 +252,6 @@ fn build_one(
         Forward { slot: Arc::clone(slot), operation: own.to_string(), timeout: rules.timeout };
     let handler = forward.handler(listed.kind);
     let made = Operation::from_spec(listed).handler(handler).policy(policy).build();
-    made.map(|made| Some(made.with_offline(is_offline))).map_err(|error| error.to_string())
+    let made = made.map(|made| made.with_offline(is_offline).with_via(&slot.name));
+    made.map(Some).map_err(|error| error.to_string())
 }

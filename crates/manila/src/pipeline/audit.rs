@@ -14,10 +14,26 @@ use crate::outcome::Outcome;
 /// Writes down what happens.
 pub trait AuditSink: Send + Sync + 'static {
     /// A call begins. An error refuses it, since what cannot be recorded must not run.
-    fn enter(&self, call: &CallView<'_>) -> Step<()>;
+    fn enter(&self, call: &CallView<'_>) -> Entered;
 
-    /// A call ends. The answer waits for a [`Step::Later`]; an error is logged.
+    /// A call ends. The answer waits for a [`Step::Later`]; an error takes the place of the answer,
+    /// since what is not recorded must not be acknowledged.
     fn exit(&self, call: &CallView<'_>, ending: &Ending<'_>, took: Duration) -> Step<()>;
+}
+
+/// What is known of a record of a call that begins.
+#[must_use]
+pub struct Entered {
+    /// Comes back in [`CallView::mark`] when the call ends, also where it never came to run.
+    pub mark: Option<u64>,
+    /// Whether the call may go on.
+    pub step: Step<()>,
+}
+
+impl From<Step<()>> for Entered {
+    fn from(step: Step<()>) -> Self {
+        Self { mark: None, step }
+    }
 }
 
 /// How a call ended.
@@ -50,26 +66,28 @@ pub(super) async fn enter(call: &mut CallState) -> Result<(), CallError> {
         observer.begin(&call.view());
     }
     let Some(audit) = &call.shared.audit else { return Ok(()) };
-    let step = audit.enter(&call.view());
+    let Entered { mark, step } = audit.enter(&call.view());
+    call.mark = mark;
     call.wait_for(step).await
 }
 
-pub(super) async fn exit(call: &CallState, ending: &Ending<'_>) {
+pub(super) async fn exit(call: &CallState, ending: &Ending<'_>) -> Result<(), CallError> {
     let times = times(call);
     let took = times.total;
     log(call, ending, took);
     if let Some(observer) = &call.shared.observer {
         observer.end(&call.view(), ending, times);
     }
-    let Some(audit) = &call.shared.audit else { return };
+    let Some(audit) = &call.shared.audit else { return Ok(()) };
     // Not cancellable: the record of the end is part of every end.
     let recorded = match audit.exit(&call.view(), ending, took) {
         Step::Now(result) => result,
         Step::Later(future) => future.await,
     };
-    if let Err(error) = recorded {
+    if let Err(error) = &recorded {
         tracing::error!(request_id = %call.view().request_id, %error, "exit was not recorded");
     }
+    recorded
 }
 
 fn times(call: &CallState) -> Times {

@@ -42,7 +42,7 @@ use crate::registry::Registry;
 use crate::spec::Kind;
 
 pub use approval::ApprovalGate;
-pub use audit::{AuditSink, Ending};
+pub use audit::{AuditSink, Ending, Entered};
 pub use call::Call;
 pub use limits::{Health, Limits, Permit};
 pub use observe::{Observer, Times};
@@ -122,8 +122,10 @@ fn run(mut call: CallState) -> impl Future<Output = Result<Outcome, CallError>> 
             Err(refused) => Err(refused),
         };
         let result = result.map_err(|error| call.settle(error));
-        audit::exit(&call, &Ending::of(&result)).await;
-        result
+        match audit::exit(&call, &Ending::of(&result)).await {
+            Err(unrecorded) if result.is_ok() => Err(call.settle(unrecorded)),
+            _ => result,
+        }
     }
 }
 

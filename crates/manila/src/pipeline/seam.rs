@@ -41,6 +41,8 @@ pub struct CallView<'a> {
     pub progress: &'a ProgressSender,
     /// The input, until the handler has it.
     pub input: Option<&'a Payload>,
+    /// What [`AuditSink::enter`](super::AuditSink::enter) said about it.
+    pub mark: Option<u64>,
     /// What came with the call beside its input.
     pub metadata: Option<&'a Map<String, Value>>,
     /// The spans of the call, where it is recorded.

@@ -37,6 +37,8 @@ pub(super) struct CallState {
     pub(super) began: Option<Instant>,
     /// When its handler was entered, where somebody writes that down.
     pub(super) dispatched_at: Option<Instant>,
+    /// How whoever writes it down knows it again.
+    pub(super) mark: Option<u64>,
     pub(super) dispatched: bool,
     /// Its spans, where it is recorded.
     span: Option<Box<CallSpan>>,
@@ -114,6 +116,7 @@ impl CallState {
             idle_timeout: request.idle_timeout,
             began: None,
             dispatched_at: None,
+            mark: None,
             dispatched: false,
             span,
         }
@@ -135,6 +138,7 @@ impl CallState {
             idle_timeout: None,
             began: None,
             dispatched_at: None,
+            mark: None,
             dispatched: false,
             span,
         }
@@ -179,6 +183,7 @@ impl CallState {
             metadata: self.context.metadata(),
             span: self.span.as_deref(),
             context: &self.context,
+            mark: self.mark,
         }
     }
 

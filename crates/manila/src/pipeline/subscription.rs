@@ -101,8 +101,8 @@ async fn next(call: CallState, mut running: Running, values: u64) -> Step {
     let value = match next {
         Ok(Some(output)) => result::shape(&call, output),
         Ok(None) => {
-            audit::exit(&call, &Ending::Completed { values }).await;
-            return None;
+            let unrecorded = audit::exit(&call, &Ending::Completed { values }).await.err()?;
+            return Some((Err(call.settle(unrecorded)), Phase::Ended));
         }
         Err(error) => Err(error),
     };
@@ -117,6 +117,7 @@ async fn next(call: CallState, mut running: Running, values: u64) -> Step {
 
 async fn fail(call: CallState, error: CallError) -> Step {
     let failed = Err(call.settle(error));
-    audit::exit(&call, &Ending::of(&failed)).await;
+    // It failed already, and that is what its consumer has to know.
+    let _ = audit::exit(&call, &Ending::of(&failed)).await;
     Some((failed, Phase::Ended))
 }

@@ -18,6 +18,7 @@ mod program;
 mod repair;
 #[cfg(any(feature = "mcp", feature = "openapi"))]
 mod restore;
+mod secret;
 mod short;
 mod verdict;
 
@@ -41,6 +42,7 @@ pub(crate) use restore::components_of;
 pub(crate) use restore::restored;
 #[cfg(feature = "mcp")]
 pub(crate) use restore::{COMPONENTS, ORIGIN, definitions, each, links};
+pub use secret::{MASKED, Secrets};
 
 /// A JSON Schema with its compiled form; cloning it shares both.
 ///
@@ -57,6 +59,8 @@ struct Shared {
     compiled: OnceLock<Result<Compiled, SchemaError>>,
     /// Filled by the first cast, which few schemas ever see.
     kinds: OnceLock<cast::Program>,
+    /// Filled by the first record of a call.
+    secrets: OnceLock<Secrets>,
 }
 
 /// Where the text of a schema is.
@@ -272,9 +276,14 @@ impl Schema {
         Arc::as_ptr(&self.shared) as usize
     }
 
+    /// The places of a value that are secret and belong into no record.
+    pub fn secrets(&self) -> &Secrets {
+        self.shared.secrets.get_or_init(|| Secrets::of(&self.json()))
+    }
+
     fn from_document(document: Document) -> Self {
-        let shared = Shared { document, compiled: OnceLock::new(), kinds: OnceLock::new() };
-        Self { shared: Arc::new(shared) }
+        let (compiled, kinds, secrets) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { shared: Arc::new(Shared { document, compiled, kinds, secrets }) }
     }
 
     fn compiled(&self) -> Result<&Compiled, SchemaError> {

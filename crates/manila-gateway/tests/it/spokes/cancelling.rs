@@ -8,8 +8,8 @@ use futures::future::join_all;
 use manila::connection::{Client, Connection, ConnectionSettings, Serve};
 use manila::link::Connector;
 use manila::{
-    AuditSink, Authority, CallContext, CallError, CallRequest, CallView, Ending, HandlerError,
-    Operation, Pipeline, Step, build_env,
+    AuditSink, Authority, CallContext, CallError, CallRequest, CallView, Ending, Entered,
+    HandlerError, Operation, Pipeline, Step, build_env,
 };
 use manila_gateway::{Gateway, GatewaySettings, builtin};
 use serde_json::{Value, json};
@@ -134,8 +134,8 @@ impl Journal {
 }
 
 impl AuditSink for Journal {
-    fn enter(&self, _: &CallView<'_>) -> Step<()> {
-        Step::Now(Ok(()))
+    fn enter(&self, _: &CallView<'_>) -> Entered {
+        Step::Now(Ok(())).into()
     }
 
     fn exit(&self, call: &CallView<'_>, ending: &Ending<'_>, _: Duration) -> Step<()> {

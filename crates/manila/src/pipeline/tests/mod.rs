@@ -33,12 +33,13 @@ impl Log {
 }
 
 impl AuditSink for Log {
-    fn enter(&self, call: &CallView<'_>) -> Step<()> {
+    fn enter(&self, call: &CallView<'_>) -> Entered {
         self.add(format!("enter {}", call.operation_id));
-        Step::Now(Ok(()))
+        Entered { mark: Some(7), step: Step::Now(Ok(())) }
     }
 
     fn exit(&self, call: &CallView<'_>, ending: &Ending<'_>, _: Duration) -> Step<()> {
+        assert_eq!(call.mark, Some(7));
         let how = match ending {
             Ending::Answered(_) => "ok".to_owned(),
             Ending::Failed(error) => error.code().to_string(),

@@ -21,8 +21,8 @@ impl Seams {
 }
 
 impl AuditSink for Seams {
-    fn enter(&self, _: &CallView<'_>) -> Step<()> {
-        self.at("audit-enter")
+    fn enter(&self, _: &CallView<'_>) -> Entered {
+        self.at("audit-enter").into()
     }
 
     fn exit(&self, _: &CallView<'_>, _: &Ending<'_>, _: Duration) -> Step<()> {
@@ -90,7 +90,7 @@ async fn stages_run_in_order_and_a_refusal_skips_to_the_exit() {
         ),
         ("place", "t.op", "open", &good, "OVERLOADED", &[ALL[0], ALL[1], ALL[2], ALL[3], ALL[5]]),
         // An exit that cannot be recorded is logged; the answer is the answer.
-        ("audit-exit", "t.op", "open", &good, "ok", &ALL),
+        ("audit-exit", "t.op", "open", &good, "OVERLOADED", &ALL),
         ("", "t.none", "open", &good, "OPERATION_NOT_FOUND", &["audit-enter", "audit-exit"]),
         ("", "t.listed", "open", &good, "OPERATION_NOT_FOUND", &["audit-enter", "audit-exit"]),
     ];

@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
 use manila::{
-    AuditSink, CallContext, CallError, CallView, DomainError, Ending, ErrorDefinition, Handler,
-    HandlerError, Kind, Operation, OperationSpec, Output, Payload, Pipeline, Progress, Registry,
-    Schema, Step,
+    AuditSink, CallContext, CallError, CallView, DomainError, Ending, Entered, ErrorDefinition,
+    Handler, HandlerError, Kind, Operation, OperationSpec, Output, Payload, Pipeline, Progress,
+    Registry, Schema, Step,
 };
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify, watch};
@@ -272,8 +272,8 @@ impl Journal {
 }
 
 impl AuditSink for Journal {
-    fn enter(&self, _: &CallView<'_>) -> Step<()> {
-        Step::Now(Ok(()))
+    fn enter(&self, _: &CallView<'_>) -> Entered {
+        Step::Now(Ok(())).into()
     }
 
     fn exit(&self, call: &CallView<'_>, ending: &Ending<'_>, _: Duration) -> Step<()> {
