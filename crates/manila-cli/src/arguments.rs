@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod add;
+mod log;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,6 +15,10 @@ use manila_gateway::config::{Config, parse_duration};
 pub(crate) use add::{
     AddCommand, AddMcpOptions, AddOpenApiOptions, DocumentOptions, ImportOptions, RemoveOptions,
     forgotten_dashes, with_dashes,
+};
+
+pub(crate) use log::{
+    ExportOptions, LogCommand, LogFilter, LogOptions, ReplayOptions, VerifyOptions,
 };
 
 /// Operations from any world, one calling convention, one response envelope.
@@ -89,6 +94,10 @@ caller. The operator's token is read from the data folder of the gateway on this
     Decode(EnvelopeInput),
     /// Write {payload, meta, summary} as ToolEnvelope V1 results
     Encode(EnvelopeInput),
+    /// Show the calls in the journal
+    Log(Box<LogOptions>),
+    /// Make a call of the journal once more
+    Replay(ReplayOptions),
     /// Make the tokens that callers show
     Token {
         #[command(subcommand)]
@@ -353,7 +362,7 @@ pub(crate) struct Remote {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Running {
     /// The running gateway
-    #[arg(long, value_name = "URL", default_value = "ws://127.0.0.1:7411")]
+    #[arg(long, value_name = "URL", default_value = Self::DEFAULT)]
     pub(crate) url: String,
     /// What the gateway knows you by; MANILA_TOKEN if it is absent, else the operator's token in the
     /// data folder
@@ -362,6 +371,15 @@ pub(crate) struct Running {
     /// The gateway's data folder; the user's if it is absent
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
+}
+
+impl Running {
+    const DEFAULT: &str = "ws://127.0.0.1:7411";
+
+    /// Whether what it left behind will do as well: nobody said where it runs, or its folder was named.
+    pub(crate) fn may_be_away(&self) -> bool {
+        self.url == Self::DEFAULT || self.data.is_some()
+    }
 }
 
 /// A text that is typed and never shown again.

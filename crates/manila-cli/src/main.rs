@@ -69,6 +69,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Cast(options) => command::cast(&options),
         Command::Decode(input) => command::decode(&input),
         Command::Encode(input) => command::encode(&input),
+        Command::Log(options) => runtime()?.block_on(command::log(&options)),
+        Command::Replay(options) => runtime()?.block_on(command::replay(&options)),
         Command::Token { command } => command::token(command),
         Command::Completions { shell } => command::completions(shell),
         Command::Call(invocation) => runtime()?.block_on(command::call(invocation)),

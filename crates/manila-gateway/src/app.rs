@@ -19,8 +19,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
 use crate::door::{
-    self, Documents, Doors, HttpDoorSettings, McpDoor, McpDoorSettings, McpView, Streams,
+    self, Documents, Doors, HttpDoorSettings, McpDoor, McpDoorSettings, McpView, Strangers, Streams,
 };
+use crate::journal::Journal;
 use crate::limits::Limiter;
 use crate::server::{self, Drained};
 use crate::telemetry::{Page, Sight, State};
@@ -51,6 +52,10 @@ pub(crate) struct Parts {
     pub(crate) readiness: Arc<Readiness>,
     /// How many connections are open.
     pub(crate) seated: Arc<AtomicUsize>,
+    /// Where calls are written down, for those who ask how it is.
+    pub(crate) journal: Option<Journal>,
+    /// How many were refused of whom nobody knows who they are.
+    pub(crate) strangers: Arc<Strangers>,
     /// Set when the gateway begins to stop; streams end by it, calls do not.
     pub(crate) stopping: CancellationToken,
     /// Owns the peers whose name is not known yet; they end when the gateway begins to stop.
@@ -174,6 +179,8 @@ impl Gateway {
             sight: Sight::default(),
             readiness: Arc::default(),
             seated: Arc::default(),
+            journal: None,
+            strangers: Arc::default(),
             settings,
             stopping: CancellationToken::new(),
             arriving: TaskTracker::new(),
@@ -205,6 +212,12 @@ impl Gateway {
     /// until it is stopped.
     pub fn announce_stop(&self) {
         self.0.readiness.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// The same gateway, which tells how its journal is.
+    #[must_use]
+    pub fn with_journal(self, journal: Option<Journal>) -> Self {
+        Self(Arc::new(Parts { journal, ..Arc::unwrap_or_clone(self.0) }))
     }
 
     /// The pipeline behind the doors.

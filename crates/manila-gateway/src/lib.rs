@@ -10,6 +10,7 @@
 //! | `builtin` | the operations of the embedded default |
 //! | [`config`] | `manila.toml`: read, checked, and written to |
 //! | `data` | the folder in which a gateway keeps what outlives it |
+//! | [`journal`] | every call, written down |
 //! | `door` | HTTP in and out; each door translates one outcome type |
 //! | `limits` | how much is too much, for one caller and for one source |
 //! | `run` | a gateway with its configuration and sources, changed while it runs |
@@ -37,6 +38,7 @@ pub mod builtin;
 pub mod config;
 mod data;
 mod door;
+pub mod journal;
 mod limits;
 mod run;
 mod server;

@@ -10,7 +10,7 @@ use manila::mcp::DEPTH_VARIABLE as DEPTH;
 use manila::{Identity, nearest};
 use manila_gateway::auth::LOCAL;
 use manila_gateway::config::Config;
-use manila_gateway::{GatewaySettings, McpView, Setup, builtin};
+use manila_gateway::{DataFolder, GatewaySettings, McpView, Setup, builtin};
 
 use super::backend::TOKEN_VARIABLE;
 use super::connect::{Asking, parts};
@@ -37,9 +37,11 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), Failure> {
     settings.drain = options.drain;
     settings.mcp.start_patience = options.wait;
     let sight = sight(&config)?;
+    let data = DataFolder::open(None).map_err(anyhow::Error::from)?;
     let setup = Setup::new(builtin::registry(), config).settings(settings).sight(sight);
     // Nobody but the client can reach this process, and he does not approve his own calls.
     let setup = setup.unattended();
+    let setup = setup.journal(data.path()).map_err(anyhow::Error::from)?;
     let running = setup.mcp(parts(Asking::Nobody).await).start();
     let mut view = McpView::default();
     (view.tools, view.dialect) = (options.tools, options.dialect);

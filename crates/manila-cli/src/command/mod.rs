@@ -11,6 +11,7 @@ mod connect;
 mod document;
 mod envelope;
 mod init;
+mod log;
 mod mcp;
 mod neighbour;
 mod openapi;
@@ -29,6 +30,7 @@ pub(crate) use catalog::{config_schema, envelope_schema, event_schema, list, sch
 pub(crate) use completions::completions;
 pub(crate) use envelope::{decode, encode};
 pub(crate) use init::init;
+pub(crate) use log::{log, replay};
 pub(crate) use mcp::mcp;
 pub(crate) use openapi::{add_openapi, import};
 pub(crate) use remove::remove;

@@ -38,6 +38,8 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
         .settings(settings)
         .operator(operator)
         .sight(sight(&config)?)
+        .journal(data.path())
+        .map_err(anyhow::Error::from)?
         .mcp(parts(Asking::Nobody).await);
     if !options.no_watch {
         setup = setup.watch(LOOK);

@@ -16,6 +16,7 @@ mod catalog;
 mod chain;
 mod config;
 mod envelope;
+mod journal;
 #[cfg(target_os = "linux")]
 mod mcp;
 mod mcp_clients;

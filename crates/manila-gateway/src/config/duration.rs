@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// `500ms`, `10s`, `2m`, `1h`; a bare number is seconds.
+/// `500ms`, `10s`, `2m`, `1h`, `30d`; a bare number is seconds.
 ///
 /// # Errors
 ///
@@ -15,6 +15,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "m" => 60.0,
         "h" => 3_600.0,
+        "d" => 86_400.0,
         _ => return Err(format!("`{text}` is not a duration; write 500ms, 10s, 2m or 1h")),
     };
     let number: f64 = number
@@ -37,6 +38,7 @@ mod tests {
             ("1.5s", Some(1_500)),
             ("2m", Some(120_000)),
             ("1h", Some(3_600_000)),
+            ("30d", Some(2_592_000_000)),
             ("0", Some(0)),
             ("", None),
             ("s", None),

@@ -3,6 +3,7 @@
 mod approval;
 mod auth;
 mod door;
+mod journal;
 mod limits;
 mod mcp;
 mod openapi;
@@ -26,6 +27,7 @@ use super::duration::parse_duration;
 pub(super) use approval::{ApprovalText, AskedText};
 pub(super) use auth::AuthorizationText;
 pub(super) use door::McpDoorText;
+pub(super) use journal::JournalText;
 pub use limits::LimitsConfig;
 pub(super) use limits::{BreakerText, LimitsText};
 pub(super) use mcp::{McpText, OAuthText, PROTOCOLS, RootsText, SamplingText, ToolEnvelopeText};
@@ -61,6 +63,9 @@ pub(super) struct ConfigFile {
     /// What MCP clients see.
     #[schemars(default, extend("default" = {}))]
     pub(super) mcp: McpDoorText,
+    /// What is written down about calls.
+    #[schemars(default, extend("default" = {}))]
+    pub(super) journal: JournalText,
     /// How much is too much.
     #[schemars(default, extend("default" = {}))]
     pub(super) limits: LimitsText,
@@ -75,6 +80,7 @@ impl ConfigFile {
             "approval",
             "auth",
             "identity",
+            "journal",
             "source",
             "mcp_servers",
             "mcp",
@@ -88,6 +94,7 @@ impl ConfigFile {
             source: document.entries("source"),
             mcp_servers: document.value("mcp_servers").unwrap_or_default(),
             mcp: document.value("mcp").unwrap_or_default(),
+            journal: document.value("journal").unwrap_or_default(),
             limits: document.value("limits").unwrap_or_default(),
             telemetry: document.value("telemetry").unwrap_or_default(),
         }

@@ -28,6 +28,7 @@ use manila::openapi::Location;
 use crate::approval::ApprovalSettings;
 use crate::auth::{Authenticator, JwtSettings, TokenHash};
 use crate::door::McpDoorSettings;
+use crate::journal;
 use crate::telemetry::TelemetrySettings;
 use document::{Document, Environment, Finished};
 use entry::{Problems, folder_of};
@@ -84,6 +85,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// What is seen from outside.
     pub telemetry: TelemetrySettings,
+    /// What is written down about calls.
+    pub journal: journal::Settings,
     /// What was read otherwise than it is written, for people.
     pub notes: Vec<String>,
     /// The files that it was made of, and those that its sources are made of: when one of them changes,

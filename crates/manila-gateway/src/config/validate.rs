@@ -16,13 +16,14 @@ use manila::{Identity, OperationId, ResultPolicy};
 
 use super::document::Document;
 use super::file::{
-    AccessText, ConfigFile, HubText, IdentityText, McpText, OperationText, SourceText,
+    AccessText, ConfigFile, HubText, IdentityText, JournalText, McpText, OperationText, SourceText,
 };
 use super::glob::Glob;
 use super::source::{Access, Adjustments, OperationAdjustments, SourceConfig, SourceKind};
 use super::{Config, IdentityConfig};
 use crate::admin::OPERATOR;
 use crate::auth::{LOCAL, Token, TokenHash};
+use crate::journal;
 
 pub(super) use mcp::{Report, settings as mcp_settings};
 
@@ -37,7 +38,17 @@ pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
     let approval = approval::settings(document, &file.approval);
     let names = identities.iter().map(|known| known.identity.id.clone());
     let auth = file.auth.map(|text| auth::settings(document, text, names));
-    Config { approval, auth, identities, sources, mcp, limits, telemetry, ..Config::default() }
+    let journal = journal(document, file.journal);
+    let rest = Config::default();
+    Config { approval, auth, identities, journal, limits, mcp, sources, telemetry, ..rest }
+}
+
+fn journal(document: &Document<'_>, text: JournalText) -> journal::Settings {
+    if text.retain_for.as_ref().is_some_and(|time| time.0.is_zero()) {
+        let message = "nothing would be kept; write mode = \"off\" if that is meant";
+        document.report(&["journal", "retain_for"], message);
+    }
+    text.settings(document.folder())
 }
 
 fn identities(

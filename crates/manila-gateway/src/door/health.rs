@@ -28,6 +28,9 @@ pub(super) async fn health(State(gateway): State<Gateway>) -> Json<Value> {
             |operation: &&Arc<Operation>| operation.spec().access_control.admits(nobody.as_deref());
         health["operations"] = catalog.list().iter().filter(is_seen).count().into();
     }
+    if let Some(journal) = &gateway.0.journal {
+        health["journal"] = journal.health();
+    }
     Json(health)
 }
 

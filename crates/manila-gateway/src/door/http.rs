@@ -28,6 +28,7 @@ use percent_encoding::percent_decode_str;
 
 use super::bearer;
 use super::problem::Problem;
+use super::refusal;
 use super::sse;
 use crate::app::Gateway;
 use asked::Asked;
@@ -74,8 +75,21 @@ pub(super) async fn call(gateway: Gateway, request: Request) -> Response {
 
 async fn answer(gateway: &Gateway, request: Request, id: &RequestId) -> Result<Response, Problem> {
     // Who calls comes first: nobody learns what is here by asking for it.
-    let identity = bearer::identify(gateway.authenticator(), "/api", request.headers()).await?;
-    let operation_id = operation_id(request.uri().path())?;
+    let identity = bearer::identify(gateway.authenticator(), "/api", request.headers()).await;
+    let operation_id = match (&identity, operation_id(request.uri().path())) {
+        (Ok(_), named) => named?,
+        (Err(_), named) => named.unwrap_or_default(),
+    };
+    let identity = match identity {
+        Ok(identity) => identity,
+        Err(problem) => {
+            let request = CallRequest::new(&operation_id, Payload::empty_object());
+            let request = request.door("http").request_id(id.clone());
+            // Boxed, so that others do not carry the room for it.
+            Box::pin(refusal::note_stranger(gateway, request, problem.detail())).await;
+            return Err(problem);
+        }
+    };
     let operation = gateway.pipeline().registry().catalog().get(&operation_id).cloned();
     let visit = Visit { gateway, identity, operation_id: &operation_id, id };
     match operation {
@@ -168,9 +182,13 @@ impl Visit<'_> {
             None => {
                 let settings = &self.gateway.0.settings;
                 let reading = input::read_body(&head.headers, body, &operation, settings);
-                match asked.timeout {
-                    Some(limit) => within(limit, reading).await?,
-                    None => reading.await?,
+                let read = match asked.timeout {
+                    Some(limit) => within(limit, reading).await,
+                    None => reading.await,
+                };
+                match read {
+                    Ok(input) => input,
+                    Err(problem) => return Err(Box::pin(self.unreadable(problem)).await),
                 }
             }
         };
@@ -188,6 +206,15 @@ impl Visit<'_> {
             response.headers_mut().insert(header::CACHE_CONTROL, no_store);
         }
         Ok(response)
+    }
+
+    /// A body that is none is no input, and yet somebody has called.
+    async fn unreadable(&self, problem: Problem) -> Problem {
+        let request = CallRequest::new(self.operation_id, Payload::empty_object());
+        let request = request.door("http").request_id(self.id.clone());
+        let error = CallError::validation(problem.detail().to_owned(), &[]);
+        refusal::note(self.gateway, request, &self.identity, &error).await;
+        problem
     }
 
     fn request(&self, headers: &HeaderMap, asked: &Asked<'_>, input: Payload) -> CallRequest<'_> {

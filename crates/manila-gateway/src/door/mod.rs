@@ -10,6 +10,7 @@ mod http;
 mod mcp;
 mod openapi;
 mod problem;
+mod refusal;
 mod sse;
 mod tag;
 mod wellknown;
@@ -28,6 +29,7 @@ pub(crate) use mcp::{McpDoor, serve_streams};
 pub use mcp::{McpDoorSettings, McpView};
 pub(crate) use openapi::Documents;
 use problem::Problem;
+pub(crate) use refusal::Strangers;
 pub(crate) use sse::Streams;
 
 /// Where clients of `/mcp` look first.

@@ -60,6 +60,11 @@ impl Problem {
         problem
     }
 
+    /// What is wrong, in words.
+    pub(super) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     pub(super) fn with_request_id(mut self, id: String) -> Self {
         self.request_id = Some(id);
         self

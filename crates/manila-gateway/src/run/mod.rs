@@ -142,9 +142,14 @@ impl Running {
         drop(starting);
     }
 
-    /// Ends the sources, and says whether that was done in time. Calls that need them come first.
+    /// Ends the sources, and says whether that was done in time. Calls that need them come first, and
+    /// what is known about all of them is written before this ends.
     pub async fn close(&self, patience: Duration) -> bool {
         let in_time = self.reloader.close(patience).await;
+        if let Some(journal) = self.gateway.0.journal.clone() {
+            // A thread is waited for, so not where others have to wait as well.
+            let _ = tokio::task::spawn_blocking(move || journal.close()).await;
+        }
         // Last, so that the spans of the last calls are among what is sent.
         self.gateway.0.sight.close(LEAST_PATIENCE).await;
         in_time

@@ -1,6 +1,7 @@
 //! What is put together before anything starts.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +9,14 @@ use manila::{Change, Pipeline, PipelineBuilder, Registry};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::reload::{Part, Reloader};
+use super::reload::{Part, Reloaded, Reloader};
 use super::{Origin, Running, operations, watch};
 use crate::admin;
 use crate::app::{Gateway, GatewaySettings, ListenError, check_address};
 use crate::approval::{self, Approvals, Unattended};
 use crate::auth::TokenHash;
 use crate::config::Config;
+use crate::journal::{self, Archive, Journal, JournalError, Mode};
 use crate::limits::Limiter;
 use crate::source::{McpParts, Sources};
 use crate::telemetry::Sight;
@@ -32,6 +34,19 @@ pub struct Setup {
     watch: Option<Duration>,
     parts: Vec<Arc<dyn Part>>,
     sight: Sight,
+    journal: Option<Journal>,
+}
+
+/// A journal is opened once: another place or another way of writing holds after the next start.
+#[derive(Debug)]
+struct Written;
+
+impl Part for Written {
+    fn change(&self, before: &Config, now: &Config, report: &mut Reloaded) {
+        if before.journal != now.journal {
+            report.restart_needed.push("[journal]".to_owned());
+        }
+    }
 }
 
 impl Setup {
@@ -51,6 +66,7 @@ impl Setup {
             watch: None,
             parts: vec![Arc::new(approvals)],
             sight: Sight::default(),
+            journal: None,
         }
     }
 
@@ -94,6 +110,26 @@ impl Setup {
     pub fn sight(mut self, sight: Sight) -> Self {
         self.sight = sight;
         self
+    }
+
+    /// Writes calls down in this data folder, as the configuration says, and lets those who may read
+    /// them again.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub fn journal(mut self, data: &Path) -> Result<Self, JournalError> {
+        let settings = &self.config.journal;
+        let mut archive = Archive::new(data, settings);
+        if settings.mode != Mode::Off {
+            let journal = Journal::open(data, settings)?;
+            archive = archive.with_live(&journal);
+            self.pipeline = self.pipeline.audit(journal.sink(&self.registry));
+            self.journal = Some(journal);
+        }
+        let own = journal::operations(&archive, &self.registry).into_iter().map(Change::Replace);
+        self.registry.apply(own).expect("replacing cannot clash");
+        Ok(self.part(Arc::new(Written)))
     }
 
     /// What MCP servers are given by this process.
@@ -140,7 +176,8 @@ impl Setup {
             .build();
         let gateway = Gateway::with(pipeline, settings)
             .with_authenticator(authenticator)
-            .with_sight(self.sight, limiter);
+            .with_sight(self.sight, limiter)
+            .with_journal(self.journal);
         let sources = Sources::start_with(&gateway, &self.config, &self.mcp);
         let reloader = Arc::new(Reloader::new(
             gateway.clone(),

@@ -238,6 +238,18 @@ impl Pipeline {
         Call::new(CallState::root(&self.0, request, authority))
     }
 
+    /// Writes down a call that a door refused before it became one; nobody waits for its answer.
+    pub async fn refuse(&self, request: CallRequest<'_>, authority: Authority, error: &CallError) {
+        if self.0.audit.is_none() {
+            return;
+        }
+        let mut call = CallState::root(&self.0, request, authority);
+        if audit::enter(&mut call).await.is_ok() {
+            // What is wrong with the journal is said in the log.
+            let _ = audit::exit(&call, &Ending::Failed(error)).await;
+        }
+    }
+
     /// A subscription on somebody's authority; a once operation gives its one value and ends.
     pub fn start_subscription(
         &self,

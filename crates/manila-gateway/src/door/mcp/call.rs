@@ -12,13 +12,20 @@ use super::boxes::{can_be_tool, is_tool};
 use super::level::Level;
 use super::message::Fault;
 use super::outlet::{self, Outlet};
+use crate::door::refusal;
 
 /// Names that are longer have no neighbours.
 const LONGEST_NAME: usize = 256;
 
 impl Ask {
     pub(super) async fn call(&mut self, out: &mut Vec<u8>, outlet: &Outlet) -> Result<(), Fault> {
-        let tool = self.tool()?;
+        let tool = match self.tool() {
+            Ok(tool) => tool,
+            Err(fault) => {
+                Box::pin(self.note_unknown()).await;
+                return Err(fault);
+            }
+        };
         let era = self.asker.era;
         if !is_tool(tool.operation(), &self.asker.identity) {
             // Refused by the pipeline, which writes it down, before anything is said of its input.
@@ -54,7 +61,11 @@ impl Ask {
                 outlet.started(call.abort_handle());
                 call.await
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                let request = self.request(&tool, Payload::empty_object());
+                Box::pin(self.note(request, &error)).await;
+                Err(error)
+            }
         };
         match ended.as_ref().err().and_then(|error| self.asked(error, respondent.as_ref())) {
             Some(Ok(wanted)) => out.extend_from_slice(wanted.as_bytes()),
@@ -97,6 +108,24 @@ impl Ask {
         let hint = meant.map(|meant| format!("; did you mean `{source}{meant}`?"));
         let hint = hint.unwrap_or_default();
         Err(Fault::invalid_params(format!("unknown tool: `{shown}`{hint}")))
+    }
+
+    /// A tool that is not there, or not for this client, was called all the same.
+    async fn note_unknown(&self) {
+        let Some(name) = &self.params.name else { return };
+        let name: String = name.chars().take(LONGEST_NAME).collect();
+        let id = name.replacen("__", ".", 1);
+        let catalog = self.asker.gateway.pipeline().registry().catalog();
+        let error = match catalog.get(&id) {
+            Some(_) => CallError::access_denied("this tool is not for this client"),
+            None => CallError::operation_not_found(&id),
+        };
+        let request = CallRequest::new(&id, Payload::empty_object()).door("mcp");
+        self.note(request, &error).await;
+    }
+
+    async fn note(&self, request: CallRequest<'_>, error: &CallError) {
+        refusal::note(&self.asker.gateway, request, &self.asker.identity, error).await;
     }
 
     fn token(&self) -> Option<&serde_json::value::RawValue> {

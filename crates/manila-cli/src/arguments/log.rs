@@ -1,0 +1,96 @@
+//! What can be typed about the journal.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{Format, Running};
+
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+A gateway that runs is asked; where none runs, the journal in the data folder is read.
+  manila log --op 'github.*' --since 15m --errors
+  manila log --who ci --limit 200 --json
+  manila log --follow                           calls as they end
+  manila log verify                             whether all is as it was written"
+)]
+pub(crate) struct LogOptions {
+    #[command(subcommand)]
+    pub(crate) command: Option<LogCommand>,
+    #[command(flatten)]
+    pub(crate) filter: LogFilter,
+    /// Show calls as they end
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// How many calls to show
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) limit: u16,
+    #[command(flatten)]
+    pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct LogFilter {
+    /// Only this operation; * stands for anything
+    #[arg(long, value_name = "OP")]
+    pub(crate) op: Option<String>,
+    /// Only what began then or later: how long ago, such as 15m, or 2026-11-16T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Only by this identity
+    #[arg(long, value_name = "NAME")]
+    pub(crate) who: Option<String>,
+    /// Only what failed
+    #[arg(long)]
+    pub(crate) errors: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// Say whether the journal is as it was written, and where it is not
+    Verify(VerifyOptions),
+    /// Print every call as a line of JSON, newest first
+    Export(ExportOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyOptions {
+    /// A head that was kept elsewhere, to compare with
+    #[arg(long, value_name = "FILE")]
+    pub(crate) head: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportOptions {
+    #[command(flatten)]
+    pub(crate) filter: LogFilter,
+    #[command(flatten)]
+    pub(crate) running: Running,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without --run it is shown what would be called. With it the call is made as the one who asks, and what
+comes of it is compared with what came of it then.
+  manila log --op demo.add --limit 1
+  manila replay 41 --run")]
+pub(crate) struct ReplayOptions {
+    /// The request id of the call, or its number in `manila log`
+    pub(crate) id: String,
+    /// Make the call
+    #[arg(long)]
+    pub(crate) run: bool,
+    #[command(flatten)]
+    pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}

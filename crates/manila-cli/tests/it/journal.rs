@@ -1,0 +1,271 @@
+//! The journal of the real gateway: what it holds, what it survives, and what it notices.
+
+mod doors;
+mod rig;
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{Folder, json as parsed, stderr, stdout};
+use rig::Gateway;
+
+const SYNC: &str = "[journal]\nmode = \"sync\"\n";
+
+/// How many callers there are when the process is killed.
+const CALLERS: u64 = 64;
+
+#[test]
+fn what_was_acknowledged_survives_kill_9() {
+    let rounds =
+        std::env::var("MANILA_CRASH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    let folder = Folder::new("journal-crash");
+    folder.write("manila.toml", SYNC);
+    let acknowledged = Mutex::new(HashSet::new());
+    for round in 0..rounds {
+        let mut gateway = Gateway::start(&folder);
+        let address = gateway.address.clone();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for caller in 0..CALLERS {
+                let (gateway, is_over, acknowledged) = (&address, &is_over, &acknowledged);
+                scope.spawn(move || {
+                    for n in 0.. {
+                        let number = (round * CALLERS + caller) * 1_000_000 + n;
+                        let body = json!({"a": number, "b": 1});
+                        match rig::post(gateway, "/api/demo/add", &body, &[]) {
+                            Some((200, _)) => drop(acknowledged.lock().unwrap().insert(number)),
+                            _ if is_over.load(Ordering::Relaxed) => return,
+                            other => panic!("{other:?}"),
+                        }
+                    }
+                });
+            }
+            let before = acknowledged.lock().unwrap().len();
+            while acknowledged.lock().unwrap().len() < before + 200 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(rig::some_time(Duration::from_millis(200)));
+            is_over.store(true, Ordering::Relaxed);
+            gateway.kill();
+        });
+    }
+    let gateway = Gateway::start(&folder);
+    let verdict = gateway.log(&["verify"]);
+    assert_eq!(verdict.status.code(), Some(0), "{}{}", stdout(&verdict), stderr(&verdict));
+    let exported = stdout(&gateway.log(&["export", "--op", "demo.add"]));
+    let calls = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let recorded: HashSet<u64> = calls
+        .filter(|call| {
+            call["output"]["data"]["sum"] == json!(call["input"]["a"].as_u64().unwrap() + 1)
+        })
+        .map(|call| call["input"]["a"].as_u64().unwrap())
+        .collect();
+    let acknowledged = acknowledged.into_inner().unwrap();
+    let lost: Vec<_> = acknowledged.difference(&recorded).collect();
+    assert!(lost.is_empty(), "{} of {} were lost", lost.len(), acknowledged.len());
+    eprintln!("{rounds} crashes: {} acknowledged, {} recorded", acknowledged.len(), recorded.len());
+}
+
+#[test]
+fn verify_names_the_place_of_whatever_was_done() {
+    type Tamper = fn(&mut Vec<String>);
+    let rows: [(&str, Tamper, &str); 5] = [
+        ("edit", |lines| lines[2] = lines[2].replace("\"a\":1", "\"a\":7"), ":3: edited"),
+        ("delete", |lines| drop(lines.remove(2)), ":3: missing: record 3 is missing"),
+        ("reorder", |lines| lines.swap(2, 3), ":3: order: record 3 stands behind"),
+        ("truncate", |lines| lines.truncate(4), "record 5: cut: the journal ends with record 4"),
+        ("nothing", |_| (), ""),
+    ];
+    let folder = Folder::new("journal-tamper");
+    let mut gateway = Gateway::start(&folder);
+    for a in 0..4 {
+        assert_eq!(gateway.post("/api/demo/add", &json!({"a": a, "b": 1})).0, 200);
+    }
+    gateway.stop();
+    let file = rig::segment(&folder);
+    let whole = std::fs::read_to_string(&file).unwrap();
+    for (name, tamper, said) in rows {
+        let mut lines: Vec<String> = whole.lines().map(String::from).collect();
+        tamper(&mut lines);
+        std::fs::write(&file, lines.join("\n") + "\n").unwrap();
+        let output = rig::offline(&folder, &["log", "verify"]);
+        let words = stderr(&output);
+        assert_eq!(output.status.code(), Some(i32::from(!said.is_empty())), "{name}: {words}");
+        assert!(words.contains(said), "{name}: {words}");
+    }
+    // What was written down elsewhere tells also that all of it is gone.
+    let head =
+        std::fs::read_dir(folder.path().join("data/journal")).unwrap().map(|f| f.unwrap().path());
+    let head = head.into_iter().find(|path| path.extension().is_some_and(|e| e == "head")).unwrap();
+    std::fs::copy(&head, folder.path().join("anchor.json")).unwrap();
+    let anchor = folder.path().join("anchor.json");
+    let anchored = ["log", "verify", "--head", anchor.to_str().unwrap()];
+    assert_eq!(rig::offline(&folder, &anchored).status.code(), Some(0));
+    std::fs::remove_dir_all(folder.path().join("data/journal")).unwrap();
+    let output = rig::offline(&folder, &anchored);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("a journal that is not here"), "{}", stderr(&output));
+}
+
+#[test]
+fn secrets_are_not_written_down_and_what_is_missing_is_not_replayed() {
+    let folder = Folder::new("journal-mask");
+    let secret = json!({"type": "object", "properties": {
+        "name": {"type": "string"},
+        "password": {"type": "string", "format": "password"},
+        "pin": {"type": "integer", "writeOnly": true},
+    }});
+    let document = json!({
+        "openapi": "3.1.0",
+        "info": {"title": "Login", "version": "1"},
+        "servers": [{"url": "http://127.0.0.1:9"}],
+        "paths": {"/login": {"post": {
+            "operationId": "login",
+            "requestBody": {"required": true, "content": {"application/json": {"schema": secret}}},
+            "responses": {"200": {"description": "in"}},
+        }}},
+    });
+    folder.write("login.json", &document.to_string());
+    let source = "[source.site]\nopenapi = \"login.json\"\naccess = \"open\"\n";
+    folder.write(
+        "manila.toml",
+        &format!("{source}[journal]\nmode = \"sync\"\nbody_limit = \"2KiB\"\n"),
+    );
+    let mut gateway = Gateway::start(&folder);
+    gateway.wait_for("site.login");
+    let login = json!({"body": {"name": "ada", "password": "hunter2", "pin": 987_654}});
+    assert_ne!(gateway.post("/api/site/login", &login).0, 200);
+    // Through the operation that calls others it is as secret, and so is what does not fit.
+    let nested = json!({"id": "site.login", "input": login});
+    assert_ne!(gateway.post("/api/hub/call", &nested).0, 200);
+    let wrong = json!({"body": {"name": "ada", "password": "hunter2", "pin": "987654"}});
+    assert_eq!(gateway.post("/api/site/login", &wrong).0, 422);
+    let token = format!("mnl_{}", "A".repeat(43));
+    assert_eq!(gateway.post("/api/demo/note", &json!({"text": token})).0, 200);
+    assert_eq!(gateway.post("/api/demo/note", &json!({"text": "x".repeat(3_000)})).0, 200);
+
+    for (op, said) in [("site.login", "secret"), ("demo.note", "too large")] {
+        let calls = stdout(&gateway.log(&["--op", op, "--limit", "1"]));
+        let call: Value = serde_json::from_str(&calls).unwrap();
+        let output = gateway.replay(&[call["id"].as_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{op}");
+        assert!(stderr(&output).contains(said), "{op}: {}", stderr(&output));
+    }
+    let calls = stdout(&gateway.log(&["--op", "site.login"]));
+    assert!(calls.contains(r#""name":"ada","password":"***""#), "{calls}");
+    gateway.stop();
+    let text = std::fs::read_to_string(rig::segment(&folder)).unwrap();
+    for secret in ["hunter2", "987654", &token] {
+        assert!(!text.contains(secret), "{secret} is in the journal");
+    }
+    assert!(text.contains("\"inputCut\":{\"sha256\":"), "{text}");
+}
+
+#[test]
+fn a_replay_shows_what_it_would_do_and_compares_what_it_did() {
+    let folder = Folder::new("journal-replay");
+    let gateway = Gateway::start(&folder);
+    let number = |op: &str| {
+        let calls = stdout(&gateway.log(&["--op", op, "--limit", "1"]));
+        serde_json::from_str::<Value>(&calls).unwrap()["seq"].to_string()
+    };
+    gateway.post("/api/demo/add", &json!({"a": 2, "b": 3}));
+    gateway.post("/api/demo/note", &json!({"text": "once"}));
+    gateway.wait_for_calls("demo.note", 1);
+    let (add, note) = (number("demo.add"), number("demo.note"));
+    let rows: [(&[&str], i32, &[(&str, Value)]); 4] = [
+        (&[&add], 0, &[("/ran", json!(false)), ("/recorded/output/data/sum", json!(5))]),
+        (&[&add, "--run"], 0, &[("/ran", json!(true)), ("/same", json!(true))]),
+        (&[&note], 0, &[("/ran", json!(false))]),
+        (
+            &[&note, "--run"],
+            1,
+            &[
+                ("/same", json!(false)),
+                ("/differences/0/path", json!("/output/data/id")),
+                ("/differences/0/then", json!(1)),
+                ("/differences/0/now", json!(2)),
+            ],
+        ),
+    ];
+    for (arguments, code, expected) in rows {
+        let output = gateway.replay(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        let answer = parsed(&output);
+        for (path, value) in expected {
+            assert_eq!(answer.pointer(path), Some(value), "{arguments:?}: {answer}");
+        }
+    }
+    let unknown = gateway.replay(&["nobody"]);
+    assert!(
+        stderr(&unknown).contains("no call `nobody` is in the journal"),
+        "{}",
+        stderr(&unknown)
+    );
+    // The replay is a call too, and what it called is part of it.
+    gateway.wait_for_calls("demo.note", 2);
+    let calls = stdout(&gateway.log(&["--limit", "200"]));
+    let calls: Vec<Value> = calls.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |op: &str| calls.iter().find(|call| call["operation"] == op).unwrap();
+    assert_eq!(of("demo.note")["parent"], of("hub.call")["id"]);
+    assert_eq!(of("demo.note")["who"], "operator");
+    let parents: Vec<&Value> =
+        calls.iter().filter(|call| call["operation"] == "gateway.replay").collect();
+    assert!(parents.iter().any(|call| call["id"] == of("hub.call")["parent"]));
+}
+
+/// A limit on the size of files is the disk that is full.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_journal_that_cannot_be_written_is_never_silent() {
+    for (mode, after, lost) in [("sync", 503, false), ("batch", 200, false)] {
+        let folder = Folder::new(&format!("journal-full-{mode}"));
+        folder.write("manila.toml", &format!("[journal]\nmode = \"{mode}\"\n"));
+        let gateway = Gateway::start_with_file_limit(&folder, 64);
+        let text = "x".repeat(8_000);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let journal = loop {
+            gateway.post("/api/demo/note", &json!({"text": text}));
+            let health = gateway.health();
+            if health["journal"]["status"] == "failing" {
+                break health["journal"].clone();
+            }
+            assert!(Instant::now() < deadline, "{health}");
+        };
+        assert!(journal["reason"].as_str().unwrap().contains("arge"), "{journal}");
+        let (status, said) = gateway.post("/api/demo/note", &json!({"text": "more"}));
+        assert_eq!(status, after, "{mode}: {said}");
+        assert_eq!(journal["lost"] != json!(0), lost, "{mode}: {journal}");
+        // What is there is still whole.
+        let verdict = gateway.log(&["verify"]);
+        if mode == "batch" {
+            assert_eq!(verdict.status.code(), Some(0), "{}", stderr(&verdict));
+        }
+        drop(gateway);
+        let verdict = rig::offline(&folder, &["log", "verify"]);
+        assert_eq!(verdict.status.code(), Some(0), "{}", stderr(&verdict));
+    }
+}
+
+#[test]
+fn whoever_may_not_look_is_refused_and_whoever_follows_sees_calls_end() {
+    let folder = Folder::new("journal-follow");
+    let gateway = Gateway::start(&folder);
+    for op in ["journal", "verify", "replay"] {
+        let (status, said) = gateway.post(&format!("/api/gateway/{op}"), &json!({"id": "1"}));
+        assert_eq!(status, 403, "{op}: {said}");
+    }
+    let mut following = gateway.follow(&["--op", "demo.*", "--errors"]);
+    let call = following.next_after(|| {
+        gateway.post("/api/demo/add", &json!({"a": 1, "b": 1}));
+        gateway.post("/api/demo/fail", &json!({}));
+    });
+    assert_eq!((&call["operation"], &call["code"]), (&json!("demo.fail"), &json!("DEMO_FAILURE")));
+    assert_eq!(call["door"], "http");
+    let refused = stdout(&gateway.log(&["--errors", "--op", "gateway.*"]));
+    assert_eq!(refused.lines().count(), 3, "{refused}");
+}

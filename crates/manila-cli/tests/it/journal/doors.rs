@@ -1,0 +1,94 @@
+//! Every door, and every way in which a call can end at it.
+
+use serde_json::{Value, json};
+
+use super::rig::Gateway;
+use crate::{Folder, manila, stdout};
+
+/// How a call is made at a door; what comes of it is for the journal to say.
+type Door = fn(&Gateway, &str, &Value);
+
+const DOORS: [(&str, Door); 3] = [("http", over_http), ("call", over_websocket), ("mcp", over_mcp)];
+
+fn over_http(gateway: &Gateway, operation: &str, input: &Value) {
+    gateway.post(&format!("/api/{}", operation.replacen('.', "/", 1)), input);
+}
+
+fn over_websocket(gateway: &Gateway, operation: &str, input: &Value) {
+    let (url, input) = (gateway.url(), input.to_string());
+    let verb = if operation == "demo.clock" { "subscribe" } else { "call" };
+    manila(&[verb, operation, &input, "--json", "--url", &url]);
+}
+
+fn over_mcp(gateway: &Gateway, operation: &str, input: &Value) {
+    let name = operation.replacen('.', "__", 1);
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    let params = json!({"name": name, "arguments": input, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let named = format!("mcp-name: {name}");
+    let headers = [
+        "mcp-protocol-version: 2026-07-28",
+        "mcp-method: tools/call",
+        &named,
+        "accept: application/json, text/event-stream",
+    ];
+    gateway.post_with("/mcp", &body, &headers);
+}
+
+#[test]
+fn every_door_writes_down_how_a_call_ended() {
+    for (door, call) in DOORS {
+        let folder = Folder::new(&format!("journal-door-{door}"));
+        folder.write("manila.toml", "[journal]\nmode = \"sync\"\n");
+        let gateway = Gateway::start(&folder);
+        for (operation, input, outcome, code) in [
+            ("demo.add", json!({"a": 1, "b": 2}), "ok", Value::Null),
+            ("demo.add", json!({"a": "one"}), "error", json!("VALIDATION_ERROR")),
+            ("demo.fail", json!({}), "error", json!("DEMO_FAILURE")),
+            ("demo.clock", json!({"count": 2, "everyMs": 1}), "completed", Value::Null),
+        ] {
+            call(&gateway, operation, &input);
+            let found = newest(&gateway, operation);
+            assert_eq!(found["outcome"], outcome, "{door}: {found}");
+            assert_eq!(found["code"], code, "{door}: {found}");
+            assert_eq!((&found["door"], &found["who"]), (&json!(door), &json!("local")), "{found}");
+            assert_eq!(found["input"], input, "{door}: {found}");
+            assert!(found["tookUs"].is_u64() && found["seq"].as_u64() < found["endSeq"].as_u64());
+        }
+        call(&gateway, "hub.call", &json!({"id": "demo.add", "input": {"a": 3, "b": 4}}));
+        let (above, below) = (newest(&gateway, "hub.call"), newest(&gateway, "demo.add"));
+        assert_eq!(below["parent"], above["id"], "{door}");
+        assert_eq!((&above["door"], &below["door"]), (&json!(door), &json!("local")));
+        assert_eq!(below["output"]["data"]["sum"], 7);
+    }
+}
+
+/// Refusals that a door could keep to itself.
+#[test]
+fn refusals_are_written_down_too() {
+    let folder = Folder::new("journal-refusals");
+    folder.write("manila.toml", "[journal]\nmode = \"sync\"\n");
+    let gateway = Gateway::start(&folder);
+    for (door, call) in [DOORS[0], DOORS[2]] {
+        for (operation, code) in
+            [("gateway.verify", "ACCESS_DENIED"), ("demo.nothing", "OPERATION_NOT_FOUND")]
+        {
+            call(&gateway, operation, &json!({}));
+            let found = newest(&gateway, operation);
+            assert_eq!((&found["code"], &found["door"]), (&json!(code), &json!(door)), "{found}");
+        }
+    }
+    let wrong = ["authorization: Bearer mnl_nobody"];
+    let (status, _) = gateway.post_with("/api/demo/add", &json!({"a": 1, "b": 1}), &wrong);
+    assert_eq!(status, 401);
+    let found = newest(&gateway, "demo.add");
+    assert_eq!((&found["code"], found.get("who")), (&json!("ACCESS_DENIED"), None), "{found}");
+}
+
+fn newest(gateway: &Gateway, operation: &str) -> Value {
+    let calls = stdout(&gateway.log(&["--op", operation, "--limit", "1"]));
+    let found: Value = serde_json::from_str(&calls).unwrap_or_default();
+    assert!(found.is_object(), "{operation} is not in the journal: {calls}");
+    found
+}

@@ -1,0 +1,114 @@
+//! Reading journals: that of this gateway, and those of others who write into the same folder.
+
+use std::io;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::query::{Filter, QueryError};
+use super::segment::Segments;
+use super::verify::{Anchor, Verdict};
+use super::writer::SealFiles;
+use super::{Journal, Places, Settings, query, verify};
+
+/// The journals of a data folder, to be read. Cloning it is cheap.
+#[derive(Debug, Clone)]
+pub struct Archive {
+    places: Places,
+    /// The one that this process writes.
+    live: Option<Journal>,
+}
+
+/// One chain, as it is read.
+#[derive(Debug, Clone)]
+pub(super) struct Chain {
+    pub(super) gateway_id: String,
+    pub(super) segments: Segments,
+    pub(super) seals: SealFiles,
+}
+
+impl Archive {
+    /// The journals of a folder; it need not be there.
+    pub fn new(data: &Path, settings: &Settings) -> Self {
+        Self { places: Places::new(data, settings), live: None }
+    }
+
+    /// With the one that is written by this process.
+    #[must_use]
+    pub fn with_live(mut self, journal: &Journal) -> Self {
+        self.live = Some(journal.clone());
+        self
+    }
+
+    pub(super) fn live(&self) -> Option<(&Journal, Chain)> {
+        let journal = self.live.as_ref()?;
+        Some((journal, self.chain(journal.gateway_id().to_owned())))
+    }
+
+    fn chain(&self, gateway_id: String) -> Chain {
+        let segments = self.places.segments(&gateway_id);
+        let seals = self.places.seal_files(&gateway_id);
+        Chain { gateway_id, segments, seals }
+    }
+
+    pub(super) fn chains(&self) -> io::Result<Vec<Chain>> {
+        match self.places.chains() {
+            Ok(found) => Ok(found.into_iter().map(|gateway_id| self.chain(gateway_id)).collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The calls that fit, newest first.
+    ///
+    /// # Errors
+    ///
+    /// The files cannot be read.
+    pub fn calls(&self, filter: &Filter) -> Result<Vec<Value>, QueryError> {
+        let mut found = Vec::new();
+        let is_wanted = |chain: &Chain| {
+            filter.gateway.as_ref().is_none_or(|wanted| *wanted == chain.gateway_id)
+        };
+        for chain in self.chains()?.into_iter().filter(is_wanted) {
+            found.extend(query::calls(&chain, filter)?);
+        }
+        found.sort_by_key(|call| std::cmp::Reverse((call.time, call.seq)));
+        found.truncate(filter.limit);
+        Ok(found.into_iter().map(|call| call.value).collect())
+    }
+
+    /// A call by its request id, the newest of that id, or by the number of its first record.
+    ///
+    /// # Errors
+    ///
+    /// The files cannot be read.
+    pub fn call(&self, id: &str) -> Result<Option<Value>, QueryError> {
+        let mut chains = self.chains()?;
+        let own = self.live.as_ref().map(Journal::gateway_id);
+        // A number may stand in several journals; this gateway's own is meant.
+        chains.sort_by_key(|chain| Some(chain.gateway_id.as_str()) != own);
+        for chain in chains {
+            if let Some(found) = query::call(&chain, id)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether every journal is as it was written.
+    ///
+    /// # Errors
+    ///
+    /// The files cannot be read.
+    pub fn verify(&self, anchor: Option<&Anchor>) -> io::Result<Vec<Verdict>> {
+        let chains = self.chains()?;
+        let mut verdicts: Vec<Verdict> =
+            chains.iter().map(|chain| verify::verify(chain, anchor)).collect::<io::Result<_>>()?;
+        if let Some(anchor) = anchor
+            && !chains.iter().any(|chain| chain.gateway_id == anchor.gateway_id())
+        {
+            verdicts.push(Verdict::missing(anchor));
+        }
+        Ok(verdicts)
+    }
+}

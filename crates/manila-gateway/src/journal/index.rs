@@ -1,0 +1,312 @@
+//! The index: which stretches of the records hold calls of an operation, of somebody, or that failed.
+//!
+//! It is made from the records, can be deleted at any time, and knows stretches of some thousand
+//! records rather than single ones: a stretch is read in a millisecond, and a row for each call would
+//! cost more than everything else that the journal does for it.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Result, Row, params};
+
+use super::record::{Facts, What};
+
+/// A stretch ends after so many records.
+const RECORDS: u64 = 2_048;
+/// And after so many bytes.
+const BYTES: u64 = 1024 * 1024;
+
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS name (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+    CREATE TABLE IF NOT EXISTS block (
+        id INTEGER PRIMARY KEY, segment INTEGER, offset INTEGER, bytes INTEGER,
+        first_seq INTEGER, last_seq INTEGER, last_time INTEGER);
+    CREATE INDEX IF NOT EXISTS block_seq ON block (first_seq);
+    CREATE TABLE IF NOT EXISTS mark (
+        operation INTEGER, who INTEGER, failed INTEGER, block INTEGER,
+        PRIMARY KEY (operation, who, failed, block)) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS mark_block ON mark (block);
+    CREATE TABLE IF NOT EXISTS stray (enter INTEGER PRIMARY KEY, block INTEGER);
+";
+
+/// A stretch of records in one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) id: i64,
+    pub(super) segment: u64,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) last_seq: u64,
+}
+
+/// A stretch that is still being written.
+#[derive(Debug, Default)]
+pub(super) struct OpenBlock {
+    segment: u64,
+    offset: u64,
+    bytes: u64,
+    first_seq: u64,
+    records: u64,
+    last_time: i64,
+    /// Whether calls of an operation by somebody were seen, and whether some failed.
+    marks: HashMap<String, HashMap<String, bool>>,
+    /// The ends of calls that began before this stretch.
+    strays: Vec<Stray>,
+}
+
+#[derive(Debug)]
+struct Stray {
+    enter: u64,
+    /// The operation and the caller of one that failed.
+    failed: Option<(String, String)>,
+}
+
+impl OpenBlock {
+    pub(super) fn at(segment: u64, offset: u64, first_seq: u64) -> Self {
+        Self { segment, offset, first_seq, ..Self::default() }
+    }
+
+    pub(super) fn add(&mut self, facts: &Facts<'_>, bytes: u64) {
+        self.bytes += bytes;
+        self.records += 1;
+        self.last_time = self.last_time.max(facts.time);
+        match facts.what {
+            What::Enter => self.mark(facts, false),
+            What::Exit { enter, failed } if enter >= self.first_seq => {
+                if failed {
+                    self.mark(facts, true);
+                }
+            }
+            What::Exit { enter, failed } => {
+                let named = || (facts.operation.to_owned(), facts.who.to_owned());
+                self.strays.push(Stray { enter, failed: failed.then(named) });
+            }
+            What::Checkpoint => {}
+        }
+    }
+
+    fn mark(&mut self, facts: &Facts<'_>, failed: bool) {
+        if !self.marks.contains_key(facts.operation) {
+            self.marks.insert(facts.operation.to_owned(), HashMap::new());
+        }
+        let Some(callers) = self.marks.get_mut(facts.operation) else { return };
+        match callers.get_mut(facts.who) {
+            Some(known) => *known |= failed,
+            None => drop(callers.insert(facts.who.to_owned(), failed)),
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.records >= RECORDS || self.bytes >= BYTES
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Where in its file it ends.
+    pub(super) fn end(&self) -> u64 {
+        self.offset + self.bytes
+    }
+
+    /// The one that follows it, in the same file or at the beginning of another.
+    pub(super) fn next(&self, segment: u64) -> Self {
+        let offset = if segment == self.segment { self.end() } else { 0 };
+        Self::at(segment, offset, self.first_seq + self.records)
+    }
+}
+
+/// The database that stretches are looked up in.
+pub(super) struct Index(Connection);
+
+impl Index {
+    /// Opens it for the one who writes.
+    pub(super) fn open(file: &Path) -> Result<Self> {
+        Self::with_tables(Connection::open(file)?)
+    }
+
+    /// Opens it for somebody who only looks; where there is none, the answer is an empty one.
+    pub(super) fn look(file: &Path) -> Result<Self> {
+        if !file.exists() {
+            return Self::with_tables(Connection::open_in_memory()?);
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(file, flags)?;
+        connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        Ok(Self(connection))
+    }
+
+    fn with_tables(connection: Connection) -> Result<Self> {
+        connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        // Whatever is lost with the machine is made again from the records.
+        connection.pragma_update(None, "synchronous", "normal")?;
+        connection.execute_batch(TABLES)?;
+        Ok(Self(connection))
+    }
+
+    pub(super) fn write(&mut self, open: &OpenBlock) -> Result<()> {
+        let transaction = self.0.transaction()?;
+        transaction
+            .prepare_cached(
+                "INSERT INTO block (segment, offset, bytes, first_seq, last_seq, last_time)
+                 VALUES (?, ?, ?, ?, ?, ?)",
+            )?
+            .execute(params![
+                whole(open.segment),
+                whole(open.offset),
+                whole(open.bytes),
+                whole(open.first_seq),
+                whole(open.first_seq + open.records - 1),
+                open.last_time,
+            ])?;
+        let block = transaction.last_insert_rowid();
+        for (operation, callers) in &open.marks {
+            for (who, &failed) in callers {
+                write_mark(&transaction, (operation, who), false, block)?;
+                if failed {
+                    write_mark(&transaction, (operation, who), true, block)?;
+                }
+            }
+        }
+        for stray in &open.strays {
+            write_stray(&transaction, stray, block)?;
+        }
+        transaction.commit()
+    }
+
+    /// The stretch that the records are indexed up to.
+    pub(super) fn last(&self) -> Result<Option<Block>> {
+        let sql = "SELECT id, segment, offset, bytes, last_seq FROM block ORDER BY id DESC LIMIT 1";
+        self.0.prepare_cached(sql)?.query_row([], block).optional()
+    }
+
+    /// The stretch that a record is in.
+    pub(super) fn holding(&self, seq: u64) -> Result<Option<Block>> {
+        holding(&self.0, seq)
+    }
+
+    /// The stretch in which a call that began in another one ended.
+    pub(super) fn end_of(&self, enter: u64) -> Result<Option<Block>> {
+        let sql = "SELECT b.id, b.segment, b.offset, b.bytes, b.last_seq
+                   FROM stray s JOIN block b ON b.id = s.block WHERE s.enter = ?";
+        self.0.prepare_cached(sql)?.query_row([whole(enter)], block).optional()
+    }
+
+    /// The operations that were called, whether or not there are such.
+    pub(super) fn names(&self) -> Result<Vec<(i64, String)>> {
+        let mut statement = self.0.prepare_cached("SELECT id, text FROM name")?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.collect()
+    }
+
+    /// The stretches in which something that is wanted began, newest first.
+    pub(super) fn blocks(&self, wanted: &Wanted<'_>) -> Result<Vec<Block>> {
+        let mut sql = String::from(
+            "SELECT b.id, b.segment, b.offset, b.bytes, b.last_seq FROM block b
+             WHERE b.last_time >= ?1 AND b.first_seq < ?2 AND EXISTS (SELECT 1 FROM mark m WHERE m.block = b.id",
+        );
+        if let Some(operations) = wanted.operations {
+            let ids: Vec<String> = operations.iter().map(ToString::to_string).collect();
+            sql += &format!(" AND m.operation IN ({})", ids.join(","));
+        }
+        if wanted.who.is_some() {
+            sql += " AND m.who = (SELECT id FROM name WHERE text = ?3)";
+        } else {
+            sql += " AND ?3 IS NULL";
+        }
+        if wanted.failed {
+            sql += " AND m.failed = 1";
+        }
+        sql += ") ORDER BY b.id DESC";
+        let mut statement = self.0.prepare(&sql)?;
+        let rows =
+            statement.query_map(params![wanted.since, whole(wanted.before), wanted.who], block)?;
+        rows.collect()
+    }
+
+    /// Forgets the stretches of files that are gone.
+    pub(super) fn forget_before(&mut self, segment: u64) -> Result<()> {
+        let transaction = self.0.transaction()?;
+        let gone = [whole(segment)];
+        for sql in [
+            "DELETE FROM mark WHERE block IN (SELECT id FROM block WHERE segment < ?)",
+            "DELETE FROM stray WHERE block IN (SELECT id FROM block WHERE segment < ?)",
+            "DELETE FROM block WHERE segment < ?",
+        ] {
+            transaction.execute(sql, gone)?;
+        }
+        transaction.execute(
+            "DELETE FROM name WHERE id NOT IN (SELECT operation FROM mark UNION SELECT who FROM mark)",
+            [],
+        )?;
+        transaction.commit()
+    }
+}
+
+/// What is looked for.
+#[derive(Debug, Default)]
+pub(super) struct Wanted<'a> {
+    /// The numbers of the names of operations.
+    pub(super) operations: Option<&'a [i64]>,
+    pub(super) who: Option<&'a str>,
+    pub(super) since: i64,
+    /// Records with smaller numbers.
+    pub(super) before: u64,
+    pub(super) failed: bool,
+}
+
+fn write_mark(
+    connection: &Connection,
+    (operation, who): (&str, &str),
+    failed: bool,
+    block: i64,
+) -> Result<()> {
+    let (operation, who) = (name(connection, operation)?, name(connection, who)?);
+    let sql = "INSERT OR IGNORE INTO mark (operation, who, failed, block) VALUES (?, ?, ?, ?)";
+    connection.prepare_cached(sql)?.execute(params![operation, who, failed, block]).map(drop)
+}
+
+/// A call that failed is found where it began.
+fn write_stray(connection: &Connection, stray: &Stray, block: i64) -> Result<()> {
+    let sql = "INSERT OR REPLACE INTO stray (enter, block) VALUES (?, ?)";
+    connection.prepare_cached(sql)?.execute(params![whole(stray.enter), block])?;
+    let Some((operation, who)) = &stray.failed else { return Ok(()) };
+    match holding(connection, stray.enter)? {
+        Some(began) => write_mark(connection, (operation, who), true, began.id),
+        None => Ok(()),
+    }
+}
+
+fn holding(connection: &Connection, seq: u64) -> Result<Option<Block>> {
+    let sql = "SELECT id, segment, offset, bytes, last_seq FROM block
+               WHERE first_seq <= ?1 AND last_seq >= ?1 ORDER BY first_seq DESC LIMIT 1";
+    connection.prepare_cached(sql)?.query_row([whole(seq)], block).optional()
+}
+
+fn name(connection: &Connection, text: &str) -> Result<i64> {
+    let found: Option<i64> = connection
+        .prepare_cached("SELECT id FROM name WHERE text = ?")?
+        .query_row([text], |row| row.get(0))
+        .optional()?;
+    match found {
+        Some(id) => Ok(id),
+        None => connection.prepare_cached("INSERT INTO name (text) VALUES (?)")?.insert([text]),
+    }
+}
+
+fn block(row: &Row<'_>) -> Result<Block> {
+    let whole = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
+    Ok(Block {
+        id: row.get(0)?,
+        segment: whole(1)?,
+        offset: whole(2)?,
+        bytes: whole(3)?,
+        last_seq: whole(4)?,
+    })
+}
+
+/// Numbers of the database have a sign.
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,95 @@
+//! The key of a gateway: it signs how far its chain goes.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+use data_encoding::HEXLOWER;
+use ring::rand::SystemRandom;
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use sha2::{Digest, Sha256};
+
+pub(super) struct Key {
+    pair: Ed25519KeyPair,
+    gateway_id: String,
+}
+
+impl Key {
+    /// A key that nobody has had before, and the bytes to keep it by.
+    pub(super) fn generate() -> io::Result<(Self, Vec<u8>)> {
+        let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
+            .map_err(|_| io::Error::other("the system gave no randomness"))?;
+        let bytes = document.as_ref().to_vec();
+        Ok((Self::from_bytes(&bytes)?, bytes))
+    }
+
+    pub(super) fn read(file: &Path) -> io::Result<Self> {
+        Self::from_bytes(&std::fs::read(file)?)
+    }
+
+    /// Keeps it in a file that nobody else reads, and that was not there before.
+    pub(super) fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(file)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
+        let pair = Ed25519KeyPair::from_pkcs8(bytes)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "this is no key"))?;
+        let gateway_id = fingerprint(pair.public_key().as_ref());
+        Ok(Self { pair, gateway_id })
+    }
+
+    /// Whose chain it is: the beginning of the SHA-256 of the public key, so that nobody else's key
+    /// can sign in its name.
+    pub(super) fn gateway_id(&self) -> &str {
+        &self.gateway_id
+    }
+
+    pub(super) fn public(&self) -> String {
+        HEXLOWER.encode(self.pair.public_key().as_ref())
+    }
+
+    pub(super) fn sign(&self, message: &[u8]) -> String {
+        HEXLOWER.encode(self.pair.sign(message).as_ref())
+    }
+}
+
+/// Whether the one of this id, who has this public key, signed the message.
+pub(super) fn is_signed(gateway_id: &str, public: &str, message: &[u8], signature: &str) -> bool {
+    let decode = |text: &str| HEXLOWER.decode(text.as_bytes()).ok();
+    let (Some(public), Some(signature)) = (decode(public), decode(signature)) else { return false };
+    let key = UnparsedPublicKey::new(&ED25519, &public);
+    fingerprint(&public) == gateway_id && key.verify(message, &signature).is_ok()
+}
+
+fn fingerprint(public: &[u8]) -> String {
+    HEXLOWER.encode(&Sha256::digest(public)[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_key_of_an_id_signs_for_it() {
+        let ((own, _), (other, _)) = (Key::generate().unwrap(), Key::generate().unwrap());
+        let signature = own.sign(b"seven");
+        for (id, public, message, signature, expected) in [
+            (own.gateway_id(), own.public(), "seven", signature.clone(), true),
+            (own.gateway_id(), own.public(), "eight", signature.clone(), false),
+            (other.gateway_id(), own.public(), "seven", signature.clone(), false),
+            (own.gateway_id(), other.public(), "seven", signature, false),
+            (own.gateway_id(), other.public(), "seven", other.sign(b"seven"), false),
+            (own.gateway_id(), own.public(), "seven", "zz".to_owned(), false),
+            (own.gateway_id(), own.public(), "seven", String::new(), false),
+        ] {
+            assert_eq!(is_signed(id, &public, message.as_bytes(), &signature), expected);
+        }
+    }
+}

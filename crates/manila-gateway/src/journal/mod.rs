@@ -1,0 +1,329 @@
+//! The journal: every call as two records in a chain that shows what was done to it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `record`, `chain` | the text of a record, and how each hash covers the one before |
+//! | `key`, `head` | who signs, and what is signed: how far a chain goes, where it begins |
+//! | `mask`, `sink` | what is not written down; a call as it enters and leaves the pipeline |
+//! | `queue`, `writer` | records gather in a buffer, one thread writes them in groups |
+//! | `segment`, `index` | the files of records, and the database that finds calls in them again |
+//! | `retention` | old files go, and leave a signed checkpoint |
+//! | `archive`, `query`, `verify` | reading: calls by what they are, and whether all is as it was |
+//! | `operations`, `replay` | all of it as operations of the namespace `gateway` |
+
+mod archive;
+mod chain;
+mod head;
+mod index;
+mod key;
+mod mask;
+mod operations;
+mod query;
+mod queue;
+mod record;
+mod replay;
+mod retention;
+mod segment;
+mod sink;
+mod verify;
+mod writer;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use manila::epoch_ms;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use chain::Hash;
+use head::{About, Seal};
+use key::Key;
+use queue::Queue;
+use segment::{End, Segments};
+use writer::{SealFiles, Writer};
+
+pub use archive::Archive;
+pub use operations::operations;
+pub use query::{Filter, QueryError};
+pub use verify::{Anchor, Verdict};
+
+/// The database beside the records.
+const INDEX: &str = "index.sqlite";
+
+/// When the answer to a call may be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Mode {
+    /// When what it did is on the disk; and it does not begin before that it begins is.
+    Sync,
+    /// At once; records reach the disk a moment later.
+    #[default]
+    Batch,
+    /// At once, and nothing is recorded.
+    Off,
+}
+
+/// What holds for a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// When the answer to a call may be given.
+    pub mode: Mode,
+    /// How many bytes of an input or an output are kept; of larger ones there is the SHA-256.
+    pub body_limit: usize,
+    /// How long records are kept.
+    pub retain_for: Option<Duration>,
+    /// How many bytes of records are kept.
+    pub retain_size: Option<u64>,
+    /// Where records are, if not in the data folder.
+    pub path: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            body_limit: 64 * 1024,
+            retain_for: None,
+            retain_size: Some(4 * 1024 * 1024 * 1024),
+            path: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Files are removed whole, so there are some of them in what is kept.
+    fn segment_bytes(&self) -> u64 {
+        const MOST: u64 = 64 * 1024 * 1024;
+        self.retain_size.map_or(MOST, |size| (size / 8).clamp(64 * 1024, MOST))
+    }
+
+    fn segment_age(&self) -> Option<Duration> {
+        self.retain_for.map(|time| (time / 8).max(Duration::from_secs(1)))
+    }
+}
+
+/// Why there is no journal.
+#[derive(Debug, thiserror::Error)]
+#[error("the journal in {} cannot be opened: {source}; name another folder with --data, or set mode = \"off\" in [journal]", folder.display())]
+pub struct JournalError {
+    folder: PathBuf,
+    source: io::Error,
+}
+
+/// A journal that is written. Cloning it shares everything.
+#[derive(Clone)]
+pub struct Journal(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    gateway_id: String,
+    settings: Settings,
+    /// Taken by whoever closes it.
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Held, so that nobody else writes the same chain.
+    _lock: File,
+}
+
+/// What the thread and everybody else have in common.
+struct Shared {
+    queue: Queue,
+    committed: watch::Sender<Committed>,
+    /// Records that were not taken, or not written.
+    lost: AtomicU64,
+}
+
+/// How far the records are on the disk.
+#[derive(Debug, Clone, Copy)]
+struct Committed {
+    end: End,
+}
+
+impl Journal {
+    /// Takes up a chain that nobody else is writing, or begins one.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub fn open(data: &Path, settings: &Settings) -> Result<Self, JournalError> {
+        let places = Places::new(data, settings);
+        places.open(settings).map_err(|source| JournalError { folder: places.seals, source })
+    }
+
+    /// Whose chain it is.
+    pub fn gateway_id(&self) -> &str {
+        &self.0.gateway_id
+    }
+
+    /// Waits until everything that was recorded is written, and takes no more.
+    pub fn close(&self) {
+        self.0.close();
+    }
+
+    /// How it is, for those who watch over the gateway.
+    pub fn health(&self) -> Value {
+        let shared = &self.0.shared;
+        let trouble = shared.queue.trouble();
+        let mut health = json!({
+            "status": if trouble.is_some() { "failing" } else { "ok" },
+            "gatewayId": self.0.gateway_id,
+            "seq": shared.committed.borrow().end.seq,
+            "lost": shared.lost.load(Ordering::Relaxed),
+        });
+        if let Some(trouble) = trouble {
+            health["reason"] = (&*trouble).into();
+        }
+        health
+    }
+
+    fn committed(&self) -> watch::Receiver<Committed> {
+        self.0.shared.committed.subscribe()
+    }
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal").field("gateway_id", &self.0.gateway_id).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    fn close(&self) {
+        self.shared.queue.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the journal's thread ended in the middle of something");
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Where the parts of journals are: what is signed in the data folder, the records perhaps elsewhere.
+#[derive(Debug, Clone)]
+struct Places {
+    seals: PathBuf,
+    records: PathBuf,
+}
+
+impl Places {
+    fn new(data: &Path, settings: &Settings) -> Self {
+        let seals = data.join("journal");
+        Self { records: settings.path.clone().unwrap_or_else(|| seals.clone()), seals }
+    }
+
+    /// The chains that there are.
+    fn chains(&self) -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.seals)? {
+            let name = entry?.file_name();
+            found
+                .extend(name.to_str().and_then(|name| name.strip_suffix(".key")).map(String::from));
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    fn seal_files(&self, gateway_id: &str) -> SealFiles {
+        let file = |ending: &str| self.seals.join(format!("{gateway_id}.{ending}"));
+        SealFiles { head: file("head"), checkpoint: file("checkpoint") }
+    }
+
+    fn segments(&self, gateway_id: &str) -> Segments {
+        Segments::new(self.records.join(gateway_id))
+    }
+
+    fn open(&self, settings: &Settings) -> io::Result<Journal> {
+        make_folder(&self.seals)?;
+        make_folder(&self.records)?;
+        for gateway_id in self.chains()? {
+            if let Some(journal) = self.take_up(&gateway_id, settings)? {
+                return Ok(journal);
+            }
+        }
+        self.begin(settings)
+    }
+
+    /// One that somebody else writes is left to him, and one that is damaged to be looked at.
+    fn take_up(&self, gateway_id: &str, settings: &Settings) -> io::Result<Option<Journal>> {
+        let Some(lock) = self.lock(gateway_id)? else { return Ok(None) };
+        let key = Key::read(&self.seals.join(format!("{gateway_id}.key")))?;
+        let (seals, segments) = (self.seal_files(gateway_id), self.segments(gateway_id));
+        match Writer::open(key, seals, segments, settings.clone()) {
+            Ok(writer) => start(writer, gateway_id, settings, lock).map(Some),
+            Err(error) => {
+                let said = "a journal is damaged and left as it is; a new one is begun";
+                tracing::error!(gateway_id, %error, "{said}");
+                Ok(None)
+            }
+        }
+    }
+
+    /// The key is the last to be written: a chain that has one has everything.
+    fn begin(&self, settings: &Settings) -> io::Result<Journal> {
+        let (key, bytes) = Key::generate()?;
+        let gateway_id = key.gateway_id().to_owned();
+        let lock = self.lock(&gateway_id)?;
+        let lock = lock.ok_or_else(|| io::Error::other("a new journal is locked already"))?;
+        make_folder(self.segments(&gateway_id).folder())?;
+        let seals = self.seal_files(&gateway_id);
+        let genesis = Hash::genesis(&gateway_id);
+        Seal::sign(&key, About::Head, 0, genesis, epoch_ms()).write(&seals.head)?;
+        Key::write(&self.seals.join(format!("{gateway_id}.key")), &bytes)?;
+        let segments = self.segments(&gateway_id);
+        let writer = Writer::open(key, seals, segments, settings.clone());
+        start(writer.map_err(io::Error::other)?, &gateway_id, settings, lock)
+    }
+
+    /// The system lets go of it when the process ends, however it ends.
+    fn lock(&self, gateway_id: &str) -> io::Result<Option<File>> {
+        let path = self.seals.join(format!("{gateway_id}.lock"));
+        let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+            Err(std::fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+fn start(writer: Writer, gateway_id: &str, settings: &Settings, lock: File) -> io::Result<Journal> {
+    let end = writer.end();
+    let shared = Arc::new(Shared {
+        queue: Queue::new(end.seq + 1),
+        committed: watch::Sender::new(Committed { end }),
+        lost: AtomicU64::new(0),
+    });
+    let of_thread = Arc::clone(&shared);
+    let thread = std::thread::Builder::new()
+        .name("journal".to_owned())
+        .spawn(move || writer.run(&of_thread))?;
+    Ok(Journal(Arc::new(Inner {
+        shared,
+        gateway_id: gateway_id.to_owned(),
+        settings: settings.clone(),
+        thread: Mutex::new(Some(thread)),
+        _lock: lock,
+    })))
+}
+
+/// Calls hold what people send, which is nobody else's business.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+#[cfg(test)]
+mod tests;

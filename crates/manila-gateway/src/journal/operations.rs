@@ -1,0 +1,367 @@
+//! The journal as operations, for those who may look into it.
+
+use std::collections::HashMap;
+
+use futures::{Stream, StreamExt};
+use manila::{AccessControl, CallContext, CallError, HandlerError, Operation, Registry, epoch_ms};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::archive::{Archive, Chain};
+use super::query::{self, Filter, QueryError, contents, joined};
+use super::record::{Stored, What};
+use super::replay::{self, Replayed};
+use super::segment::End;
+use super::verify::{Anchor, Verdict};
+use super::{Committed, Journal};
+use crate::admin::scope;
+use crate::config::{Glob, parse_duration};
+
+/// How many calls are given at once, and at most.
+const LIMIT: usize = 50;
+const MOST: usize = 1_000;
+/// How many calls that have not ended are remembered by somebody who follows.
+const MOST_OPEN: usize = 10_000;
+
+/// `gateway.journal`, `gateway.logs`, `gateway.verify` and `gateway.replay`.
+pub fn operations(archive: &Archive, registry: &Registry) -> Vec<Operation> {
+    let (of_journal, of_logs) = (archive.clone(), archive.clone());
+    let (of_verify, of_replay) = (archive.clone(), archive.clone());
+    let registry = registry.clone();
+    let builders = [
+        Operation::query("gateway.journal", move |input: Asked| journal(of_journal.clone(), input))
+            .title("Read the journal")
+            .description("Finds calls in the journal, newest first.")
+            .access(needs(scope::READ)),
+        Operation::subscription("gateway.logs", move |context: CallContext, input: Followed| {
+            logs(&of_logs, context, &input)
+        })
+        .title("Follow the journal")
+        .description("Gives calls as they end.")
+        .access(needs(scope::READ)),
+        Operation::query("gateway.verify", move |input: Verified| verify(of_verify.clone(), input))
+            .title("Verify the journal")
+            .description("Says whether the journal is as it was written, and where it is not.")
+            .access(needs(scope::READ)),
+        Operation::mutation("gateway.replay", move |context: CallContext, input: Again| {
+            replay(of_replay.clone(), registry.clone(), context, input)
+        })
+        .title("Replay a call")
+        .description("Shows what a call would be once more, or makes it and compares the results.")
+        .access(needs(scope::ADMIN)),
+    ];
+    builders.map(|builder| builder.build().expect("the ids are plain")).into()
+}
+
+fn needs(scope: &str) -> AccessControl {
+    let mut control = AccessControl::default();
+    control.required_scopes.push(scope.to_owned());
+    control
+}
+
+/// A moment: milliseconds since 1970, or text as people write it.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Moment {
+    Millis(i64),
+    /// How long ago, such as `15m`, or a time such as `2026-11-16T12:00:00Z`.
+    Text(String),
+}
+
+impl Moment {
+    fn millis(&self) -> Result<i64, CallError> {
+        match self {
+            Self::Millis(millis) => Ok(*millis),
+            Self::Text(text) => moment(text).map_err(|said| CallError::validation(said, &[])),
+        }
+    }
+}
+
+/// How long ago, or a time: in milliseconds since 1970.
+fn moment(text: &str) -> Result<i64, String> {
+    if let Some(time) = date(text) {
+        return Ok(time);
+    }
+    let ago = parse_duration(text).map_err(|_| {
+        format!(
+            "`{text}` is no time; write how long ago, such as 15m or 2h, or 2026-11-16T12:00:00Z"
+        )
+    })?;
+    Ok(epoch_ms().saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)))
+}
+
+/// A date, perhaps with a time behind it, in UTC.
+fn date(text: &str) -> Option<i64> {
+    let (day, time) = text.split_once(['T', ' ']).unwrap_or((text, ""));
+    let mut numbers = day.splitn(3, '-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    let time = time.strip_suffix('Z').unwrap_or(time);
+    let mut seconds = 0.0;
+    for (part, unit) in
+        time.split(':').zip([3_600.0, 60.0, 1.0]).filter(|(part, _)| !part.is_empty())
+    {
+        seconds += part.parse::<f64>().ok()? * unit;
+    }
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Years begin in March here, so that the leap day is the last of one.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days =
+        year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 719_469;
+    #[expect(clippy::cast_possible_truncation, reason = "a day has few milliseconds")]
+    Some(days * 86_400_000 + (seconds * 1_000.0) as i64)
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+struct Asked {
+    /// Only of this operation; `*` stands for anything.
+    op: Option<String>,
+    /// Only calls that began then or later.
+    since: Option<Moment>,
+    /// Only by this identity.
+    who: Option<String>,
+    /// Only those that failed.
+    errors: bool,
+    /// Only calls whose `seq` is smaller, for the next page.
+    before: Option<u64>,
+    /// How many; 50 if absent, and 1000 at most.
+    limit: Option<usize>,
+    /// The journal of another gateway in the same data folder.
+    gateway_id: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Answered {
+    /// Newest first.
+    calls: Vec<Value>,
+}
+
+async fn journal(archive: Archive, input: Asked) -> Result<Answered, HandlerError> {
+    let own = archive.live().map(|(journal, _)| journal.gateway_id().to_owned());
+    let filter = Filter {
+        gateway: input.gateway_id.or(own),
+        operation: input.op.map(Glob::new),
+        who: input.who,
+        since: input.since.as_ref().map(Moment::millis).transpose()?.unwrap_or(i64::MIN),
+        before: input.before.unwrap_or(u64::MAX),
+        errors: input.errors,
+        limit: input.limit.unwrap_or(LIMIT).min(MOST),
+    };
+    let calls = aside(move || archive.calls(&filter)).await?.map_err(unreadable)?;
+    Ok(Answered { calls })
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct Verified {
+    /// A head that was kept elsewhere, to compare with.
+    head: Option<Value>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Verdicts {
+    /// Whether all is as it was written.
+    ok: bool,
+    /// One for each gateway that writes into the data folder.
+    journals: Vec<Verdict>,
+}
+
+async fn verify(archive: Archive, input: Verified) -> Result<Verdicts, HandlerError> {
+    let anchor = input.head.map(Anchor::parse).transpose();
+    let anchor = anchor.map_err(|said| CallError::validation(said, &[]))?;
+    let verified = aside(move || archive.verify(anchor.as_ref())).await?;
+    let journals = verified.map_err(|error| unreadable(error.into()))?;
+    Ok(Verdicts { ok: journals.iter().all(|verdict| verdict.ok), journals })
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Again {
+    /// The request id of the call, or its `seq`.
+    id: String,
+    /// Whether to make the call; else it is only shown what would be called.
+    #[serde(default)]
+    run: bool,
+}
+
+async fn replay(
+    archive: Archive,
+    registry: Registry,
+    context: CallContext,
+    input: Again,
+) -> Result<Replayed, HandlerError> {
+    let id = input.id.clone();
+    let found = aside(move || archive.call(&id)).await?.map_err(unreadable)?;
+    let unknown =
+        || CallError::validation(format!("no call `{}` is in the journal", input.id), &[]);
+    let recorded = found.ok_or_else(unknown)?;
+    Ok(match input.run {
+        true => replay::run(&context, &registry, recorded).await?,
+        false => replay::look(&registry, recorded)?,
+    })
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct Followed {
+    /// Only of this operation; `*` stands for anything.
+    op: Option<String>,
+    /// Only by this identity.
+    who: Option<String>,
+    /// Only those that fail.
+    errors: bool,
+}
+
+fn logs(
+    archive: &Archive,
+    context: CallContext,
+    input: &Followed,
+) -> impl Stream<Item = Result<Value, HandlerError>> + use<> {
+    let following = archive.live().map(|(journal, chain)| Following::new(journal, chain, input));
+    let Some(following) = following else {
+        let error = CallError::unavailable("the journal is off; set mode = \"batch\" in [journal]");
+        return futures::stream::once(std::future::ready(Err(error.into()))).left_stream();
+    };
+    futures::stream::unfold((following, context), |(mut following, context)| async move {
+        let calls: Calls = tokio::select! {
+            biased;
+            () = context.cancelled() => return None,
+            calls = following.next() => calls?,
+        };
+        Some((futures::stream::iter(calls), (following, context)))
+    })
+    .flatten()
+    .right_stream()
+}
+
+/// Somebody who reads what is written behind the one who writes it.
+struct Following {
+    chain: Chain,
+    committed: watch::Receiver<Committed>,
+    /// Up to where he has read.
+    read: End,
+    operation: Option<Glob>,
+    who: Option<String>,
+    errors: bool,
+    /// Calls that have begun.
+    open: HashMap<u64, Vec<u8>>,
+}
+
+type Calls = Vec<Result<Value, HandlerError>>;
+
+impl Following {
+    fn new(journal: &Journal, chain: Chain, input: &Followed) -> Self {
+        let committed = journal.committed();
+        let read = committed.borrow().end;
+        Self {
+            chain,
+            committed,
+            read,
+            operation: input.op.clone().map(Glob::new),
+            who: input.who.clone(),
+            errors: input.errors,
+            open: HashMap::new(),
+        }
+    }
+
+    /// The calls of the next group that ended; `None` when the journal is closed.
+    async fn next(&mut self) -> Option<Calls> {
+        loop {
+            self.committed.changed().await.ok()?;
+            let end = self.committed.borrow_and_update().end;
+            let found = match self.read_to(end) {
+                Ok(found) => found,
+                Err(error) => vec![Err(unreadable(error.into()))],
+            };
+            if !found.is_empty() {
+                return Some(found);
+            }
+        }
+    }
+
+    fn read_to(&mut self, end: End) -> std::io::Result<Calls> {
+        let mut found = Vec::new();
+        let read = self.read;
+        for segment in self.chain.segments.list()?.into_iter().filter(|&s| s >= read.segment) {
+            let from = if segment == read.segment { read.bytes } else { 0 };
+            let bytes =
+                if segment == end.segment { end.bytes.saturating_sub(from) } else { u64::MAX };
+            let text = self.chain.segments.read(segment, from, bytes)?;
+            for content in contents(&text) {
+                self.read_one(content, &mut found);
+            }
+        }
+        self.read = end;
+        Ok(found)
+    }
+
+    fn read_one(&mut self, content: &[u8], found: &mut Calls) {
+        let Some(stored) = Stored::parse(content) else { return };
+        match stored.facts().what {
+            What::Enter => {
+                // Who follows for ever does not remember for ever.
+                if self.open.len() >= MOST_OPEN {
+                    self.open.clear();
+                }
+                self.open.insert(stored.seq, content.to_vec());
+            }
+            What::Exit { enter, failed } => {
+                let begun = self.open.remove(&enter);
+                if !self.fits(&stored, failed) {
+                    return;
+                }
+                let call = match begun {
+                    Some(begun) => joined(&self.chain.gateway_id, &begun, Some(content)),
+                    None => query::call(&self.chain, &enter.to_string()).ok().flatten(),
+                };
+                found.extend(call.map(Ok));
+            }
+            What::Checkpoint => {}
+        }
+    }
+
+    fn fits(&self, stored: &Stored<'_>, failed: bool) -> bool {
+        (failed || !self.errors)
+            && self.who.as_ref().is_none_or(|who| *who == stored.who)
+            && self.operation.as_ref().is_none_or(|glob| glob.matches(&stored.operation))
+    }
+}
+
+fn unreadable(error: QueryError) -> HandlerError {
+    CallError::execution("the journal cannot be read").with_cause(error).into()
+}
+
+/// Reads files where nobody has to wait for it.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, CallError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| {
+        CallError::unknown("the journal was not read to its end").with_cause(error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_dates_or_how_long_ago() {
+        for (text, expected) in [
+            ("1970-01-01", Some(0)),
+            ("1970-01-01T00:00:01.5Z", Some(1_500)),
+            ("2000-02-29T12:30", Some(951_827_400_000)),
+            ("2026-11-16T18:00:00Z", Some(1_794_852_000_000)),
+            ("2026-13-01", None),
+            ("yesterday", None),
+        ] {
+            assert_eq!(date(text), expected, "{text}");
+        }
+        let ago = epoch_ms() - moment("15m").unwrap();
+        assert!((900_000..910_000).contains(&ago), "{ago}");
+        assert!(moment("soon").unwrap_err().contains("how long ago"));
+    }
+}

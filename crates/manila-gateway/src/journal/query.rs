@@ -1,0 +1,329 @@
+//! Finding calls: the index says where to look, and the records say what happened.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+
+use serde_json::{Map, Value};
+
+use super::archive::Chain;
+use super::chain::PREFIX;
+use super::index::{Block, Index, Wanted};
+use super::record::{Stored, What};
+use crate::config::Glob;
+
+/// Which calls are wanted.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Filter {
+    /// Of this gateway; else of every one that writes into the folder.
+    pub gateway: Option<String>,
+    /// Of operations that fit; `*` stands for anything.
+    pub operation: Option<Glob>,
+    /// By this identity.
+    pub who: Option<String>,
+    /// Begun at this time or later, in milliseconds since 1970.
+    pub since: i64,
+    /// With a first record before this one.
+    pub before: u64,
+    /// Only those that failed.
+    pub errors: bool,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        let (since, before, limit) = (i64::MIN, u64::MAX, 50);
+        Self { gateway: None, operation: None, who: None, since, before, errors: false, limit }
+    }
+}
+
+/// Why nothing can be found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The records cannot be read.
+    #[error("the journal cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// The index cannot be read.
+    #[error(
+        "the index of the journal cannot be read: {0}; delete it, and the next start makes it again"
+    )]
+    Index(#[from] rusqlite::Error),
+}
+
+/// A call that was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) time: i64,
+    pub(super) seq: u64,
+    pub(super) value: Value,
+}
+
+/// The calls of a chain that fit, newest first.
+pub(super) fn calls(chain: &Chain, filter: &Filter) -> Result<Vec<Found>, QueryError> {
+    let mut search = Search::new(chain, filter)?;
+    for stretch in search.tail()? {
+        if search.is_done() {
+            return Ok(search.found);
+        }
+        let Some(text) = search.read(&stretch)? else { continue };
+        search.look_through(&text)?;
+    }
+    for block in search.blocks()? {
+        if search.is_done() {
+            break;
+        }
+        let Some(text) = search.read(&block.into())? else { continue };
+        search.look_through(&text)?;
+    }
+    Ok(search.found)
+}
+
+/// One call: by the number of its first record, or the newest with this request id.
+pub(super) fn call(chain: &Chain, id: &str) -> Result<Option<Value>, QueryError> {
+    let filter = Filter::default();
+    let mut search = Search::new(chain, &filter)?;
+    let is_number = id.len() < 16 && id.bytes().all(|byte| byte.is_ascii_digit());
+    let seq = match id.parse() {
+        Ok(number) if is_number => Some(number),
+        _ => search.number_of(id)?,
+    };
+    let Some(seq) = seq else { return Ok(None) };
+    search.call(seq)
+}
+
+/// A part of a file.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    segment: u64,
+    offset: u64,
+    bytes: u64,
+}
+
+impl From<Block> for Stretch {
+    fn from(block: Block) -> Self {
+        Self { segment: block.segment, offset: block.offset, bytes: block.bytes }
+    }
+}
+
+struct Search<'a> {
+    chain: &'a Chain,
+    filter: &'a Filter,
+    index: Index,
+    found: Vec<Found>,
+    /// The ends of calls that began before the stretches that were read.
+    ends: HashMap<u64, Vec<u8>>,
+    /// Calls that failed behind what is indexed, and began before that.
+    failed: BTreeSet<u64>,
+}
+
+impl<'a> Search<'a> {
+    fn new(chain: &'a Chain, filter: &'a Filter) -> Result<Self, QueryError> {
+        let index = Index::look(&chain.segments.folder().join(super::INDEX))?;
+        let (found, ends, failed) = (Vec::new(), HashMap::new(), BTreeSet::new());
+        Ok(Self { chain, filter, index, found, ends, failed })
+    }
+
+    fn is_done(&self) -> bool {
+        self.found.len() >= self.filter.limit
+    }
+
+    /// What is behind the last stretch of the index, newest first.
+    fn tail(&self) -> Result<Vec<Stretch>, QueryError> {
+        let last = self.index.last()?;
+        let known = last.map_or((0, 0), |last| (last.segment, last.offset + last.bytes));
+        let list = match self.chain.segments.list() {
+            Ok(list) => list,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let behind = list.into_iter().rev().take_while(|&segment| segment >= known.0);
+        Ok(behind
+            .map(|segment| {
+                let offset = if segment == known.0 { known.1 } else { 0 };
+                Stretch { segment, offset, bytes: u64::MAX }
+            })
+            .collect())
+    }
+
+    /// The stretches of the index that may hold something, newest first.
+    fn blocks(&self) -> Result<Vec<Block>, QueryError> {
+        let operations = match &self.filter.operation {
+            Some(glob) => {
+                let names = self.index.names()?.into_iter();
+                Some(names.filter(|(_, name)| glob.matches(name)).map(|(id, _)| id).collect())
+            }
+            None => None::<Vec<i64>>,
+        };
+        let mut blocks = self.index.blocks(&Wanted {
+            operations: operations.as_deref(),
+            who: self.filter.who.as_deref(),
+            since: self.filter.since,
+            before: self.filter.before,
+            failed: self.filter.errors,
+        })?;
+        for &enter in &self.failed {
+            blocks.extend(self.index.holding(enter)?);
+        }
+        blocks.sort_by_key(|block| std::cmp::Reverse(block.id));
+        blocks.dedup_by_key(|block| block.id);
+        Ok(blocks)
+    }
+
+    /// `None` is a file that was removed meanwhile.
+    fn read(&self, stretch: &Stretch) -> io::Result<Option<Vec<u8>>> {
+        match self.chain.segments.read(stretch.segment, stretch.offset, stretch.bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn look_through(&mut self, text: &[u8]) -> Result<(), QueryError> {
+        let mut enters = Vec::new();
+        let mut ends = HashMap::new();
+        for content in contents(text) {
+            let Some(stored) = Stored::parse(content) else { continue };
+            match stored.facts().what {
+                What::Enter => enters.push((stored, content)),
+                What::Exit { enter, failed } => drop(ends.insert(enter, (content, failed))),
+                What::Checkpoint => {}
+            }
+        }
+        for (stored, content) in enters.iter().rev() {
+            let end = ends.remove(&stored.seq);
+            if self.is_done() {
+                return Ok(());
+            }
+            if self.fits(stored) {
+                let end = match end {
+                    Some((end, _)) => Some(end.to_vec()),
+                    None => self.end_of(stored.seq)?,
+                };
+                self.take(stored, content, end.as_deref());
+            }
+        }
+        for (enter, (content, failed)) in ends {
+            self.ends.insert(enter, content.to_vec());
+            if failed && self.filter.errors {
+                self.failed.insert(enter);
+            }
+        }
+        Ok(())
+    }
+
+    fn fits(&self, stored: &Stored<'_>) -> bool {
+        let Filter { operation, who, since, before, .. } = self.filter;
+        stored.seq < *before
+            && stored.time >= *since
+            && who.as_ref().is_none_or(|who| *who == stored.who)
+            && operation.as_ref().is_none_or(|glob| glob.matches(&stored.operation))
+    }
+
+    fn take(&mut self, stored: &Stored<'_>, content: &[u8], end: Option<&[u8]>) {
+        let failed = end
+            .and_then(Stored::parse)
+            .is_some_and(|end| matches!(end.facts().what, What::Exit { failed: true, .. }));
+        if self.filter.errors && !failed {
+            return;
+        }
+        if let Some(value) = joined(&self.chain.gateway_id, content, end) {
+            self.found.push(Found { time: stored.time, seq: stored.seq, value });
+        }
+    }
+
+    /// The end of a call that ended in another stretch than it began.
+    fn end_of(&mut self, enter: u64) -> Result<Option<Vec<u8>>, QueryError> {
+        if let Some(end) = self.ends.remove(&enter) {
+            return Ok(Some(end));
+        }
+        let Some(block) = self.index.end_of(enter)? else { return Ok(None) };
+        let text = self.read(&block.into())?.unwrap_or_default();
+        for content in contents(&text) {
+            let Some(stored) = Stored::parse(content) else { continue };
+            if let What::Exit { enter: began, .. } = stored.facts().what {
+                self.ends.insert(began, content.to_vec());
+            }
+        }
+        Ok(self.ends.remove(&enter))
+    }
+
+    /// The number of the first record of the newest call with this request id.
+    fn number_of(&self, id: &str) -> Result<Option<u64>, QueryError> {
+        let needle = format!("\"id\":{}", Value::from(id));
+        let finder = memchr::memmem::FinderRev::new(needle.as_bytes());
+        for segment in self.chain.segments.list()?.into_iter().rev() {
+            let whole = Stretch { segment, offset: 0, bytes: u64::MAX };
+            let Some(text) = self.read(&whole)? else { continue };
+            let mut end = text.len();
+            while let Some(at) = finder.rfind(&text[..end]) {
+                let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |at| at + 1);
+                let stored = contents(&text[start..]).next().and_then(Stored::parse);
+                match stored.filter(|stored| stored.id == id) {
+                    Some(stored) => match stored.facts().what {
+                        What::Exit { enter, .. } => return Ok(Some(enter)),
+                        _ => return Ok(Some(stored.seq)),
+                    },
+                    // Somebody's input quotes it.
+                    None => end = at,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The call that begins with this record.
+    fn call(&mut self, seq: u64) -> Result<Option<Value>, QueryError> {
+        for stretch in self.tail()? {
+            let text = self.read(&stretch)?.unwrap_or_default();
+            if let Some(found) = self.call_in(&text, seq)? {
+                return Ok(Some(found));
+            }
+        }
+        let Some(block) = self.index.holding(seq)? else { return Ok(None) };
+        let text = self.read(&block.into())?.unwrap_or_default();
+        self.call_in(&text, seq)
+    }
+
+    fn call_in(&mut self, text: &[u8], seq: u64) -> Result<Option<Value>, QueryError> {
+        let mut enter = None;
+        for content in contents(text) {
+            let Some(stored) = Stored::parse(content) else { continue };
+            match stored.facts().what {
+                What::Enter if stored.seq == seq => enter = Some(content),
+                What::Exit { enter: began, .. } if began == seq => {
+                    self.ends.insert(seq, content.to_vec());
+                }
+                _ => {}
+            }
+        }
+        let Some(enter) = enter else { return Ok(None) };
+        let end = self.end_of(seq)?;
+        Ok(joined(&self.chain.gateway_id, enter, end.as_deref()))
+    }
+}
+
+/// The records in a part of a file; what is not whole is left out.
+pub(super) fn contents(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split_inclusive(|&byte| byte == b'\n')
+        .filter_map(|line| line.strip_suffix(b"\n")?.get(PREFIX..))
+}
+
+/// The two records of a call as one object.
+pub(super) fn joined(gateway_id: &str, enter: &[u8], exit: Option<&[u8]>) -> Option<Value> {
+    let mut call: Map<String, Value> = serde_json::from_slice(enter).ok()?;
+    call.shift_remove("kind");
+    call.insert("gatewayId".to_owned(), gateway_id.into());
+    let Some(exit) = exit else { return Some(call.into()) };
+    let exit: Map<String, Value> = serde_json::from_slice(exit).ok()?;
+    for (name, value) in exit {
+        match name.as_str() {
+            "kind" | "enter" | "id" | "operation" | "who" => {}
+            "seq" => drop(call.insert("endSeq".to_owned(), value)),
+            "time" => drop(call.insert("endTime".to_owned(), value)),
+            _ => drop(call.insert(name, value)),
+        }
+    }
+    Some(call.into())
+}

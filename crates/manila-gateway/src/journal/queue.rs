@@ -1,0 +1,304 @@
+//! What was recorded and is not written yet: a buffer that callers add to and the writer takes whole.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::record::{Facts, What};
+
+/// From here on whoever adds a record waits until it is written.
+const SLOW: usize = 4 * 1024 * 1024;
+/// From here on nothing is taken.
+const FULL: usize = 32 * 1024 * 1024;
+/// So much is written without waiting for more.
+const ENOUGH: usize = 512 * 1024;
+/// How many bytes stand before each record.
+const HEADER: usize = 29;
+
+/// Told when a record is on the disk, or why it is not.
+pub(super) type Written = oneshot::Receiver<Result<(), Arc<str>>>;
+
+pub(super) struct Queue {
+    pending: Mutex<Pending>,
+    wake: Condvar,
+}
+
+struct Pending {
+    group: Group,
+    next_seq: u64,
+    /// Whether the writer sleeps and has to be woken for the first record.
+    is_idle: bool,
+    is_closed: bool,
+    /// Why the writer cannot write at the moment.
+    trouble: Option<Arc<str>>,
+}
+
+/// The records that are written together.
+#[derive(Default)]
+pub(super) struct Group {
+    bytes: Vec<u8>,
+    waiting: Vec<oneshot::Sender<Result<(), Arc<str>>>>,
+}
+
+/// What became of a record.
+pub(super) struct Taken {
+    pub(super) seq: u64,
+    /// To be waited for.
+    pub(super) written: Option<Written>,
+}
+
+impl Queue {
+    pub(super) fn new(next_seq: u64) -> Self {
+        let pending = Pending {
+            group: Group::default(),
+            next_seq,
+            is_idle: false,
+            is_closed: false,
+            trouble: None,
+        };
+        Self { pending: Mutex::new(pending), wake: Condvar::new() }
+    }
+
+    /// Takes a record and gives it its number. Whoever wants to, or comes when much is waiting, is
+    /// told when it is written; when too much is waiting it is not taken.
+    pub(super) fn add(
+        &self,
+        facts: &Facts<'_>,
+        content: &[u8],
+        wants_to_wait: bool,
+    ) -> Option<Taken> {
+        let mut pending = self.lock();
+        if pending.is_closed || pending.group.bytes.len() > FULL {
+            return None;
+        }
+        let before = pending.group.bytes.len();
+        pending.group.push(facts, content);
+        let seq = pending.next_seq;
+        pending.next_seq += 1;
+        let is_slow = pending.trouble.is_none() && before > SLOW;
+        let written = match &pending.trouble {
+            Some(trouble) if wants_to_wait => Some(failed(Arc::clone(trouble))),
+            _ => (wants_to_wait || is_slow).then(|| pending.group.wait()),
+        };
+        let is_enough = before < ENOUGH && pending.group.bytes.len() >= ENOUGH;
+        let wakes = pending.is_idle || is_enough;
+        pending.is_idle = false;
+        drop(pending);
+        if wakes {
+            self.wake.notify_one();
+        }
+        Some(Taken { seq, written })
+    }
+
+    /// Why nothing can be written at the moment.
+    pub(super) fn trouble(&self) -> Option<Arc<str>> {
+        self.lock().trouble.clone()
+    }
+
+    /// Those who wait are told; whoever comes later learns it at once.
+    pub(super) fn set_trouble(&self, trouble: Option<Arc<str>>) {
+        let mut pending = self.lock();
+        if let Some(trouble) = &trouble {
+            pending.group.tell(&Err(Arc::clone(trouble)));
+        }
+        pending.trouble = trouble;
+    }
+
+    /// Takes everything. Sleeps until there is something, at most for `patience`, and then lets more
+    /// come for `gather`. `None` is the end.
+    pub(super) fn take(
+        &self,
+        gather: Duration,
+        patience: Duration,
+        spare: &mut Group,
+    ) -> Option<()> {
+        let mut pending = self.lock();
+        if pending.group.bytes.is_empty() && !pending.is_closed {
+            pending.is_idle = true;
+            let is_empty = |pending: &mut Pending| pending.is_idle && !pending.is_closed;
+            let waited = self.wake.wait_timeout_while(pending, patience, is_empty);
+            pending = waited.unwrap_or_else(PoisonError::into_inner).0;
+            pending.is_idle = false;
+        }
+        if !gather.is_zero() && !pending.group.bytes.is_empty() {
+            let may_grow = |pending: &mut Pending| {
+                !pending.is_closed
+                    && pending.group.bytes.len() < ENOUGH
+                    && pending.group.waiting.is_empty()
+            };
+            let waited = self.wake.wait_timeout_while(pending, gather, may_grow);
+            pending = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let is_over = pending.is_closed && pending.group.bytes.is_empty();
+        std::mem::swap(&mut pending.group, spare);
+        (!is_over).then_some(())
+    }
+
+    /// Sleeps, unless it is closed meanwhile.
+    pub(super) fn pause(&self, time: Duration) -> bool {
+        let pending = self.lock();
+        let is_open = |pending: &mut Pending| !pending.is_closed;
+        let waited = self.wake.wait_timeout_while(pending, time, is_open);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.is_closed
+    }
+
+    /// Takes no more; what was taken is written.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.wake.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Group {
+    fn push(&mut self, facts: &Facts<'_>, content: &[u8]) {
+        let (kind, enter) = match facts.what {
+            What::Enter => (0, 0),
+            What::Exit { enter, failed: false } => (1, enter),
+            What::Exit { enter, failed: true } => (2, enter),
+            What::Checkpoint => (3, 0),
+        };
+        let length = |text: &[u8]| u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes();
+        let out = &mut self.bytes;
+        out.push(kind);
+        out.extend_from_slice(&facts.time.to_le_bytes());
+        out.extend_from_slice(&enter.to_le_bytes());
+        for text in [facts.operation.as_bytes(), facts.who.as_bytes(), content] {
+            out.extend_from_slice(&length(text));
+        }
+        for text in [facts.operation.as_bytes(), facts.who.as_bytes(), content] {
+            out.extend_from_slice(text);
+        }
+    }
+
+    fn wait(&mut self) -> Written {
+        let (written, waits) = oneshot::channel();
+        self.waiting.push(written);
+        waits
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(super) fn records(&self) -> impl Iterator<Item = (Facts<'_>, &[u8])> {
+        let mut rest = &self.bytes[..];
+        std::iter::from_fn(move || {
+            let (header, after) = rest.split_at_checked(HEADER)?;
+            let number = |at: usize| u64::from_le_bytes(eight(&header[at..]));
+            let length = |at: usize| u32::from_le_bytes(four(&header[at..])) as usize;
+            let (operation, after) = after.split_at(length(17));
+            let (who, after) = after.split_at(length(21));
+            let (content, after) = after.split_at(length(25));
+            rest = after;
+            let what = match header[0] {
+                0 => What::Enter,
+                kind @ (1 | 2) => What::Exit { enter: number(9), failed: kind == 2 },
+                _ => What::Checkpoint,
+            };
+            let time = number(1).cast_signed();
+            let [operation, who] =
+                [operation, who].map(|text| std::str::from_utf8(text).unwrap_or(""));
+            Some((Facts { time, what, operation, who }, content))
+        })
+    }
+
+    /// Tells those who wait, and is as good as new.
+    pub(super) fn settle(&mut self, result: &Result<(), Arc<str>>) {
+        self.bytes.clear();
+        self.tell(result);
+    }
+
+    pub(super) fn tell(&mut self, result: &Result<(), Arc<str>>) {
+        for waiting in self.waiting.drain(..) {
+            // One that does not wait any more needs no answer.
+            let _ = waiting.send(result.clone());
+        }
+    }
+}
+
+fn failed(trouble: Arc<str>) -> Written {
+    let (written, waits) = oneshot::channel();
+    // The other end is in this function.
+    let _ = written.send(Err(trouble));
+    waits
+}
+
+fn eight(bytes: &[u8]) -> [u8; 8] {
+    bytes[..8].try_into().expect("a header is long enough")
+}
+
+fn four(bytes: &[u8]) -> [u8; 4] {
+    bytes[..4].try_into().expect("a header is long enough")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_comes_out_in_order_with_its_number() {
+        let queue = Queue::new(7);
+        let rows = [
+            (Facts { time: 1, what: What::Enter, operation: "a.b", who: "" }, "x"),
+            (
+                Facts {
+                    time: -2,
+                    what: What::Exit { enter: 7, failed: true },
+                    operation: "a.b",
+                    who: "ö",
+                },
+                "",
+            ),
+            (
+                Facts {
+                    time: 3,
+                    what: What::Exit { enter: 8, failed: false },
+                    operation: "",
+                    who: "w",
+                },
+                "yy",
+            ),
+            (Facts { time: 4, what: What::Checkpoint, operation: "", who: "" }, "z"),
+        ];
+        for (at, (facts, content)) in rows.iter().enumerate() {
+            let taken = queue.add(facts, content.as_bytes(), false).unwrap();
+            assert_eq!((taken.seq, taken.written.is_none()), (7 + at as u64, true));
+        }
+        let mut group = Group::default();
+        queue.take(Duration::ZERO, Duration::ZERO, &mut group).unwrap();
+        let found: Vec<_> = group.records().collect();
+        let expected: Vec<_> = rows.iter().map(|(facts, text)| (*facts, text.as_bytes())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_full_queue_slows_down_and_then_takes_nothing() {
+        let queue = Queue::new(1);
+        let facts = Facts { time: 1, what: What::Enter, operation: "a.b", who: "" };
+        let large = vec![b' '; SLOW];
+        let waits: Vec<Option<bool>> = (0..12)
+            .map(|_| queue.add(&facts, &large, false).map(|taken| taken.written.is_some()))
+            .collect();
+        assert_eq!(waits[..3], [Some(false), Some(true), Some(true)]);
+        assert_eq!(waits[10..], [None, None]);
+        queue.set_trouble(Some("no room".into()));
+        queue.take(Duration::ZERO, Duration::ZERO, &mut Group::default()).unwrap();
+        queue.add(&facts, &large, false).unwrap();
+        let taken = queue.add(&facts, &large, false).unwrap();
+        assert!(taken.written.is_none(), "nobody waits for a writer in trouble unless he must");
+        let mut told = queue.add(&facts, b"", true).unwrap().written.unwrap();
+        assert_eq!(told.try_recv().unwrap().unwrap_err().as_ref(), "no room");
+        queue.set_trouble(None);
+        let mut waits = queue.add(&facts, b"", true).unwrap().written.unwrap();
+        assert!(waits.try_recv().is_err(), "nothing is written yet");
+        queue.set_trouble(Some("no room".into()));
+        assert!(waits.try_recv().unwrap().is_err());
+        queue.close();
+        assert!(queue.add(&facts, b"", false).is_none());
+    }
+}

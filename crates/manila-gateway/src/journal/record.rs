@@ -1,0 +1,252 @@
+//! Records: the text that is hashed, stored and read again, and the facts that it is found by.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+/// What a record is found by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Facts<'a> {
+    pub(super) time: i64,
+    pub(super) what: What,
+    pub(super) operation: &'a str,
+    /// Empty where nobody in particular called.
+    pub(super) who: &'a str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    Enter,
+    /// With the number of its enter record.
+    Exit {
+        enter: u64,
+        failed: bool,
+    },
+    Checkpoint,
+}
+
+/// A record as it is read: what it is found by, and the rest as text.
+#[derive(Debug, Deserialize)]
+pub(super) struct Stored<'a> {
+    pub(super) seq: u64,
+    kind: Kind,
+    pub(super) time: i64,
+    #[serde(default)]
+    enter: u64,
+    #[serde(default)]
+    outcome: Outcome,
+    #[serde(default, borrow)]
+    pub(super) id: Cow<'a, str>,
+    #[serde(default, borrow)]
+    pub(super) operation: Cow<'a, str>,
+    #[serde(default, borrow)]
+    pub(super) who: Cow<'a, str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Enter,
+    Exit,
+    Checkpoint,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome {
+    #[default]
+    Ok,
+    Error,
+    Completed,
+}
+
+impl<'a> Stored<'a> {
+    pub(super) fn parse(content: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(content).ok()
+    }
+
+    pub(super) fn facts(&self) -> Facts<'_> {
+        let what = match self.kind {
+            Kind::Enter => What::Enter,
+            Kind::Exit => What::Exit { enter: self.enter, failed: self.outcome == Outcome::Error },
+            Kind::Checkpoint => What::Checkpoint,
+        };
+        Facts { time: self.time, what, operation: &self.operation, who: &self.who }
+    }
+}
+
+/// Writes the members of one record, all but its number, which whoever stores it puts in front.
+pub(super) struct Members<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> Members<'a> {
+    pub(super) fn begin(out: &'a mut Vec<u8>, kind: &str, time: i64) -> Self {
+        out.clear();
+        out.extend_from_slice(b"\"kind\":\"");
+        out.extend_from_slice(kind.as_bytes());
+        out.extend_from_slice(b"\",\"time\":");
+        let mut members = Self { out };
+        members.write(&time);
+        members
+    }
+
+    pub(super) fn add(&mut self, name: &str, value: &(impl serde::Serialize + ?Sized)) {
+        self.name(name);
+        self.write(value);
+    }
+
+    /// A member that may turn out to be too large: then what it is known by again, under another
+    /// name. Says how it went.
+    pub(super) fn add_body(
+        &mut self,
+        names: BodyNames,
+        limit: usize,
+        value: &impl serde::Serialize,
+    ) {
+        let before = self.out.len();
+        self.name(names.whole);
+        let start = self.out.len();
+        self.write(value);
+        let body = &mut self.out[start..];
+        if body.len() > limit {
+            let cut = Cut::of(body);
+            self.out.truncate(before);
+            self.add(names.cut, &cut);
+            return;
+        }
+        // The text of others may have line feeds between its tokens, and a record is one line.
+        for byte in body.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+            *byte = b' ';
+        }
+    }
+
+    pub(super) fn end(self) {
+        self.out.push(b'}');
+        hide_tokens(self.out);
+    }
+
+    fn name(&mut self, name: &str) {
+        self.out.extend_from_slice(b",\"");
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+    }
+
+    fn write(&mut self, value: &(impl serde::Serialize + ?Sized)) {
+        let start = self.out.len();
+        if serde_json::to_writer(&mut *self.out, value).is_err() {
+            self.out.truncate(start);
+            self.out.extend_from_slice(b"null");
+        }
+    }
+}
+
+/// What a body is called in a record, and what it is called when it was too large.
+#[derive(Clone, Copy)]
+pub(super) struct BodyNames {
+    whole: &'static str,
+    cut: &'static str,
+}
+
+pub(super) const INPUT: BodyNames = BodyNames { whole: "input", cut: "inputCut" };
+pub(super) const OUTPUT: BodyNames = BodyNames { whole: "output", cut: "outputCut" };
+pub(super) const DETAILS: BodyNames = BodyNames { whole: "details", cut: "detailsCut" };
+
+/// What is left of a body that is too large.
+#[derive(serde::Serialize)]
+struct Cut {
+    sha256: String,
+    bytes: usize,
+}
+
+impl Cut {
+    fn of(body: &[u8]) -> Self {
+        use sha2::Digest as _;
+        let sha256 = data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(body));
+        Self { sha256, bytes: body.len() }
+    }
+}
+
+/// What stands before the secret part of a token of this gateway.
+pub(super) const TOKEN: &[u8] = b"mnl_";
+const TOKEN_REST: usize = 43;
+
+/// A token of a gateway is a secret wherever it stands, whatever a schema says about the place.
+fn hide_tokens(record: &mut [u8]) {
+    let mut from = 0;
+    while let Some(at) = memchr::memmem::find(&record[from..], TOKEN) {
+        let start = from + at + TOKEN.len();
+        let rest = record.get_mut(start..start + TOKEN_REST);
+        from = start;
+        if let Some(rest) = rest
+            && rest.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        {
+            rest.fill(b'*');
+            from += TOKEN_REST;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use manila::Payload;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Members<'_>)) -> String {
+        let mut out = Vec::new();
+        let mut members = Members::begin(&mut out, "enter", 5);
+        write(&mut members);
+        members.end();
+        format!("{{\"seq\":1,{}", String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let text = written(|members| {
+            members.add("operation", "demo.\"add");
+            members.add("who", "ada");
+            let pretty = Payload::from_json("{\n \"a\":\r\n1}".to_owned()).unwrap();
+            members.add_body(INPUT, 100, &pretty);
+        });
+        let stored = Stored::parse(text.as_bytes()).unwrap();
+        let facts = Facts { time: 5, what: What::Enter, operation: "demo.\"add", who: "ada" };
+        assert_eq!((stored.seq, stored.facts()), (1, facts));
+        assert!(text.ends_with("\"input\":{  \"a\":  1}}"), "{text}");
+    }
+
+    #[test]
+    fn a_body_is_kept_to_its_limit_and_known_again_beyond_it() {
+        for (length, is_kept) in [(8, true), (9, false)] {
+            let text = written(|members| members.add_body(INPUT, 10, &"x".repeat(length)));
+            let value: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(value.get("input").is_some(), is_kept);
+            let cut = value.get("inputCut").map(|cut| cut["bytes"].clone());
+            assert_eq!(cut, (!is_kept).then(|| json!(11)));
+        }
+    }
+
+    #[test]
+    fn tokens_are_hidden_wherever_they_stand() {
+        let rest = "aB3-_".repeat(9);
+        for (text, expected) in [
+            (format!("mnl_{}", &rest[..43]), format!("mnl_{}", "*".repeat(43))),
+            (format!("x mnl_{}y", &rest[..43]), format!("x mnl_{}y", "*".repeat(43))),
+            (format!("mnl_{}", &rest[..42]), format!("mnl_{}", &rest[..42])),
+            (
+                format!("mnl_mnl_{}", &rest[..43]),
+                format!("mnl_{}{}", "*".repeat(43), &rest[39..43]),
+            ),
+            (
+                "mnl_ is how they begin, and then something else comes along".to_owned(),
+                String::new(),
+            ),
+        ] {
+            let mut hidden = text.clone().into_bytes();
+            hide_tokens(&mut hidden);
+            let expected = if expected.is_empty() { text } else { expected };
+            assert_eq!(String::from_utf8(hidden).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The files that hold the records, a line each; the name of a file is the number of its first record.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::chain::{Hash, Line};
+use super::head::Seal;
+
+/// Where the records of one gateway are.
+#[derive(Debug, Clone)]
+pub(super) struct Segments {
+    folder: PathBuf,
+}
+
+/// Where a chain can be carried on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct End {
+    /// The number of the first record in the last file.
+    pub(super) segment: u64,
+    /// How long the last file is.
+    pub(super) bytes: u64,
+    pub(super) seq: u64,
+    pub(super) hash: Hash,
+}
+
+/// Why a chain cannot be carried on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    #[error("the files cannot be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("record {seq} in {file} is not what its head says; `manila log verify` tells more")]
+    Damaged { seq: u64, file: String },
+    #[error("it ends with record {found}, but its head says {expected}")]
+    CutOff { found: u64, expected: u64 },
+}
+
+impl Segments {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn path(&self, first: u64) -> PathBuf {
+        self.folder.join(format!("{first:020}.log"))
+    }
+
+    /// The numbers of the first records, in order.
+    pub(super) fn list(&self) -> io::Result<Vec<u64>> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_suffix(".log"));
+            found.extend(number.and_then(|number| number.parse::<u64>().ok()));
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    pub(super) fn length(&self, first: u64) -> io::Result<u64> {
+        Ok(std::fs::metadata(self.path(first))?.len())
+    }
+
+    /// A part of a file.
+    pub(super) fn read(&self, first: u64, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
+        let mut file = File::open(self.path(first))?;
+        file.seek(SeekFrom::Start(offset))?;
+        let there = file.metadata()?.len().saturating_sub(offset).min(bytes);
+        let mut part = Vec::with_capacity(usize::try_from(there).unwrap_or_default());
+        file.take(bytes).read_to_end(&mut part)?;
+        Ok(part)
+    }
+
+    /// Finds where the chain ends, and forgets what a crash left half written behind its head.
+    ///
+    /// Everything up to the head was on the disk before the head was, so nothing up to there may be
+    /// wrong. What follows it was being written when the process or the machine died: whole records
+    /// are kept, and the first that is not whole ends the chain.
+    pub(super) fn recover(&self, head: &Seal, start: (u64, Hash)) -> Result<End, Broken> {
+        let list = self.list()?;
+        let Some(&segment) = list.last() else {
+            let end = End { segment: start.0 + 1, bytes: 0, seq: start.0, hash: start.1 };
+            return end.reaching(head);
+        };
+        let before = match list.len() {
+            1 => start,
+            many => self.last_of(list[many - 2])?,
+        };
+        let text = self.read(segment, 0, u64::MAX)?;
+        let mut end = End { segment, bytes: 0, seq: before.0, hash: before.1 };
+        for line in text.split_inclusive(|&byte| byte == b'\n') {
+            match end.followed_by(line) {
+                Some(next) if next.seq == head.seq && head.hash() != Some(next.hash) => {
+                    return Err(self.damaged(head.seq, segment));
+                }
+                Some(next) => end = next,
+                None if end.seq < head.seq => return Err(self.damaged(end.seq + 1, segment)),
+                None => break,
+            }
+        }
+        self.forget_behind(&end, text.len())?;
+        end.reaching(head)
+    }
+
+    fn forget_behind(&self, end: &End, found: usize) -> io::Result<()> {
+        let left = found as u64 - end.bytes;
+        if left > 0 {
+            tracing::warn!(bytes = left, after = end.seq, "the journal had an unfinished end");
+            let file = File::options().write(true).open(self.path(end.segment))?;
+            file.set_len(end.bytes)?;
+            file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, seq: u64, segment: u64) -> Broken {
+        Broken::Damaged { seq, file: self.path(segment).display().to_string() }
+    }
+
+    /// The number and hash of the last record of a file that is finished.
+    pub(super) fn last_of(&self, segment: u64) -> Result<(u64, Hash), Broken> {
+        let text = self.read(segment, 0, u64::MAX)?;
+        let whole = text.strip_suffix(b"\n").unwrap_or(&text);
+        let last = memchr::memrchr(b'\n', whole).map_or(whole, |at| &whole[at + 1..]);
+        let line = Line::parse(last).ok_or_else(|| self.damaged(segment, segment))?;
+        Ok((line.seq, line.hash))
+    }
+}
+
+impl End {
+    fn followed_by(&self, line: &[u8]) -> Option<Self> {
+        let parsed = Line::parse(line.strip_suffix(b"\n")?)?;
+        let is_next = parsed.seq == self.seq + 1 && self.hash.next(parsed.content) == parsed.hash;
+        let bytes = self.bytes + line.len() as u64;
+        is_next.then_some(Self { bytes, seq: parsed.seq, hash: parsed.hash, ..*self })
+    }
+
+    fn reaching(self, head: &Seal) -> Result<Self, Broken> {
+        match self.seq < head.seq {
+            true => Err(Broken::CutOff { found: self.seq, expected: head.seq }),
+            false => Ok(self),
+        }
+    }
+}

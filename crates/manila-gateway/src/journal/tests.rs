@@ -1,0 +1,313 @@
+//! The journal through its files: written, read, tampered with, crashed, cleared.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use manila::{Authority, CallRequest, Identity, Pipeline, Registry};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::builtin;
+
+/// A folder of this test alone, gone at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("manila-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        Self(folder)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn pipeline(journal: &Journal) -> Pipeline {
+    let registry: Registry = builtin::registry();
+    Pipeline::builder(registry.clone()).audit(journal.sink(&registry)).build()
+}
+
+async fn call(pipeline: &Pipeline, who: &str, operation: &str, input: Value) {
+    let caller = Authority::outside(Some(Arc::new(Identity::new(who))));
+    let _ = pipeline.call(CallRequest::new(operation, input).door("http"), caller).await;
+}
+
+/// Ten calls: sums by two callers, failures by one.
+async fn fill(journal: &Journal) {
+    let pipeline = pipeline(journal);
+    for n in 0..4 {
+        call(&pipeline, "ada", "demo.add", json!({"a": n, "b": 1})).await;
+        call(&pipeline, "bob", "demo.add", json!({"a": n, "b": 2})).await;
+    }
+    call(&pipeline, "bob", "demo.fail", json!({})).await;
+    call(&pipeline, "bob", "demo.none", json!({})).await;
+}
+
+fn archive(scratch: &Scratch) -> Archive {
+    Archive::new(&scratch.0, &Settings::default())
+}
+
+fn only_segment(scratch: &Scratch, gateway_id: &str) -> PathBuf {
+    let places = Places::new(&scratch.0, &Settings::default());
+    places.segments(gateway_id).path(1)
+}
+
+#[tokio::test]
+async fn calls_are_found_by_what_they_are() {
+    let scratch = Scratch::new("journal-found");
+    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+    fill(&journal).await;
+    journal.close();
+    let filter = |change: fn(&mut Filter)| {
+        let mut filter = Filter::default();
+        change(&mut filter);
+        filter
+    };
+    for indexed in [false, true] {
+        for (filter, expected) in [
+            (filter(|_| ()), 10),
+            (filter(|f| f.limit = 3), 3),
+            (filter(|f| f.who = Some("ada".to_owned())), 4),
+            (filter(|f| f.who = Some("eve".to_owned())), 0),
+            (filter(|f| f.operation = Some(crate::config::Glob::new("demo.add"))), 8),
+            (filter(|f| f.operation = Some(crate::config::Glob::new("demo.*"))), 10),
+            (filter(|f| f.operation = Some(crate::config::Glob::new("*.fail"))), 1),
+            (filter(|f| f.errors = true), 2),
+            (filter(|f| (f.errors, f.who) = (true, Some("ada".to_owned()))), 0),
+            (filter(|f| f.before = 5), 2),
+            (filter(|f| f.since = i64::MAX), 0),
+            (filter(|f| f.gateway = Some("other".to_owned())), 0),
+        ] {
+            let found = archive(&scratch).calls(&filter).unwrap();
+            assert_eq!(found.len(), expected, "{indexed} {filter:?}");
+            assert!(found.iter().all(|call| call.get("outcome").is_some()), "{found:?}");
+        }
+        // Without an index everything is read; a start makes it again, and then it is used.
+        let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX);
+        if !indexed {
+            std::fs::remove_file(index).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_two_records_that_say_what_happened() {
+    let scratch = Scratch::new("journal-records");
+    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+    fill(&journal).await;
+    journal.close();
+    let calls = archive(&scratch).calls(&Filter::default()).unwrap();
+    let (newest, oldest) = (&calls[0], &calls[9]);
+    assert_eq!(oldest["input"], json!({"a": 0, "b": 1}));
+    assert_eq!(oldest["output"]["data"], json!({"sum": 1}));
+    assert_eq!((&oldest["door"], &oldest["who"]), (&json!("http"), &json!("ada")));
+    assert_eq!((&oldest["seq"], &oldest["endSeq"]), (&json!(1), &json!(2)));
+    assert_eq!(newest["code"], "OPERATION_NOT_FOUND");
+    assert_eq!(calls[1]["details"], json!({"remedy": "call another operation"}));
+    for id in [oldest["id"].as_str().unwrap(), "1"] {
+        assert_eq!(archive(&scratch).call(id).unwrap().as_ref(), Some(oldest));
+    }
+    for id in ["nobody", "2", "999"] {
+        assert_eq!(archive(&scratch).call(id).unwrap(), None, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_is_done_to_the_records_is_found_with_its_place() {
+    type Tamper = fn(&mut Vec<String>);
+    type Expected = Option<(&'static str, u64)>;
+    let rows: [(&str, Tamper, Expected); 9] = [
+        ("nothing", |_| (), None),
+        ("edit", |lines| lines[4] = lines[4].replace("\"a\":1", "\"a\":3"), Some(("edited", 5))),
+        ("delete", |lines| drop(lines.remove(4)), Some(("missing", 5))),
+        ("delete two", |lines| drop(lines.drain(4..6)), Some(("missing", 5))),
+        ("reorder", |lines| lines.swap(4, 5), Some(("order", 5))),
+        ("repeat", |lines| lines.insert(5, lines[4].clone()), Some(("order", 5))),
+        ("truncate", |lines| lines.truncate(10), Some(("cut", 11))),
+        ("garbage", |lines| lines[4] = "nothing".to_owned(), Some(("damaged", 5))),
+        ("the first", |lines| drop(lines.remove(0)), Some(("missing", 1))),
+    ];
+    let scratch = Scratch::new("journal-tampered");
+    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+    fill(&journal).await;
+    journal.close();
+    let file = only_segment(&scratch, journal.gateway_id());
+    let whole = std::fs::read_to_string(&file).unwrap();
+    for (name, tamper, expected) in rows {
+        let mut lines: Vec<String> = whole.lines().map(String::from).collect();
+        tamper(&mut lines);
+        std::fs::write(&file, lines.join("\n") + "\n").unwrap();
+        let verdict = &archive(&scratch).verify(None).unwrap()[0];
+        let found = verdict.problem.as_ref().map(|problem| (problem.kind.as_str(), problem.seq));
+        assert_eq!(found, expected, "{name}: {verdict:?}");
+        assert_eq!(verdict.ok, expected.is_none(), "{name}");
+    }
+}
+
+/// Somebody who recomputes every hash behind an edit is told by the head, and one who brings back an
+/// older journal by an anchor.
+#[tokio::test]
+async fn heads_tell_what_the_records_alone_do_not() {
+    let scratch = Scratch::new("journal-heads");
+    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+    fill(&journal).await;
+    journal.close();
+    let places = Places::new(&scratch.0, &Settings::default());
+    let seals = places.seal_files(journal.gateway_id());
+    let file = only_segment(&scratch, journal.gateway_id());
+    let (records, head) = (std::fs::read(&file).unwrap(), std::fs::read(&seals.head).unwrap());
+    let gateway_id = journal.gateway_id().to_owned();
+    drop(journal);
+
+    let kind = |anchor: Option<&Anchor>| {
+        let verdict = archive(&scratch).verify(anchor).unwrap().swap_remove(0);
+        verdict.problem.map(|problem| problem.kind)
+    };
+    let rewritten = rewrite(&records, &gateway_id);
+    std::fs::write(&file, &rewritten).unwrap();
+    assert_eq!(kind(None).as_deref(), Some("rewritten"));
+    std::fs::write(&file, &records).unwrap();
+
+    // The journal goes on; then somebody brings back what was there before, head and all.
+    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+    fill(&journal).await;
+    journal.close();
+    drop(journal);
+    let anchor =
+        Anchor::parse(serde_json::from_slice(&std::fs::read(&seals.head).unwrap()).unwrap());
+    let anchor = anchor.unwrap();
+    assert_eq!(kind(Some(&anchor)), None);
+    let (newer, newer_head) = (std::fs::read(&file).unwrap(), std::fs::read(&seals.head).unwrap());
+    std::fs::write(&file, &records).unwrap();
+    assert_eq!(kind(None).as_deref(), Some("cut"));
+    std::fs::write(&seals.head, &head).unwrap();
+    assert_eq!(kind(None), None, "without an anchor an older state cannot be told from a true one");
+    assert_eq!(kind(Some(&anchor)).as_deref(), Some("anchor"));
+
+    // An older head with newer records is what a crash leaves, and no reason to complain.
+    std::fs::write(&file, &newer).unwrap();
+    assert_eq!(kind(Some(&anchor)), None);
+
+    // A head that was touched, one of another gateway, and none at all.
+    let mut touched: Value = serde_json::from_slice(&newer_head).unwrap();
+    touched["seq"] = json!(1);
+    std::fs::write(&seals.head, touched.to_string()).unwrap();
+    assert_eq!(kind(None).as_deref(), Some("head"));
+    assert!(Anchor::parse(touched).unwrap_err().contains("signature"));
+    let (other, _) = Key::generate().unwrap();
+    let other = Seal::sign(&other, About::Head, 1, Hash::genesis("x"), 0);
+    std::fs::write(&seals.head, serde_json::to_vec(&other).unwrap()).unwrap();
+    assert_eq!(kind(None).as_deref(), Some("head"));
+    let elsewhere = Anchor::parse(serde_json::to_value(&other).unwrap()).unwrap();
+    assert_eq!(archive(&scratch).verify(Some(&elsewhere)).unwrap().len(), 2);
+    std::fs::remove_file(&seals.head).unwrap();
+    assert_eq!(kind(None).as_deref(), Some("head"));
+}
+
+/// The records with one edited, and every hash made again.
+fn rewrite(records: &[u8], gateway_id: &str) -> Vec<u8> {
+    let text = String::from_utf8(records.to_vec()).unwrap();
+    let (mut out, mut hash) = (Vec::new(), Hash::genesis(gateway_id));
+    for line in text.lines() {
+        let content = line[chain::PREFIX..].replace("\"a\":2", "\"a\":3");
+        hash = hash.next(content.as_bytes());
+        hash.write_line(content.as_bytes(), &mut out);
+    }
+    out
+}
+
+#[tokio::test]
+async fn a_start_repairs_what_a_crash_leaves_and_leaves_alone_what_somebody_did() {
+    type Harm = fn(&Path, &SealFiles, &[u8]);
+    let rows: [(&str, Harm, bool); 6] = [
+        ("nothing", |_, _, _| (), true),
+        (
+            "half a record",
+            |file, _, whole| std::fs::write(file, [whole, b"0123"].concat()).unwrap(),
+            true,
+        ),
+        (
+            "zeros",
+            |file, _, whole| std::fs::write(file, [whole, &[0; 512]].concat()).unwrap(),
+            true,
+        ),
+        (
+            "a shorter file",
+            |file, _, whole| std::fs::write(file, &whole[..whole.len() - 9]).unwrap(),
+            false,
+        ),
+        ("no head", |_, seals, _| std::fs::remove_file(&seals.head).unwrap(), false),
+        ("no file", |file, _, _| std::fs::remove_file(file).unwrap(), false),
+    ];
+    for (name, harm, goes_on) in rows {
+        let scratch = Scratch::new("journal-crashed");
+        let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+        fill(&journal).await;
+        let gateway_id = journal.gateway_id().to_owned();
+        drop(journal);
+        let places = Places::new(&scratch.0, &Settings::default());
+        let file = only_segment(&scratch, &gateway_id);
+        let whole = std::fs::read(&file).unwrap();
+        harm(&file, &places.seal_files(&gateway_id), &whole);
+
+        let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+        assert_eq!(journal.gateway_id() == gateway_id, goes_on, "{name}");
+        fill(&journal).await;
+        drop(journal);
+        let verdicts = archive(&scratch).verify(None).unwrap();
+        assert_eq!(verdicts.iter().all(|verdict| verdict.ok), goes_on, "{name}: {verdicts:?}");
+        let records: u64 = verdicts.iter().filter(|one| one.ok).map(|one| one.records).sum();
+        assert_eq!(records, if goes_on { 40 } else { 20 }, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn two_who_write_into_one_folder_have_a_chain_each() {
+    let scratch = Scratch::new("journal-two");
+    let one = Journal::open(&scratch.0, &Settings::default()).unwrap();
+    let two = Journal::open(&scratch.0, &Settings::default()).unwrap();
+    assert_ne!(one.gateway_id(), two.gateway_id());
+    fill(&one).await;
+    fill(&two).await;
+    one.close();
+    two.close();
+    assert_eq!(archive(&scratch).calls(&Filter::default()).unwrap().len(), 20);
+    assert!(archive(&scratch).verify(None).unwrap().iter().all(|verdict| verdict.ok));
+}
+
+#[tokio::test]
+async fn what_is_too_much_goes_and_what_remains_verifies() {
+    let scratch = Scratch::new("journal-retention");
+    let mut settings = Settings::default();
+    (settings.retain_size, settings.mode) = (Some(256 * 1024), Mode::Sync);
+    for _ in 0..2 {
+        let journal = Journal::open(&scratch.0, &settings).unwrap();
+        let pipeline = pipeline(&journal);
+        let text = "x".repeat(4_000);
+        for _ in 0..100 {
+            call(&pipeline, "ada", "demo.note", json!({"text": text})).await;
+        }
+        journal.close();
+        let verdict = archive(&scratch).verify(None).unwrap().swap_remove(0);
+        assert!(verdict.ok && verdict.first > 1, "{verdict:?}");
+        let folder = scratch.0.join("journal").join(journal.gateway_id());
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+        let logs = files.filter(|entry| entry.path().extension().is_some_and(|e| e == "log"));
+        let size: u64 = logs.map(|entry| entry.metadata().unwrap().len()).sum();
+        assert!(size < 450 * 1024, "{size}");
+        let calls = archive(&scratch).calls(&Filter::default()).unwrap();
+        assert!((20..50).contains(&calls.len()), "{}", calls.len());
+    }
+    // A checkpoint that was touched is no checkpoint.
+    let journal = Journal::open(&scratch.0, &settings).unwrap();
+    let places = Places::new(&scratch.0, &Settings::default());
+    let checkpoint = places.seal_files(journal.gateway_id()).checkpoint;
+    let text = std::fs::read_to_string(&checkpoint).unwrap();
+    std::fs::write(&checkpoint, text.replace("\"seq\":", "\"seq\":1")).unwrap();
+    let verdict = archive(&scratch).verify(None).unwrap().swap_remove(0);
+    assert_eq!(verdict.problem.unwrap().kind, "head");
+}

@@ -1,0 +1,295 @@
+//! Whether a chain is as it was written, and where it is not.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::archive::Chain;
+use super::chain::{Hash, Line};
+use super::head::{About, Seal};
+use super::writer::start_of;
+
+/// How often it is looked again when records were removed meanwhile.
+const MOST_LOOKS: usize = 3;
+
+/// A head that was kept elsewhere, to compare with.
+#[derive(Debug, Clone)]
+pub struct Anchor(Seal);
+
+impl Anchor {
+    /// Reads one: the file `….head` of a gateway, or the `head` of what `verify` says.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn parse(value: Value) -> Result<Self, String> {
+        let seal: Seal = serde_json::from_value(value)
+            .map_err(|error| format!("this is no head of a journal: {error}"))?;
+        match seal.about == About::Head && seal.is_genuine() {
+            true => Ok(Self(seal)),
+            false => Err("the signature of this head is wrong; it was changed".to_owned()),
+        }
+    }
+
+    pub(super) fn gateway_id(&self) -> &str {
+        &self.0.gateway_id
+    }
+}
+
+/// What a verification found.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Verdict {
+    /// Whose chain it is.
+    pub gateway_id: String,
+    /// Whether all is as it was written.
+    pub ok: bool,
+    /// How many records were read.
+    pub records: u64,
+    /// The number of the first record that is there.
+    pub first: u64,
+    /// The number of the last record that was right.
+    pub last: u64,
+    /// The first thing that is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    pub problem: Option<Problem>,
+    /// What was signed last; kept elsewhere it is an anchor for `--head`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    pub head: Option<Value>,
+}
+
+/// Something that is wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct Problem {
+    /// `edited`, `missing`, `order`, `damaged`, `cut`, `rewritten`, `head` or `anchor`
+    pub kind: String,
+    /// The record.
+    pub seq: u64,
+    /// The file and the line in it, where there is one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(default)]
+    pub place: String,
+    /// What is wrong, in words.
+    pub message: String,
+}
+
+impl Problem {
+    fn new(kind: &str, seq: u64, message: impl Into<String>) -> Self {
+        Self { kind: kind.to_owned(), seq, place: String::new(), message: message.into() }
+    }
+}
+
+impl Verdict {
+    /// There is nothing that an anchor could belong to.
+    pub(super) fn missing(anchor: &Anchor) -> Self {
+        let seal = &anchor.0;
+        let message = "the anchor is of a journal that is not here";
+        Self {
+            gateway_id: seal.gateway_id.clone(),
+            ok: false,
+            records: 0,
+            first: 0,
+            last: 0,
+            problem: Some(Problem::new("missing", seal.seq, message)),
+            head: None,
+        }
+    }
+}
+
+/// Old records may be removed meanwhile: then it is looked again at what remains.
+pub(super) fn verify(chain: &Chain, anchor: Option<&Anchor>) -> io::Result<Verdict> {
+    let start = || start_of(&chain.seals, &chain.gateway_id).map(|(seq, _)| seq).ok();
+    for _ in 0..MOST_LOOKS {
+        let before = start();
+        let verdict = verify_once(chain, anchor);
+        let is_fine = verdict.as_ref().is_ok_and(|verdict| verdict.ok);
+        if is_fine || before == start() {
+            return verdict;
+        }
+    }
+    verify_once(chain, anchor)
+}
+
+fn verify_once(chain: &Chain, anchor: Option<&Anchor>) -> io::Result<Verdict> {
+    // The head first: records may be added behind it meanwhile, never before it.
+    let head = Seal::read(&chain.seals.head);
+    let anchor = anchor.filter(|anchor| anchor.gateway_id() == chain.gateway_id);
+    let mut walk = Walk {
+        chain,
+        head: head.as_ref().ok(),
+        anchor: anchor.map(|anchor| &anchor.0),
+        seq: 0,
+        hash: Hash::genesis(&chain.gateway_id),
+        records: 0,
+    };
+    let mut first = 1;
+    let problem = match walk.check_head(&head) {
+        Some(problem) => Some(problem),
+        None => match start_of(&chain.seals, &chain.gateway_id) {
+            Ok((seq, hash)) => {
+                (walk.seq, walk.hash, first) = (seq, hash, seq + 1);
+                walk.files()?
+            }
+            Err(error) => {
+                Some(Problem::new("head", 0, format!("the checkpoint is wrong: {error}")))
+            }
+        },
+    };
+    Ok(Verdict {
+        gateway_id: chain.gateway_id.clone(),
+        ok: problem.is_none(),
+        records: walk.records,
+        first,
+        last: walk.seq,
+        problem,
+        head: head.ok().and_then(|head| serde_json::to_value(head).ok()),
+    })
+}
+
+struct Walk<'a> {
+    chain: &'a Chain,
+    head: Option<&'a Seal>,
+    anchor: Option<&'a Seal>,
+    /// The last record that was right.
+    seq: u64,
+    hash: Hash,
+    records: u64,
+}
+
+impl Walk<'_> {
+    fn check_head(&self, head: &io::Result<Seal>) -> Option<Problem> {
+        match head {
+            Err(error) => {
+                Some(Problem::new("head", 0, format!("the head cannot be read: {error}")))
+            }
+            Ok(head) if head.gateway_id != self.chain.gateway_id || head.about != About::Head => {
+                Some(Problem::new("head", head.seq, "the head is that of another journal"))
+            }
+            Ok(head) if !head.is_genuine() => {
+                Some(Problem::new("head", head.seq, "the signature of the head is wrong"))
+            }
+            Ok(_) => None,
+        }
+    }
+
+    fn files(&mut self) -> io::Result<Option<Problem>> {
+        let start = self.seq;
+        if let Some(problem) = self.check_seals() {
+            return Ok(Some(problem));
+        }
+        // Files before the checkpoint were about to be removed.
+        let list = self.chain.segments.list()?;
+        for first in list.into_iter().filter(|&first| first > start) {
+            if let Some(problem) = self.file(first)? {
+                return Ok(Some(problem));
+            }
+        }
+        Ok(self.check_end())
+    }
+
+    fn file(&mut self, first: u64) -> io::Result<Option<Problem>> {
+        let path = self.chain.segments.path(first);
+        let mut reader = BufReader::with_capacity(1024 * 1024, File::open(&path)?);
+        let mut long = Vec::new();
+        let mut number = 0_u64;
+        loop {
+            number += 1;
+            let buffer = reader.fill_buf()?;
+            let (problem, used) = match memchr::memchr(b'\n', buffer) {
+                // Most lines are whole in the buffer, and are looked at where they are.
+                Some(end) => (self.line(&buffer[..end]), end + 1),
+                None => {
+                    long.clear();
+                    reader.read_until(b'\n', &mut long)?;
+                    match long.strip_suffix(b"\n") {
+                        Some(line) => (self.line(line), 0),
+                        // What a crash left behind the last whole record is no record.
+                        None => return Ok(None),
+                    }
+                }
+            };
+            reader.consume(used);
+            if let Some(mut problem) = problem {
+                if problem.kind == "missing" && self.comes_later(&mut reader)? {
+                    problem.kind = "order".to_owned();
+                    problem.message = format!("record {} stands behind later ones", problem.seq);
+                }
+                problem.place = format!("{}:{number}", path.display());
+                return Ok(Some(problem));
+            }
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) -> Option<Problem> {
+        let expected = self.seq + 1;
+        let Some(line) = Line::parse(line) else {
+            return Some(Problem::new("damaged", expected, "this is not the line of a record"));
+        };
+        if line.seq > expected {
+            let message = match line.seq - expected {
+                1 => format!("record {expected} is missing"),
+                _ => format!("records {expected} to {} are missing", line.seq - 1),
+            };
+            return Some(Problem::new("missing", expected, message));
+        }
+        if line.seq < expected {
+            let message = format!("record {} stands behind record {}", line.seq, self.seq);
+            return Some(Problem::new("order", line.seq, message));
+        }
+        let hash = self.hash.next(line.content);
+        if hash != line.hash {
+            let message =
+                "it is not what its hash was made of: it, or what stood before it, was edited";
+            return Some(Problem::new("edited", line.seq, message));
+        }
+        (self.seq, self.hash) = (line.seq, hash);
+        self.records += 1;
+        self.check_seals()
+    }
+
+    /// Whether the record that was just read is the one that was signed.
+    fn check_seals(&self) -> Option<Problem> {
+        let is_wrong = |seal: &&Seal| seal.seq == self.seq && seal.hash() != Some(self.hash);
+        if self.anchor.filter(is_wrong).is_some() {
+            let message =
+                "it is not the record that the anchor was made of: the journal was rewritten";
+            return Some(Problem::new("anchor", self.seq, message));
+        }
+        self.head.filter(is_wrong)?;
+        let message = "it is not the record that was signed: the journal was rewritten up to here";
+        Some(Problem::new("rewritten", self.seq, message))
+    }
+
+    fn check_end(&self) -> Option<Problem> {
+        let cut = |seal: &Seal, kind, whose| {
+            let message =
+                format!("the journal ends with record {}, but {whose} says {}", self.seq, seal.seq);
+            Problem::new(kind, self.seq + 1, message)
+        };
+        let is_behind = |seal: &&Seal| self.seq < seal.seq;
+        let by_head = self.head.filter(is_behind).map(|head| cut(head, "cut", "its head"));
+        by_head.or_else(|| self.anchor.filter(is_behind).map(|a| cut(a, "anchor", "the anchor")))
+    }
+
+    /// Whether the next record stands further down.
+    fn comes_later(&self, reader: &mut impl BufRead) -> io::Result<bool> {
+        let expected = self.seq + 1;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            if reader.read_until(b'\n', &mut line)? == 0 {
+                return Ok(false);
+            }
+            if Line::parse(&line).is_some_and(|line| line.seq == expected) {
+                return Ok(true);
+            }
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The one thread that writes: records in groups, each group on the disk before its head is.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use manila::epoch_ms;
+
+use super::chain::Hash;
+use super::head::{About, Seal};
+use super::index::{Index, OpenBlock};
+use super::key::Key;
+use super::queue::Group;
+use super::record::Stored;
+use super::retention;
+use super::segment::{Broken, End, Segments};
+use super::{Committed, Mode, Settings, Shared};
+
+/// How long records gather before they are written, where nobody waits for them.
+const GATHER: Duration = Duration::from_millis(20);
+/// How often it is looked whether something is too old, and how long the thread sleeps at most.
+const UPKEEP: Duration = Duration::from_secs(30);
+/// How long it waits before it tries again to write what could not be written.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// The files that say something about a chain and are not part of it.
+#[derive(Debug, Clone)]
+pub(super) struct SealFiles {
+    pub(super) head: PathBuf,
+    pub(super) checkpoint: PathBuf,
+}
+
+pub(super) struct Writer {
+    key: Key,
+    seals: SealFiles,
+    segments: Segments,
+    settings: Settings,
+    file: File,
+    end: End,
+    /// Whether the file may hold something behind its end.
+    is_torn: bool,
+    opened: Instant,
+    index: Option<Index>,
+    block: OpenBlock,
+    /// The lines of a group; kept, so that its memory is.
+    out: Vec<u8>,
+    content: Vec<u8>,
+    /// The lengths of those lines.
+    lengths: Vec<usize>,
+    looked: Instant,
+    removal: Option<retention::Removal>,
+}
+
+impl Writer {
+    /// Takes a chain up where it ended.
+    pub(super) fn open(
+        key: Key,
+        seals: SealFiles,
+        segments: Segments,
+        settings: Settings,
+    ) -> Result<Self, Broken> {
+        std::fs::create_dir_all(segments.folder())?;
+        let head = Seal::read(&seals.head)?;
+        let start = start_of(&seals, key.gateway_id())?;
+        if !head.is_genuine() || head.gateway_id != key.gateway_id() {
+            return Err(io::Error::other("the head was not signed by this gateway").into());
+        }
+        let end = segments.recover(&head, start)?;
+        let file = open_at(&segments, &end)?;
+        let (index, block) = match indexed(&segments, &end) {
+            Ok((index, block)) => (Some(index), block),
+            Err(error) => {
+                tracing::error!(%error, "the index of the journal cannot be used; searching is slow");
+                (None, OpenBlock::at(end.segment, end.bytes, end.seq + 1))
+            }
+        };
+        let now = Instant::now();
+        let writer = Self {
+            key,
+            seals,
+            segments,
+            settings,
+            file,
+            end,
+            is_torn: false,
+            opened: now,
+            index,
+            block,
+            out: Vec::new(),
+            content: Vec::new(),
+            lengths: Vec::new(),
+            looked: now,
+            removal: None,
+        };
+        writer.write_head()?;
+        Ok(writer)
+    }
+
+    pub(super) fn end(&self) -> End {
+        self.end
+    }
+
+    pub(super) fn run(mut self, shared: &Shared) {
+        let gather = if self.settings.mode == Mode::Sync { Duration::ZERO } else { GATHER };
+        let mut group = Group::default();
+        self.keep_up(shared);
+        while shared.queue.take(gather, UPKEEP, &mut group).is_some() {
+            if !group.is_empty() && !self.write(&mut group, shared) {
+                break;
+            }
+            if self.looked.elapsed() >= UPKEEP {
+                self.keep_up(shared);
+            }
+        }
+        self.close_block(self.end.segment);
+        tracing::debug!(seq = self.end.seq, "the journal is closed");
+    }
+
+    /// Writes a group, however often that takes; says whether the thread should go on.
+    fn write(&mut self, group: &mut Group, shared: &Shared) -> bool {
+        let mut was_in_trouble = false;
+        loop {
+            match self.commit(group) {
+                Ok(()) => break,
+                Err(error) => {
+                    let said: Arc<str> = error.to_string().into();
+                    if !was_in_trouble {
+                        tracing::error!(%error, "the journal cannot be written");
+                    }
+                    was_in_trouble = true;
+                    shared.queue.set_trouble(Some(Arc::clone(&said)));
+                    group.tell(&Err(said));
+                    if shared.queue.pause(AGAIN) {
+                        continue;
+                    }
+                    if self.commit(group).is_ok() {
+                        break;
+                    }
+                    let lost = self.lengths.len() as u64;
+                    shared.lost.fetch_add(lost, Ordering::Relaxed);
+                    tracing::error!(lost, "the journal was closed before it could be written");
+                    return false;
+                }
+            }
+        }
+        if was_in_trouble {
+            let lost = shared.lost.load(Ordering::Relaxed);
+            tracing::info!(lost, "the journal is written again");
+            shared.queue.set_trouble(None);
+        }
+        self.note(group);
+        shared.committed.send_replace(Committed { end: self.end });
+        group.settle(&Ok(()));
+        self.finish_removal();
+        if self.is_due() {
+            self.roll();
+            self.keep_up(shared);
+        }
+        true
+    }
+
+    /// Puts a group on the disk, and then says so in the head. Nothing has happened if it fails.
+    fn commit(&mut self, group: &Group) -> io::Result<()> {
+        let mut end = self.end;
+        self.out.clear();
+        self.lengths.clear();
+        for (_, rest) in group.records() {
+            end.seq += 1;
+            self.content.clear();
+            write!(self.content, "{{\"seq\":{},", end.seq)?;
+            self.content.extend_from_slice(rest);
+            end.hash = end.hash.next(&self.content);
+            let before = self.out.len();
+            end.hash.write_line(&self.content, &mut self.out);
+            self.lengths.push(self.out.len() - before);
+        }
+        end.bytes += self.out.len() as u64;
+        self.put()?;
+        let before = std::mem::replace(&mut self.end, end);
+        self.write_head().inspect_err(|_| {
+            self.end = before;
+            self.is_torn = true;
+        })
+    }
+
+    fn put(&mut self) -> io::Result<()> {
+        if self.is_torn {
+            self.file.set_len(self.end.bytes)?;
+            self.file.seek(SeekFrom::Start(self.end.bytes))?;
+        }
+        self.is_torn = true;
+        self.file.write_all(&self.out)?;
+        self.file.sync_data()?;
+        self.is_torn = false;
+        Ok(())
+    }
+
+    fn write_head(&self) -> io::Result<()> {
+        let End { seq, hash, .. } = self.end;
+        Seal::sign(&self.key, About::Head, seq, hash, epoch_ms()).write(&self.seals.head)
+    }
+
+    /// Tells the index of what was written.
+    fn note(&mut self, group: &Group) {
+        for ((facts, _), &length) in group.records().zip(&self.lengths) {
+            self.block.add(&facts, length as u64);
+        }
+        if self.block.is_full() {
+            self.close_block(self.end.segment);
+        }
+    }
+
+    fn close_block(&mut self, segment: u64) {
+        let next = self.block.next(segment);
+        let block = std::mem::replace(&mut self.block, next);
+        let Some(index) = &mut self.index else { return };
+        if !block.is_empty()
+            && let Err(error) = index.write(&block)
+        {
+            tracing::error!(%error, "the index of the journal cannot be written; searching is slow");
+            self.index = None;
+        }
+    }
+
+    /// Whether the file is large or old enough to be finished.
+    fn is_due(&self) -> bool {
+        let is_old = self.settings.segment_age().is_some_and(|age| self.opened.elapsed() > age);
+        self.end.bytes >= self.settings.segment_bytes() || is_old && self.end.bytes > 0
+    }
+
+    /// Begins a new file. Where that does not work, the old one goes on.
+    fn roll(&mut self) {
+        let end = End { segment: self.end.seq + 1, bytes: 0, ..self.end };
+        match open_at(&self.segments, &end) {
+            Ok(file) => {
+                self.file = file;
+                self.end = end;
+                self.opened = Instant::now();
+                self.close_block(end.segment);
+            }
+            Err(error) => tracing::warn!(%error, "the journal goes on in the same file"),
+        }
+    }
+
+    /// Looks for what may be removed, and says so in the chain; the removal follows when that is
+    /// written.
+    fn keep_up(&mut self, shared: &Shared) {
+        self.looked = Instant::now();
+        if self.removal.is_some() {
+            return;
+        }
+        match retention::due(&self.segments, &self.settings) {
+            Ok(Some(removal)) => {
+                let mut content = Vec::new();
+                let facts = removal.record(epoch_ms(), &mut content);
+                if shared.queue.add(&facts, &content, false).is_some() {
+                    self.removal = Some(removal);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "old records cannot be removed"),
+        }
+    }
+
+    fn finish_removal(&mut self) {
+        let Some(removal) = self.removal.take() else { return };
+        let done = removal.carry_out(&self.key, &self.seals.checkpoint, &self.segments);
+        if let Err(error) = done {
+            tracing::warn!(%error, "old records cannot be removed");
+            return;
+        }
+        tracing::info!(through = removal.through(), "old records of the journal were removed");
+        if let Some(index) = &mut self.index
+            && let Err(error) = index.forget_before(removal.through() + 1)
+        {
+            tracing::warn!(%error, "the index of the journal still knows what was removed");
+        }
+    }
+}
+
+/// Where what is there of a chain begins: after its checkpoint, else at its genesis.
+pub(super) fn start_of(seals: &SealFiles, gateway_id: &str) -> io::Result<(u64, Hash)> {
+    let checkpoint = match Seal::read(&seals.checkpoint) {
+        Ok(checkpoint) => checkpoint,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok((0, Hash::genesis(gateway_id)));
+        }
+        Err(error) => return Err(error),
+    };
+    let is_own = checkpoint.about == About::Checkpoint && checkpoint.gateway_id == gateway_id;
+    match checkpoint.hash() {
+        Some(hash) if is_own && checkpoint.is_genuine() => Ok((checkpoint.seq, hash)),
+        _ => Err(io::Error::other("the checkpoint was not signed by this gateway")),
+    }
+}
+
+fn open_at(segments: &Segments, end: &End) -> io::Result<File> {
+    let path = segments.path(end.segment);
+    let is_new = !path.exists();
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.seek(SeekFrom::Start(end.bytes))?;
+    if is_new {
+        // The name of the file has to last as long as what is in it.
+        #[cfg(unix)]
+        File::open(segments.folder())?.sync_all()?;
+    }
+    Ok(file)
+}
+
+/// The index, made up for what it does not know yet, and the stretch that goes on.
+fn indexed(segments: &Segments, end: &End) -> rusqlite::Result<(Index, OpenBlock)> {
+    let file = segments.folder().join(super::INDEX);
+    let mut index = Index::open(&file)?;
+    let mut last = index.last()?;
+    if last.is_some_and(|last| last.last_seq > end.seq) {
+        // It knows what is not there: it belongs to something else.
+        drop(index);
+        let _ = std::fs::remove_file(&file);
+        index = Index::open(&file)?;
+        last = None;
+    }
+    let known = last.map(|last| (last.segment, last.offset + last.bytes));
+    let mut block = None;
+    for first in segments.list().unwrap_or_default() {
+        let from = match known {
+            Some((segment, _)) if first < segment => continue,
+            Some((segment, offset)) if first == segment => offset,
+            _ => 0,
+        };
+        let text = segments.read(first, from, u64::MAX).unwrap_or_default();
+        let mut open = OpenBlock::at(first, from, 0);
+        for line in text.split_inclusive(|&byte| byte == b'\n') {
+            let content =
+                line.strip_suffix(b"\n").and_then(|line| line.get(super::chain::PREFIX..));
+            let Some(stored) = content.and_then(Stored::parse) else { break };
+            if open.is_empty() {
+                open = OpenBlock::at(first, open.end(), stored.seq);
+            }
+            open.add(&stored.facts(), line.len() as u64);
+            if open.is_full() {
+                index.write(&open)?;
+                open = open.next(first);
+            }
+        }
+        if first != end.segment && !open.is_empty() {
+            index.write(&open)?;
+        }
+        block = Some(open);
+    }
+    let block = block.filter(|block| !block.is_empty());
+    Ok((index, block.unwrap_or_else(|| OpenBlock::at(end.segment, end.bytes, end.seq + 1))))
+}
