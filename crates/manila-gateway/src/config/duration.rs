@@ -44,7 +44,7 @@ mod tests {
             ("s", None),
             ("-1s", None),
             ("10 s", None),
-            ("1d", None),
+            ("1w", None),
             ("99999999999999999999h", None),
         ] {
             let parsed = parse_duration(text).ok().map(|duration| duration.as_millis());

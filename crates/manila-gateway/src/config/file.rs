@@ -351,7 +351,7 @@ impl JsonSchema for DurationText {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "anyOf": [
-                {"type": "string", "pattern": r"^([0-9.]+(ms|s|m|h)?|.*\$\{.*)$"},
+                {"type": "string", "pattern": r"^([0-9.]+(ms|s|m|h|d)?|.*\$\{.*)$"},
                 {"type": "number", "exclusiveMinimum": 0},
             ],
         })
