@@ -117,7 +117,9 @@ fn serve(folder: &Folder, service: &str) -> (Program, String) {
         }}},
     });
     let document = folder.file("bare.json", &document.to_string());
-    let source = format!("[source.bare]\nopenapi = {document:?}\naccess = \"open\"\n");
+    // What the journal costs is what `benches/journal.rs` is about.
+    let journal = "[journal]\nmode = \"off\"\n";
+    let source = format!("{journal}[source.bare]\nopenapi = {document:?}\naccess = \"open\"\n");
     let log = folder.0.join("log");
     let mut gateway = Command::new(env!("CARGO_BIN_EXE_manila"));
     gateway.args(["serve", "--listen", "127.0.0.1:0", "--config"]);
@@ -134,6 +136,11 @@ fn serve(folder: &Folder, service: &str) -> (Program, String) {
     panic!("the source is not ready:\n{}", std::fs::read_to_string(log).unwrap())
 }
 
+/// How many times as much the one costs as the other, turn by turn.
+fn beside(ours: &Load, other: &Load) -> f64 {
+    median(ours.cpu.iter().zip(&other.cpu).map(|(ours, other)| ours / other).collect())
+}
+
 fn compare(name: &str, mut ours: Load, mut bare: Load, most: &Most) {
     for turn in 0..WARM_UP + TURNS {
         ours.turn();
@@ -144,7 +151,7 @@ fn compare(name: &str, mut ours: Load, mut bare: Load, most: &Most) {
             bare.forget();
         }
     }
-    let (times, cpu) = (ours.beside(&bare), median(ours.cpu.clone()));
+    let (times, cpu) = (beside(&ours, &bare), median(ours.cpu.clone()));
     let bare_cpu = median(bare.cpu.clone());
     println!("  {name}: CPU {cpu:5.1} beside {bare_cpu:5.1} µs ({times:.2} times)");
     println!("    {} beside {}", ours.words(), bare.words());

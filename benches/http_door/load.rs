@@ -74,11 +74,6 @@ impl Load {
         self.times.clear();
     }
 
-    /// How many times as much it costs as another, turn by turn.
-    pub(crate) fn beside(&self, other: &Self) -> f64 {
-        median(self.cpu.iter().zip(&other.cpu).map(|(ours, other)| ours / other).collect())
-    }
-
     /// What usually holds, in words.
     pub(crate) fn words(&self) -> String {
         let (half, most): (Vec<_>, Vec<_>) = self.times.iter().copied().unzip();

@@ -29,7 +29,12 @@ pub(super) async fn health(State(gateway): State<Gateway>) -> Json<Value> {
         health["operations"] = catalog.list().iter().filter(is_seen).count().into();
     }
     if let Some(journal) = &gateway.0.journal {
-        health["journal"] = journal.health();
+        let mut how = journal.health();
+        // Whose it is and how long, a stranger need not know.
+        if let Some(members) = how.as_object_mut().filter(|_| !gateway.authenticator().is_open()) {
+            members.retain(|name, _| name == "status");
+        }
+        health["journal"] = how;
     }
     Json(health)
 }
