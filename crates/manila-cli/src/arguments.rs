@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Import(ImportOptions),
     /// Take a source out of the configuration
     Remove(RemoveOptions),
+    /// Let a running gateway read its configuration again
+    Reload(ReloadOptions),
     /// Show how the sources of a running gateway are doing
     Sources(SourcesOptions),
     /// List the operations
@@ -268,6 +270,14 @@ pub(crate) struct InitOptions {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ReloadOptions {
+    #[command(flatten)]
+    pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct SourcesOptions {
     #[command(flatten)]
     pub(crate) running: Running,
@@ -362,7 +372,7 @@ pub(crate) struct Remote {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Running {
     /// The running gateway
-    #[arg(long, value_name = "URL", default_value = Self::DEFAULT)]
+    #[arg(long, value_name = "URL", env = "MANILA_URL", default_value = Self::DEFAULT)]
     pub(crate) url: String,
     /// What the gateway knows you by; MANILA_TOKEN if it is absent, else the operator's token in the
     /// data folder

@@ -50,6 +50,7 @@ fn run(command: Command) -> Result<(), Failure> {
             runtime()?.block_on(command::add_mcp(&options))
         }
         Command::Remove(options) => command::remove(&options),
+        Command::Reload(options) => runtime()?.block_on(command::reload(&options)),
         Command::Sources(options) => runtime()?.block_on(command::sources(&options)),
         Command::List(options) => runtime()?.block_on(command::list(&options)),
         Command::Search(options) => runtime()?.block_on(command::search(&options)),

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use manila::hub::{Hub, HubSettings, RESERVED_NAMES};
 use manila::link::WsSettings;
 use manila::{Identity, Pipeline, Registry};
@@ -270,7 +272,7 @@ impl Gateway {
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<Drained, ListenError> {
         self.check_address(listener.local_addr().map_err(ListenError::NoAddress)?)?;
-        Ok(server::serve(&self.0, Doors::new(self.clone()), listener, shutdown).await)
+        Ok(server::serve(&self.0, Doors::new(self.clone()), listener, shutdown.boxed()).await)
     }
 
     /// Serves one MCP client on a pair of streams, such as standard input and output, until it leaves
@@ -283,8 +285,8 @@ impl Gateway {
         view: McpView,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Drained {
-        let serving = door::serve_streams(self, reader, writer, identity, view);
-        tokio::pin!(serving);
+        let (reader, writer) = (Box::new(reader), Box::new(writer));
+        let mut serving = self.serve_streams(reader, writer, identity, view);
         let deadline = tokio::select! {
             deadline = &mut serving => deadline,
             () = shutdown => {
@@ -294,6 +296,17 @@ impl Gateway {
         };
         let left = deadline.saturating_duration_since(Instant::now());
         server::drain(&self.0, JoinSet::new(), left).await
+    }
+
+    /// Boxed, as connections are, and for the same reason.
+    fn serve_streams<'a>(
+        &'a self,
+        reader: Box<dyn AsyncRead + Unpin + Send + 'a>,
+        writer: Box<dyn AsyncWrite + Unpin + Send>,
+        identity: Arc<Identity>,
+        view: McpView,
+    ) -> BoxFuture<'a, Instant> {
+        door::serve_streams(self, reader, writer, identity, view).boxed()
     }
 
     fn check_address(&self, address: SocketAddr) -> Result<(), ListenError> {

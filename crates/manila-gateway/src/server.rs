@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -45,11 +47,22 @@ pub struct Drained {
     pub cut: usize,
 }
 
-pub(crate) async fn serve(
+/// Boxed, and so compiled here: what is generic is compiled where it is used, and the program that
+/// serves may have been asked to be small rather than fast.
+pub(crate) fn serve<'a>(
+    parts: &'a Parts,
+    doors: Doors,
+    listener: TcpListener,
+    shutdown: BoxFuture<'a, ()>,
+) -> BoxFuture<'a, Drained> {
+    accept_all(parts, doors, listener, shutdown).boxed()
+}
+
+async fn accept_all(
     parts: &Parts,
     doors: Doors,
     listener: TcpListener,
-    shutdown: impl Future<Output = ()> + Send,
+    mut shutdown: BoxFuture<'_, ()>,
 ) -> Drained {
     // Connections inherit it from their listener.
     if let Err(error) = SockRef::from(&listener).set_send_buffer_size(parts.settings.send_buffer) {
@@ -59,7 +72,6 @@ pub(crate) async fn serve(
     // Who was accepted and has no seat yet. Looking out for more would only fill the table of
     // descriptors, so the others wait in the system's queue.
     let mut newcomer = None;
-    let mut shutdown = std::pin::pin!(shutdown);
     loop {
         tokio::select! {
             biased;

@@ -6,13 +6,13 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use serde_json::{Value, json};
 
-use super::backend::Backend;
+use super::backend::ask_operator;
 use crate::arguments::{ApproveOptions, Format, RejectOptions, Running};
 use crate::failure::Failure;
 use crate::output;
 
 pub(crate) async fn approvals(running: &Running, format: Format) -> Result<(), Failure> {
-    let mut listed = ask(running, format, "gateway.approvals", json!({})).await?;
+    let mut listed = ask_operator(running, format, "gateway.approvals", json!({})).await?;
     let waiting = match listed["approvals"].take() {
         Value::Array(waiting) => waiting,
         _ => Vec::new(),
@@ -48,7 +48,7 @@ async fn decide(
     operation: &str,
     input: Value,
 ) -> Result<(), Failure> {
-    let decided = ask(running, format, operation, input).await?;
+    let decided = ask_operator(running, format, operation, input).await?;
     if output::is_plain(format.json) {
         return Ok(output::print_plain(&decided)?);
     }
@@ -57,22 +57,6 @@ async fn decide(
     let (status, operation) = (text("status"), text("operation"));
     let words = format!("{status}: {operation}, called by {caller}");
     Ok(output::print_line(&output::harmless(&words))?)
-}
-
-async fn ask(
-    running: &Running,
-    format: Format,
-    operation: &str,
-    input: Value,
-) -> Result<Value, Failure> {
-    let backend = Backend::operator(running).await?;
-    match backend.ask(operation, input).await {
-        Ok(answer) => {
-            backend.close().await;
-            Ok(answer)
-        }
-        Err(error) => Err(backend.fail(error, operation, output::is_plain(format.json)).await),
-    }
 }
 
 /// The input is whole, however long it is: nobody should agree to what he has not seen.

@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::started::{Started, Wanted};
-use crate::arguments::{Hidden, Remote, Running};
+use crate::arguments::{Format, Hidden, Remote, Running};
 use crate::failure::Failure;
+use crate::output;
 
 /// How long a cancelled handler, or a gateway that is told goodbye, has before the command ends.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -57,7 +58,11 @@ impl Backend {
     pub(super) async fn operator(running: &Running) -> Result<Self, Failure> {
         let token = match presented(running.token.as_ref()) {
             Some(token) => Some(token),
-            None => operator_token(running.data.as_deref())?,
+            // The token of the gateway on this machine is nobody else's to see.
+            None if running.data.is_some() || is_loopback(&running.url) => {
+                operator_token(running.data.as_deref())?
+            }
+            None => None,
         };
         Self::connect(&running.url, token).await
     }
@@ -209,10 +214,31 @@ fn take_operations(answer: &mut Value) -> Vec<Value> {
     }
 }
 
+/// What a running gateway answers to its operator.
+pub(super) async fn ask_operator(
+    running: &Running,
+    format: Format,
+    operation: &str,
+    input: Value,
+) -> Result<Value, Failure> {
+    let backend = Backend::operator(running).await?;
+    match backend.ask(operation, input).await {
+        Ok(answer) => {
+            backend.close().await;
+            Ok(answer)
+        }
+        Err(error) => Err(backend.fail(error, operation, output::is_plain(format.json)).await),
+    }
+}
+
 /// What the caller wants to be known by.
 fn presented(typed: Option<&Hidden>) -> Option<Secret> {
     let typed = typed.map(|token| token.0.clone());
     typed.or_else(|| std::env::var(TOKEN_VARIABLE).ok()).map(Secret::new)
+}
+
+fn is_loopback(url: &str) -> bool {
+    WsConnector::new(url, None).is_ok_and(|connector| connector.is_loopback())
 }
 
 /// The token that a gateway on this machine has left for its operator.

@@ -5,7 +5,7 @@ use comfy_table::{ContentArrangement, Table};
 use manila::epoch_ms;
 use serde_json::{Value, json};
 
-use super::backend::Backend;
+use super::backend::ask_operator;
 use crate::arguments::SourcesOptions;
 use crate::failure::Failure;
 use crate::output;
@@ -14,15 +14,9 @@ use crate::output;
 const OPERATION: &str = "gateway.sources";
 
 pub(crate) async fn sources(options: &SourcesOptions) -> Result<(), Failure> {
-    let is_plain = output::is_plain(options.format.json);
-    let backend = Backend::operator(&options.running).await?;
-    let mut found = match backend.ask(OPERATION, json!({})).await {
-        Ok(found) => found,
-        Err(error) => return Err(backend.fail(error, OPERATION, is_plain).await),
-    };
-    backend.close().await;
+    let mut found = ask_operator(&options.running, options.format, OPERATION, json!({})).await?;
     let sources = found.get_mut("sources").map(Value::take).unwrap_or_default();
-    if is_plain {
+    if output::is_plain(options.format.json) {
         return Ok(output::print_plain(&sources)?);
     }
     let sources = sources.as_array().map(Vec::as_slice).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The README's tour is taken word for word, in a terminal.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use super::{Folder, command};
 
@@ -13,7 +13,7 @@ const WRITE: &str = "MANILA_WRITE_README";
 fn every_transcript_of_the_readme_is_true() {
     let file = root().join("README.md");
     let readme = std::fs::read_to_string(&file).unwrap();
-    let tour = Tour::begin();
+    let mut tour = Tour::begin();
     let _spoke = Spoke::start(&tour.gateway);
     let (mut written, mut commands) = (String::new(), 0);
     for (position, part) in readme.split("```").enumerate() {
@@ -60,7 +60,9 @@ fn transcript(block: &str) -> Vec<(String, String)> {
 /// Somebody who reads the README at a terminal, with a gateway in another one.
 struct Tour {
     gateway: Server,
-    folder: Folder,
+    terminal: Terminal,
+    /// Gone in the end; the last, because the others use it.
+    _folder: Folder,
 }
 
 impl Tour {
@@ -70,32 +72,75 @@ impl Tour {
         std::os::unix::fs::symlink(root().join("examples"), folder.path().join("examples"))
             .unwrap();
         let gateway = Server::start(&folder);
-        Self { gateway, folder }
+        let terminal = Terminal::open(&folder, &gateway.address);
+        Self { gateway, terminal, _folder: folder }
     }
 
-    /// What stands on the terminal after a command, colours apart.
-    fn run(&self, typed: &str) -> String {
-        let typed = typed.replace("127.0.0.1:7411", &self.gateway.address);
+    /// What stands on the terminal after a command.
+    fn run(&mut self, typed: &str) -> String {
+        if typed == "manila serve" {
+            return self.gateway.offer.replace(&self.gateway.address, USUAL);
+        }
+        let typed = typed.replace(USUAL, &self.gateway.address);
+        self.terminal.run(&typed).replace(&self.gateway.address, USUAL)
+    }
+}
+
+/// Where the gateway of the README is.
+const USUAL: &str = "127.0.0.1:7411";
+
+/// What the shell says when it waits for the next command. No program prints it.
+const PROMPT: u8 = 2;
+
+/// A shell in a pseudo-terminal.
+struct Terminal {
+    child: Child,
+    keyboard: ChildStdin,
+    screen: ChildStdout,
+}
+
+impl Terminal {
+    fn open(folder: &Folder, address: &str) -> Self {
         let binary = Path::new(env!("CARGO_BIN_EXE_manila")).parent().unwrap().to_owned();
         let path = std::env::var("PATH").unwrap();
-        let line = self.folder.path().join("typed.sh");
-        std::fs::write(&line, format!("stty cols 110 rows 40\n{typed}\n")).unwrap();
-        let output = Command::new("script")
-            .args(["--quiet", "--return", "--command"])
-            .arg(format!("bash {}", line.display()))
-            .arg("/dev/null")
+        let mut child = Command::new("script")
+            .args(["--quiet", "--command", "bash --norc --noprofile --noediting -i", "/dev/null"])
             .env("PATH", format!("{}:{path}", binary.display()))
             .env("TERM", "xterm-256color")
-            .env("MANILA_URL", format!("ws://{}", self.gateway.address))
-            .env("XDG_DATA_HOME", self.folder.path().join("data"))
+            .env("MANILA_URL", format!("ws://{address}"))
+            .env("XDG_DATA_HOME", folder.path().join("data"))
             .env_remove("MANILA_LOG")
             .env_remove("NO_COLOR")
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null())
-            .output()
+            .current_dir(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
             .unwrap();
-        let printed = on_screen(&String::from_utf8(output.stdout).unwrap());
-        printed.replace(&self.gateway.address, "127.0.0.1:7411")
+        let (keyboard, screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut terminal = Self { child, keyboard, screen };
+        terminal.run("stty -echo cols 110 rows 40; set +m; PS1=$'\\x02' PS2=; bind() { :; }");
+        terminal
+    }
+
+    /// What stands on the screen after a command, colours apart.
+    fn run(&mut self, typed: &str) -> String {
+        writeln!(self.keyboard, "{typed}").unwrap();
+        let mut written = Vec::new();
+        let mut byte = [0];
+        loop {
+            assert_eq!(self.screen.read(&mut byte).unwrap(), 1, "the shell is there: {typed}");
+            if byte[0] == PROMPT {
+                return on_screen(&String::from_utf8(written).unwrap());
+            }
+            written.push(byte[0]);
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -187,6 +232,8 @@ fn example() -> PathBuf {
 struct Server {
     child: Child,
     address: String,
+    /// What it says at its start.
+    offer: String,
 }
 
 impl Server {
@@ -198,10 +245,17 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().rsplit_once("http://").unwrap().1.to_owned();
-        Self { child, address }
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let first = lines.next().unwrap();
+        let address = first.trim().rsplit_once("http://").unwrap().1.to_owned();
+        let mut offer = format!("{first}\n");
+        for line in lines {
+            offer.push_str(&format!("{line}\n"));
+            if line.contains("curl") {
+                break;
+            }
+        }
+        Self { child, address, offer }
     }
 }
 

@@ -10,6 +10,7 @@ use manila::{Extras, OutputPolicy};
 use proptest::prelude::*;
 
 use super::*;
+use crate::journal::Mode;
 
 const HASH: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
@@ -97,6 +98,32 @@ fn a_good_file_holds_what_it_says() {
     assert_eq!(adjustments.exclusive, Some(true));
     assert_eq!(adjustments.exclude, [Glob::new("*/delete")]);
     assert!(!format!("{config:?}").contains("hush"), "secrets are not printed");
+}
+
+/// Each row: what is written, and the mode with how much is kept of a body, or a word of what is wrong.
+#[test]
+fn the_journal_is_a_mode_or_a_table() {
+    for (text, expected) in [
+        ("", Ok((Mode::Batch, 65_536))),
+        ("journal = 'sync'", Ok((Mode::Sync, 65_536))),
+        ("journal = 'off'", Ok((Mode::Off, 65_536))),
+        ("[journal]\nmode = 'sync'\nbody_limit = '1KiB'", Ok((Mode::Sync, 1_024))),
+        ("[journal]\nbody_limit = 17", Ok((Mode::Batch, 17))),
+        ("journal = 'fast'", Err("expected \"sync\"")),
+        ("journal = true", Err("expected \"sync\"")),
+        ("[journal]\nmod = 'sync'", Err("did you mean `mode`?")),
+        ("[journal]\nretain_for = 0", Err("duration")),
+    ] {
+        match (parse(text), expected) {
+            (Ok(config), Ok(wanted)) => {
+                assert_eq!((config.journal.mode, config.journal.body_limit), wanted, "{text}");
+            }
+            (Err(error), Err(words)) => {
+                assert!(error.to_string().contains(words), "{text}: {error}");
+            }
+            (found, _) => panic!("{text}: {found:?}"),
+        }
+    }
 }
 
 #[test]

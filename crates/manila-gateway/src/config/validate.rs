@@ -44,7 +44,7 @@ pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
 }
 
 fn journal(document: &Document<'_>, text: JournalText) -> journal::Settings {
-    if text.retain_for.as_ref().is_some_and(|time| time.0.is_zero()) {
+    if text.retain_for().is_some_and(|time| time.is_zero()) {
         let message = "nothing would be kept; write mode = \"off\" if that is meant";
         document.report(&["journal", "retain_for"], message);
     }

@@ -15,6 +15,10 @@ pub(super) async fn obtain(call: &CallState) -> Result<(), CallError> {
     match gate.obtain(&call.view()) {
         Step::Now(decided) => decided,
         // A person takes his time: the clock of a call that named no deadline starts behind him.
-        Step::Later(decision) => call.while_wanted_until(call.context.deadline(), decision).await?,
+        Step::Later(decision) => {
+            let decided = call.while_wanted_until(call.context.deadline(), decision).await?;
+            call.started_deadline();
+            decided
+        }
     }
 }

@@ -265,7 +265,7 @@ impl CallState {
 
     /// Starts the clock of a call that named no deadline. The clock is not read before somebody
     /// has to wait, so a call that is answered at once does not pay for it.
-    fn started_deadline(&self) -> Option<Instant> {
+    pub(super) fn started_deadline(&self) -> Option<Instant> {
         match self.kind() {
             Some(Kind::Subscription) => self.context.deadline(),
             _ => self.context.deadline_or(self.shared.settings.call_timeout),

@@ -42,6 +42,22 @@ const BEGINNING: &str = r#"# The configuration of a Manila gateway. A gateway th
 #dialect = "data"
 #tools = "auto"
 #compact_above = 60
+
+# Which calls wait for somebody who agrees (`manila approvals`, `manila approve`).
+#
+#[approval]
+#operations = ["tracker.delete*"]
+
+# What is written down about calls: "sync", "batch", "off".
+#
+#[journal]
+#mode = "batch"
+#retain_for = "30d"
+
+# How much is too much.
+#
+#[limits]
+#caller_calls = 1000
 "#;
 
 /// Makes a file to begin with, in which everything is the default. The servers of another client's file

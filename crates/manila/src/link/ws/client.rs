@@ -1,5 +1,6 @@
 //! The calling end of a WebSocket.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -54,6 +55,12 @@ impl WsConnector {
         let bad = |reason: String| ConnectError::BadAddress { target: address.to_owned(), reason };
         let (uri, host, port) = parse(address).map_err(bad)?;
         Ok(Self(Arc::new(Target { uri, host, port, token, settings })))
+    }
+
+    /// Whether it stays on this machine, whatever its names may mean tomorrow.
+    pub fn is_loopback(&self) -> bool {
+        let address = self.0.host.parse::<IpAddr>();
+        address.map_or(self.0.host.eq_ignore_ascii_case("localhost"), |it| it.is_loopback())
     }
 }
 
@@ -160,6 +167,25 @@ mod tests {
                 (Err(reason), Err(words)) => assert!(reason.contains(words), "{address}: {reason}"),
                 (parsed, _) => panic!("{address}: {parsed:?}"),
             }
+        }
+    }
+    #[test]
+    fn what_stays_on_this_machine_is_told_by_its_address() {
+        for (address, expected) in [
+            ("ws://127.0.0.1:7411", true),
+            ("ws://127.8.9.10", true),
+            ("http://[::1]:7411", true),
+            ("ws://LocalHost:7411", true),
+            ("ws://localhost.example:7411", false),
+            ("ws://127.0.0.1.example", false),
+            ("ws://10.0.0.1", false),
+            ("ws://[::2]", false),
+        ] {
+            assert_eq!(
+                WsConnector::new(address, None).unwrap().is_loopback(),
+                expected,
+                "{address}"
+            );
         }
     }
 }

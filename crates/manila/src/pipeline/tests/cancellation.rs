@@ -324,28 +324,50 @@ async fn a_stream_that_is_always_ready_can_be_left_and_aborted() {
     assert_eq!(pipeline.in_flight(), 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_default_deadline_is_one_for_the_whole_call_and_can_be_seen() {
-    struct Half;
-    impl ApprovalGate for Half {
-        fn obtain(&self, _: &CallView<'_>) -> Step<()> {
-            Step::Later(Box::pin(async {
-                tokio::time::sleep(Duration::from_secs(200)).await;
-                Ok(())
-            }))
-        }
+/// Takes 200 seconds, wherever it is asked.
+struct Deliberate;
+
+impl Deliberate {
+    fn wait<T: Default + Send + 'static>() -> Step<T> {
+        Step::Later(Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(200)).await;
+            Ok(T::default())
+        }))
     }
-    let seen = Log::default();
-    let log = seen.clone();
-    let slow = dynamic("t.slow", Kind::Query, move |context, _| {
-        log.add(context.remaining().unwrap().as_secs().to_string());
-        std::future::pending()
-    });
-    let pipeline = Pipeline::builder(registry([slow])).approval(Half).build();
-    let began = tokio::time::Instant::now();
-    assert_eq!(code(pipeline.execute("t.slow", json!({})).await), "TIMEOUT");
-    assert_eq!(began.elapsed().as_secs(), 300);
-    assert_eq!(seen.take(), ["100"]);
+}
+
+impl ApprovalGate for Deliberate {
+    fn obtain(&self, _: &CallView<'_>) -> Step<()> {
+        Self::wait()
+    }
+}
+
+impl Limits for Deliberate {
+    fn admit(&self, _: &CallView<'_>) -> Step<Permit> {
+        Self::wait()
+    }
+}
+
+/// It is one for the whole call, but for the time that a person takes to agree.
+#[tokio::test(start_paused = true)]
+async fn the_default_deadline_can_be_seen() {
+    for (is_approved, total, left) in [(false, 300, "100"), (true, 500, "300")] {
+        let seen = Log::default();
+        let log = seen.clone();
+        let slow = dynamic("t.slow", Kind::Query, move |context, _| {
+            log.add(context.remaining().unwrap().as_secs().to_string());
+            std::future::pending()
+        });
+        let builder = Pipeline::builder(registry([slow]));
+        let pipeline = match is_approved {
+            true => builder.approval(Deliberate).build(),
+            false => builder.limits(Arc::new(Deliberate)).build(),
+        };
+        let began = tokio::time::Instant::now();
+        assert_eq!(code(pipeline.execute("t.slow", json!({})).await), "TIMEOUT");
+        assert_eq!(began.elapsed().as_secs(), total, "{is_approved}");
+        assert_eq!(seen.take(), [left], "{is_approved}");
+    }
 }
 
 #[tokio::test]
