@@ -168,23 +168,65 @@ fn without_escapes(line: &str) -> String {
     text
 }
 
-/// Times and request ids are different every time; everything else is not.
+/// Times, numbers of records and ids are different every time; everything else is not. How wide a
+/// column is follows from them.
 fn blur(text: &str) -> String {
+    let is_elapsed = |line: &&str| !line.contains("elapsedMs");
+    let lines = text.trim_end().lines().filter(is_elapsed);
+    lines.map(blur_line).collect::<Vec<_>>().join("\n")
+}
+
+fn blur_line(line: &str) -> String {
+    let indent = line.len() - line.trim_start().len();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_record = line.contains(" records, ") || words.get(1).is_some_and(|word| is_time(word));
+    let waits = words.get(1) == Some(&"demo.note");
+    let blurred = words.iter().enumerate().map(|(position, word)| {
+        let next = words.get(position + 1).copied().unwrap_or_default();
+        let is_first = position == 0 && (waits || is_record);
+        let is_number = word.trim_end_matches(',').parse::<f64>().is_ok();
+        // A shell tells the number of a process that it has started beside itself.
+        let is_counted =
+            is_number && (is_record || words[0] == "[1]" || matches!(next, "µs" | "ms" | "s"));
+        if is_first || is_time(word) || is_counted || is_left(word) {
+            "…".to_owned()
+        } else {
+            blur_ids(word)
+        }
+    });
+    let units = ["µs", "ms", "s"];
+    let kept: Vec<String> = blurred.filter(|word| !units.contains(&word.as_str())).collect();
+    let indent = if is_record || waits { 0 } else { indent };
+    format!("{}{}", " ".repeat(indent), kept.join(" "))
+}
+
+/// `20:26:07.758Z`.
+fn is_time(word: &str) -> bool {
+    word.len() == 13 && word.ends_with('Z') && word.matches(':').count() == 2
+}
+
+/// `9m` or `58s`.
+fn is_left(word: &str) -> bool {
+    let number = word.strip_suffix(['m', 's']).unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn blur_ids(text: &str) -> String {
     let mut blurred = String::new();
     let mut word = String::new();
-    for character in text.chars().chain(['\n']) {
+    for character in text.chars().chain([' ']) {
         if character.is_ascii_alphanumeric() {
             word.push(character);
             continue;
         }
         let is_time = word.len() == 13 && word.bytes().all(|b| b.is_ascii_digit());
-        let is_id = matches!(word.len(), 24 | 32) && word.bytes().all(|b| b.is_ascii_hexdigit());
+        let is_id =
+            matches!(word.len(), 16 | 24 | 32) && word.bytes().all(|b| b.is_ascii_hexdigit());
         blurred.push_str(if is_time || is_id { "…" } else { &word });
         blurred.push(character);
         word.clear();
     }
-    let is_elapsed = |line: &&str| !line.contains("elapsedMs");
-    blurred.trim_end().lines().filter(is_elapsed).collect::<Vec<_>>().join("\n")
+    blurred.trim_end().to_owned()
 }
 
 fn root() -> PathBuf {

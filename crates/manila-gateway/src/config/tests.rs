@@ -112,7 +112,7 @@ fn the_journal_is_a_mode_or_a_table() {
         ("journal = 'fast'", Err("expected \"sync\"")),
         ("journal = true", Err("expected \"sync\"")),
         ("[journal]\nmod = 'sync'", Err("did you mean `mode`?")),
-        ("[journal]\nretain_for = 0", Err("duration")),
+        ("[journal]\nretain_for = 0", Err("nothing would be kept")),
     ] {
         match (parse(text), expected) {
             (Ok(config), Ok(wanted)) => {
