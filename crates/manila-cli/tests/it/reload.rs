@@ -13,6 +13,7 @@ use manila::protocol::Secret;
 use manila_gateway::builtin;
 use serde_json::{Value, json};
 
+use crate::Folder;
 use world::{Gateway, Service, eventually, identity, standing};
 
 fn who(gateway: &Gateway, id: &str) -> Value {
@@ -120,10 +121,29 @@ fn a_bad_file_changes_nothing_and_says_why() {
     assert!(!gateway.log().contains("hush"));
     std::fs::remove_file(gateway.folder.path().join("manila.toml")).unwrap();
     let (status, said) = gateway.reload();
-    assert_eq!(status, 200, "without a file it is the embedded default: {said}");
-    assert_eq!(names(&said, "removed"), ["stays"]);
+    assert_eq!(status, 409, "a file that is gone is a bad one: {said}");
+    assert!(said["error"]["message"].as_str().unwrap().contains("not there any more"), "{said}");
+    // What lies beside it is not what was meant.
+    gateway.folder.write(".mcp.json", r#"{"mcpServers": {}}"#);
+    assert_eq!(gateway.reload().0, 409);
+    assert_eq!(who(&gateway, "stays.who"), before);
     gateway.write(&good);
-    assert_eq!(names(&gateway.reload().1, "added"), ["stays"]);
+    assert_eq!(names(&gateway.reload().1, "unchanged"), ["stays"]);
+}
+
+/// A gateway that was started without a file takes the first one up, and does not let go of it.
+#[test]
+fn a_file_that_appears_is_taken_up() {
+    let folder = Folder::new("reload-appears");
+    let gateway = Gateway::start_in(folder, &["--listen", "127.0.0.1:0"]);
+    let status = |token| gateway.call("demo.add", token, &json!({"a": 1, "b": 1})).0;
+    assert_eq!(status(None), 200);
+    let (ada, token) = identity("ada", "");
+    gateway.write(&ada);
+    eventually("a token is asked for", || status(None) == 401);
+    std::fs::remove_file(gateway.folder.path().join("manila.toml")).unwrap();
+    eventually("the log says why", || gateway.log().contains("manila.toml is not there any more"));
+    assert_eq!((status(None), status(Some(&token))), (401, 200));
 }
 
 #[test]
@@ -316,16 +336,35 @@ fn what_mcp_clients_see_is_another_thing_from_the_next_request_on() {
     assert_eq!(tools(), all);
 }
 
+/// Each row: where it listens, and what becomes of a file with its only identity.
 #[test]
-fn a_gateway_that_others_can_call_stays_closed() {
-    let (ada, token) = identity("ada", "");
-    let gateway = Gateway::start_with("reload-open", &ada, &["--listen", "0.0.0.0:0"]);
-    gateway.write("");
-    let (status, said) = gateway.reload();
-    assert_eq!(status, 409, "{said}");
-    assert!(said["error"]["message"].as_str().unwrap().contains("no authentication"), "{said}");
-    assert_eq!(gateway.call("demo.add", Some(&token), &json!({"a": 1, "b": 1})).0, 200);
-    assert_eq!(gateway.call("demo.add", None, &json!({"a": 1, "b": 1})).0, 401);
+fn no_reload_opens_a_gateway() {
+    let rows: [(&str, Option<&str>, &str); 4] = [
+        ("0.0.0.0:0", Some(""), "no authentication any more"),
+        ("127.0.0.1:0", Some(""), "no authentication any more"),
+        ("127.0.0.1:0", Some("[mcp]\ntools = \"compact\"\n"), "start the gateway again"),
+        ("127.0.0.1:0", None, "is not there any more"),
+    ];
+    for (listen, now, why) in rows {
+        let (ada, token) = identity("ada", "");
+        let gateway = Gateway::start_with("reload-open", &ada, &["--listen", listen]);
+        match now {
+            Some(now) => gateway.write(now),
+            None => std::fs::rename(
+                gateway.folder.path().join("manila.toml"),
+                gateway.folder.path().join("moved.toml"),
+            )
+            .unwrap(),
+        }
+        eventually("the log says why", || gateway.log().contains(why));
+        let (status, said) = gateway.reload();
+        assert_eq!(status, 409, "{listen} {now:?}: {said}");
+        assert!(said["error"]["message"].as_str().unwrap().contains(why), "{said}");
+        for (token, expected) in [(Some(token.as_str()), 200), (None, 401)] {
+            let (status, said) = gateway.call("demo.add", token, &json!({"a": 1, "b": 1}));
+            assert_eq!(status, expected, "{listen} {now:?}: {said}");
+        }
+    }
 }
 
 async fn connect(gateway: &Gateway, token: &str) -> Client {

@@ -107,8 +107,6 @@ impl Running {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<Drained, ListenError> {
-        let address = listener.local_addr().map_err(ListenError::NoAddress)?;
-        self.reloader.serves(address);
         let mut asked = None;
         let serving = self.gateway.serve(listener, async {
             shutdown.await;

@@ -1,9 +1,8 @@
 //! Another configuration in the place of the one that holds.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -66,12 +65,18 @@ pub enum ReloadError {
     /// It is wrong.
     #[error("{0}")]
     Config(#[from] ConfigError),
-    /// It knows nobody, and others than this machine can call.
+    /// The file that it comes from is not there any more, which may be a moment of whoever writes it.
     #[error(
-        "there would be no authentication any more, and the gateway listens on {0}, where others \
-         can call; keep an identity, or start the gateway on 127.0.0.1"
+        "{} is not there any more; put it back, or start the gateway again to run without it",
+        .0.display()
     )]
-    Open(SocketAddr),
+    Gone(PathBuf),
+    /// It knows nobody, and the one that holds asks callers who they are.
+    #[error(
+        "there would be no authentication any more: the last identity, or [auth], is gone; keep \
+         one, or start the gateway again to open it to every program on this machine"
+    )]
+    Open,
     /// It was being read when the gateway stopped.
     #[error("the gateway is stopping")]
     Stopping,
@@ -94,14 +99,14 @@ pub(super) struct Reloader {
     origin: Origin,
     operator: Option<TokenHash>,
     parts: Vec<Arc<dyn Part>>,
-    /// Where the doors are, as soon as they are somewhere.
-    address: OnceLock<SocketAddr>,
     holds: Mutex<Holding>,
 }
 
 #[derive(Debug)]
 struct Holding {
     config: Config,
+    /// The file that it was read from, where there is one.
+    file: Option<PathBuf>,
     /// Gone when the gateway has stopped.
     sources: Option<Sources>,
 }
@@ -115,12 +120,9 @@ impl Reloader {
         config: Config,
         sources: Sources,
     ) -> Self {
-        let holds = Mutex::new(Holding { config, sources: Some(sources) });
-        Self { gateway, origin, operator, parts, address: OnceLock::new(), holds }
-    }
-
-    pub(super) fn serves(&self, address: SocketAddr) {
-        let _ = self.address.set(address);
+        let file = origin.file();
+        let holds = Mutex::new(Holding { config, file, sources: Some(sources) });
+        Self { gateway, origin, operator, parts, holds }
     }
 
     pub(super) async fn config(&self) -> Config {
@@ -155,13 +157,7 @@ impl Reloader {
             report.notes.push("there is no file that could be read again".to_owned());
             return Ok(report);
         }
-        let origin = self.origin.clone();
-        let read = tokio::task::spawn_blocking(move || origin.load()).await;
-        let reloaded = match read {
-            Ok(Ok(config)) => self.change(config).await,
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(ReloadError::Stopping),
-        };
+        let reloaded = self.read_again().await;
         match &reloaded {
             Ok(report) if report.is_nothing() => tracing::debug!("configuration read: the same"),
             Ok(report) => tell(report),
@@ -174,15 +170,22 @@ impl Reloader {
         reloaded
     }
 
+    async fn read_again(&self) -> Result<Reloaded, ReloadError> {
+        let (origin, before) = (self.origin.clone(), self.holds.lock().await.file.clone());
+        let reading = tokio::task::spawn_blocking(move || read(&origin, before));
+        let (file, config) = reading.await.map_err(|_| ReloadError::Stopping)??;
+        let reloaded = self.change(config).await?;
+        self.holds.lock().await.file = file;
+        Ok(reloaded)
+    }
+
     pub(super) async fn change(&self, config: Config) -> Result<Reloaded, ReloadError> {
         let mut holds = self.holds.lock().await;
-        let Holding { config: before, sources } = &mut *holds;
+        let Holding { config: before, sources, .. } = &mut *holds;
         let sources = sources.as_mut().ok_or(ReloadError::Stopping)?;
-        if let Some(address) = self.address.get()
-            && !config.knows_callers()
-            && !address.ip().is_loopback()
-        {
-            return Err(ReloadError::Open(*address));
+        // Whoever edits a file by accident must not open the gateway to everybody.
+        if before.knows_callers() && !config.knows_callers() {
+            return Err(ReloadError::Open);
         }
         let mut report = Reloaded::default();
         // First who may come in, so that nobody calls what is new by what is over.
@@ -252,6 +255,24 @@ impl Reloaded {
         self.changed = changes.changed;
         self.adjusted = changes.adjusted;
         self.unchanged = changes.unchanged;
+    }
+}
+
+/// What there is to read now, and from where. A file that has gone is no wish for an empty one, nor
+/// for another one that lies beside it and counted for nothing as long as it was there.
+fn read(
+    origin: &Origin,
+    before: Option<PathBuf>,
+) -> Result<(Option<PathBuf>, Config), ReloadError> {
+    let file = origin.file();
+    match before {
+        Some(before) if file.as_ref() != Some(&before) && !before.exists() => {
+            Err(ReloadError::Gone(before))
+        }
+        _ => {
+            let config = file.as_deref().map(Config::load).transpose()?.unwrap_or_default();
+            Ok((file, config))
+        }
     }
 }
 

@@ -40,6 +40,11 @@ impl Gateway {
     pub(super) fn start_with(name: &str, config: &str, options: &[&str]) -> Self {
         let folder = Folder::new(name);
         folder.write("manila.toml", config);
+        Self::start_in(folder, options)
+    }
+
+    /// Starts one in a folder, whatever is there.
+    pub(super) fn start_in(folder: Folder, options: &[&str]) -> Self {
         let data = folder.path().join("data");
         let mut child = command(&["serve", "--data", data.to_str().unwrap()])
             .args(options)
