@@ -1,8 +1,9 @@
 //! `approvals`, `approve` and `reject` against a gateway of its own process.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -17,14 +18,19 @@ struct Gateway {
 
 impl Gateway {
     fn start(folder: &Folder) -> Self {
+        Self::start_with(folder, &[])
+    }
+
+    fn start_with(folder: &Folder, options: &[&str]) -> Self {
         let file = folder.path().join("manila.toml");
         std::fs::write(&file, "[approval]\noperations = [\"demo.note\"]\n").unwrap();
         let data = folder.path().join("data");
         let listen = ["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
         let mut child = command(&listen)
+            .args(options)
             .current_dir(folder.path())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let first = BufReader::new(child.stdout.as_mut().unwrap()).lines().next().unwrap().unwrap();
@@ -117,6 +123,39 @@ fn nobody_decides_without_a_token_nor_about_his_own_call() {
     );
     call.kill().unwrap();
     call.wait().unwrap();
+}
+
+/// Whoever waits for a person is answered at once when the gateway stops, and holds nobody up.
+#[test]
+fn calls_that_wait_end_when_the_gateway_stops() {
+    let folder = Folder::new("approval-stop");
+    let mut gateway = Gateway::start_with(&folder, &["--drain", "60s"]);
+    let over_hub = gateway.call(None);
+    gateway.waiting();
+    let mut over_http = TcpStream::connect(gateway.url.trim_start_matches("ws://")).unwrap();
+    let body = r#"{"text":"hello"}"#;
+    write!(
+        over_http,
+        "POST /api/demo/note HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    while json(&gateway.decide(&["approvals"])).as_array().unwrap().len() < 2 {}
+    let id = gateway.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let mut answer = String::new();
+    over_http.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    for said in ["UNAVAILABLE", "the gateway is stopping", "\"retryable\":true"] {
+        assert!(answer.contains(said), "{answer}");
+    }
+    let answer = over_hub.wait_with_output().unwrap();
+    assert!(stderr(&answer).contains("the gateway is stopping"), "{}", stderr(&answer));
+    assert_eq!(gateway.child.wait().unwrap().code(), Some(0));
+    let mut log = String::new();
+    gateway.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    assert!(log.contains("drained") && !log.contains("has been cut"), "{log}");
 }
 
 /// A process that nobody else can reach asks nobody, and says where somebody could be asked.

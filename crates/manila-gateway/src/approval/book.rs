@@ -124,6 +124,11 @@ impl<W> Book<W> {
         self.end(id, "it was withdrawn by its caller")
     }
 
+    /// Ends a proposal because nobody will be there to decide, and says whether it was still there.
+    pub(super) fn stop(&mut self, id: &str) -> bool {
+        self.end(id, "the gateway is stopping")
+    }
+
     /// Those about which somebody can decide, the oldest first.
     pub(super) fn waiting(&self, now: Instant) -> impl Iterator<Item = (&str, &Proposal)> {
         let waiting = self.waiting.iter().filter(move |(_, proposal, _)| now < proposal.until);

@@ -112,17 +112,27 @@ impl Waiting {
             tokio::select! {
                 biased;
                 said = &mut self.verdict => return self.said(said.ok()),
+                () = self.approvals.stopped() => {
+                    if self.approvals.book().stop(&self.id) {
+                        return Err(CallError::unavailable("the gateway is stopping"));
+                    }
+                    return self.was_quicker().await;
+                }
                 () = tokio::time::sleep_until(self.until) => {
                     if self.approvals.book().expire(&self.id) {
                         return Err(self.expired());
                     }
-                    // Somebody was quicker, and his word is on its way.
-                    let said = (&mut self.verdict).await;
-                    return self.said(said.ok());
+                    return self.was_quicker().await;
                 }
                 _ = ticks.tick() => self.tell(),
             }
         }
+    }
+
+    /// Somebody decided in this very moment, and his word is on its way.
+    async fn was_quicker(&mut self) -> Result<(), CallError> {
+        let said = (&mut self.verdict).await;
+        self.said(said.ok())
     }
 
     /// What the caller sees counts up by as little as can be: what the operation reports after it

@@ -21,10 +21,11 @@ mod operation;
 mod proposal;
 mod settings;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::run::{Part, Reloaded};
@@ -48,6 +49,8 @@ struct Desk {
     book: Mutex<Book<oneshot::Sender<Verdict>>>,
     /// What holds for the calls that come; those that wait keep what they began with.
     settings: RwLock<Arc<ApprovalSettings>>,
+    /// Set when the gateway stops: whoever waits for a person would only hold it up.
+    stopping: OnceLock<CancellationToken>,
 }
 
 /// Calls that wait already keep what they began with.
@@ -72,6 +75,19 @@ impl Approvals {
     pub fn configure(&self, settings: ApprovalSettings) {
         let mut held = self.0.settings.write().unwrap_or_else(PoisonError::into_inner);
         *held = Arc::new(settings);
+    }
+
+    /// Ends the waiting of all calls when this is cancelled; the first that is given counts.
+    pub(crate) fn end_with(&self, stopping: CancellationToken) {
+        let _ = self.0.stopping.set(stopping);
+    }
+
+    /// Resolves when the gateway stops, if it is one that says so.
+    async fn stopped(&self) {
+        match self.0.stopping.get() {
+            Some(stopping) => stopping.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 
     fn settings(&self) -> Arc<ApprovalSettings> {

@@ -33,6 +33,7 @@ pub struct Setup {
     operator: Option<TokenHash>,
     watch: Option<Duration>,
     parts: Vec<Arc<dyn Part>>,
+    approvals: Approvals,
     sight: Sight,
     journal: Option<Journal>,
 }
@@ -64,7 +65,8 @@ impl Setup {
             mcp: McpParts::default(),
             operator: None,
             watch: None,
-            parts: vec![Arc::new(approvals)],
+            parts: vec![Arc::new(approvals.clone())],
+            approvals,
             sight: Sight::default(),
             journal: None,
         }
@@ -178,6 +180,7 @@ impl Setup {
             .with_authenticator(authenticator)
             .with_sight(self.sight, limiter)
             .with_journal(self.journal);
+        self.approvals.end_with(gateway.0.stopping.clone());
         let sources = Sources::start_with(&gateway, &self.config, &self.mcp);
         let reloader = Arc::new(Reloader::new(
             gateway.clone(),
