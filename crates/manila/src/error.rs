@@ -257,6 +257,13 @@ impl CallError {
         self
     }
 
+    /// Says that the same call fails until somebody has changed something.
+    #[must_use]
+    pub fn lasting(mut self) -> Self {
+        self.inner.transient = false;
+        self
+    }
+
     /// Says which limit refused the call, by the name of its setting.
     #[must_use]
     pub fn with_limit(mut self, name: &'static str) -> Self {

@@ -232,6 +232,39 @@ fn a_source_that_is_down_is_seen_and_delays_nobody() {
     }
 }
 
+/// Each row: who asks, and whether he hears why a source is not there: commands and variables are for
+/// those who could call it.
+#[test]
+fn why_a_source_is_down_is_for_those_who_could_call_it() {
+    let dead = "[source.dead]\nmcp = { command = \"/no/such/hush-command\" }\n";
+    let needs = "[source.needs]\nmcp = { command = \"x\", env = { K = \"${HUSH_VARIABLE}\" } }\n";
+    let (ada, of_ada) = identity("ada", "scopes = [\"source:dead\", \"source:needs\"]\n");
+    let (bob, of_bob) = identity("bob", "");
+    let gateway = Gateway::start("reload-reasons", &format!("{dead}{needs}"));
+    gateway.wait_for("dead", "down");
+    let check = |who: &str, token: Option<&str>, hears: bool| {
+        for (source, reason, retryable) in
+            [("dead", "hush-command", true), ("needs", "HUSH_VARIABLE", false)]
+        {
+            let id = format!("{source}.x");
+            let (status, direct) = gateway.call(&id, token, &json!({}));
+            assert_eq!(status, 503, "{who}: {direct}");
+            assert_eq!(direct["error"]["retryable"], retryable, "{who}: {direct}");
+            let by_hub = gateway.call("hub.call", token, &json!({"id": id}));
+            assert_eq!(by_hub.0, 503, "{who}: {}", by_hub.1);
+            for said in [direct, by_hub.1] {
+                assert_eq!(said.to_string().contains(reason), hears, "{who}: {said}");
+            }
+        }
+    };
+    check("open", None, true);
+    gateway.write(&format!("{dead}{needs}{ada}{bob}"));
+    assert_eq!(gateway.reload().0, 200);
+    gateway.wait_for("dead", "down");
+    check("ada", Some(&of_ada), true);
+    check("bob", Some(&of_bob), false);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_token_is_refused_and_what_it_opened_ends() {
     let (ada, of_ada) = identity("ada", "");

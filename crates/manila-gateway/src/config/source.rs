@@ -318,7 +318,7 @@ impl Access {
         if has_identities { Self::Scopes(vec![format!("source:{source}")]) } else { Self::Open }
     }
 
-    fn to_control(&self) -> AccessControl {
+    pub(crate) fn to_control(&self) -> AccessControl {
         let mut control = AccessControl::default();
         if let Self::Scopes(scopes) = self {
             control.required_scopes.clone_from(scopes);

@@ -9,11 +9,11 @@ use manila::hub::Upstream;
 use manila::link::WsConnector;
 use manila::openapi::OpenApiSettings;
 use manila::protocol::Secret;
-use manila::{Change, OperationId};
+use manila::{AccessControl, Change, OperationId};
 
-use super::Sources;
 use super::entry::{Body, Entry};
 use super::parts::{SourceError, adjust, rules, service_hooks};
+use super::{Sources, guard};
 use crate::config::{Config, SourceChange, SourceConfig, SourceKind};
 
 /// What became of the sources, by name.
@@ -46,9 +46,11 @@ impl Sources {
                 self.end(&name, entry.body, patience).await;
                 self.gateway.hub().forget(&name);
             }
+            self.gateway.pipeline().registry().guard(&name, AccessControl::default());
             changes.removed.push(name);
         }
         for (name, source) in wanted {
+            guard(&self.gateway, source);
             let change = self.entries.get(name).map(|entry| source.change_from(&entry.config));
             let list = match change {
                 None => &mut changes.added,

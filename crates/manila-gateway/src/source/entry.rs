@@ -58,7 +58,7 @@ impl Entry {
         let seen = Arc::new(Seen::new(&body));
         if let Err(reason) = &body {
             tracing::warn!(source = source.name, reason, "source disabled");
-            gateway.pipeline().registry().expect(&source.name, reason.clone());
+            gateway.pipeline().registry().disable(&source.name, reason.clone());
         }
         let body = body.unwrap_or(Body::Nothing);
         let watching = sight::watch(&source.name, &body, &seen).map(AbortOnDropHandle::new);

@@ -14,7 +14,7 @@ use manila::openapi::OpenApiSource;
 use tokio_util::task::TaskTracker;
 
 use crate::app::Gateway;
-use crate::config::Config;
+use crate::config::{Access, Config, SourceConfig};
 use entry::{Body, Entry};
 
 pub use change::SourceChanges;
@@ -48,6 +48,7 @@ impl Sources {
             leaving: TaskTracker::new(),
         };
         for source in &config.sources {
+            guard(gateway, source);
             let entry = Entry::start(gateway, parts, source);
             sources.entries.insert(source.name.clone(), entry);
         }
@@ -86,4 +87,12 @@ impl Sources {
         let ended = async { tokio::join!(ending, self.leaving.wait()) };
         tokio::time::timeout(patience, ended).await.is_ok()
     }
+}
+
+/// Lets those hear why a source is down who could call it.
+fn guard(gateway: &Gateway, source: &SourceConfig) {
+    let asks = !gateway.authenticator().is_open();
+    let access = source.adjustments.effective_access().cloned();
+    let access = access.unwrap_or_else(|| Access::unsaid(&source.name, asks));
+    gateway.pipeline().registry().guard(&source.name, access.to_control());
 }

@@ -12,7 +12,7 @@ use crate::error::{CallError, HandlerError};
 use crate::handler::{CallContext, Handler, Output};
 use crate::operation::Operation;
 use crate::payload::Payload;
-use crate::registry::Catalog;
+use crate::registry::{Asker, Catalog};
 use crate::schema::Schema;
 use crate::spec::{Kind, OperationSpec};
 
@@ -192,7 +192,8 @@ fn is_visible(context: &CallContext, operation: &Operation) -> bool {
 /// called it himself.
 fn named<'a>(context: &'a CallContext, id: &str) -> Result<&'a Arc<Operation>, CallError> {
     let catalog = catalog(context)?;
-    let found = catalog.get(id).ok_or_else(|| catalog.missing(id).before_sending())?;
+    let missing = || catalog.missing(id, Asker::Outside(context.identity())).before_sending();
+    let found = catalog.get(id).ok_or_else(missing)?;
     let admitted = found.spec().access_control.admit(context.identity());
     admitted.map(|()| found).map_err(CallError::before_sending)
 }

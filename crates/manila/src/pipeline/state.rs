@@ -19,7 +19,7 @@ use crate::handler::{
 };
 use crate::operation::Operation;
 use crate::payload::Payload;
-use crate::registry::Catalog;
+use crate::registry::{Asker, Catalog};
 use crate::spec::Kind;
 use crate::trace::{CallSpan, TRACE_PARENT};
 
@@ -155,7 +155,13 @@ impl CallState {
     fn missing(&self) -> CallError {
         let id = self.context.operation();
         match self.context.snapshot().downcast_ref::<Catalog>() {
-            Some(catalog) => catalog.missing(id),
+            Some(catalog) => {
+                let caller = match self.context.identity() {
+                    None if self.trusted => Asker::Process,
+                    identity => Asker::Outside(identity),
+                };
+                catalog.missing(id, caller)
+            }
             None => CallError::operation_not_found(id),
         }
     }

@@ -6,12 +6,23 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use super::search::{Index, SearchHit};
+use crate::access::{AccessControl, Identity};
 use crate::error::CallError;
 use crate::operation::Operation;
 use crate::spec::OperationId;
 
-pub(super) type Expected = Arc<HashMap<String, String>>;
+pub(super) type Expected = Arc<HashMap<String, Absence>>;
+pub(super) type Guards = Arc<HashMap<String, AccessControl>>;
 pub(super) type Operations = HashMap<OperationId, Arc<Operation>, foldhash::fast::RandomState>;
+
+/// Why the operations of a namespace are not there.
+#[derive(Debug, Clone)]
+pub(super) enum Absence {
+    /// They are still to come.
+    NotYet(String),
+    /// They do not come before somebody changes how they are reached.
+    Disabled(String),
+}
 
 /// What was registered at one moment.
 #[derive(Debug, Default)]
@@ -19,10 +30,21 @@ pub struct Catalog {
     operations: Operations,
     /// Namespaces whose operations are still to come, and why they are not there.
     expected: Expected,
+    /// Who hears why the operations of a namespace are not there; everybody, where nothing is said.
+    guards: Guards,
     /// Sorted by id; made by the first listing, since most catalogs are never listed.
     sorted: OnceLock<Vec<Arc<Operation>>>,
     /// Made by the first search.
     index: OnceLock<Index>,
+}
+
+/// Who is told something.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Asker<'a> {
+    /// This process itself, on nobody's behalf.
+    Process,
+    /// Somebody whom a door has let in, also where a handler calls on for him.
+    Outside(Option<&'a Identity>),
 }
 
 // An id hashes and compares as its text, so that a look-up needs no allocation.
@@ -39,24 +61,46 @@ impl Hash for OperationId {
 }
 
 impl Catalog {
-    pub(super) fn new(operations: Operations, expected: Expected) -> Self {
-        Self { operations, expected, ..Self::default() }
+    pub(super) fn new(operations: Operations, expected: Expected, guards: Guards) -> Self {
+        Self { operations, expected, guards, ..Self::default() }
     }
 
     pub(super) fn expected(&self) -> &Expected {
         &self.expected
     }
 
-    /// What is said about an id that is not here: there is no such operation, or its source has not
-    /// said yet what it has.
-    pub(crate) fn missing(&self, id: &str) -> CallError {
+    pub(super) fn guards(&self) -> &Guards {
+        &self.guards
+    }
+
+    /// What a caller is told about an id that is not here: there is no such operation, or its source
+    /// has not said yet what it has. Why that is so names commands and variables, and is for those
+    /// who could call it.
+    pub(crate) fn missing(&self, id: &str, caller: Asker<'_>) -> CallError {
         let namespace = id.split_once('.').map_or(id, |(namespace, _)| namespace);
-        match self.expected.get(namespace) {
-            Some(reason) => {
-                let message = format!("`{namespace}` is not there yet: {reason}");
-                CallError::unavailable(message).before_sending()
+        let Some(absence) = self.expected.get(namespace) else {
+            return CallError::operation_not_found(id);
+        };
+        let reason = match (self.tells(namespace, caller), absence) {
+            (true, Absence::NotYet(reason) | Absence::Disabled(reason)) => format!(": {reason}"),
+            (false, _) => String::new(),
+        };
+        let error = match absence {
+            Absence::NotYet(_) => {
+                CallError::unavailable(format!("`{namespace}` is not there yet{reason}"))
             }
-            None => CallError::operation_not_found(id),
+            Absence::Disabled(_) => {
+                CallError::unavailable(format!("`{namespace}` is disabled{reason}")).lasting()
+            }
+        };
+        error.before_sending()
+    }
+
+    fn tells(&self, namespace: &str, caller: Asker<'_>) -> bool {
+        let Some(guard) = self.guards.get(namespace) else { return true };
+        match caller {
+            Asker::Process => true,
+            Asker::Outside(identity) => guard.admits(identity),
         }
     }
 
@@ -65,9 +109,9 @@ impl Catalog {
         self.expected.contains_key(namespace)
     }
 
-    /// Whether any source is still to say what it has.
+    /// Whether any source is still to say what it has, and may do so without anybody's doing.
     pub fn expects_any(&self) -> bool {
-        !self.expected.is_empty()
+        self.expected.values().any(|absence| matches!(absence, Absence::NotYet(_)))
     }
 
     pub(super) fn operations(&self) -> Operations {

@@ -9,11 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
+use crate::access::AccessControl;
 use crate::operation::{Operation, OperationError};
 use crate::spec::OperationId;
 
+pub(crate) use catalog::Asker;
 pub use catalog::{Catalog, nearest};
 pub use search::SearchHit;
+
+use catalog::Absence;
 
 /// The operations of a process. Cloning it shares them.
 ///
@@ -101,8 +105,9 @@ impl Registry {
             }
         }
         if changed {
-            let expected = Arc::clone(self.catalog().expected());
-            self.0.catalog.store(Arc::new(Catalog::new(operations, expected)));
+            let before = self.catalog();
+            let (expected, guards) = (Arc::clone(before.expected()), Arc::clone(before.guards()));
+            self.0.catalog.store(Arc::new(Catalog::new(operations, expected, guards)));
             drop(guard);
             self.0.changed.send_modify(|changes| *changes += 1);
         }
@@ -112,10 +117,31 @@ impl Registry {
     /// Says that the operations of a namespace are still to come, and why they are not there: until
     /// then they are unavailable, which is something else than unknown.
     pub fn expect(&self, namespace: &str, reason: impl Into<String>) {
-        let reason = reason.into();
-        self.change_expected(|expected| {
-            expected.insert(namespace.to_owned(), reason);
-        });
+        let absence = Absence::NotYet(reason.into());
+        self.change_expected(|expected| drop(expected.insert(namespace.to_owned(), absence)));
+    }
+
+    /// Says that the operations of a namespace cannot come as it is, and why: they are unavailable,
+    /// and trying again does not help.
+    pub fn disable(&self, namespace: &str, reason: impl Into<String>) {
+        let absence = Absence::Disabled(reason.into());
+        self.change_expected(|expected| drop(expected.insert(namespace.to_owned(), absence)));
+    }
+
+    /// Says who hears why the operations of a namespace are not there: those who could call them.
+    /// Whoever else asks is told only that they are not.
+    pub fn guard(&self, namespace: &str, access: AccessControl) {
+        let _guard = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let catalog = self.catalog();
+        let mut guards = HashMap::clone(catalog.guards());
+        if access.is_open() {
+            guards.remove(namespace);
+        } else {
+            guards.insert(namespace.to_owned(), access);
+        }
+        let expected = Arc::clone(catalog.expected());
+        let catalog = Catalog::new(catalog.operations(), expected, Arc::new(guards));
+        self.0.catalog.store(Arc::new(catalog));
     }
 
     /// Says that a namespace has what it has: whatever is not there is unknown.
@@ -125,12 +151,13 @@ impl Registry {
         }
     }
 
-    fn change_expected(&self, change: impl FnOnce(&mut HashMap<String, String>)) {
+    fn change_expected(&self, change: impl FnOnce(&mut HashMap<String, Absence>)) {
         let _guard = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let catalog = self.catalog();
         let mut expected = HashMap::clone(catalog.expected());
         change(&mut expected);
-        let catalog = Catalog::new(catalog.operations(), Arc::new(expected));
+        let guards = Arc::clone(catalog.guards());
+        let catalog = Catalog::new(catalog.operations(), Arc::new(expected), guards);
         self.0.catalog.store(Arc::new(catalog));
     }
 
@@ -148,13 +175,54 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Identity;
+    use crate::error::CallProgress;
     use crate::spec::{Kind, OperationSpec};
+
+    /// Each row: who asks, and what he is told about a source that is late and about one that is
+    /// disabled, both for those who hold a scope.
+    #[test]
+    fn why_something_is_not_there_is_for_those_who_could_call_it() {
+        let registry = Registry::new();
+        let mut access = AccessControl::default();
+        access.required_scopes = vec!["boxes".to_owned()];
+        for name in ["late", "off"] {
+            registry.guard(name, access.clone());
+        }
+        registry.expect("late", "no such file: /opt/box");
+        registry.disable("off", "`BOX_KEY` is not set");
+        // What is registered later keeps all of it.
+        registry.register(operation("box.b")).unwrap();
+        let [ada, bob] = ["ada", "bob"].map(Identity::new);
+        let ada = ada.with_scopes(["boxes"]);
+        let late = ": no such file: /opt/box";
+        let off = ": `BOX_KEY` is not set";
+        for (caller, of_late, of_off) in [
+            (Asker::Process, late, off),
+            (Asker::Outside(Some(&ada)), late, off),
+            (Asker::Outside(Some(&bob)), "", ""),
+            (Asker::Outside(None), "", ""),
+        ] {
+            let progress = CallProgress { kind: Kind::Query, idempotent: false, dispatched: false };
+            let said = |id| {
+                let error = registry.catalog().missing(id, caller).settled(progress);
+                (error.message().to_owned(), error.is_retryable())
+            };
+            let expected = (format!("`late` is not there yet{of_late}"), true);
+            assert_eq!(said("late.a"), expected, "{caller:?}");
+            let expected = (format!("`off` is disabled{of_off}"), false);
+            assert_eq!(said("off.a"), expected, "{caller:?}");
+        }
+        assert!(registry.catalog().expects_any());
+        registry.settle("late");
+        assert!(!registry.catalog().expects_any() && registry.catalog().expects("off"));
+    }
 
     #[test]
     fn what_is_expected_is_unavailable_and_not_unknown() {
         let registry = Registry::new();
         let said = |id: &str| {
-            let error = registry.catalog().missing(id);
+            let error = registry.catalog().missing(id, Asker::Process);
             format!("{}: {}", error.code(), error.message())
         };
         assert_eq!(said("box.a"), "OPERATION_NOT_FOUND: Operation not found: box.a");
