@@ -54,7 +54,7 @@ impl Started {
     ) -> Result<Self, Failure> {
         let name = wanted.source();
         if name.is_some_and(|name| RESERVED_NAMES.contains(&name)) {
-            return Ok(Self::default());
+            return Self::of_built_in(file, wanted);
         }
         let Some(config) = load(file)? else { return Ok(Self::default()) };
         let mut started = Self { approval: config.approval, ..Self::default() };
@@ -102,6 +102,16 @@ impl Started {
             output::warning(&message);
         }
         Ok(started)
+    }
+
+    /// Nothing is started for what is built in, but what must not be called alone must not be here
+    /// either.
+    fn of_built_in(file: Option<&Path>, wanted: Wanted<'_>) -> Result<Self, Failure> {
+        let config = match (wanted, present(file)) {
+            (Wanted::Operation(_), Some(file)) => Config::load(&file)?,
+            _ => Config::default(),
+        };
+        Ok(Self { approval: config.approval, ..Self::default() })
     }
 
     /// Refuses what would wait: nobody can be asked in this process.
@@ -195,9 +205,14 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// The file that was named, or the one that is here.
+fn present(file: Option<&Path>) -> Option<PathBuf> {
+    file.map(PathBuf::from).or_else(Config::here)
+}
+
 /// The configuration that was named, or the one that is here.
 fn load(file: Option<&Path>) -> Result<Option<Config>, Failure> {
-    let Some(file) = file.map(PathBuf::from).or_else(Config::here) else { return Ok(None) };
+    let Some(file) = present(file) else { return Ok(None) };
     let config = Config::load(&file)?;
     if file == Path::new(ClientFile::FILE_NAME) && !config.sources.is_empty() {
         output::remark("Reading .mcp.json, since there is no manila.toml here.");

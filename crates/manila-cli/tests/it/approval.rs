@@ -179,4 +179,21 @@ fn a_command_that_starts_sources_itself_refuses_what_would_wait() {
     );
     let sum = call(&["call", "inner.demo__add", "--a", "2", "--b", "3"]);
     assert_eq!(sum.status.code(), Some(0), "{}", stderr(&sum));
+    // What is built in is no exception, whichever way it is called.
+    folder.write("manila.toml", "[approval]\noperations = [\"demo.n*\"]\n");
+    folder.write("other.toml", "[approval]\noperations = [\"demo.a*\"]\n");
+    let by_hub = r#"{"id": "demo.note", "input": {"text": "x"}}"#;
+    let add = ["call", "demo.add", "--a", "2", "--b", "3"];
+    let rows: [(&[&str], i32); 4] = [
+        (&["call", "demo.note", "--text", "x"], 1),
+        (&["call", "hub.call", by_hub], 1),
+        (&add, 0),
+        (&[&add[..], &["--config", "other.toml"]].concat(), 1),
+    ];
+    for (words, code) in rows {
+        let answer = call(words);
+        let said = stderr(&answer);
+        assert_eq!(answer.status.code(), Some(code), "{words:?}: {said}");
+        assert_eq!(said.contains("needs approval"), code == 1, "{words:?}: {said}");
+    }
 }
