@@ -172,6 +172,9 @@ pub(crate) struct McpOptions {
     /// The configuration; manila.toml or .mcp.json if it is here, else nothing is configured
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Where calls are written down; the user's data folder if it is absent
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
     /// Which operations are tools: all, compact, or auto
     #[arg(long, value_name = "WHICH")]
     pub(crate) tools: Option<Listed>,

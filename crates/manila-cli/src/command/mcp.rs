@@ -10,7 +10,8 @@ use manila::mcp::DEPTH_VARIABLE as DEPTH;
 use manila::{Identity, nearest};
 use manila_gateway::auth::LOCAL;
 use manila_gateway::config::Config;
-use manila_gateway::{DataFolder, GatewaySettings, McpView, Setup, builtin};
+use manila_gateway::journal::Mode;
+use manila_gateway::{DataError, DataFolder, GatewaySettings, McpView, Setup, builtin};
 
 use super::backend::TOKEN_VARIABLE;
 use super::connect::{Asking, parts};
@@ -37,11 +38,13 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), Failure> {
     settings.drain = options.drain;
     settings.mcp.start_patience = options.wait;
     let sight = sight(&config)?;
-    let data = DataFolder::open(None).map_err(anyhow::Error::from)?;
+    let data = data(options, &config)?;
     let setup = Setup::new(builtin::registry(), config).settings(settings).sight(sight);
     // Nobody but the client can reach this process, and he does not approve his own calls.
-    let setup = setup.unattended();
-    let setup = setup.journal(data.path()).map_err(anyhow::Error::from)?;
+    let mut setup = setup.unattended();
+    if let Some(data) = data {
+        setup = setup.journal(data.path()).map_err(anyhow::Error::from)?;
+    }
     let running = setup.mcp(parts(Asking::Nobody).await).start();
     let mut view = McpView::default();
     (view.tools, view.dialect) = (options.tools, options.dialect);
@@ -66,6 +69,15 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), Failure> {
             tracing::warn!("asked to stop again: ending at once");
             std::process::exit(130)
         }
+    }
+}
+
+/// Where calls are written down. Clients start their servers with few variables, so a home is asked
+/// for only where something is written.
+fn data(options: &McpOptions, config: &Config) -> Result<Option<DataFolder>, Failure> {
+    match DataFolder::open(options.data.as_deref()) {
+        Err(DataError::NoHome) if config.journal.mode == Mode::Off => Ok(None),
+        opened => Ok(Some(opened.map_err(anyhow::Error::from)?)),
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Folder, json, stderr, stdout};
+use super::{Folder, command, json, stderr, stdout};
 
 /// Long enough for a machine that does much else.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,6 +76,26 @@ fn a_real_server_is_added_listed_and_called_with_a_progress_bar() {
     assert!(stderr(&gone).contains("OPERATION_NOT_FOUND"), "{}", stderr(&gone));
 }
 
+/// Each row: options and configuration of `manila mcp` without a home, how it ends when its client
+/// leaves, and where it wrote.
+#[test]
+fn a_server_without_a_home_writes_where_it_is_told() {
+    let off = "[journal]\nmode = \"off\"\n";
+    for (options, config, code, writes) in
+        [(&["--data", "kept"][..], "", 0, true), (&[], "", 1, false), (&[], off, 0, false)]
+    {
+        let folder = Folder::new("mcp-data");
+        folder.write("manila.toml", config);
+        let mut mcp = command(&["mcp"]);
+        mcp.args(options).current_dir(folder.path()).stdin(Stdio::null());
+        let ended = mcp.env_remove("XDG_DATA_HOME").env_remove("HOME").output().unwrap();
+        let said = stderr(&ended);
+        assert_eq!(ended.status.code(), Some(code), "{options:?} {config:?}: {said}");
+        assert_eq!(said.contains("name a folder with --data"), code == 1, "{said}");
+        assert_eq!(folder.path().join("kept/journal").exists(), writes, "{options:?} {config:?}");
+    }
+}
+
 #[test]
 fn an_interrupt_cancels_the_call_at_the_server() {
     let folder = Folder::new("interrupt");
@@ -87,7 +107,7 @@ fn an_interrupt_cancels_the_call_at_the_server() {
         log.display()
     );
     std::fs::write(folder.path().join("manila.toml"), config).unwrap();
-    let child = super::command(&["call", "odd.sleep", r#"{"seconds": 600}"#])
+    let child = command(&["call", "odd.sleep", r#"{"seconds": 600}"#])
         .current_dir(folder.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -111,7 +131,7 @@ pub(super) struct Gateway {
 
 impl Gateway {
     pub(super) fn start(folder: &Folder) -> Self {
-        let mut child = super::command(&["serve", "--listen", "127.0.0.1:0"])
+        let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
             .current_dir(folder.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
