@@ -32,7 +32,30 @@ pub enum DataError {
     /// The file is there, and holds no token.
     #[error("{} holds no token; remove it, and the next start makes another", .0.display())]
     NoToken(PathBuf),
+    /// The file holds a token that can be guessed.
+    #[error(
+        "{} holds less than {LEAST_TOKEN} characters in one word, which can be guessed; remove it, \
+         and the next start makes another",
+        .0.display()
+    )]
+    WeakToken(PathBuf),
+    /// The file is not its owner's alone.
+    #[error(
+        "{} can be read or written by others (mode {mode:04o}), who may know the token; remove it, \
+         and the next start makes another, or say `chmod 600` if nobody has seen it",
+        path.display()
+    )]
+    #[non_exhaustive]
+    Exposed {
+        /// Which.
+        path: PathBuf,
+        /// What everybody may do with it.
+        mode: u32,
+    },
 }
+
+/// The shortest token of the operator's that is accepted: one that `manila` makes has 47 characters.
+const LEAST_TOKEN: usize = 32;
 
 impl DataFolder {
     /// The folder of this user where none is named, made or not.
@@ -83,19 +106,32 @@ impl DataFolder {
     ///
     /// It cannot be read, or the file holds something else.
     pub fn read_operator_token(&self) -> Result<Option<Token>, DataError> {
-        let path = self.0.join(OPERATOR_TOKEN);
-        match fs::read_to_string(&path) {
-            Ok(text) if text.trim().is_empty() => Err(DataError::NoToken(path)),
-            Ok(text) => Ok(Some(Token::from(text.trim().to_owned()))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(DataError::Unusable { path, source }),
+        let path = self.operator_token_path();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(DataError::Unusable { path, source }),
+        };
+        let token = text.trim();
+        if token.is_empty() {
+            return Err(DataError::NoToken(path));
         }
+        if token.len() < LEAST_TOKEN || token.contains(char::is_whitespace) {
+            return Err(DataError::WeakToken(path));
+        }
+        check_private(&path)?;
+        Ok(Some(Token::from(token.to_owned())))
+    }
+
+    /// Where the operator's token is kept.
+    pub fn operator_token_path(&self) -> PathBuf {
+        self.0.join(OPERATOR_TOKEN)
     }
 
     /// Written beside and linked into place, so that nobody reads half of it and of two who make one
     /// at the same time both end up with the same.
     fn make_operator_token(&self) -> Result<Token, DataError> {
-        let path = self.0.join(OPERATOR_TOKEN);
+        let path = self.operator_token_path();
         let unusable = |source| DataError::Unusable { path: path.clone(), source };
         let token = Token::generate().map_err(unusable)?;
         let draft = self.0.join(format!("{OPERATOR_TOKEN}.{}", token.hash()));
@@ -117,6 +153,25 @@ fn make_private(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.recursive(true).create(folder)
+}
+
+/// Whether nobody but the owner of a file can do anything with it.
+#[cfg(unix)]
+fn check_private(path: &Path) -> Result<(), DataError> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let metadata = fs::metadata(path)
+        .map_err(|source| DataError::Unusable { path: path.to_owned(), source })?;
+    match metadata.permissions().mode() & 0o777 {
+        mode if mode & 0o077 == 0 => Ok(()),
+        mode => Err(DataError::Exposed { path: path.to_owned(), mode }),
+    }
+}
+
+/// Who may read a file is said by the folder that it is in.
+#[cfg(not(unix))]
+fn check_private(_: &Path) -> Result<(), DataError> {
+    Ok(())
 }
 
 /// A new file that only its owner can read.
@@ -169,6 +224,36 @@ mod tests {
         assert_eq!(mode(folder.path()), 0o700);
         assert_eq!(mode(&folder.path().join(OPERATOR_TOKEN)), 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+    }
+
+    /// Each row: what the file holds, its mode, and what is said about it.
+    #[test]
+    fn a_token_that_others_know_or_guess_is_refused() {
+        let scratch = Scratch::new("manila-data-weak");
+        let folder = DataFolder::open(Some(&scratch.0)).unwrap();
+        let made = Token::generate().unwrap().reveal().to_owned();
+        let own = "x".repeat(LEAST_TOKEN);
+        for (content, mode, said) in [
+            (made.as_str(), 0o600, None),
+            (&made, 0o400, None),
+            (&own, 0o600, None),
+            (&own[1..], 0o600, Some("can be guessed; remove it")),
+            ("short\n", 0o600, Some("can be guessed; remove it")),
+            (&format!("{own} {own}"), 0o600, Some("in one word")),
+            (&made, 0o666, Some("by others (mode 0666)")),
+            (&made, 0o640, Some("by others (mode 0640)")),
+            (&made, 0o604, Some("`chmod 600`")),
+        ] {
+            let path = folder.operator_token_path();
+            let _ = fs::remove_file(&path);
+            fs::write(&path, content).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let error = folder.operator_token().err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), said.is_some(), "{mode:o}: {error:?}");
+            let error = error.unwrap_or_default();
+            assert!(error.contains(said.unwrap_or_default()), "{mode:o}: {error}");
+            assert!(!error.contains(content.trim()), "{error}");
+        }
     }
 
     #[test]
