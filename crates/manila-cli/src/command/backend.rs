@@ -231,10 +231,11 @@ pub(super) async fn ask_operator(
     }
 }
 
-/// What the caller wants to be known by.
+/// What the caller wants to be known by. An empty variable is how shells and services say none.
 fn presented(typed: Option<&Hidden>) -> Option<Secret> {
     let typed = typed.map(|token| token.0.clone());
-    typed.or_else(|| std::env::var(TOKEN_VARIABLE).ok()).map(Secret::new)
+    let set = || std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.trim().is_empty());
+    typed.or_else(set).map(Secret::new)
 }
 
 fn is_loopback(url: &str) -> bool {

@@ -42,6 +42,19 @@ impl Drop for Gateway {
     }
 }
 
+/// Each row: what the variable holds, and how the call ends at a gateway that asks for no token.
+#[test]
+fn an_empty_variable_is_no_token() {
+    let folder = Folder::new("remote-empty");
+    let gateway = Gateway::start(&folder);
+    for (token, code) in [("", 0), (" ", 0), ("mnl_other", 1)] {
+        let mut call =
+            command(&["call", "demo.add", "--a", "2", "--b", "3", "--url", &gateway.url]);
+        let answer = call.env("MANILA_TOKEN", token).output().unwrap();
+        assert_eq!(answer.status.code(), Some(code), "{token:?}: {}", stderr(&answer));
+    }
+}
+
 #[test]
 fn commands_work_against_a_gateway_as_they_do_without() {
     let folder = Folder::new("remote");
