@@ -51,7 +51,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     })?;
     // A reader who has seen enough of the offer must not end the gateway.
     let address = listener.local_addr()?;
-    if let Err(error) = offer::print(&registry, file.as_deref(), &config, address) {
+    if let Err(error) = offer::print(&registry, file.as_deref(), &config, address, &data) {
         tracing::debug!(%error, "the offer was not printed whole");
     }
     let (stop, asked) = tokio::sync::oneshot::channel::<()>();

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use super::{Folder, command, data_home, manila, stderr};
+use super::{Folder, command, data_home, json as parsed, manila, stderr};
 
 #[test]
 fn it_says_where_it_listens_answers_and_stops_on_sigterm() {
@@ -18,7 +18,19 @@ fn it_says_where_it_listens_answers_and_stops_on_sigterm() {
     let address = first.rsplit_once("http://").unwrap().1.to_owned();
     let offer: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
     assert!(offer.iter().any(|line| line.contains("demo.clock")), "{offer:?}");
-    assert!(offer.iter().any(|line| line.contains("without a token")), "{offer:?}");
+    let said = |words: &str| offer.iter().any(|line| line.contains(words));
+    for words in ["without a token", "GET  /ready", "GET  /metrics", "/manila/operator.token"] {
+        assert!(said(words), "{words}: {offer:?}");
+    }
+    assert!(!said("mnl_"), "{offer:?}");
+    let counted = offer.iter().find_map(|line| line.split_once(" operations without a token; "));
+    let (open, others) = counted.expect("it counts what anybody may call");
+    let listed = parsed(&manila(&["list", "--url", &format!("ws://{address}")]));
+    let listed = listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap());
+    let listed: Vec<&str> = listed.filter(|id| said(&format!("  {id} "))).collect();
+    assert_eq!(listed.len().to_string(), open, "those that are counted are shown: {offer:?}");
+    let others: usize = others.split_once(' ').unwrap().0.parse().unwrap();
+    assert!(others > 5 && !said("gateway.reload"), "{offer:?}");
 
     let answer = request(&address, "/api/demo/add", r#"{"a":2,"b":3}"#);
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");

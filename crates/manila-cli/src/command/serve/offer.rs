@@ -2,8 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
-use manila::Registry;
+use manila::{Identity, Operation, Registry};
+use manila_gateway::DataFolder;
+use manila_gateway::auth::LOCAL;
 use manila_gateway::config::{Access, ClientFile, Config, SourceConfig, SourceKind};
 
 use crate::output;
@@ -13,9 +16,12 @@ pub(super) fn print(
     file: Option<&Path>,
     config: &Config,
     address: SocketAddr,
+    data: &DataFolder,
 ) -> std::io::Result<()> {
-    print_operations(registry, address)?;
+    print_doors(address)?;
+    print_operations(registry, config)?;
     print_sources(file, config)?;
+    print_data(data)?;
     print_callers(config, address)
 }
 
@@ -77,8 +83,7 @@ fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-fn print_operations(registry: &Registry, address: SocketAddr) -> std::io::Result<()> {
-    let catalog = registry.catalog();
+fn print_doors(address: SocketAddr) -> std::io::Result<()> {
     output::print_line(&format!("Manila {} on http://{address}\n", env!("CARGO_PKG_VERSION")))?;
     output::print_line(
         "  POST /api/{namespace}/{name}   call an operation; subscriptions stream as server-sent events",
@@ -93,15 +98,38 @@ fn print_operations(registry: &Registry, address: SocketAddr) -> std::io::Result
     output::print_line(&format!(
         "  GET  /docs                     the same for people: http://{address}/docs"
     ))?;
-    output::print_line("  GET  /health                   whether it is alive\n")?;
-    output::print_line(&format!("{} operations:", catalog.len()))?;
-    let width = catalog.list().iter().map(|found| found.id().as_str().len()).max().unwrap_or(0);
-    for operation in catalog.list() {
+    output::print_line("  GET  /health                   whether it is alive")?;
+    output::print_line("  GET  /ready                    whether it wants new calls")?;
+    output::print_line("  GET  /metrics                  its numbers, for Prometheus\n")
+}
+
+/// What every caller may call who is let in, and how much there is beside it.
+fn print_operations(registry: &Registry, config: &Config) -> std::io::Result<()> {
+    let (catalog, anybody) = (registry.catalog(), Identity::new(LOCAL));
+    let is_open =
+        |operation: &&Arc<Operation>| operation.spec().access_control.admits(Some(&anybody));
+    let open: Vec<_> = catalog.list().iter().filter(is_open).collect();
+    let others = catalog.len() - open.len();
+    output::print_line(&if config.knows_callers() {
+        format!("{} operations with any token; {others} more need scopes:", open.len())
+    } else {
+        format!("{} operations without a token; {others} more need one:", open.len())
+    })?;
+    let width = open.iter().map(|found| found.id().as_str().len()).max().unwrap_or(0);
+    for operation in open {
         let (id, spec) = (operation.id().as_str(), operation.spec());
         let kind = spec.kind.as_str();
         output::print_line(&format!("  {id:width$}  {kind:12}  {}", spec.description))?;
     }
     Ok(())
+}
+
+/// Where things are kept. The token itself is nothing for a terminal or a log.
+fn print_data(data: &DataFolder) -> std::io::Result<()> {
+    let (folder, token) = (data.path().display(), data.operator_token_path());
+    output::print_line(&output::harmless(&format!("\nKeeps its data in {folder}")))?;
+    let token = format!("The operator's token is in {}", token.display());
+    output::print_line(&output::harmless(&token))
 }
 
 fn print_callers(config: &Config, address: SocketAddr) -> std::io::Result<()> {
