@@ -129,6 +129,20 @@ impl<W> Book<W> {
         self.end(id, "the gateway is stopping")
     }
 
+    /// Ends the proposals of a caller, and gives those who wait for them.
+    pub(super) fn dismiss(&mut self, caller: &str, how: &str) -> Vec<W> {
+        let is_meant =
+            |(_, proposal, _): &(String, Proposal, W)| proposal.caller.as_deref() == Some(caller);
+        let (over, kept): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_meant);
+        self.waiting = kept.into();
+        over.into_iter()
+            .map(|(id, _, waiter)| {
+                self.remember(id, how.to_owned());
+                waiter
+            })
+            .collect()
+    }
+
     /// Those about which somebody can decide, the oldest first.
     pub(super) fn waiting(&self, now: Instant) -> impl Iterator<Item = (&str, &Proposal)> {
         let waiting = self.waiting.iter().filter(move |(_, proposal, _)| now < proposal.until);
@@ -233,6 +247,20 @@ mod tests {
         // An id is never used for something else while somebody may still mean the first.
         let again = book.submit(begin, ROOM, "left".to_owned(), proposal(None, begin), ());
         assert_eq!(again, Err(Refused::Taken));
+    }
+
+    #[test]
+    fn what_somebody_proposed_ends_with_him() {
+        let begin = Instant::now();
+        let mut book = Book::default();
+        for (id, caller) in [("a", "ada"), ("b", "bob"), ("c", "ada")] {
+            book.submit(begin, ROOM, id.to_owned(), proposal(Some(caller), begin), id).unwrap();
+        }
+        assert_eq!(book.dismiss("ada", "gone"), ["a", "c"]);
+        assert_eq!(book.waiting(begin).map(|(id, _)| id).collect::<Vec<_>>(), ["b"]);
+        let late = book.decide(begin, "c", "eve", None, String::new()).unwrap_err();
+        assert!(late.to_string().ends_with("gone"), "{late}");
+        assert!(book.dismiss("eve", "gone").is_empty());
     }
 
     #[test]

@@ -153,6 +153,10 @@ impl Waiting {
         match verdict {
             Some(Verdict::Approved) => Ok(()),
             Some(Verdict::Rejected { by, reason }) => Err(self.rejected(&by, reason)),
+            Some(Verdict::Dismissed) => Err(CallError::access_denied(format!(
+                "the call of {} was not run: who called is not known any more, or as somebody else",
+                self.operation
+            ))),
             None => Err(CallError::unavailable("nobody is there any more who could approve")),
         }
     }

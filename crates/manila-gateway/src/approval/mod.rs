@@ -53,9 +53,13 @@ struct Desk {
     stopping: OnceLock<CancellationToken>,
 }
 
-/// Calls that wait already keep what they began with.
+/// Calls that wait already keep what they began with, but for those whose caller is another one now.
 impl Part for Approvals {
     fn change(&self, before: &Config, now: &Config, report: &mut Reloaded) {
+        let ended: usize = before.ended_by(now).into_iter().map(|id| self.dismiss(id)).sum();
+        if ended > 0 {
+            report.notes.push(format!("calls that waited for approval and were ended: {ended}"));
+        }
         if before.approval != now.approval {
             self.configure(now.approval.clone());
             report.notes.push("[approval] holds for calls from now on".to_owned());
@@ -101,6 +105,17 @@ impl Approvals {
     /// How many calls wait.
     pub fn waiting(&self) -> usize {
         self.book().waiting(Instant::now()).count()
+    }
+
+    /// Ends the waiting of all calls of an identity, and says how many these were.
+    pub(crate) fn dismiss(&self, identity: &str) -> usize {
+        let over = self.book().dismiss(identity, &Verdict::Dismissed.ending(identity));
+        let count = over.len();
+        for waiter in over {
+            // Whoever has left needs no word.
+            let _ = waiter.send(Verdict::Dismissed);
+        }
+        count
     }
 
     /// Ends the waiting of a call with somebody's word. Whoever left in this very moment has taken

@@ -29,7 +29,12 @@ pub(super) struct Proposal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     Approved,
-    Rejected { by: String, reason: Option<String> },
+    Rejected {
+        by: String,
+        reason: Option<String>,
+    },
+    /// The caller is not who he was when he called.
+    Dismissed,
 }
 
 impl Verdict {
@@ -38,6 +43,7 @@ impl Verdict {
         match self {
             Self::Approved => format!("it was approved by `{approver}`"),
             Self::Rejected { .. } => format!("it was rejected by `{approver}`"),
+            Self::Dismissed => "its caller is not who he was when he called".to_owned(),
         }
     }
 }

@@ -19,14 +19,14 @@ mod source;
 mod stamp;
 mod validate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use manila::Identity;
 use manila::openapi::Location;
 
 use crate::approval::ApprovalSettings;
-use crate::auth::{Authenticator, JwtSettings, TokenHash};
+use crate::auth::{Authenticator, JwtSettings, LOCAL, TokenHash};
 use crate::door::McpDoorSettings;
 use crate::journal;
 use crate::telemetry::TelemetrySettings;
@@ -247,6 +247,16 @@ impl Config {
     /// Whether callers are asked who they are.
     pub fn knows_callers(&self) -> bool {
         !self.identities.is_empty() || self.auth.is_some()
+    }
+
+    /// Who is known here and is another one, or nobody, once `next` holds: the ids of what ends with him.
+    pub(crate) fn ended_by<'a>(&'a self, next: &Self) -> BTreeSet<&'a str> {
+        let ended = self.identities.iter().filter(|known| !next.identities.contains(known));
+        let mut ended: BTreeSet<_> = ended.map(|known| known.identity.id.as_str()).collect();
+        if !self.knows_callers() && next.knows_callers() {
+            ended.insert(LOCAL);
+        }
+        ended
     }
 
     /// Knows the identities by their tokens, and those for whom the authorization server vouches; open

@@ -605,3 +605,24 @@ proptest! {
         drop(parse(&text));
     }
 }
+
+#[test]
+fn who_is_another_one_after_a_change_is_told() {
+    let known = |name: &str, scopes: &str| {
+        format!("[identity.{name}]\ntoken_hash = \"{HASH}\"\nscopes = [{scopes}]\n")
+    };
+    let (ada, other) = (known("ada", ""), known("ada", "\"more\""));
+    let rows: [(&str, &str, &[&str]); 6] = [
+        ("", "", &[]),
+        ("", &ada, &["local"]),
+        (&ada, &ada, &[]),
+        (&ada, &other, &["ada"]),
+        (&ada, &known("eve", ""), &["ada"]),
+        (&ada, "", &["ada"]),
+    ];
+    for (before, next, ended) in rows {
+        let read = |text: &str| Config::parse(Path::new("manila.toml"), text, &|_| None).unwrap();
+        let (before, next) = (read(before), read(next));
+        assert_eq!(before.ended_by(&next).into_iter().collect::<Vec<_>>(), ended);
+    }
+}

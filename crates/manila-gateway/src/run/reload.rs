@@ -1,6 +1,5 @@
 //! Another configuration in the place of the one that holds.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use tokio::sync::Mutex;
 use super::Origin;
 use super::setup::authenticator;
 use crate::app::Gateway;
-use crate::auth::{LOCAL, TokenHash};
+use crate::auth::TokenHash;
 use crate::config::{Config, ConfigError, IdentityConfig};
 use crate::source::{SourceChanges, SourceSight, Sources};
 
@@ -216,14 +215,9 @@ impl Reloader {
             return Vec::new();
         }
         self.gateway.authenticator().replace(&authenticator(now, self.operator));
-        let kept = |known: &&IdentityConfig| now.identities.contains(known);
-        let over = before.identities.iter().filter(|known| !kept(known));
-        let mut over: BTreeSet<&str> = over.map(|known| known.identity.id.as_str()).collect();
+        let over = before.ended_by(now);
         if before.auth != now.auth {
             report.notes.push("[auth] holds for tokens that are shown from now on".to_owned());
-        }
-        if !before.knows_callers() {
-            over.insert(LOCAL);
         }
         for id in &over {
             let ended = self.gateway.dismiss(id);

@@ -7,7 +7,8 @@ use std::time::Duration;
 use manila::{CallContext, Change, HandlerError, Identity, Operation, Pipeline, Schema, build_env};
 use manila_gateway::approval::{self, ApprovalSettings, Approvals};
 use manila_gateway::auth::{Authenticator, TokenHash};
-use manila_gateway::{Gateway, GatewaySettings, admin, builtin};
+use manila_gateway::config::Config;
+use manila_gateway::{Gateway, GatewaySettings, Part, Reloaded, admin, builtin};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -329,5 +330,26 @@ async fn only_so_many_calls_wait_and_others_go_on() {
     let sum = bank.call("ada", "demo.add", &json!({"a": 2, "b": 3})).await;
     assert_eq!(sum.1["sum"], 5, "what no pattern names does not wait");
     waits.into_iter().for_each(|wait| wait.abort());
+    bank.running.stop().await;
+}
+
+/// Whoever is another one when his call is agreed to does not run it.
+#[tokio::test]
+async fn a_call_whose_caller_has_changed_is_not_run() {
+    let bank = Bank::open(ApprovalSettings::default()).await;
+    let calling = begin(&bank, "http");
+    let waiting = bank.waiting().await;
+    let known = format!("[identity.ada]\ntoken_hash = \"{}\"\n", TokenHash::of("mnl_ada"));
+    let config = |text: &str| Config::parse("manila.toml".as_ref(), text, &|_| None).unwrap();
+    let (before, same) = (config(&known), config(&known));
+    bank.approvals.change(&before, &same, &mut Reloaded::default());
+    assert_eq!(bank.approvals.waiting(), 1, "who is the same waits on");
+    let mut report = Reloaded::default();
+    bank.approvals.change(&before, &config(&known.replace("ada", "eve")), &mut report);
+    assert_eq!(report.notes, ["calls that waited for approval and were ended: 1"]);
+    let (said, is_error) = calling.await.unwrap();
+    assert!(is_error && said.contains("who called is not known any more"), "{said}");
+    let (status, _) = bank.call("bob", "gateway.approve", &json!({"id": waiting["id"]})).await;
+    assert_eq!((status, bank.paid()), (StatusCode::NOT_FOUND, 0));
     bank.running.stop().await;
 }

@@ -3,12 +3,27 @@
 use super::input;
 use super::state::CallState;
 use crate::error::CallError;
+use crate::operation::Operation;
 
 pub(super) fn check(call: &mut CallState) -> Result<(), CallError> {
+    let operation = call.operation()?.clone();
+    check_by(call, &operation)
+}
+
+/// The same by what holds now, for a call that has waited: what its caller may do can have changed
+/// since the call took its snapshot.
+pub(super) fn check_again(call: &mut CallState) -> Result<(), CallError> {
+    let now = call.shared.registry.catalog();
+    match now.get(call.context.operation()).cloned() {
+        Some(operation) => check_by(call, &operation),
+        None => Err(now.missing(call.context.operation(), call.asker())),
+    }
+}
+
+fn check_by(call: &mut CallState, operation: &Operation) -> Result<(), CallError> {
     if call.trusted {
         return Ok(());
     }
-    let operation = call.operation()?.clone();
     let control = &operation.spec().access_control;
     let input = match &mut call.input {
         Some(payload) if control.reads_input() => Some(input::read(payload)?),

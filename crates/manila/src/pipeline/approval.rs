@@ -1,5 +1,6 @@
 //! approval: whether somebody has to agree first.
 
+use super::access;
 use super::seam::{CallView, Step};
 use super::state::CallState;
 use crate::error::CallError;
@@ -10,7 +11,7 @@ pub trait ApprovalGate: Send + Sync + 'static {
     fn obtain(&self, call: &CallView<'_>) -> Step<()>;
 }
 
-pub(super) async fn obtain(call: &CallState) -> Result<(), CallError> {
+pub(super) async fn obtain(call: &mut CallState) -> Result<(), CallError> {
     let Some(gate) = &call.shared.approval else { return Ok(()) };
     match gate.obtain(&call.view()) {
         Step::Now(decided) => decided,
@@ -18,7 +19,8 @@ pub(super) async fn obtain(call: &CallState) -> Result<(), CallError> {
         Step::Later(decision) => {
             let decided = call.while_wanted_until(call.context.deadline(), decision).await?;
             call.started_deadline();
-            decided
+            decided?;
+            access::check_again(call)
         }
     }
 }

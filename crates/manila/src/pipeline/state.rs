@@ -155,14 +155,15 @@ impl CallState {
     fn missing(&self) -> CallError {
         let id = self.context.operation();
         match self.context.snapshot().downcast_ref::<Catalog>() {
-            Some(catalog) => {
-                let caller = match self.context.identity() {
-                    None if self.trusted => Asker::Process,
-                    identity => Asker::Outside(identity),
-                };
-                catalog.missing(id, caller)
-            }
+            Some(catalog) => catalog.missing(id, self.asker()),
             None => CallError::operation_not_found(id),
+        }
+    }
+
+    pub(super) fn asker(&self) -> Asker<'_> {
+        match self.context.identity() {
+            None if self.trusted => Asker::Process,
+            identity => Asker::Outside(identity),
         }
     }
 

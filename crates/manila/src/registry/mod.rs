@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn why_something_is_not_there_is_for_those_who_could_call_it() {
         let registry = Registry::new();
-        let mut access = AccessControl::default();
-        access.required_scopes = vec!["boxes".to_owned()];
+        let access =
+            AccessControl { required_scopes: vec!["boxes".to_owned()], ..AccessControl::default() };
         for name in ["late", "off"] {
             registry.guard(name, access.clone());
         }

@@ -176,3 +176,34 @@ async fn too_many_calls_are_refused_and_nothing_is_started() {
     assert_eq!(code(first), "ABORTED");
     assert_eq!(log.take(), ["t.wait starts", "t.wait stops"]);
 }
+
+/// What somebody may do is looked at again when the word that he waited for has come.
+#[tokio::test]
+async fn an_approved_call_is_held_against_what_holds_by_then() {
+    struct Tightened(Registry);
+    impl ApprovalGate for Tightened {
+        fn obtain(&self, _: &CallView<'_>) -> Step<()> {
+            let registry = self.0.clone();
+            Step::Later(Box::pin(async move {
+                let mut spec = spec("t.op", Kind::Query);
+                spec.access_control.required_scopes = vec!["more".to_owned()];
+                let tightened = Operation::from_spec(spec).build().unwrap();
+                registry.apply([crate::registry::Change::Replace(tightened)]).unwrap();
+                Ok(())
+            }))
+        }
+    }
+    for (scopes, expected) in [(vec![], Err("ACCESS_DENIED")), (vec!["more"], Ok(()))] {
+        let handler = |_, _| std::future::ready(Ok(json!(1)));
+        let registry = registry([dynamic("t.op", Kind::Query, handler)]);
+        let gate = Tightened(registry.clone());
+        let pipeline = Pipeline::builder(registry).approval(gate).build();
+        let caller = Authority::outside(Some(Identity::new("ada").with_scopes(scopes).into()));
+        let called = pipeline.call(CallRequest::new("t.op", json!({})), caller).await;
+        let called = called.map(drop).map_err(|error| error.code().as_str().to_owned());
+        assert_eq!(
+            called.as_ref().map_err(String::as_str),
+            expected.as_ref().map_err(|code| *code)
+        );
+    }
+}
