@@ -73,7 +73,9 @@ impl Backend {
         let link = connector.connect().await.map_err(|error| {
             Failure::Unreachable(format!("{error}; is `manila serve` running there?"))
         })?;
-        let settings = ConnectionSettings::default();
+        let mut settings = ConnectionSettings::default();
+        // Whoever says nothing waits as long as the gateway lets a call take, a person's word included.
+        settings.call_timeout = None;
         let (client, connection) = Connection::new(link, Serve::Nothing, settings);
         Ok(Self { client, behind: Behind::Connection(tokio::spawn(connection.run())) })
     }

@@ -153,10 +153,7 @@ impl Waiting {
         match verdict {
             Some(Verdict::Approved) => Ok(()),
             Some(Verdict::Rejected { by, reason }) => Err(self.rejected(&by, reason)),
-            Some(Verdict::Dismissed) => Err(CallError::access_denied(format!(
-                "the call of {} was not run: who called is not known any more, or as somebody else",
-                self.operation
-            ))),
+            Some(Verdict::Dismissed) => Err(self.dismissed()),
             None => Err(CallError::unavailable("nobody is there any more who could approve")),
         }
     }
@@ -170,6 +167,14 @@ impl Waiting {
             details["approval"]["reason"] = reason.into();
         }
         CallError::access_denied(message).with_details(details)
+    }
+
+    fn dismissed(&self) -> CallError {
+        let message = format!(
+            "the call of {} was not run: who called is not known any more, or as somebody else",
+            self.operation
+        );
+        CallError::access_denied(message).with_details(self.details("dismissed"))
     }
 
     fn expired(&self) -> CallError {

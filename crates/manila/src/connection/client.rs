@@ -83,7 +83,7 @@ impl Client {
                 in_process(pipeline, request, authority.clone())
             }
             Route::Remote(peer) => {
-                let asked = Asked::new(request, behalf, Some(peer.settings.call_timeout));
+                let asked = Asked::new(request, behalf, peer.settings.call_timeout);
                 let id = Arc::clone(asked.id());
                 let running = remote::call(Arc::clone(peer), asked).boxed();
                 CallingForm::Remote { peer: Arc::clone(peer), id, running, early: OnceLock::new() }

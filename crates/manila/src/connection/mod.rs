@@ -38,8 +38,9 @@ pub struct ConnectionSettings {
     pub pending: usize,
     /// How many requests of the peer are worked on; more are refused as `OVERLOADED`.
     pub serving: usize,
-    /// The deadline of a call that names none.
-    pub call_timeout: Duration,
+    /// The deadline of a call that names none. Without one the far end says how long it takes, and the
+    /// call ends with it or with the connection.
+    pub call_timeout: Option<Duration>,
     /// How many values of a subscription are taken before the consumer has seen any. It begins with
     /// a few, and grows while their size allows it.
     pub window: u32,
@@ -55,7 +56,7 @@ impl Default for ConnectionSettings {
         Self {
             pending: 65_536,
             serving: 4_096,
-            call_timeout: Duration::from_secs(300),
+            call_timeout: Some(Duration::from_secs(300)),
             window: 256,
             kept_values: 4_096,
             kept_bytes: 64 * 1024 * 1024,

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::context::CallContext;
@@ -126,10 +127,14 @@ impl AbortHandle {
     /// Resolves when the call should stop, or its deadline has passed.
     pub(crate) async fn unwanted(&self) {
         let deadline = async {
-            match self.0.deadline() {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
+            // It may have moved meanwhile.
+            while let Some(deadline) = self.0.deadline() {
+                if deadline <= Instant::now() {
+                    return;
+                }
+                tokio::time::sleep_until(deadline).await;
             }
+            std::future::pending().await
         };
         tokio::select! {
             () = self.0.cancelled() => {}

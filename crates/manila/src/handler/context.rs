@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::cancellation::Cancellation;
+use super::default_deadline::DefaultDeadline;
 use super::progress::{LogLine, Progress, ProgressSender};
 use super::request_id::RequestId;
 use super::respondent::Respondent;
@@ -36,8 +37,7 @@ pub(crate) struct ContextParts {
     identity: Option<Arc<Identity>>,
     /// The deadline that was asked for.
     deadline: Option<Instant>,
-    /// The deadline of a call that named none, set when it first has to wait.
-    default_deadline: OnceLock<Instant>,
+    default_deadline: DefaultDeadline,
     progress: ProgressSender,
     /// Who can be asked while the call runs.
     respondent: Option<Respondent>,
@@ -138,7 +138,7 @@ impl CallContext {
             request_id: RequestId::fresh(),
             parent_request_id: Some(above.request_id.clone()),
             identity: above.identity.clone(),
-            deadline: own.into_iter().chain(caller.deadline()).min(),
+            deadline: own.into_iter().chain(above.deadline).min(),
             progress,
             respondent,
             metadata,
@@ -161,7 +161,7 @@ impl CallContext {
             parent_request_id: call.parent_request_id,
             identity: call.identity,
             deadline: call.deadline,
-            default_deadline: OnceLock::new(),
+            default_deadline: DefaultDeadline::default(),
             progress: call.progress,
             respondent: call.respondent,
             metadata: call.metadata,
@@ -223,18 +223,25 @@ impl CallContext {
     }
 
     /// When the caller stops waiting. A call that named no deadline has one from the moment in which
-    /// it first waits for something.
+    /// it first waits for something, and so has a call inside it. Such a deadline stands still while a
+    /// person is waited for, so whoever has waited for it looks again.
     pub fn deadline(&self) -> Option<Instant> {
-        self.0.deadline.or_else(|| self.0.default_deadline.get().copied())
+        let defaults = self.and_above().filter_map(|call| call.0.default_deadline.get());
+        self.0.deadline.into_iter().chain(defaults).min()
     }
 
     /// The deadline, after giving one to a call that named none.
     pub(crate) fn deadline_or(&self, timeout: Duration) -> Option<Instant> {
-        if let Some(deadline) = self.deadline() {
-            return Some(deadline);
-        }
-        let deadline = from_now(timeout)?;
-        Some(*self.0.default_deadline.get_or_init(|| deadline))
+        self.deadline().or_else(|| self.0.default_deadline.start(timeout))
+    }
+
+    pub(super) fn default_deadline(&self) -> &DefaultDeadline {
+        &self.0.default_deadline
+    }
+
+    /// This call, and those that it is part of.
+    pub(super) fn and_above(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |call| call.0.caller.as_ref())
     }
 
     /// How long the caller still waits.
@@ -298,21 +305,16 @@ impl CallContext {
 
     /// Whether a call above has a place at the source of an operation of which `is_meant` holds.
     pub(crate) fn holds_place(&self, is_meant: impl Fn(&str) -> bool) -> bool {
-        let above = std::iter::successors(self.0.caller.as_ref(), |call| call.0.caller.as_ref());
-        let mut places = above.filter(|call| call.0.has_place.load(Ordering::Acquire));
+        let mut places =
+            self.and_above().skip(1).filter(|call| call.0.has_place.load(Ordering::Acquire));
         places.any(|call| is_meant(&call.0.operation))
     }
 
     /// Whether a call above has its turn at the operation that this call wants.
     pub(crate) fn waits_for_itself(&self) -> bool {
-        let mut above = self.0.caller.as_ref();
-        while let Some(caller) = above {
-            if caller.0.has_turn.load(Ordering::Acquire) && caller.0.operation == self.0.operation {
-                return true;
-            }
-            above = caller.0.caller.as_ref();
-        }
-        false
+        let mut turns =
+            self.and_above().skip(1).filter(|call| call.0.has_turn.load(Ordering::Acquire));
+        turns.any(|call| call.0.operation == self.0.operation)
     }
 }
 

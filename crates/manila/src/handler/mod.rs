@@ -2,6 +2,7 @@
 
 mod cancellation;
 mod context;
+mod default_deadline;
 mod progress;
 mod request_id;
 mod respondent;
@@ -23,6 +24,7 @@ use crate::spec::Kind;
 pub use cancellation::AbortHandle;
 pub use context::CallContext;
 pub(crate) use context::{Attachment, Beginning, NestedCall, NestedStanding, Nesting, from_now};
+pub(crate) use default_deadline::Pause;
 pub use progress::{LogLine, Progress, ProgressSender, Watch};
 pub use request_id::RequestId;
 pub use respondent::{Question, Respond, Respondent, Returning, Unanswered};

@@ -1,9 +1,11 @@
 //! approval: whether somebody has to agree first.
 
 use super::access;
+use super::input;
 use super::seam::{CallView, Step};
 use super::state::CallState;
 use crate::error::CallError;
+use crate::handler::Pause;
 
 /// Decides which calls need a person's word, and waits for it.
 pub trait ApprovalGate: Send + Sync + 'static {
@@ -15,11 +17,14 @@ pub(super) async fn obtain(call: &mut CallState) -> Result<(), CallError> {
     let Some(gate) = &call.shared.approval else { return Ok(()) };
     match gate.obtain(&call.view()) {
         Step::Now(decided) => decided,
-        // A person takes his time: the clock of a call that named no deadline starts behind him.
         Step::Later(decision) => {
-            let decided = call.while_wanted_until(call.context.deadline(), decision).await?;
-            call.started_deadline();
-            decided?;
+            // What is run is what was shown, and not a text that somebody else reads otherwise.
+            if let Some(payload) = &mut call.input {
+                input::read(payload)?;
+            }
+            let pause = Pause::of(&call.context);
+            call.while_wanted(decision).await??;
+            drop(pause);
             access::check_again(call)
         }
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -22,6 +21,9 @@ use crate::payload::Payload;
 use crate::registry::{Asker, Catalog};
 use crate::spec::Kind;
 use crate::trace::{CallSpan, TRACE_PARENT};
+
+/// How soon a deadline that stands still is looked at again.
+const SOONEST_ALARM: Duration = Duration::from_millis(50);
 
 pub(super) struct CallState {
     pub(super) shared: Arc<Shared>,
@@ -223,8 +225,9 @@ impl CallState {
         if let Poll::Ready(output) = first.await {
             return Ok(output);
         }
+        self.started_deadline();
         // Boxed, so that the calls which never wait do not carry the room for it.
-        Box::pin(self.wait_while_wanted(self.started_deadline(), future)).await
+        Box::pin(self.wait_while_wanted(None, future)).await
     }
 
     /// As [`CallState::while_wanted`], and no longer than the operator of this process allows.
@@ -234,36 +237,37 @@ impl CallState {
         future: F,
     ) -> Result<F::Output, CallError> {
         let future = std::pin::pin!(future);
-        let deadline = self.started_deadline().into_iter().chain(from_now(allowed)).min();
-        Box::pin(self.wait_while_wanted(deadline, future)).await
-    }
-
-    /// As [`CallState::while_wanted`], with this deadline and no other.
-    pub(super) async fn while_wanted_until<T>(
-        &self,
-        deadline: Option<Instant>,
-        mut future: BoxFuture<'static, T>,
-    ) -> Result<T, CallError> {
-        Box::pin(self.wait_while_wanted(deadline, future.as_mut())).await
+        self.started_deadline();
+        Box::pin(self.wait_while_wanted(from_now(allowed), future)).await
     }
 
     /// Polled by hand, because there may be ten thousands that wait, and `select!` would hold each
     /// of the futures twice.
     async fn wait_while_wanted<F: Future + ?Sized>(
         &self,
-        deadline: Option<Instant>,
+        allowed: Option<Instant>,
         mut future: Pin<&mut F>,
     ) -> Result<F::Output, CallError> {
+        let deadline = || allowed.into_iter().chain(self.context.deadline()).min();
         let mut cancelled = std::pin::pin!(self.context.token().cancelled());
-        let mut deadline = std::pin::pin!(deadline.map(tokio::time::sleep_until));
+        let mut alarm = std::pin::pin!(deadline().map(tokio::time::sleep_until));
         std::future::poll_fn(|cx| {
             if cancelled.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(self.context.cancellation_error()));
             }
-            let deadline = deadline.as_mut().as_pin_mut();
-            if deadline.is_some_and(|deadline| deadline.poll(cx).is_ready()) {
-                self.context.pass_deadline();
-                return Poll::Ready(Err(self.context.cancellation_error()));
+            while let Some(mut rung) = alarm.as_mut().as_pin_mut() {
+                if rung.as_mut().poll(cx).is_pending() {
+                    break;
+                }
+                let now = Instant::now();
+                match deadline() {
+                    // It stood still for a time.
+                    Some(later) if later > now => rung.reset(later.max(now + SOONEST_ALARM)),
+                    _ => {
+                        self.context.pass_deadline();
+                        return Poll::Ready(Err(self.context.cancellation_error()));
+                    }
+                }
             }
             future.as_mut().poll(cx).map(Ok)
         })

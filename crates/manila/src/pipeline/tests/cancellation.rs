@@ -4,6 +4,7 @@ use futures::{FutureExt, StreamExt};
 
 use super::*;
 use crate::access::Authority;
+use crate::env::build_env;
 
 /// Lets everything that can run, run.
 async fn settle() {
@@ -367,6 +368,27 @@ async fn the_default_deadline_can_be_seen() {
         assert_eq!(code(pipeline.execute("t.slow", json!({})).await), "TIMEOUT");
         assert_eq!(began.elapsed().as_secs(), total, "{is_approved}");
         assert_eq!(seen.take(), [left], "{is_approved}");
+    }
+}
+
+/// Each row: the time that is named, and what becomes of three calls one inside the other, each of
+/// which waits 200 seconds for a person.
+#[tokio::test(start_paused = true)]
+async fn a_person_below_stops_the_clocks_above() {
+    let calls = |id: &'static str, inner: &'static str| {
+        dynamic(id, Kind::Query, async move |context, _| {
+            Ok(build_env(&context, ["t"]).execute(inner, json!({})).await?.data)
+        })
+    };
+    for (timeout, expected) in [(None, "ok"), (Some(550), "TIMEOUT")] {
+        let inner = dynamic("t.inner", Kind::Query, async |_, _| Ok(json!(1)));
+        let operations = [inner, calls("t.middle", "t.inner"), calls("t.outer", "t.middle")];
+        let pipeline = Pipeline::builder(registry(operations)).approval(Deliberate).build();
+        let mut request = CallRequest::new("t.outer", json!({}));
+        if let Some(seconds) = timeout {
+            request = request.timeout(Duration::from_secs(seconds));
+        }
+        assert_eq!(code(pipeline.call(request, trusted()).await), expected, "{timeout:?}");
     }
 }
 
