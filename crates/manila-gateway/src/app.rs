@@ -237,11 +237,11 @@ impl Gateway {
         &self.0.authenticator
     }
 
-    /// Ends what is open in the name of an identity: peers of the hub, sessions and streams. Says how
-    /// many these were. What it has called runs to its end.
-    pub fn dismiss(&self, identity: &str) -> usize {
+    /// Ends what is open in the name of those who are not who they were any more, by their ids: peers of
+    /// the hub, sessions and streams. Says how many these were. What they have called runs to its end.
+    pub fn dismiss(&self, is_over: &dyn Fn(&str) -> bool) -> usize {
         let Parts { hub, mcp, streams, .. } = &*self.0;
-        hub.dismiss(identity) + mcp.dismiss(identity) + streams.dismiss(identity)
+        hub.dismiss(is_over) + mcp.dismiss(is_over) + streams.dismiss(is_over)
     }
 
     /// The doors, to be mounted in another server. Whoever mounts them binds, and stops. Without

@@ -157,6 +157,14 @@ impl Operation {
         self
     }
 
+    /// The same operation, for other callers.
+    #[must_use]
+    pub fn with_access(mut self, access: AccessControl, approval: bool) -> Self {
+        let spec = Arc::make_mut(&mut self.spec);
+        (spec.access_control, spec.approval) = (access, approval);
+        self
+    }
+
     /// The same operation, listed as offline or as back.
     #[must_use]
     pub fn with_offline(mut self, offline: bool) -> Self {

@@ -62,7 +62,7 @@ struct Tour {
     gateway: Server,
     terminal: Terminal,
     /// Gone in the end; the last, because the others use it.
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Tour {
@@ -73,13 +73,15 @@ impl Tour {
             .unwrap();
         let gateway = Server::start(&folder);
         let terminal = Terminal::open(&folder, &gateway.address);
-        Self { gateway, terminal, _folder: folder }
+        Self { gateway, terminal, folder }
     }
 
     /// What stands on the terminal after a command.
     fn run(&mut self, typed: &str) -> String {
         if typed == "manila serve" {
-            return self.gateway.offer.replace(&self.gateway.address, USUAL);
+            let data = self.folder.path().join("data").display().to_string();
+            let offer = self.gateway.offer.replace(&data, USUAL_DATA);
+            return offer.replace(&self.gateway.address, USUAL);
         }
         let typed = typed.replace(USUAL, &self.gateway.address);
         self.terminal.run(&typed).replace(&self.gateway.address, USUAL)
@@ -88,6 +90,9 @@ impl Tour {
 
 /// Where the gateway of the README is.
 const USUAL: &str = "127.0.0.1:7411";
+
+/// Where the data of those are who say nothing else.
+const USUAL_DATA: &str = "/home/ada/.local/share";
 
 /// What the shell says when it waits for the next command. No program prints it.
 const PROMPT: u8 = 2;

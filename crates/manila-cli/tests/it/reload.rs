@@ -3,8 +3,8 @@
 mod load;
 mod world;
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 
 use manila::connection::{Client, Connection, ConnectionSettings, Serve};
 use manila::hub::Spoke;
@@ -94,10 +94,47 @@ fn a_changed_server_is_replaced_without_a_gap_and_its_calls_end() {
     gateway
         .write(&format!("{}exclude = [\"other\"]\ntimeout = \"1s\"\n", standing("moves", "two")));
     assert_eq!(names(&gateway.reload().1, "adjusted"), ["moves"]);
-    eventually("one is left out", || gateway.call("moves.other", None, &json!({})).0 == 404);
+    assert_eq!(gateway.call("moves.other", None, &json!({})).0, 404, "one is left out at once");
     assert_eq!(who(&gateway, "moves.who"), now);
     let (status, said) = gateway.call("moves.who", None, &json!({"ms": 30_000}));
     assert_eq!(status, 504, "the new timeout holds: {said}");
+}
+
+/// The document of the service is not given a second time, so that nobody could wait for it.
+#[test]
+fn whoever_may_not_call_any_more_is_refused_at_once() {
+    let service = Service::start();
+    let url = given_once(service.document());
+    let sources = |access: &str| {
+        let pets = format!("[source.pets]\nopenapi = \"{url}\"\naccess = {access}\n");
+        format!("{pets}{}", standing("files", "one").replace("\"open\"", access))
+    };
+    let gateway = Gateway::start("reload-tight", &sources("\"open\""));
+    for (name, id) in [("pets", "pets.who"), ("files", "files.who")] {
+        gateway.wait_for(name, "ready");
+        who(&gateway, id);
+    }
+    gateway.write(&sources("{ scopes = [\"more\"] }"));
+    assert_eq!(names(&gateway.reload().1, "adjusted"), ["files", "pets"]);
+    for id in ["pets.who", "files.who"] {
+        let (status, said) = gateway.call(id, None, &json!({}));
+        assert_eq!(status, 403, "{id}: {said}");
+    }
+}
+
+/// Serves a text to the first who asks; the others wait.
+fn given_once(text: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut first, _) = listener.accept().unwrap();
+        let _ = first.read(&mut [0; 4096]);
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+        let _ = write!(first, "{head}\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+        drop(first);
+        let _waiting: Vec<_> = listener.incoming().collect();
+    });
+    format!("http://{address}/pets.json")
 }
 
 #[test]

@@ -129,10 +129,11 @@ impl<W> Book<W> {
         self.end(id, "the gateway is stopping")
     }
 
-    /// Ends the proposals of a caller, and gives those who wait for them.
-    pub(super) fn dismiss(&mut self, caller: &str, how: &str) -> Vec<W> {
-        let is_meant =
-            |(_, proposal, _): &(String, Proposal, W)| proposal.caller.as_deref() == Some(caller);
+    /// Ends the proposals of some callers, and gives those who wait for them.
+    pub(super) fn dismiss(&mut self, is_over: &dyn Fn(&str) -> bool, how: &str) -> Vec<W> {
+        let is_meant = |(_, proposal, _): &(String, Proposal, W)| {
+            proposal.caller.as_deref().is_some_and(is_over)
+        };
         let (over, kept): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_meant);
         self.waiting = kept.into();
         over.into_iter()
@@ -256,11 +257,11 @@ mod tests {
         for (id, caller) in [("a", "ada"), ("b", "bob"), ("c", "ada")] {
             book.submit(begin, ROOM, id.to_owned(), proposal(Some(caller), begin), id).unwrap();
         }
-        assert_eq!(book.dismiss("ada", "gone"), ["a", "c"]);
+        assert_eq!(book.dismiss(&|who| who == "ada", "gone"), ["a", "c"]);
         assert_eq!(book.waiting(begin).map(|(id, _)| id).collect::<Vec<_>>(), ["b"]);
         let late = book.decide(begin, "c", "eve", None, String::new()).unwrap_err();
         assert!(late.to_string().ends_with("gone"), "{late}");
-        assert!(book.dismiss("eve", "gone").is_empty());
+        assert!(book.dismiss(&|who| who == "eve", "gone").is_empty());
     }
 
     #[test]

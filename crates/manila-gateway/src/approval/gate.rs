@@ -88,7 +88,7 @@ impl Waiting {
         let (sender, verdict) = oneshot::channel();
         let id = submit(approvals, settings, proposal, sender)?;
         tracing::info!(id, operation, "a call waits for approval");
-        Ok(Self {
+        let waiting = Self {
             approvals: approvals.clone(),
             id,
             operation,
@@ -97,7 +97,9 @@ impl Waiting {
             expires: settings.expires,
             verdict,
             progress: call.progress.clone(),
-        })
+        };
+        // Whoever was let in before his name was taken away from him, and came here only now.
+        if approvals.knows(call.identity) { Ok(waiting) } else { Err(waiting.dismissed()) }
     }
 
     /// Waits for the end of the waiting.

@@ -23,6 +23,7 @@ mod settings;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use manila::Identity;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +50,8 @@ struct Desk {
     book: Mutex<Book<oneshot::Sender<Verdict>>>,
     /// What holds for the calls that come; those that wait keep what they began with.
     settings: RwLock<Arc<ApprovalSettings>>,
+    /// What holds since the last change of it: whoever calls is held against it.
+    config: RwLock<Option<Arc<Config>>>,
     /// Set when the gateway stops: whoever waits for a person would only hold it up.
     stopping: OnceLock<CancellationToken>,
 }
@@ -56,7 +59,11 @@ struct Desk {
 /// Calls that wait already keep what they began with, but for those whose caller is another one now.
 impl Part for Approvals {
     fn change(&self, before: &Config, now: &Config, report: &mut Reloaded) {
-        let ended: usize = before.ended_by(now).into_iter().map(|id| self.dismiss(id)).sum();
+        // First this, so that nobody asks as who he was while those who wait are looked through.
+        *self.0.config.write().unwrap_or_else(PoisonError::into_inner) =
+            Some(Arc::new(now.clone()));
+        let over = before.ended_by(now);
+        let ended = self.dismiss(&|id| over.has(id));
         if ended > 0 {
             report.notes.push(format!("calls that waited for approval and were ended: {ended}"));
         }
@@ -107,9 +114,18 @@ impl Approvals {
         self.book().waiting(Instant::now()).count()
     }
 
-    /// Ends the waiting of all calls of an identity, and says how many these were.
-    pub(crate) fn dismiss(&self, identity: &str) -> usize {
-        let over = self.book().dismiss(identity, &Verdict::Dismissed.ending(identity));
+    /// Whether a caller is still who he was when the door let him in.
+    fn knows(&self, caller: Option<&Identity>) -> bool {
+        let config = self.0.config.read().unwrap_or_else(PoisonError::into_inner);
+        match (&*config, caller) {
+            (Some(config), Some(caller)) => config.knows(caller),
+            _ => true,
+        }
+    }
+
+    /// Ends the waiting of all calls of some identities, and says how many these were.
+    fn dismiss(&self, is_over: &dyn Fn(&str) -> bool) -> usize {
+        let over = self.book().dismiss(is_over, &Verdict::Dismissed.ending(""));
         let count = over.len();
         for waiter in over {
             // Whoever has left needs no word.

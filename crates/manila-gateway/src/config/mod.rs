@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use manila::Identity;
 use manila::openapi::Location;
 
+use crate::admin::OPERATOR;
 use crate::approval::ApprovalSettings;
 use crate::auth::{Authenticator, JwtSettings, LOCAL, TokenHash};
 use crate::door::McpDoorSettings;
@@ -49,6 +50,32 @@ pub use source::{
     Access, Adjustments, Asked, OperationAdjustments, SourceChange, SourceConfig, SourceKind,
 };
 pub use stamp::FileStamp;
+
+/// Those who are not who they were, once another configuration holds.
+#[derive(Debug)]
+pub(crate) struct Ended<'a> {
+    /// Those who had a name in it, and `local`.
+    pub(crate) named: BTreeSet<&'a str>,
+    /// Where signed tokens are checked otherwise, everybody who came with one has ended: all but these.
+    known: Option<BTreeSet<&'a str>>,
+}
+
+impl Ended<'_> {
+    /// Whether the one of this id has ended.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.named.contains(id) || self.came_with_signed_token(id)
+    }
+
+    /// Whether signed tokens are checked otherwise.
+    pub(crate) fn is_about_signed_tokens(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// Whether he was known by a token of an authorization server alone.
+    pub(crate) fn came_with_signed_token(&self, id: &str) -> bool {
+        self.known.as_ref().is_some_and(|known| !known.contains(id))
+    }
+}
 
 /// A configuration in which everything holds. The default is the embedded one: nobody is asked who
 /// they are, and there are no sources.
@@ -249,14 +276,40 @@ impl Config {
         !self.identities.is_empty() || self.auth.is_some()
     }
 
-    /// Who is known here and is another one, or nobody, once `next` holds: the ids of what ends with him.
-    pub(crate) fn ended_by<'a>(&'a self, next: &Self) -> BTreeSet<&'a str> {
-        let ended = self.identities.iter().filter(|known| !next.identities.contains(known));
-        let mut ended: BTreeSet<_> = ended.map(|known| known.identity.id.as_str()).collect();
+    /// Who is known here and is another one, or nobody, once `next` holds.
+    pub(crate) fn ended_by<'a>(&'a self, next: &'a Self) -> Ended<'a> {
+        let named = self.identities.iter().filter(|known| !next.identities.contains(known));
+        // Whoever gets a name that somebody came with on a signed token is another one, too.
+        let new = next.identities.iter().filter(|known| !self.identities.contains(known));
+        let new = new.filter(|_| self.auth.is_some());
+        let mut named: BTreeSet<_> =
+            named.chain(new).map(|known| known.identity.id.as_str()).collect();
         if !self.knows_callers() && next.knows_callers() {
-            ended.insert(LOCAL);
+            named.insert(LOCAL);
         }
-        ended
+        let known = self.identities.iter().chain(&next.identities);
+        let known = known.map(|known| known.identity.id.as_str()).chain([LOCAL, OPERATOR]);
+        let known = self.checks_otherwise(next).then(|| known.collect());
+        Ended { named, known }
+    }
+
+    /// Whether signed tokens are checked otherwise in `next`, beyond the names that are taken.
+    fn checks_otherwise(&self, next: &Self) -> bool {
+        let said = |config: &Self| {
+            config.auth.clone().map(|auth| JwtSettings { taken_names: Vec::new(), ..auth })
+        };
+        said(self) != said(next)
+    }
+
+    /// Whether this is somebody whom the configuration knows, as it knows him.
+    pub(crate) fn knows(&self, identity: &Identity) -> bool {
+        let named = self.identities.iter().find(|known| known.identity.id == identity.id);
+        match (named, identity.id.as_str()) {
+            (Some(known), _) => known.identity == *identity,
+            (None, LOCAL) => !self.knows_callers(),
+            (None, OPERATOR) => true,
+            (None, _) => self.auth.is_some(),
+        }
     }
 
     /// Knows the identities by their tokens, and those for whom the authorization server vouches; open

@@ -299,6 +299,13 @@ impl Adjustments {
         Some((spec, policy))
     }
 
+    /// What the source itself calls an operation that these adjustments gave its name here.
+    pub(crate) fn own_name<'a>(&'a self, name: &'a str) -> &'a str {
+        let name = name.strip_prefix(self.prefix.as_str()).unwrap_or(name);
+        let renamed = self.rename.iter().find(|(_, here)| *here == name);
+        renamed.map_or(name, |(own, _)| own)
+    }
+
     /// Whether somebody has to agree: what the source says is taken back only by a plain `false`.
     fn asks(&self, spec: &OperationSpec) -> bool {
         match &self.approval {
@@ -372,6 +379,16 @@ mod tests {
         let expected = expected.map(|start| format!("{start}, which fits no operation"));
         assert_eq!(adjustments.strays(&["list", "issues/list"]), expected);
         assert!(Adjustments::default().strays(&[]).is_empty());
+    }
+
+    #[test]
+    fn names_here_lead_back_to_those_of_the_source() {
+        let rename = BTreeMap::from([("list".to_owned(), "all".to_owned())]);
+        let adjustments = Adjustments { rename, prefix: "x_".to_owned(), ..Adjustments::default() };
+        for own in ["list", "get", "x_get"] {
+            let (here, _) = adjustments.apply(spec(own)).unwrap();
+            assert_eq!(adjustments.own_name(&here.name), own);
+        }
     }
 
     #[test]

@@ -612,6 +612,22 @@ fn who_is_another_one_after_a_change_is_told() {
         format!("[identity.{name}]\ntoken_hash = \"{HASH}\"\nscopes = [{scopes}]\n")
     };
     let (ada, other) = (known("ada", ""), known("ada", "\"more\""));
+    let auth = "[auth]\nissuer = \"https://id.example\"\naudience = [\"manila\"]\n";
+    let both = format!("{ada}{auth}");
+    for (before, next, is_ended) in [
+        (auth, auth, false),
+        (&both, &format!("{both}{}", known("eve", "").replace('b', "c")), false),
+        (&both, &ada, true),
+        (&ada, &both, true),
+        (&both, &both.replace("manila", "other"), true),
+    ] {
+        let read = |text: &str| Config::parse(Path::new("manila.toml"), text, &|_| None).unwrap();
+        let (before, next) = (read(before), read(next));
+        let ended = before.ended_by(&next);
+        assert_eq!(ended.has("somebody with a signed token"), is_ended);
+        assert!(["ada", "operator"].iter().all(|id| !ended.has(id)));
+        assert_eq!(next.knows(&Identity::new("somebody")), next.auth.is_some());
+    }
     let rows: [(&str, &str, &[&str]); 6] = [
         ("", "", &[]),
         ("", &ada, &["local"]),
@@ -623,6 +639,6 @@ fn who_is_another_one_after_a_change_is_told() {
     for (before, next, ended) in rows {
         let read = |text: &str| Config::parse(Path::new("manila.toml"), text, &|_| None).unwrap();
         let (before, next) = (read(before), read(next));
-        assert_eq!(before.ended_by(&next).into_iter().collect::<Vec<_>>(), ended);
+        assert_eq!(before.ended_by(&next).named.into_iter().collect::<Vec<_>>(), ended);
     }
 }

@@ -248,8 +248,9 @@ async fn within(
     limit: Duration,
     reading: impl Future<Output = Result<Payload, Problem>>,
 ) -> Result<Payload, Problem> {
+    // The deadline is the caller's, and means the same wherever it passes.
     let late = "the body took longer than the whole request may take";
-    let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, late);
+    let late = |_| Problem::of(CallError::timeout(late), None);
     tokio::time::timeout(limit, reading).await.map_err(late)?
 }
 

@@ -141,10 +141,14 @@ impl Part for Limiter {
             self.replace(now.limits.calls.clone());
             report.notes.push("other limits hold from now on".to_owned());
         }
-        report.restart_needed.extend(before.limits.fixed_changes(&now.limits));
-        if before.telemetry != now.telemetry {
-            report.restart_needed.push("telemetry".to_owned());
+    }
+
+    fn restart_needed(&self, began: &Config, now: &Config) -> Vec<String> {
+        let mut needed: Vec<_> = began.limits.fixed_changes(&now.limits).into_iter().collect();
+        if began.telemetry != now.telemetry {
+            needed.push("telemetry".to_owned());
         }
+        needed
     }
 }
 

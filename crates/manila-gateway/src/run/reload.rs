@@ -20,10 +20,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Something that takes part in changes of the configuration, beside sources and identities.
 pub trait Part: Send + Sync + std::fmt::Debug + 'static {
-    /// Takes over what is different, and says in `report` what people should know and what holds only
-    /// after the next start. It cannot refuse: whatever can be wrong with a configuration is found when
-    /// it is read.
+    /// Takes over what is different, and says in `report` what people should know. It cannot refuse:
+    /// whatever can be wrong with a configuration is found when it is read.
     fn change(&self, before: &Config, now: &Config, report: &mut Reloaded);
+
+    /// What is different from the configuration of the start and holds only after the next one.
+    fn restart_needed(&self, began: &Config, now: &Config) -> Vec<String> {
+        let _ = (began, now);
+        Vec::new()
+    }
 }
 
 /// What became of a configuration that was read again: names of sources, and words for people.
@@ -98,6 +103,8 @@ pub(super) struct Reloader {
     origin: Origin,
     operator: Option<TokenHash>,
     parts: Vec<Arc<dyn Part>>,
+    /// What held at the start; a part of it may still do.
+    began: Config,
     holds: Mutex<Holding>,
 }
 
@@ -120,8 +127,9 @@ impl Reloader {
         sources: Sources,
     ) -> Self {
         let file = origin.file();
+        let began = config.clone();
         let holds = Mutex::new(Holding { config, file, sources: Some(sources) });
-        Self { gateway, origin, operator, parts, holds }
+        Self { gateway, origin, operator, parts, began, holds }
     }
 
     pub(super) async fn config(&self) -> Config {
@@ -187,17 +195,17 @@ impl Reloader {
             return Err(ReloadError::Open);
         }
         let mut report = Reloaded::default();
-        // First who may come in, so that nobody calls what is new by what is over.
-        let over = self.change_identities(before, &config, &mut report);
-        report.take(sources.change(&config, PATIENCE).await);
-        self.change_doors(before, &config, &mut report);
+        // First who may come in and what is asked of him, so that nobody calls what is new by what is over.
+        self.change_identities(before, &config, &mut report);
         for part in &self.parts {
             part.change(before, &config, &mut report);
+            report.restart_needed.extend(part.restart_needed(&self.began, &config));
         }
+        report.take(sources.change(&config, PATIENCE).await);
+        self.change_doors(before, &config, &mut report);
         // Whoever was being let in meanwhile, as who he was before.
-        for id in over {
-            self.gateway.dismiss(&id);
-        }
+        let over = before.ended_by(&config);
+        self.gateway.dismiss(&|id| over.has(id));
         report.notes.extend(config.notes.iter().filter(|it| !before.notes.contains(it)).cloned());
         *before = config;
         Ok(report)
@@ -205,22 +213,20 @@ impl Reloader {
 
     /// Replaces whom the doors know. Whoever is another one than before, or nobody, loses what was
     /// opened in his name.
-    fn change_identities(
-        &self,
-        before: &Config,
-        now: &Config,
-        report: &mut Reloaded,
-    ) -> Vec<String> {
+    fn change_identities(&self, before: &Config, now: &Config, report: &mut Reloaded) {
         if before.identities == now.identities && before.auth == now.auth {
-            return Vec::new();
+            return;
         }
         self.gateway.authenticator().replace(&authenticator(now, self.operator));
         let over = before.ended_by(now);
-        if before.auth != now.auth {
-            report.notes.push("[auth] holds for tokens that are shown from now on".to_owned());
+        if over.is_about_signed_tokens() {
+            let ended = self.gateway.dismiss(&|id| over.came_with_signed_token(id));
+            report.notes.push(format!(
+                "[auth] holds from now on; {ended} open connections of signed tokens were ended"
+            ));
         }
-        for id in &over {
-            let ended = self.gateway.dismiss(id);
+        for id in &over.named {
+            let ended = self.gateway.dismiss(&|it| it == *id);
             let is_there = now.identities.iter().any(|known| known.identity.id == *id);
             let what = if is_there { "has changed" } else { "is not known any more" };
             report.notes.push(format!("`{id}` {what}; {ended} open connections were ended"));
@@ -231,7 +237,6 @@ impl Reloader {
         for known in now.identities.iter().filter(is_new) {
             report.notes.push(format!("`{}` is known now", known.identity.id));
         }
-        over.into_iter().map(str::to_owned).collect()
     }
 
     fn change_doors(&self, before: &Config, now: &Config, report: &mut Reloaded) {

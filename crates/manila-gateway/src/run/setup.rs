@@ -43,10 +43,11 @@ pub struct Setup {
 struct Written;
 
 impl Part for Written {
-    fn change(&self, before: &Config, now: &Config, report: &mut Reloaded) {
-        if before.journal != now.journal {
-            report.restart_needed.push("[journal]".to_owned());
-        }
+    fn change(&self, _: &Config, _: &Config, _: &mut Reloaded) {}
+
+    fn restart_needed(&self, began: &Config, now: &Config) -> Vec<String> {
+        let is_other = began.journal != now.journal;
+        is_other.then(|| "[journal]".to_owned()).into_iter().collect()
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use manila::connection::{SessionSettings, Status};
 use manila::hub::Upstream;
 use manila::link::WsConnector;
-use manila::openapi::OpenApiSettings;
+use manila::openapi::{Namespaces, OpenApiSettings};
 use manila::protocol::Secret;
-use manila::{AccessControl, Change, OperationId};
+use manila::{AccessControl, Change, Operation, OperationId};
 
 use super::entry::{Body, Entry};
 use super::parts::{SourceError, adjust, rules, service_hooks};
@@ -59,17 +59,50 @@ impl Sources {
                 Some(_) => &mut changes.changed,
             };
             list.push(name.to_owned());
+            if !matches!(change, None | Some(SourceChange::Nothing)) {
+                self.restrict(source);
+            }
             match change {
                 None => {
                     let entry = Entry::start(&self.gateway, &self.parts, source);
                     self.entries.insert(name.to_owned(), entry);
                 }
                 Some(SourceChange::Nothing) => {}
-                Some(SourceChange::Adjustments) => self.adjust(source),
+                Some(SourceChange::Adjustments) if !self.is_scattered(name) => self.adjust(source),
                 Some(_) => self.reach_otherwise(source, patience).await,
             }
         }
         changes
+    }
+
+    /// Whether the operations of a source lie in namespaces of others, where nobody can tell which are
+    /// its own; it is taken out before it is started anew.
+    fn is_scattered(&self, name: &str) -> bool {
+        let kind = self.entries.get(name).map(|entry| &entry.config.kind);
+        matches!(kind, Some(SourceKind::OpenApi(settings)) if settings.namespaces == Namespaces::Keep)
+    }
+
+    /// Lets who may call what hold at once for what a source offers already. To read its list again may
+    /// take a while, and until then the old one answers.
+    fn restrict(&self, source: &SourceConfig) {
+        let Some(entry) = self.entries.get(&source.name) else { return };
+        if !matches!(entry.body, Body::Server(_) | Body::Service(_)) {
+            return;
+        }
+        let registry = self.gateway.pipeline().registry();
+        let catalog = registry.catalog();
+        let changes = catalog.namespace(&source.name).iter().map(|operation| {
+            let mut spec = operation.spec().clone();
+            entry.config.adjustments.own_name(&operation.spec().name).clone_into(&mut spec.name);
+            match source.adjustments.apply(spec) {
+                None => Change::Unregister(operation.id().clone()),
+                Some((spec, _)) => {
+                    let operation = Operation::clone(operation);
+                    Change::Replace(operation.with_access(spec.access_control, spec.approval))
+                }
+            }
+        });
+        registry.apply(changes.collect::<Vec<_>>()).expect("replacing cannot clash");
     }
 
     /// Other adjustments for a source that is reached as before.
@@ -89,6 +122,7 @@ impl Sources {
 
     /// Starts a source in the place of the one of before.
     async fn reach_otherwise(&mut self, source: &SourceConfig, patience: Duration) {
+        let is_scattered = self.is_scattered(&source.name);
         let Some(entry) = self.entries.get_mut(&source.name) else { return };
         let body = replace(&mut entry.body, Body::Nothing);
         match (body, &source.kind) {
@@ -99,7 +133,7 @@ impl Sources {
                 let server = before.succeed(registry, &source.name, settings, hooks, patience);
                 self.put(source, Ok(Body::Server(server)));
             }
-            (before @ Body::Service(_), SourceKind::OpenApi(settings)) => {
+            (before @ Body::Service(_), SourceKind::OpenApi(settings)) if !is_scattered => {
                 self.gateway.hub().expect(&source.name, rules(source));
                 entry.body = before;
                 self.replace(source, settings);

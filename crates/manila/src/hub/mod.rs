@@ -171,9 +171,10 @@ impl Hub {
         self.0.spokes().standing(name)
     }
 
-    /// Closes every connection of an identity that does not hold any more, and says how many.
-    pub fn dismiss(&self, identity: &str) -> usize {
-        let is_meant = |peer: &&Peer| peer.identity.as_ref().is_some_and(|it| it.id == identity);
+    /// Closes every connection of those who are not who they were any more, by their ids, and says how
+    /// many.
+    pub fn dismiss(&self, is_over: &dyn Fn(&str) -> bool) -> usize {
+        let is_meant = |peer: &&Peer| peer.identity.as_ref().is_some_and(|it| is_over(&it.id));
         let peers = self.0.peers();
         let meant = peers.values().filter(is_meant);
         meant

@@ -86,9 +86,9 @@ impl McpDoor {
         self.boxes.clear();
     }
 
-    /// Ends the sessions and the streams of an identity, and says how many these were.
-    pub(crate) fn dismiss(&self, identity: &str) -> usize {
-        self.sessions.dismiss(identity) + self.listening.dismiss(identity)
+    /// Ends the sessions and the streams of some identities, and says how many these were.
+    pub(crate) fn dismiss(&self, is_over: &dyn Fn(&str) -> bool) -> usize {
+        self.sessions.dismiss(is_over) + self.listening.dismiss(is_over)
     }
 
     /// How many sessions there are.

@@ -18,10 +18,10 @@ impl Presence {
         token
     }
 
-    /// Ends the streams of an identity, and says how many these were.
-    pub(super) fn dismiss(&self, identity: &str) -> usize {
+    /// Ends the streams of some identities, and says how many these were.
+    pub(super) fn dismiss(&self, is_over: &dyn Fn(&str) -> bool) -> usize {
         let mut there = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let meant = there.extract_if(.., |(owner, _)| **owner == *identity);
+        let meant = there.extract_if(.., |(owner, _)| is_over(owner));
         meant
             .filter(|(_, token)| !token.is_cancelled())
             .inspect(|(_, token)| token.cancel())
@@ -38,8 +38,8 @@ mod tests {
         let presence = Presence::default();
         let [left, ada, bob] = ["ada", "ada", "bob"].map(|who| presence.enter(who));
         left.cancel();
-        assert_eq!(presence.dismiss("ada"), 1, "one had left");
+        assert_eq!(presence.dismiss(&|who| who == "ada"), 1, "one had left");
         assert!(ada.is_cancelled() && !bob.is_cancelled());
-        assert_eq!(presence.dismiss("ada"), 0);
+        assert_eq!(presence.dismiss(&|who| who == "ada"), 0);
     }
 }

@@ -105,10 +105,10 @@ impl Sessions {
         *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = Bounds { most, idle };
     }
 
-    /// Ends every session of an identity, and says how many.
-    pub(super) fn dismiss(&self, identity: &str) -> usize {
+    /// Ends every session of some identities, and says how many.
+    pub(super) fn dismiss(&self, is_over: &dyn Fn(&str) -> bool) -> usize {
         let ended: Vec<_> =
-            self.lock().extract_if(|_, session| session.owner.id == identity).collect();
+            self.lock().extract_if(|_, session| is_over(&session.owner.id)).collect();
         for (_, session) in &ended {
             session.stop();
         }

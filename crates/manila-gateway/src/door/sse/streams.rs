@@ -52,10 +52,10 @@ impl Streams {
         Self { known, waiting, settings: settings.clone() }
     }
 
-    /// Ends the streams of an identity, read or waiting, and says how many these were.
-    pub(crate) fn dismiss(&self, identity: &str) -> usize {
+    /// Ends the streams of some identities, read or waiting, and says how many these were.
+    pub(crate) fn dismiss(&self, is_over: &dyn Fn(&str) -> bool) -> usize {
         let ended: Vec<_> =
-            self.lock().extract_if(|_, found| found.live.terms.owner.id == identity).collect();
+            self.lock().extract_if(|_, found| is_over(&found.live.terms.owner.id)).collect();
         for (_, found) in &ended {
             found.live.end();
         }

@@ -76,7 +76,7 @@ async fn a_body_that_takes_longer_than_the_request_may_is_refused() {
     let mut raw = Raw::connect(gateway.address).await;
     raw.say(add("request-timeout: 0.1\r\ncontent-length: 1000\r\n", "{")).await;
     let answer = raw.answer().await.unwrap();
-    assert_eq!(answer.status, 408);
+    assert_eq!(answer.status, 504);
     assert!(answer.body.contains("longer than the whole request may take"), "{}", answer.body);
     assert!(gateway.stop().await.in_time);
 }
