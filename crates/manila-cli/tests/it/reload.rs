@@ -178,6 +178,14 @@ fn a_file_that_appears_is_taken_up() {
     let (ada, token) = identity("ada", "");
     gateway.write(&ada);
     eventually("a token is asked for", || status(None) == 401);
+    // So is one that was refused, as soon as it has what it lacked.
+    gateway.write(&format!("mcp_servers = [\"others.json\"]\n{ada}"));
+    eventually("it is refused", || gateway.log().contains("others.json"));
+    let server = json!({"command": "manila-test-no-such-program"});
+    gateway.folder.write("others.json", &json!({"mcpServers": {"other": server}}).to_string());
+    eventually("it is there", || gateway.state("other") != "absent");
+    gateway.write(&ada);
+    eventually("it is gone", || gateway.state("other") == "absent");
     std::fs::remove_file(gateway.folder.path().join("manila.toml")).unwrap();
     eventually("the log says why", || gateway.log().contains("manila.toml is not there any more"));
     assert_eq!((status(None), status(Some(&token))), (401, 200));

@@ -239,7 +239,7 @@ impl Config {
             let lacks = self.check_complete().err().map(ConfigError::into_problems);
             problems.extend(lacks.unwrap_or_default());
             problems.sort_by_key(|problem| (problem.place.is_none(), problem.place));
-            return Err(ConfigError::new(problems));
+            return Err(ConfigError::new(problems).naming(self.files));
         }
         let has_identities = self.knows_callers();
         for source in &mut self.sources {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     problems: Vec<Problem>,
+    /// The files that it names, one of which may be what is missing.
+    files: Vec<PathBuf>,
 }
 
 /// One thing that is wrong: the file, the place, the key, what it is and what to do about it.
@@ -26,7 +28,15 @@ pub struct Problem {
 
 impl ConfigError {
     pub(super) fn new(problems: Vec<Problem>) -> Self {
-        Self { problems }
+        Self { problems, files: Vec::new() }
+    }
+
+    pub(super) fn naming(self, files: Vec<PathBuf>) -> Self {
+        Self { files, ..self }
+    }
+
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     pub(super) fn into_problems(self) -> Vec<Problem> {

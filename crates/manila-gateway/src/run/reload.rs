@@ -113,6 +113,8 @@ struct Holding {
     config: Config,
     /// The file that it was read from, where there is one.
     file: Option<PathBuf>,
+    /// The files of one that was refused since; it may hold when one of them has changed.
+    refused: Vec<PathBuf>,
     /// Gone when the gateway has stopped.
     sources: Option<Sources>,
 }
@@ -128,7 +130,8 @@ impl Reloader {
     ) -> Self {
         let file = origin.file();
         let began = config.clone();
-        let holds = Mutex::new(Holding { config, file, sources: Some(sources) });
+        let holds =
+            Mutex::new(Holding { config, file, refused: Vec::new(), sources: Some(sources) });
         Self { gateway, origin, operator, parts, began, holds }
     }
 
@@ -144,7 +147,8 @@ impl Reloader {
     pub(super) async fn files(&self) -> Vec<PathBuf> {
         let mut files = self.origin.files();
         if self.origin != Origin::Nowhere {
-            files.extend(self.holds.lock().await.config.files.iter().cloned());
+            let holds = self.holds.lock().await;
+            files.extend(holds.config.files.iter().chain(&holds.refused).cloned());
         }
         files
     }
@@ -165,6 +169,10 @@ impl Reloader {
             return Ok(report);
         }
         let reloaded = self.read_again().await;
+        self.holds.lock().await.refused = match &reloaded {
+            Err(ReloadError::Config(error)) => error.files().to_vec(),
+            _ => Vec::new(),
+        };
         match &reloaded {
             Ok(report) if report.is_nothing() => tracing::debug!("configuration read: the same"),
             Ok(report) => tell(report),
