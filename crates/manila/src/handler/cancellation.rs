@@ -134,7 +134,7 @@ impl AbortHandle {
                 }
                 tokio::time::sleep_until(deadline).await;
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             () = self.0.cancelled() => {}
