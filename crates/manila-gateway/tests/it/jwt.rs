@@ -10,7 +10,7 @@ use manila::mcp::{Authorizer, OAuthError};
 use manila::{Pipeline, Registry};
 use manila_gateway::auth::{Authenticator, JwtSettings, TokenHash};
 use manila_gateway::config::Config;
-use manila_gateway::{Gateway, GatewaySettings, McpParts, builtin};
+use manila_gateway::{Gateway, GatewaySettings, McpParts, Setup, builtin};
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
@@ -418,4 +418,33 @@ async fn metadata_of_somebody_else_are_not_believed() {
     let running = gateway(settings).await;
     assert_eq!(call(&running, &key.sign(&issuer.claims())).await.0, 200);
     running.stop().await;
+}
+
+/// Each row: another configuration, and whether what was opened with a signed token ends by it.
+#[tokio::test]
+async fn what_was_opened_with_a_signed_token_ends_when_tokens_are_checked_otherwise() {
+    let key = Signer::new("one");
+    let issuer = Issuer::start(&[&key]).await;
+    let auth = format!("[auth]\nissuer = \"{}\"\naudience = [\"manila\"]\n", issuer.address);
+    let named = |name: &str| {
+        format!("{auth}[identity.{name}]\ntoken_hash = \"{}\"\n", TokenHash::of("mnl_x"))
+    };
+    let config = |text: &str| Config::parse("manila.toml".as_ref(), text, &|_| None).unwrap();
+    for (next, ends) in [
+        (named("bob"), false),
+        (named("ada"), true),
+        (auth.replace("\"manila\"", "\"other\""), true),
+        (named("bob").replace(&auth, ""), true),
+    ] {
+        let setup = Setup::new(builtin::registry(), config(&auth)).start();
+        let running = Running::serve(setup.gateway().clone(), "127.0.0.1:0").await;
+        let mut peer = Raw::with_token(running.address, &key.sign(&issuer.claims())).await;
+        peer.assert_works("before").await;
+        setup.change(config(&next)).await.unwrap();
+        match ends {
+            true => assert_eq!(peer.hear_close().await.0, 4401, "{next}"),
+            false => peer.assert_works(&next).await,
+        }
+        running.stop().await;
+    }
 }
