@@ -7,7 +7,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::chain::Hash;
+use super::durable;
 use super::key::{self, Key};
+
+/// How long a statement is as a file. A disk writes so many bytes whole or not at all.
+const SECTOR: usize = 512;
+/// How often a head that is being written is read.
+const MOST_LOOKS: usize = 3;
 
 /// What a statement is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,19 +76,54 @@ impl Seal {
         serde_json::from_slice(&text).map_err(io::Error::from)
     }
 
-    /// Replaces the file in one step: whoever reads it finds the old statement or the new one.
+    /// Reads one that somebody may be writing over. Half of each is not genuine; what is so again and
+    /// again was not made by the one who writes.
+    pub(super) fn read_live(file: &Path) -> io::Result<Self> {
+        let is_whole = |read: &io::Result<Self>| read.as_ref().is_ok_and(Self::is_genuine);
+        let mut looks = (0..MOST_LOOKS).map(|_| Self::read(file));
+        looks.find(is_whole).unwrap_or_else(|| Self::read(file))
+    }
+
+    /// Puts it into its place for good.
     pub(super) fn write(&self, file: &Path) -> io::Result<()> {
-        let new = file.with_extension("new");
+        durable::replace(file, &self.text()?)
+    }
+
+    /// Writes it over an older one, and leaves it to the system when that reaches the disk: a machine
+    /// that dies leaves the old statement or the new one. A file that was put in the place of another
+    /// without waiting for the disk could be left empty.
+    pub(super) fn write_over(&self, file: &Path) -> io::Result<()> {
+        let text = self.text()?;
+        match File::options().write(true).open(file) {
+            Ok(mut old) if old.metadata()?.len() == text.len() as u64 => old.write_all(&text),
+            Ok(_) => self.write(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.write(file),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn text(&self) -> io::Result<Vec<u8>> {
         let mut text = serde_json::to_vec(self)?;
+        text.resize(text.len().max(SECTOR - 1), b' ');
         text.push(b'\n');
-        File::create(&new)?.write_all(&text)?;
-        std::fs::rename(new, file)
+        Ok(text)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_statement_is_one_sector_however_far_the_chain_goes() {
+        let (key, _) = Key::generate().unwrap();
+        for (seq, time) in [(0, 0), (u64::MAX, i64::MIN)] {
+            let seal = Seal::sign(&key, About::Checkpoint, seq, Hash::genesis("x"), time);
+            let text = seal.text().unwrap();
+            assert_eq!(text.len(), SECTOR);
+            assert_eq!(serde_json::from_slice::<Seal>(&text).unwrap(), seal);
+        }
+    }
 
     #[test]
     fn a_statement_that_was_touched_is_not_genuine() {

@@ -1,7 +1,6 @@
 //! The key of a gateway: it signs how far its chain goes.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
@@ -25,17 +24,6 @@ impl Key {
 
     pub(super) fn read(file: &Path) -> io::Result<Self> {
         Self::from_bytes(&std::fs::read(file)?)
-    }
-
-    /// Keeps it in a file that nobody else reads, and that was not there before.
-    pub(super) fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(file)?;
-        file.write_all(bytes)?;
-        file.sync_all()
     }
 
     fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
@@ -66,6 +54,11 @@ pub(super) fn is_signed(gateway_id: &str, public: &str, message: &[u8], signatur
     let (Some(public), Some(signature)) = (decode(public), decode(signature)) else { return false };
     let key = UnparsedPublicKey::new(&ED25519, &public);
     fingerprint(&public) == gateway_id && key.verify(message, &signature).is_ok()
+}
+
+/// Whether somebody could have this id.
+pub(super) fn is_gateway_id(text: &str) -> bool {
+    text.len() == 16 && HEXLOWER.decode(text.as_bytes()).is_ok()
 }
 
 fn fingerprint(public: &[u8]) -> String {

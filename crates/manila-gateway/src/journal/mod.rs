@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `record`, `chain` | the text of a record, and how each hash covers the one before |
 //! | `key`, `head` | who signs, and what is signed: how far a chain goes, where it begins |
+//! | `durable` | how what has to last is put on the disk |
 //! | `mask`, `sink` | what is not written down; a call as it enters and leaves the pipeline |
 //! | `queue`, `writer` | records gather in a buffer, one thread writes them in groups |
 //! | `segment`, `index` | the files of records, and the database that finds calls in them again |
@@ -13,6 +14,7 @@
 
 mod archive;
 mod chain;
+mod durable;
 mod head;
 mod index;
 mod key;
@@ -28,7 +30,8 @@ mod sink;
 mod verify;
 mod writer;
 
-use std::fs::File;
+use std::collections::BTreeSet;
+use std::fs::{DirEntry, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +47,7 @@ use chain::Hash;
 use head::{About, Seal};
 use key::Key;
 use queue::Queue;
-use segment::{End, Segments};
+use segment::{Broken, End, Segments};
 use writer::{SealFiles, Writer};
 
 pub use archive::Archive;
@@ -54,6 +57,9 @@ pub use verify::{Anchor, Verdict};
 
 /// The database beside the records.
 const INDEX: &str = "index.sqlite";
+
+/// What the names of the files end with that say something about a chain.
+const PARTS: [&str; 3] = [".key", ".head", ".checkpoint"];
 
 /// When the answer to a call may be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -221,16 +227,20 @@ impl Places {
         Self { records: settings.path.clone().unwrap_or_else(|| seals.clone()), seals }
     }
 
-    /// The chains that there are.
+    /// The chains that there are: those of which anything is left, so that none disappears with one
+    /// of its parts.
     fn chains(&self) -> io::Result<Vec<String>> {
-        let mut found = Vec::new();
-        for entry in std::fs::read_dir(&self.seals)? {
-            let name = entry?.file_name();
-            found
-                .extend(name.to_str().and_then(|name| name.strip_suffix(".key")).map(String::from));
+        let mut found = BTreeSet::new();
+        for name in names(&self.seals)? {
+            let parts = PARTS.iter().filter_map(|part| name.strip_suffix(part));
+            found.extend(parts.map(String::from));
         }
-        found.sort_unstable();
-        Ok(found)
+        found.extend(names(&self.records)?.into_iter().filter(|name| key::is_gateway_id(name)));
+        Ok(found.into_iter().collect())
+    }
+
+    fn key_file(&self, gateway_id: &str) -> PathBuf {
+        self.seals.join(format!("{gateway_id}.key"))
     }
 
     fn seal_files(&self, gateway_id: &str) -> SealFiles {
@@ -256,10 +266,9 @@ impl Places {
     /// One that somebody else writes is left to him, and one that is damaged to be looked at.
     fn take_up(&self, gateway_id: &str, settings: &Settings) -> io::Result<Option<Journal>> {
         let Some(lock) = self.lock(gateway_id)? else { return Ok(None) };
-        let key = Key::read(&self.seals.join(format!("{gateway_id}.key")))?;
-        let (seals, segments) = (self.seal_files(gateway_id), self.segments(gateway_id));
-        match Writer::open(key, seals, segments, settings.clone()) {
+        match self.writer(gateway_id, settings) {
             Ok(writer) => start(writer, gateway_id, settings, lock).map(Some),
+            Err(Broken::Key(_)) if self.is_unbegun(gateway_id) => Ok(None),
             Err(error) => {
                 let said = "a journal is damaged and left as it is; a new one is begun";
                 tracing::error!(gateway_id, %error, "{said}");
@@ -268,19 +277,35 @@ impl Places {
         }
     }
 
-    /// The key is the last to be written: a chain that has one has everything.
+    /// Whether somebody was killed before he could begin it.
+    fn is_unbegun(&self, gateway_id: &str) -> bool {
+        let head = Seal::read(&self.seal_files(gateway_id).head);
+        let files = self.segments(gateway_id).list();
+        head.is_ok_and(|head| head.seq == 0) && files.is_ok_and(|files| files.is_empty())
+    }
+
+    fn writer(&self, gateway_id: &str, settings: &Settings) -> Result<Writer, Broken> {
+        let key = Key::read(&self.key_file(gateway_id)).map_err(Broken::Key)?;
+        if key.gateway_id() != gateway_id {
+            return Err(Broken::Key(io::Error::other("it is that of another journal")));
+        }
+        let (seals, segments) = (self.seal_files(gateway_id), self.segments(gateway_id));
+        Writer::open(key, seals, segments, settings.clone())
+    }
+
+    /// The head is the first to be written, so that what is killed here is a chain of no records; the
+    /// key is the last, so that a chain that has one has everything.
     fn begin(&self, settings: &Settings) -> io::Result<Journal> {
         let (key, bytes) = Key::generate()?;
         let gateway_id = key.gateway_id().to_owned();
         let lock = self.lock(&gateway_id)?;
         let lock = lock.ok_or_else(|| io::Error::other("a new journal is locked already"))?;
-        make_folder(self.segments(&gateway_id).folder())?;
-        let seals = self.seal_files(&gateway_id);
         let genesis = Hash::genesis(&gateway_id);
-        Seal::sign(&key, About::Head, 0, genesis, epoch_ms()).write(&seals.head)?;
-        Key::write(&self.seals.join(format!("{gateway_id}.key")), &bytes)?;
-        let segments = self.segments(&gateway_id);
-        let writer = Writer::open(key, seals, segments, settings.clone());
+        let head = Seal::sign(&key, About::Head, 0, genesis, epoch_ms());
+        head.write(&self.seal_files(&gateway_id).head)?;
+        make_folder(self.segments(&gateway_id).folder())?;
+        durable::replace(&self.key_file(&gateway_id), &bytes)?;
+        let writer = self.writer(&gateway_id, settings);
         start(writer.map_err(io::Error::other)?, &gateway_id, settings, lock)
     }
 
@@ -314,6 +339,17 @@ fn start(writer: Writer, gateway_id: &str, settings: &Settings, lock: File) -> i
         thread: Mutex::new(Some(thread)),
         _lock: lock,
     })))
+}
+
+/// What is in a folder, which need not be there.
+fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let name = |entry: io::Result<DirEntry>| entry.map(|entry| entry.file_name().into_string());
+    entries.map(name).filter_map(|name| name.map(Result::ok).transpose()).collect()
 }
 
 /// Calls hold what people send, which is nobody else's business.

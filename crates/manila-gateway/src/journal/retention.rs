@@ -1,8 +1,8 @@
 //! What is too old or too much is removed, whole files at a time, and a signed checkpoint says up to
 //! where, so that what remains still verifies.
 
+use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::time::SystemTime;
 
 use manila::epoch_ms;
@@ -13,6 +13,7 @@ use super::head::{About, Seal};
 use super::key::Key;
 use super::record::{Facts, Members, What};
 use super::segment::Segments;
+use super::writer::SealFiles;
 
 /// A removal that was decided on.
 pub(super) struct Removal {
@@ -69,15 +70,18 @@ impl Removal {
         Facts { time, what: What::Checkpoint, operation: "", who: "" }
     }
 
-    /// The checkpoint comes first: files that are still there behind it are removed another time.
+    /// First the head is on the disk, which is never older than the checkpoint; then the checkpoint,
+    /// without which what remains would begin nowhere. Files that are still there behind it are
+    /// removed another time.
     pub(super) fn carry_out(
         &self,
         key: &Key,
-        checkpoint: &Path,
+        seals: &SealFiles,
         segments: &Segments,
     ) -> io::Result<()> {
+        File::options().write(true).open(&seals.head)?.sync_data()?;
         let seal = Seal::sign(key, About::Checkpoint, self.through, self.hash, epoch_ms());
-        seal.write(checkpoint)?;
+        seal.write(&seals.checkpoint)?;
         for &first in &self.files {
             std::fs::remove_file(segments.path(first))?;
         }

@@ -29,10 +29,14 @@ pub(super) struct End {
 pub(super) enum Broken {
     #[error("the files cannot be read: {0}")]
     Io(#[from] io::Error),
+    #[error("its key cannot be read: {0}")]
+    Key(#[source] io::Error),
     #[error("record {seq} in {file} is not what its head says; `manila log verify` tells more")]
     Damaged { seq: u64, file: String },
     #[error("it ends with record {found}, but its head says {expected}")]
     CutOff { found: u64, expected: u64 },
+    #[error("its head says {head}, but what was up to record {removed} has been removed")]
+    OldHead { head: u64, removed: u64 },
 }
 
 impl Segments {
@@ -48,10 +52,15 @@ impl Segments {
         self.folder.join(format!("{first:020}.log"))
     }
 
-    /// The numbers of the first records, in order.
+    /// The numbers of the first records, in order; none where the folder is gone.
     pub(super) fn list(&self) -> io::Result<Vec<u64>> {
         let mut found = Vec::new();
-        for entry in std::fs::read_dir(&self.folder)? {
+        let entries = match std::fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
             let name = entry?.file_name();
             let number = name.to_str().and_then(|name| name.strip_suffix(".log"));
             found.extend(number.and_then(|number| number.parse::<u64>().ok()));
@@ -79,36 +88,59 @@ impl Segments {
     /// Everything up to the head was on the disk before the head was, so nothing up to there may be
     /// wrong. What follows it was being written when the process or the machine died: whole records
     /// are kept, and the first that is not whole ends the chain.
+    ///
+    /// It begins with the file that holds the record of the head and reads everything behind it. What
+    /// stands before that file needs no look: its last hash is taken at its word, and if that is wrong
+    /// the record of the head has another hash than was signed.
     pub(super) fn recover(&self, head: &Seal, start: (u64, Hash)) -> Result<End, Broken> {
-        let list = self.list()?;
-        let Some(&segment) = list.last() else {
-            let end = End { segment: start.0 + 1, bytes: 0, seq: start.0, hash: start.1 };
-            return end.reaching(head);
-        };
-        let before = match list.len() {
-            1 => start,
-            many => self.last_of(list[many - 2])?,
-        };
-        let text = self.read(segment, 0, u64::MAX)?;
-        let mut end = End { segment, bytes: 0, seq: before.0, hash: before.1 };
-        for line in text.split_inclusive(|&byte| byte == b'\n') {
-            match end.followed_by(line) {
-                Some(next) if next.seq == head.seq && head.hash() != Some(next.hash) => {
-                    return Err(self.damaged(head.seq, segment));
-                }
-                Some(next) => end = next,
-                None if end.seq < head.seq => return Err(self.damaged(end.seq + 1, segment)),
-                None => break,
-            }
+        if head.seq < start.0 {
+            return Err(Broken::OldHead { head: head.seq, removed: start.0 });
         }
-        self.forget_behind(&end, text.len())?;
+        let mut list = self.list()?;
+        // Files before the checkpoint were about to be removed.
+        list.retain(|&first| first > start.0);
+        let holds_head = list.partition_point(|&first| first <= head.seq).saturating_sub(1);
+        let (seq, hash) = match holds_head.checked_sub(1) {
+            Some(previous) => self.last_of(list[previous])?,
+            None => start,
+        };
+        let mut end = End { segment: seq + 1, bytes: 0, seq, hash };
+        if !end.agrees_with(head) {
+            return Err(self.damaged(seq, seq + 1));
+        }
+        let mut unfinished = 0;
+        for &segment in &list[holds_head..] {
+            // Only the last file may have an unfinished end: the others were on the disk before the
+            // next one was begun.
+            if unfinished > 0 || segment != end.seq + 1 {
+                return Err(self.damaged(end.seq + 1, segment));
+            }
+            (end, unfinished) = self.follow(segment, end, head)?;
+        }
+        self.forget_behind(&end, unfinished)?;
         end.reaching(head)
     }
 
-    fn forget_behind(&self, end: &End, found: usize) -> io::Result<()> {
-        let left = found as u64 - end.bytes;
-        if left > 0 {
-            tracing::warn!(bytes = left, after = end.seq, "the journal had an unfinished end");
+    /// Reads a file that goes on where another ended: where it ends, and how many bytes that are no
+    /// record stand behind that.
+    fn follow(&self, segment: u64, end: End, head: &Seal) -> Result<(End, u64), Broken> {
+        let text = self.read(segment, 0, u64::MAX)?;
+        let mut end = End { segment, bytes: 0, ..end };
+        for line in text.split_inclusive(|&byte| byte == b'\n') {
+            match end.followed_by(line) {
+                Some(next) if next.agrees_with(head) => end = next,
+                None if end.seq >= head.seq => break,
+                _ => return Err(self.damaged(end.seq + 1, segment)),
+            }
+        }
+        let unfinished = text.len() as u64 - end.bytes;
+        Ok((end, unfinished))
+    }
+
+    fn forget_behind(&self, end: &End, unfinished: u64) -> io::Result<()> {
+        if unfinished > 0 {
+            let after = end.seq;
+            tracing::warn!(bytes = unfinished, after, "the journal had an unfinished end");
             let file = File::options().write(true).open(self.path(end.segment))?;
             file.set_len(end.bytes)?;
             file.sync_data()?;
@@ -136,6 +168,11 @@ impl End {
         let is_next = parsed.seq == self.seq + 1 && self.hash.next(parsed.content) == parsed.hash;
         let bytes = self.bytes + line.len() as u64;
         is_next.then_some(Self { bytes, seq: parsed.seq, hash: parsed.hash, ..*self })
+    }
+
+    /// Whether this is the record that was signed, if it is that one.
+    fn agrees_with(&self, head: &Seal) -> bool {
+        self.seq != head.seq || head.hash() == Some(self.hash)
     }
 
     fn reaching(self, head: &Seal) -> Result<Self, Broken> {

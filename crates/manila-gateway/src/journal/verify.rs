@@ -104,22 +104,21 @@ impl Verdict {
 }
 
 /// Old records may be removed meanwhile: then it is looked again at what remains.
-pub(super) fn verify(chain: &Chain, anchor: Option<&Anchor>) -> io::Result<Verdict> {
+pub(super) fn verify(chain: &Chain, anchor: Option<&Anchor>) -> Verdict {
     let start = || start_of(&chain.seals, &chain.gateway_id).map(|(seq, _)| seq).ok();
     for _ in 0..MOST_LOOKS {
         let before = start();
         let verdict = verify_once(chain, anchor);
-        let is_fine = verdict.as_ref().is_ok_and(|verdict| verdict.ok);
-        if is_fine || before == start() {
+        if verdict.ok || before == start() {
             return verdict;
         }
     }
     verify_once(chain, anchor)
 }
 
-fn verify_once(chain: &Chain, anchor: Option<&Anchor>) -> io::Result<Verdict> {
+fn verify_once(chain: &Chain, anchor: Option<&Anchor>) -> Verdict {
     // The head first: records may be added behind it meanwhile, never before it.
-    let head = Seal::read(&chain.seals.head);
+    let head = Seal::read_live(&chain.seals.head);
     let anchor = anchor.filter(|anchor| anchor.gateway_id() == chain.gateway_id);
     let mut walk = Walk {
         chain,
@@ -135,14 +134,14 @@ fn verify_once(chain: &Chain, anchor: Option<&Anchor>) -> io::Result<Verdict> {
         None => match start_of(&chain.seals, &chain.gateway_id) {
             Ok((seq, hash)) => {
                 (walk.seq, walk.hash, first) = (seq, hash, seq + 1);
-                walk.files()?
+                walk.check_records()
             }
             Err(error) => {
                 Some(Problem::new("head", 0, format!("the checkpoint is wrong: {error}")))
             }
         },
     };
-    Ok(Verdict {
+    Verdict {
         gateway_id: chain.gateway_id.clone(),
         ok: problem.is_none(),
         records: walk.records,
@@ -150,7 +149,7 @@ fn verify_once(chain: &Chain, anchor: Option<&Anchor>) -> io::Result<Verdict> {
         last: walk.seq,
         problem,
         head: head.ok().and_then(|head| serde_json::to_value(head).ok()),
-    })
+    }
 }
 
 struct Walk<'a> {
@@ -179,11 +178,38 @@ impl Walk<'_> {
         }
     }
 
+    fn check_records(&mut self) -> Option<Problem> {
+        if let Some(problem) = self.check_removed().or_else(|| self.check_seals()) {
+            return Some(problem);
+        }
+        match self.files() {
+            Ok(None) => self.check_end(),
+            Ok(problem) => problem,
+            Err(error) => {
+                let message = format!("what follows cannot be read: {error}");
+                Some(Problem::new("damaged", self.seq + 1, message))
+            }
+        }
+    }
+
+    /// Whether something was signed that is not there to be compared any more. The head is never
+    /// older than the checkpoint, unless somebody brought an old one back.
+    fn check_removed(&self) -> Option<Problem> {
+        let is_removed = |seal: &&Seal| seal.seq < self.seq;
+        if let Some(head) = self.head.filter(is_removed) {
+            let message = format!("the head is older than the checkpoint of record {}", self.seq);
+            return Some(Problem::new("head", head.seq, message));
+        }
+        let anchor = self.anchor.filter(is_removed)?;
+        let message = format!(
+            "the anchor cannot be compared: its record was removed with those up to {}; use a newer one",
+            self.seq
+        );
+        Some(Problem::new("anchor", anchor.seq, message))
+    }
+
     fn files(&mut self) -> io::Result<Option<Problem>> {
         let start = self.seq;
-        if let Some(problem) = self.check_seals() {
-            return Ok(Some(problem));
-        }
         // Files before the checkpoint were about to be removed.
         let list = self.chain.segments.list()?;
         for first in list.into_iter().filter(|&first| first > start) {
@@ -191,11 +217,16 @@ impl Walk<'_> {
                 return Ok(Some(problem));
             }
         }
-        Ok(self.check_end())
+        Ok(None)
     }
 
     fn file(&mut self, first: u64) -> io::Result<Option<Problem>> {
         let path = self.chain.segments.path(first);
+        // The name of a file is the number of its first record.
+        if let Some(mut problem) = self.number(first) {
+            problem.place = format!("{}:1", path.display());
+            return Ok(Some(problem));
+        }
         let mut reader = BufReader::with_capacity(1024 * 1024, File::open(&path)?);
         let mut long = Vec::new();
         let mut number = 0_u64;
@@ -228,20 +259,12 @@ impl Walk<'_> {
     }
 
     fn line(&mut self, line: &[u8]) -> Option<Problem> {
-        let expected = self.seq + 1;
         let Some(line) = Line::parse(line) else {
-            return Some(Problem::new("damaged", expected, "this is not the line of a record"));
+            let message = "this is not the line of a record";
+            return Some(Problem::new("damaged", self.seq + 1, message));
         };
-        if line.seq > expected {
-            let message = match line.seq - expected {
-                1 => format!("record {expected} is missing"),
-                _ => format!("records {expected} to {} are missing", line.seq - 1),
-            };
-            return Some(Problem::new("missing", expected, message));
-        }
-        if line.seq < expected {
-            let message = format!("record {} stands behind record {}", line.seq, self.seq);
-            return Some(Problem::new("order", line.seq, message));
+        if let Some(problem) = self.number(line.seq) {
+            return Some(problem);
         }
         let hash = self.hash.next(line.content);
         if hash != line.hash {
@@ -252,6 +275,21 @@ impl Walk<'_> {
         (self.seq, self.hash) = (line.seq, hash);
         self.records += 1;
         self.check_seals()
+    }
+
+    /// Whether this is the number that comes next.
+    fn number(&self, found: u64) -> Option<Problem> {
+        let expected = self.seq + 1;
+        if found < expected {
+            let message = format!("record {found} stands behind record {}", self.seq);
+            return Some(Problem::new("order", found, message));
+        }
+        let message = match found - expected {
+            0 => return None,
+            1 => format!("record {expected} is missing"),
+            _ => format!("records {expected} to {} are missing", found - 1),
+        };
+        Some(Problem::new("missing", expected, message))
     }
 
     /// Whether the record that was just read is the one that was signed.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use manila::epoch_ms;
 
 use super::chain::Hash;
+use super::durable;
 use super::head::{About, Seal};
 use super::index::{Index, OpenBlock};
 use super::key::Key;
@@ -200,7 +201,7 @@ impl Writer {
 
     fn write_head(&self) -> io::Result<()> {
         let End { seq, hash, .. } = self.end;
-        Seal::sign(&self.key, About::Head, seq, hash, epoch_ms()).write(&self.seals.head)
+        Seal::sign(&self.key, About::Head, seq, hash, epoch_ms()).write_over(&self.seals.head)
     }
 
     /// Tells the index of what was written.
@@ -267,7 +268,7 @@ impl Writer {
 
     fn finish_removal(&mut self) {
         let Some(removal) = self.removal.take() else { return };
-        let done = removal.carry_out(&self.key, &self.seals.checkpoint, &self.segments);
+        let done = removal.carry_out(&self.key, &self.seals, &self.segments);
         if let Err(error) = done {
             tracing::warn!(%error, "old records cannot be removed");
             return;
@@ -307,9 +308,7 @@ fn open_at(segments: &Segments, end: &End) -> io::Result<File> {
     let mut file = options.open(path)?;
     file.seek(SeekFrom::Start(end.bytes))?;
     if is_new {
-        // The name of the file has to last as long as what is in it.
-        #[cfg(unix)]
-        File::open(segments.folder())?.sync_all()?;
+        durable::sync_folder(segments.folder())?;
     }
     Ok(file)
 }
