@@ -83,25 +83,39 @@ async fn follow(options: &LogOptions) -> Result<(), Failure> {
 
 async fn export(options: &ExportOptions) -> Result<(), Failure> {
     let books = Books::open(&options.running).await?;
-    let mut before = Value::Null;
-    loop {
-        let mut input = asked(&options.filter);
-        input["limit"] = PAGE.into();
-        if !before.is_null() {
-            input["before"] = before;
+    let result = export_all(&books, &options.filter).await;
+    books.close().await;
+    result
+}
+
+/// Numbers count in one journal, so each is read to its end before the next.
+async fn export_all(books: &Books, filter: &LogFilter) -> Result<(), Failure> {
+    for gateway_id in books.gateway_ids()? {
+        let mut input = asked(filter);
+        if let Some(gateway_id) = gateway_id {
+            input["gatewayId"] = gateway_id.into();
         }
-        let mut answer = books.ask_again("gateway.journal", input).await?;
+        export_one(books, input).await?;
+    }
+    Ok(())
+}
+
+/// Page after page, from the newest call to the oldest.
+async fn export_one(books: &Books, mut input: Value) -> Result<(), Failure> {
+    input["limit"] = PAGE.into();
+    loop {
+        let mut answer = books.ask_again("gateway.journal", input.clone()).await?;
         let calls = answer["calls"].as_array_mut().map(std::mem::take).unwrap_or_default();
         for call in &calls {
             output::print_plain(call)?;
         }
-        match calls.last() {
-            Some(last) if calls.len() == PAGE => before = last["seq"].clone(),
-            _ => break,
+        // They are sorted by time, which may go back where a clock is set.
+        let first = calls.iter().filter_map(|call| call["seq"].as_u64()).min();
+        match first.filter(|_| calls.len() == PAGE) {
+            Some(first) => input["before"] = first.into(),
+            None => return Ok(()),
         }
     }
-    books.close().await;
-    Ok(())
 }
 
 async fn verify(options: &VerifyOptions) -> Result<(), Failure> {
@@ -159,7 +173,7 @@ fn asked(filter: &LogFilter) -> Value {
 /// The same operations, in a gateway that runs or in this process over the files of one that does not.
 enum Books {
     Gateway(Backend),
-    Files(Pipeline, Client),
+    Files(Pipeline, Client, Archive),
 }
 
 impl Books {
@@ -184,7 +198,18 @@ impl Books {
         // Whoever can read the files needs no token to.
         let caller = Authority::outside(Some(admin::operator().into()));
         let client = Client::in_process(pipeline.clone(), caller);
-        Ok(Self::Files(pipeline, client))
+        Ok(Self::Files(pipeline, client, archive))
+    }
+
+    /// Whose journals are read: a gateway that runs answers for its own, which is `None`.
+    fn gateway_ids(&self) -> Result<Vec<Option<String>>, Failure> {
+        match self {
+            Self::Gateway(_) => Ok(vec![None]),
+            Self::Files(_, _, archive) => {
+                let found = archive.gateway_ids().map_err(anyhow::Error::from)?;
+                Ok(found.into_iter().map(Some).collect())
+            }
+        }
     }
 
     async fn ask(self, operation: &str, input: Value) -> Result<Value, Failure> {
@@ -199,7 +224,7 @@ impl Books {
                 Ok(answer) => Ok(answer),
                 Err(error) => Err(backend.failure(error, operation, false).await),
             },
-            Self::Files(_, client) => match client.execute(operation, input).await {
+            Self::Files(_, client, _) => match client.execute(operation, input).await {
                 Ok(envelope) => Ok(envelope.data),
                 Err(error) => Err(failed(error)),
             },
@@ -209,7 +234,7 @@ impl Books {
     async fn close(self) {
         match self {
             Self::Gateway(backend) => backend.close().await,
-            Self::Files(pipeline, _) => drop(pipeline.drain(PATIENCE).await),
+            Self::Files(pipeline, ..) => drop(pipeline.drain(PATIENCE).await),
         }
     }
 }

@@ -23,7 +23,8 @@ fn what_was_acknowledged_survives_kill_9() {
     let rounds =
         std::env::var("MANILA_CRASH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
     let folder = Folder::new("journal-crash");
-    folder.write("manila.toml", SYNC);
+    // Files of an eighth of this, so that crashes meet several; nothing is removed.
+    folder.write("manila.toml", &format!("{SYNC}retain_size = \"{}MiB\"\n", 4 * rounds));
     let acknowledged = Mutex::new(HashSet::new());
     for round in 0..rounds {
         let mut gateway = Gateway::start(&folder);
@@ -52,10 +53,14 @@ fn what_was_acknowledged_survives_kill_9() {
             is_over.store(true, Ordering::Relaxed);
             gateway.kill();
         });
+        let verdict = rig::offline(&folder, &["log", "verify", "--json"]);
+        assert_eq!(verdict.status.code(), Some(0), "{}{}", stdout(&verdict), stderr(&verdict));
+        assert_eq!(parsed(&verdict)["journals"].as_array().unwrap().len(), 1);
     }
     let gateway = Gateway::start(&folder);
     let verdict = gateway.log(&["verify"]);
     assert_eq!(verdict.status.code(), Some(0), "{}{}", stdout(&verdict), stderr(&verdict));
+    assert_eq!(parsed(&verdict)["journals"].as_array().unwrap().len(), 1);
     let exported = stdout(&gateway.log(&["export", "--op", "demo.add"]));
     let calls = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let recorded: HashSet<u64> = calls
@@ -68,6 +73,25 @@ fn what_was_acknowledged_survives_kill_9() {
     let lost: Vec<_> = acknowledged.difference(&recorded).collect();
     assert!(lost.is_empty(), "{} of {} were lost", lost.len(), acknowledged.len());
     eprintln!("{rounds} crashes: {} acknowledged, {} recorded", acknowledged.len(), recorded.len());
+}
+
+/// More calls than are asked for at once, in two journals whose numbers are the same.
+#[test]
+fn an_export_without_a_gateway_gives_every_call_once() {
+    const CALLS: u64 = 520;
+    let folder = Folder::new("journal-export");
+    let mut gateways = [0, 1].map(|_| Gateway::start(&folder));
+    for (gateway, offset) in gateways.iter().zip([0, CALLS]) {
+        for n in 0..CALLS {
+            assert_eq!(gateway.post("/api/demo/add", &json!({"a": offset + n, "b": 1})).0, 200);
+        }
+    }
+    gateways.iter_mut().for_each(Gateway::stop);
+    let exported = stdout(&rig::offline(&folder, &["log", "export", "--op", "demo.add"]));
+    let calls = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut numbers: Vec<u64> = calls.map(|call| call["input"]["a"].as_u64().unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..2 * CALLS).collect::<Vec<_>>());
 }
 
 #[test]

@@ -56,7 +56,17 @@ impl Archive {
         Ok(found.into_iter().map(|gateway_id| self.chain(gateway_id)).collect())
     }
 
-    /// The calls that fit, newest first.
+    /// Whose journals there are.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read.
+    pub fn gateway_ids(&self) -> io::Result<Vec<String>> {
+        self.places.chains()
+    }
+
+    /// The calls that fit, newest first. Numbers count in one journal: where there are several, pages
+    /// are made of one at a time.
     ///
     /// # Errors
     ///

@@ -128,12 +128,17 @@ impl Index {
     /// Opens it for somebody who only looks; where there is none, the answer is an empty one.
     pub(super) fn look(file: &Path) -> Result<Self> {
         if !file.exists() {
-            return Self::with_tables(Connection::open_in_memory()?);
+            return Self::empty();
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags)?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
         Ok(Self(connection))
+    }
+
+    /// One that knows nothing, so that everything is read.
+    pub(super) fn empty() -> Result<Self> {
+        Self::with_tables(Connection::open_in_memory()?)
     }
 
     fn with_tables(connection: Connection) -> Result<Self> {
@@ -206,9 +211,12 @@ impl Index {
             "SELECT b.id, b.segment, b.offset, b.bytes, b.last_seq FROM block b
              WHERE b.last_time >= ?1 AND b.first_seq < ?2 AND EXISTS (SELECT 1 FROM mark m WHERE m.block = b.id",
         );
-        if let Some(operations) = wanted.operations {
-            let ids: Vec<String> = operations.iter().map(ToString::to_string).collect();
-            sql += &format!(" AND m.operation IN ({})", ids.join(","));
+        // One value however many there are: callers make names up, and a statement has a longest length.
+        let operations = wanted.operations.map(|ids| format!("{ids:?}"));
+        if operations.is_some() {
+            sql += " AND m.operation IN (SELECT value FROM json_each(?4))";
+        } else {
+            sql += " AND ?4 IS NULL";
         }
         if wanted.who.is_some() {
             sql += " AND m.who = (SELECT id FROM name WHERE text = ?3)";
@@ -220,8 +228,9 @@ impl Index {
         }
         sql += ") ORDER BY b.id DESC";
         let mut statement = self.0.prepare(&sql)?;
+        let before = whole(wanted.before);
         let rows =
-            statement.query_map(params![wanted.since, whole(wanted.before), wanted.who], block)?;
+            statement.query_map(params![wanted.since, before, wanted.who, operations], block)?;
         rows.collect()
     }
 

@@ -9,14 +9,16 @@
 //! | `queue`, `writer` | records gather in a buffer, one thread writes them in groups |
 //! | `segment`, `index` | the files of records, and the database that finds calls in them again |
 //! | `retention` | old files go, and leave a signed checkpoint |
-//! | `archive`, `query`, `verify` | reading: calls by what they are, and whether all is as it was |
-//! | `operations`, `replay` | all of it as operations of the namespace `gateway` |
+//! | `archive`, `query`, `joined`, `verify` | reading: calls by what they are, and whether all is as it was |
+//! | `operations`, `following`, `replay` | all of it as operations of the namespace `gateway` |
 
 mod archive;
 mod chain;
 mod durable;
+mod following;
 mod head;
 mod index;
+mod joined;
 mod key;
 mod mask;
 mod operations;
@@ -144,6 +146,16 @@ struct Shared {
     lost: AtomicU64,
 }
 
+impl Shared {
+    fn new(end: End) -> Self {
+        Self {
+            queue: Queue::new(end.seq + 1),
+            committed: watch::Sender::new(Committed { end }),
+            lost: AtomicU64::new(0),
+        }
+    }
+}
+
 /// How far the records are on the disk.
 #[derive(Debug, Clone, Copy)]
 struct Committed {
@@ -255,22 +267,39 @@ impl Places {
     fn open(&self, settings: &Settings) -> io::Result<Journal> {
         make_folder(&self.seals)?;
         make_folder(&self.records)?;
+        let mut own = None;
         for gateway_id in self.chains()? {
-            if let Some(journal) = self.take_up(&gateway_id, settings)? {
-                return Ok(journal);
+            if own.is_none() {
+                own = self.take_up(&gateway_id, settings)?;
+            } else if retention::is_overdue(&self.segments(&gateway_id), settings) {
+                self.clear(&gateway_id, settings);
             }
         }
-        self.begin(settings)
+        own.map_or_else(|| self.begin(settings), Ok)
+    }
+
+    fn take_up(&self, gateway_id: &str, settings: &Settings) -> io::Result<Option<Journal>> {
+        let Some((lock, writer)) = self.free(gateway_id, settings)? else { return Ok(None) };
+        start(writer, gateway_id, settings, lock).map(Some)
+    }
+
+    /// What is too old goes also from a chain that nobody writes at the moment.
+    fn clear(&self, gateway_id: &str, settings: &Settings) {
+        match self.free(gateway_id, settings) {
+            Ok(Some((_lock, writer))) => writer.clear(),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(gateway_id, %error, "old records cannot be removed"),
+        }
     }
 
     /// One that somebody else writes is left to him, and one that is damaged to be looked at.
-    fn take_up(&self, gateway_id: &str, settings: &Settings) -> io::Result<Option<Journal>> {
+    fn free(&self, gateway_id: &str, settings: &Settings) -> io::Result<Option<(File, Writer)>> {
         let Some(lock) = self.lock(gateway_id)? else { return Ok(None) };
         match self.writer(gateway_id, settings) {
-            Ok(writer) => start(writer, gateway_id, settings, lock).map(Some),
+            Ok(writer) => Ok(Some((lock, writer))),
             Err(Broken::Key(_)) if self.is_unbegun(gateway_id) => Ok(None),
             Err(error) => {
-                let said = "a journal is damaged and left as it is; a new one is begun";
+                let said = "a journal is damaged, and left as it is to be looked at";
                 tracing::error!(gateway_id, %error, "{said}");
                 Ok(None)
             }
@@ -322,12 +351,7 @@ impl Places {
 }
 
 fn start(writer: Writer, gateway_id: &str, settings: &Settings, lock: File) -> io::Result<Journal> {
-    let end = writer.end();
-    let shared = Arc::new(Shared {
-        queue: Queue::new(end.seq + 1),
-        committed: watch::Sender::new(Committed { end }),
-        lost: AtomicU64::new(0),
-    });
+    let shared = Arc::new(Shared::new(writer.end()));
     let of_thread = Arc::clone(&shared);
     let thread = std::thread::Builder::new()
         .name("journal".to_owned())

@@ -1,29 +1,22 @@
 //! The journal as operations, for those who may look into it.
 
-use std::collections::HashMap;
-
 use futures::{Stream, StreamExt};
 use manila::{AccessControl, CallContext, CallError, HandlerError, Operation, Registry, epoch_ms};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::watch;
 
-use super::archive::{Archive, Chain};
-use super::query::{self, Filter, QueryError, contents, joined};
-use super::record::{Stored, What};
+use super::archive::Archive;
+use super::following::{Following, Wanted};
+use super::query::{Filter, QueryError};
 use super::replay::{self, Replayed};
-use super::segment::End;
 use super::verify::{Anchor, Verdict};
-use super::{Committed, Journal};
 use crate::admin::scope;
 use crate::config::{Glob, parse_duration};
 
 /// How many calls are given at once, and at most.
 const LIMIT: usize = 50;
 const MOST: usize = 1_000;
-/// How many calls that have not ended are remembered by somebody who follows.
-const MOST_OPEN: usize = 10_000;
 
 /// `gateway.journal`, `gateway.logs`, `gateway.verify` and `gateway.replay`.
 pub fn operations(archive: &Archive, registry: &Registry) -> Vec<Operation> {
@@ -102,7 +95,11 @@ fn date(text: &str) -> Option<i64> {
     for (part, unit) in
         time.split(':').zip([3_600.0, 60.0, 1.0]).filter(|(part, _)| !part.is_empty())
     {
-        seconds += part.parse::<f64>().ok()? * unit;
+        let is_number = part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        seconds += part.parse::<f64>().ok().filter(|_| is_number)? * unit;
+    }
+    if seconds > 86_400.0 {
+        return None;
     }
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
@@ -126,7 +123,7 @@ struct Asked {
     who: Option<String>,
     /// Only those that failed.
     errors: bool,
-    /// Only calls whose `seq` is smaller, for the next page.
+    /// Only calls whose `seq` is smaller: for the next page, the smallest of this one.
     before: Option<u64>,
     /// How many; 50 if absent, and 1000 at most.
     limit: Option<usize>,
@@ -220,16 +217,21 @@ fn logs(
     context: CallContext,
     input: &Followed,
 ) -> impl Stream<Item = Result<Value, HandlerError>> + use<> {
-    let following = archive.live().map(|(journal, chain)| Following::new(journal, chain, input));
+    let wanted = || Wanted {
+        operation: input.op.clone().map(Glob::new),
+        who: input.who.clone(),
+        errors: input.errors,
+    };
+    let following = archive.live().map(|(journal, chain)| Following::new(journal, chain, wanted()));
     let Some(following) = following else {
         let error = CallError::unavailable("the journal is off; set mode = \"batch\" in [journal]");
         return futures::stream::once(std::future::ready(Err(error.into()))).left_stream();
     };
-    futures::stream::unfold((following, context), |(mut following, context)| async move {
-        let calls: Calls = tokio::select! {
+    futures::stream::unfold((following, context), |(following, context)| async move {
+        let (calls, following) = tokio::select! {
             biased;
             () = context.cancelled() => return None,
-            calls = following.next() => calls?,
+            next = following.next() => next?,
         };
         Some((futures::stream::iter(calls), (following, context)))
     })
@@ -237,105 +239,12 @@ fn logs(
     .right_stream()
 }
 
-/// Somebody who reads what is written behind the one who writes it.
-struct Following {
-    chain: Chain,
-    committed: watch::Receiver<Committed>,
-    /// Up to where he has read.
-    read: End,
-    operation: Option<Glob>,
-    who: Option<String>,
-    errors: bool,
-    /// Calls that have begun.
-    open: HashMap<u64, Vec<u8>>,
-}
-
-type Calls = Vec<Result<Value, HandlerError>>;
-
-impl Following {
-    fn new(journal: &Journal, chain: Chain, input: &Followed) -> Self {
-        let committed = journal.committed();
-        let read = committed.borrow().end;
-        Self {
-            chain,
-            committed,
-            read,
-            operation: input.op.clone().map(Glob::new),
-            who: input.who.clone(),
-            errors: input.errors,
-            open: HashMap::new(),
-        }
-    }
-
-    /// The calls of the next group that ended; `None` when the journal is closed.
-    async fn next(&mut self) -> Option<Calls> {
-        loop {
-            self.committed.changed().await.ok()?;
-            let end = self.committed.borrow_and_update().end;
-            let found = match self.read_to(end) {
-                Ok(found) => found,
-                Err(error) => vec![Err(unreadable(error.into()))],
-            };
-            if !found.is_empty() {
-                return Some(found);
-            }
-        }
-    }
-
-    fn read_to(&mut self, end: End) -> std::io::Result<Calls> {
-        let mut found = Vec::new();
-        let read = self.read;
-        for segment in self.chain.segments.list()?.into_iter().filter(|&s| s >= read.segment) {
-            let from = if segment == read.segment { read.bytes } else { 0 };
-            let bytes =
-                if segment == end.segment { end.bytes.saturating_sub(from) } else { u64::MAX };
-            let text = self.chain.segments.read(segment, from, bytes)?;
-            for content in contents(&text) {
-                self.read_one(content, &mut found);
-            }
-        }
-        self.read = end;
-        Ok(found)
-    }
-
-    fn read_one(&mut self, content: &[u8], found: &mut Calls) {
-        let Some(stored) = Stored::parse(content) else { return };
-        match stored.facts().what {
-            What::Enter => {
-                // Who follows for ever does not remember for ever.
-                if self.open.len() >= MOST_OPEN {
-                    self.open.clear();
-                }
-                self.open.insert(stored.seq, content.to_vec());
-            }
-            What::Exit { enter, failed } => {
-                let begun = self.open.remove(&enter);
-                if !self.fits(&stored, failed) {
-                    return;
-                }
-                let call = match begun {
-                    Some(begun) => joined(&self.chain.gateway_id, &begun, Some(content)),
-                    None => query::call(&self.chain, &enter.to_string()).ok().flatten(),
-                };
-                found.extend(call.map(Ok));
-            }
-            What::Checkpoint => {}
-        }
-    }
-
-    fn fits(&self, stored: &Stored<'_>, failed: bool) -> bool {
-        (failed || !self.errors)
-            && self.who.as_ref().is_none_or(|who| *who == stored.who)
-            && self.operation.as_ref().is_none_or(|glob| glob.matches(&stored.operation))
-    }
-}
-
-fn unreadable(error: QueryError) -> HandlerError {
+pub(super) fn unreadable(error: QueryError) -> HandlerError {
     CallError::execution("the journal cannot be read").with_cause(error).into()
 }
 
 /// Reads files where nobody has to wait for it.
-async fn aside<T: Send + 'static>(
+pub(super) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CallError> {
     let done = tokio::task::spawn_blocking(work).await;
@@ -356,6 +265,11 @@ mod tests {
             ("2000-02-29T12:30", Some(951_827_400_000)),
             ("2026-11-16T18:00:00Z", Some(1_794_852_000_000)),
             ("2026-13-01", None),
+            ("2026-11-16Tinf", None),
+            ("2026-11-16T12:-1", None),
+            ("2026-11-16T25:00", None),
+            ("2026-11-16T1e300", None),
+            ("2026-11-16T99999999999999999999999", None),
             ("yesterday", None),
         ] {
             assert_eq!(date(text), expected, "{text}");

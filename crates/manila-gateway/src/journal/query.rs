@@ -3,11 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::archive::Chain;
 use super::chain::PREFIX;
 use super::index::{Block, Index, Wanted};
+use super::joined::joined;
 use super::record::{Stored, What};
 use crate::config::Glob;
 
@@ -46,9 +47,7 @@ pub enum QueryError {
     #[error("the journal cannot be read: {0}")]
     Io(#[from] io::Error),
     /// The index cannot be read.
-    #[error(
-        "the index of the journal cannot be read: {0}; delete it, and the next start makes it again"
-    )]
+    #[error("the index of the journal cannot be read: {0}")]
     Index(#[from] rusqlite::Error),
 }
 
@@ -62,28 +61,55 @@ pub(super) struct Found {
 
 /// The calls of a chain that fit, newest first.
 pub(super) fn calls(chain: &Chain, filter: &Filter) -> Result<Vec<Found>, QueryError> {
-    let mut search = Search::new(chain, filter)?;
-    for stretch in search.tail()? {
-        if search.is_done() {
-            return Ok(search.found);
-        }
-        let Some(text) = search.read(&stretch)? else { continue };
-        search.look_through(&text)?;
-    }
-    for block in search.blocks()? {
-        if search.is_done() {
-            break;
-        }
-        let Some(text) = search.read(&block.into())? else { continue };
-        search.look_through(&text)?;
-    }
+    with_index(chain, |index| calls_by(chain, filter, index))
+}
+
+/// The same, with something that happens in the middle of it.
+#[cfg(test)]
+pub(super) fn calls_and(
+    chain: &Chain,
+    filter: &Filter,
+    meanwhile: impl FnOnce(),
+) -> Result<Vec<Found>, QueryError> {
+    let index = Index::look(&chain.segments.folder().join(super::INDEX))?;
+    let mut search = Search::new(chain, filter, index)?;
+    search.look_behind_index()?;
+    meanwhile();
+    search.look_by_index()?;
     Ok(search.found)
 }
 
 /// One call: by the number of its first record, or the newest with this request id.
 pub(super) fn call(chain: &Chain, id: &str) -> Result<Option<Value>, QueryError> {
+    with_index(chain, |index| call_by(chain, id, index))
+}
+
+/// An index that is damaged only makes the search slow: then everything is read.
+fn with_index<T>(
+    chain: &Chain,
+    search: impl Fn(Index) -> Result<T, QueryError>,
+) -> Result<T, QueryError> {
+    let file = chain.segments.folder().join(super::INDEX);
+    match Index::look(&file).map_err(QueryError::from).and_then(&search) {
+        Err(QueryError::Index(error)) => {
+            let said = "the index of the journal cannot be used; the next start makes it again";
+            tracing::warn!(%error, "{said}");
+            search(Index::empty()?)
+        }
+        result => result,
+    }
+}
+
+fn calls_by(chain: &Chain, filter: &Filter, index: Index) -> Result<Vec<Found>, QueryError> {
+    let mut search = Search::new(chain, filter, index)?;
+    search.look_behind_index()?;
+    search.look_by_index()?;
+    Ok(search.found)
+}
+
+fn call_by(chain: &Chain, id: &str, index: Index) -> Result<Option<Value>, QueryError> {
     let filter = Filter::default();
-    let mut search = Search::new(chain, &filter)?;
+    let mut search = Search::new(chain, &filter, index)?;
     let is_number = id.len() < 16 && id.bytes().all(|byte| byte.is_ascii_digit());
     let seq = match id.parse() {
         Ok(number) if is_number => Some(number),
@@ -111,6 +137,9 @@ struct Search<'a> {
     chain: &'a Chain,
     filter: &'a Filter,
     index: Index,
+    /// The last stretch of the index when the search began. What comes behind it is read without an
+    /// index, and would be found twice in a stretch that was finished meanwhile.
+    last: Option<Block>,
     found: Vec<Found>,
     /// The ends of calls that began before the stretches that were read.
     ends: HashMap<u64, Vec<u8>>,
@@ -119,25 +148,42 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(chain: &'a Chain, filter: &'a Filter) -> Result<Self, QueryError> {
-        let index = Index::look(&chain.segments.folder().join(super::INDEX))?;
+    fn new(chain: &'a Chain, filter: &'a Filter, index: Index) -> Result<Self, QueryError> {
+        let last = index.last()?;
         let (found, ends, failed) = (Vec::new(), HashMap::new(), BTreeSet::new());
-        Ok(Self { chain, filter, index, found, ends, failed })
+        Ok(Self { chain, filter, index, last, found, ends, failed })
     }
 
     fn is_done(&self) -> bool {
         self.found.len() >= self.filter.limit
     }
 
+    fn look_behind_index(&mut self) -> Result<(), QueryError> {
+        for stretch in self.tail()? {
+            self.look_into(&stretch)?;
+        }
+        Ok(())
+    }
+
+    fn look_by_index(&mut self) -> Result<(), QueryError> {
+        for block in self.blocks()? {
+            self.look_into(&block.into())?;
+        }
+        Ok(())
+    }
+
+    fn look_into(&mut self, stretch: &Stretch) -> Result<(), QueryError> {
+        if self.is_done() {
+            return Ok(());
+        }
+        let text = self.read(stretch)?.unwrap_or_default();
+        self.look_through(&text)
+    }
+
     /// What is behind the last stretch of the index, newest first.
     fn tail(&self) -> Result<Vec<Stretch>, QueryError> {
-        let last = self.index.last()?;
-        let known = last.map_or((0, 0), |last| (last.segment, last.offset + last.bytes));
-        let list = match self.chain.segments.list() {
-            Ok(list) => list,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error.into()),
-        };
+        let known = self.last.map_or((0, 0), |last| (last.segment, last.offset + last.bytes));
+        let list = self.chain.segments.list()?;
         let behind = list.into_iter().rev().take_while(|&segment| segment >= known.0);
         Ok(behind
             .map(|segment| {
@@ -166,6 +212,8 @@ impl<'a> Search<'a> {
         for &enter in &self.failed {
             blocks.extend(self.index.holding(enter)?);
         }
+        let last = self.last.map_or(i64::MIN, |last| last.id);
+        blocks.retain(|block| block.id <= last);
         blocks.sort_by_key(|block| std::cmp::Reverse(block.id));
         blocks.dedup_by_key(|block| block.id);
         Ok(blocks)
@@ -228,9 +276,8 @@ impl<'a> Search<'a> {
         if self.filter.errors && !failed {
             return;
         }
-        if let Some(value) = joined(&self.chain.gateway_id, content, end) {
-            self.found.push(Found { time: stored.time, seq: stored.seq, value });
-        }
+        let value = joined(&self.chain.gateway_id, content, end);
+        self.found.push(Found { time: stored.time, seq: stored.seq, value });
     }
 
     /// The end of a call that ended in another stretch than it began.
@@ -300,7 +347,7 @@ impl<'a> Search<'a> {
         }
         let Some(enter) = enter else { return Ok(None) };
         let end = self.end_of(seq)?;
-        Ok(joined(&self.chain.gateway_id, enter, end.as_deref()))
+        Ok(Some(joined(&self.chain.gateway_id, enter, end.as_deref())))
     }
 }
 
@@ -308,22 +355,4 @@ impl<'a> Search<'a> {
 pub(super) fn contents(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split_inclusive(|&byte| byte == b'\n')
         .filter_map(|line| line.strip_suffix(b"\n")?.get(PREFIX..))
-}
-
-/// The two records of a call as one object.
-pub(super) fn joined(gateway_id: &str, enter: &[u8], exit: Option<&[u8]>) -> Option<Value> {
-    let mut call: Map<String, Value> = serde_json::from_slice(enter).ok()?;
-    call.shift_remove("kind");
-    call.insert("gatewayId".to_owned(), gateway_id.into());
-    let Some(exit) = exit else { return Some(call.into()) };
-    let exit: Map<String, Value> = serde_json::from_slice(exit).ok()?;
-    for (name, value) in exit {
-        match name.as_str() {
-            "kind" | "enter" | "id" | "operation" | "who" => {}
-            "seq" => drop(call.insert("endSeq".to_owned(), value)),
-            "time" => drop(call.insert("endTime".to_owned(), value)),
-            _ => drop(call.insert(name, value)),
-        }
-    }
-    Some(call.into())
 }

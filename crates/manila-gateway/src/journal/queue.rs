@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::record::{Facts, What};
+use super::record::{Facts, MOST_MEMBER, What};
 
 /// From here on whoever adds a record waits until it is written.
 const SLOW: usize = 4 * 1024 * 1024;
@@ -162,15 +162,20 @@ impl Group {
             What::Exit { enter, failed: true } => (2, enter),
             What::Checkpoint => (3, 0),
         };
+        // As it stands in the record, which does not hold what is too long.
+        let [operation, who] = [facts.operation, facts.who].map(|text| match text.len() {
+            ..=MOST_MEMBER => text.as_bytes(),
+            _ => b"",
+        });
         let length = |text: &[u8]| u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes();
         let out = &mut self.bytes;
         out.push(kind);
         out.extend_from_slice(&facts.time.to_le_bytes());
         out.extend_from_slice(&enter.to_le_bytes());
-        for text in [facts.operation.as_bytes(), facts.who.as_bytes(), content] {
+        for text in [operation, who, content] {
             out.extend_from_slice(&length(text));
         }
-        for text in [facts.operation.as_bytes(), facts.who.as_bytes(), content] {
+        for text in [operation, who, content] {
             out.extend_from_slice(text);
         }
     }

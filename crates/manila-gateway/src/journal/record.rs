@@ -4,6 +4,10 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
+/// How many bytes a member that is no body may have, such as a message or the name of an operation
+/// that is not there.
+pub(super) const MOST_MEMBER: usize = 64 * 1024;
+
 /// What a record is found by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Facts<'a> {
@@ -91,9 +95,18 @@ impl<'a> Members<'a> {
         members
     }
 
+    /// A member that is short, unless somebody made it long: then it is told as a body would be.
     pub(super) fn add(&mut self, name: &str, value: &(impl serde::Serialize + ?Sized)) {
+        let before = self.out.len();
         self.name(name);
+        let start = self.out.len();
         self.write(value);
+        if self.out.len() - start > MOST_MEMBER {
+            let cut = Cut::of(&self.out[start..]);
+            self.out.truncate(before);
+            self.name(&format!("{name}Cut"));
+            self.write(&cut);
+        }
     }
 
     /// A member that may turn out to be too large: then what it is known by again, under another
@@ -224,6 +237,16 @@ mod tests {
             assert_eq!(value.get("input").is_some(), is_kept);
             let cut = value.get("inputCut").map(|cut| cut["bytes"].clone());
             assert_eq!(cut, (!is_kept).then(|| json!(11)));
+        }
+    }
+
+    #[test]
+    fn no_member_is_long_whoever_made_it_so() {
+        for (length, name) in [(MOST_MEMBER - 2, "message"), (MOST_MEMBER - 1, "messageCut")] {
+            let text = written(|members| members.add("message", &"x".repeat(length)));
+            let value: Value = serde_json::from_str(&text).unwrap();
+            let names: Vec<&String> = value.as_object().unwrap().keys().collect();
+            assert_eq!(names, ["seq", "kind", "time", name]);
         }
     }
 

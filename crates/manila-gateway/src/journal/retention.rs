@@ -48,6 +48,12 @@ pub(super) fn due(segments: &Segments, settings: &Settings) -> io::Result<Option
     Ok(Some(Removal { files: list[..count].to_vec(), through, hash }))
 }
 
+/// Whether something is too old in a chain that nobody may be writing.
+pub(super) fn is_overdue(segments: &Segments, settings: &Settings) -> bool {
+    let oldest = segments.list().ok().and_then(|list| list.first().copied());
+    oldest.is_some_and(|first| is_too_old(segments, settings, first).unwrap_or_default())
+}
+
 /// A file is as old as its last record.
 fn is_too_old(segments: &Segments, settings: &Settings, first: u64) -> io::Result<bool> {
     let Some(most) = settings.retain_for else { return Ok(false) };

@@ -1,11 +1,12 @@
 //! The files that hold the records, a line each; the name of a file is the number of its first record.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::chain::{Hash, Line};
+use super::chain::{Hash, Line, PREFIX};
 use super::head::Seal;
+use super::record::Stored;
 
 /// Where the records of one gateway are.
 #[derive(Debug, Clone)]
@@ -81,6 +82,18 @@ impl Segments {
         let mut part = Vec::with_capacity(usize::try_from(there).unwrap_or_default());
         file.take(bytes).read_to_end(&mut part)?;
         Ok(part)
+    }
+
+    /// The time of the first record in a file; `None` where there is none yet.
+    pub(super) fn began(&self, first: u64) -> io::Result<Option<i64>> {
+        let mut line = Vec::new();
+        match File::open(self.path(first)) {
+            Ok(file) => BufReader::new(file).read_until(b'\n', &mut line)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let stored = line.get(PREFIX..).and_then(Stored::parse);
+        Ok(stored.map(|stored| stored.time))
     }
 
     /// Finds where the chain ends, and forgets what a crash left half written behind its head.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use manila::{Authority, CallRequest, Identity, Pipeline, Registry};
+use manila::{Authority, CallRequest, HandlerError, Identity, Operation, Pipeline, Registry};
 use serde_json::{Value, json};
 
 use super::*;
@@ -67,7 +67,23 @@ async fn calls_are_found_by_what_they_are() {
         change(&mut filter);
         filter
     };
-    for indexed in [false, true] {
+    let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX);
+    drop(journal);
+    let restart = || drop(Journal::open(&scratch.0, &Settings::default()).unwrap());
+    // Without an index, or with a broken one, everything is read; a start makes it again.
+    let states: [(&str, &dyn Fn()); 5] = [
+        ("as it was closed", &|| ()),
+        ("removed", &|| std::fs::remove_file(&index).unwrap()),
+        ("made again", &restart),
+        ("broken", &|| std::fs::write(&index, "this is no database").unwrap()),
+        ("broken and made again", &restart),
+    ];
+    for (state, change) in states {
+        change();
+        let is_whole = index::Index::look(&index)
+            .and_then(|index| index.last())
+            .is_ok_and(|last| last.is_some());
+        assert_eq!(is_whole, !["removed", "broken"].contains(&state), "{state}");
         for (filter, expected) in [
             (filter(|_| ()), 10),
             (filter(|f| f.limit = 3), 3),
@@ -83,15 +99,85 @@ async fn calls_are_found_by_what_they_are() {
             (filter(|f| f.gateway = Some("other".to_owned())), 0),
         ] {
             let found = archive(&scratch).calls(&filter).unwrap();
-            assert_eq!(found.len(), expected, "{indexed} {filter:?}");
+            assert_eq!(found.len(), expected, "{state} {filter:?}");
             assert!(found.iter().all(|call| call.get("outcome").is_some()), "{found:?}");
         }
-        // Without an index everything is read; a start makes it again, and then it is used.
-        let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX);
-        if !indexed {
-            std::fs::remove_file(index).unwrap();
+    }
+}
+
+/// A call that ends long after it began: its two records are in different files.
+#[tokio::test]
+async fn a_call_is_found_whole_wherever_it_ended() {
+    let scratch = Scratch::new("journal-far");
+    let journal = Journal::open(&scratch.0, &small()).unwrap();
+    let folder =
+        Places::new(&scratch.0, &small()).segments(journal.gateway_id()).folder().to_owned();
+    let (release, held) = tokio::sync::oneshot::channel::<()>();
+    let held = Arc::new(Mutex::new(Some(held)));
+    let wait = move |_: Value| {
+        let held = held.lock().unwrap().take();
+        async move {
+            held.unwrap().await.unwrap();
+            Err::<Value, _>(HandlerError::from(manila::CallError::execution("at last")))
+        }
+    };
+    let registry: Registry = builtin::registry();
+    registry.register(Operation::query("test.wait", wait).build().unwrap()).unwrap();
+    let pipeline = Pipeline::builder(registry.clone()).audit(journal.sink(&registry)).build();
+    let files = async {
+        fill_files(&journal, &folder, 3).await;
+        release.send(()).unwrap();
+    };
+    tokio::join!(call(&pipeline, "bob", "test.wait", json!({})), files);
+    let mut filter = Filter { errors: true, ..Filter::default() };
+    for state in ["open", "closed", "without an index"] {
+        for operation in [None, Some("test.wait"), Some("*")] {
+            filter.operation = operation.map(crate::config::Glob::new);
+            let found = archive(&scratch).calls(&filter).unwrap();
+            assert_eq!(found.len(), 1, "{state} {filter:?}");
+            assert_eq!((&found[0]["seq"], &found[0]["message"]), (&json!(1), &json!("at last")));
+        }
+        assert_eq!(archive(&scratch).call("1").unwrap().unwrap()["outcome"], "error", "{state}");
+        match state {
+            "open" => journal.close(),
+            _ => std::fs::remove_file(folder.join(INDEX)).unwrap_or_default(),
         }
     }
+}
+
+/// Whoever searches while calls are written finds each once.
+#[tokio::test]
+async fn a_stretch_that_is_finished_meanwhile_is_not_found_twice() {
+    let scratch = Scratch::new("journal-meanwhile");
+    let settings = Settings { mode: Mode::Sync, ..Settings::default() };
+    let journal = Journal::open(&scratch.0, &settings).unwrap();
+    fill(&journal).await;
+    let archive = archive(&scratch);
+    let found =
+        query::calls_and(&archive.chains().unwrap()[0], &Filter::default(), || journal.close());
+    let numbers: Vec<u64> = found.unwrap().iter().map(|call| call.seq).collect();
+    assert_eq!(numbers.len(), 10, "{numbers:?}");
+}
+
+/// What a handler may be able to read, and nobody who reads the journal.
+#[tokio::test]
+async fn every_call_is_shown_whatever_it_was_sent() {
+    let scratch = Scratch::new("journal-strange");
+    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+    let pipeline = pipeline(&journal);
+    let nested = format!("{}{}", "[".repeat(127), "]".repeat(127));
+    let inputs = [nested, "[1e999]".to_owned(), r#"{"a":"\ud800"}"#.to_owned()];
+    for input in &inputs {
+        let payload = manila::Payload::from_json(input.clone()).unwrap();
+        let request = CallRequest::new("demo.add", payload).door("call");
+        let caller = Authority::outside(Some(Arc::new(Identity::new("ada"))));
+        pipeline.call(request, caller).await.unwrap_err();
+    }
+    journal.close();
+    let calls = archive(&scratch).calls(&Filter::default()).unwrap();
+    let shown: Vec<&Value> = calls.iter().rev().map(|call| &call["inputText"]).collect();
+    assert_eq!(shown, inputs.iter().collect::<Vec<_>>());
+    assert!(calls.iter().all(|call| call["outcome"] == "error"), "{calls:?}");
 }
 
 #[tokio::test]
@@ -439,6 +525,49 @@ async fn two_who_write_into_one_folder_have_a_chain_each() {
     two.close();
     assert_eq!(archive(&scratch).calls(&Filter::default()).unwrap().len(), 20);
     assert!(archive(&scratch).verify(None).unwrap().iter().all(|verdict| verdict.ok));
+}
+
+/// Makes everything in a chain as old as this, as if the clock had been set then.
+fn age(places: &Places, gateway_id: &str, by: Duration) {
+    let (segments, seals) = (places.segments(gateway_id), places.seal_files(gateway_id));
+    let then = i128::from(epoch_ms()) - by.as_millis().cast_signed();
+    forge(&segments, gateway_id, |content| {
+        let (before, rest) = content.split_once("\"time\":").unwrap();
+        let (_, after) = rest.split_once(',').unwrap();
+        format!("{before}\"time\":{then},{after}")
+    });
+    let list = segments.list().unwrap();
+    for &first in &list {
+        let file = File::options().write(true).open(segments.path(first)).unwrap();
+        file.set_modified(std::time::SystemTime::now() - by).unwrap();
+    }
+    let (seq, hash) = segments.last_of(*list.last().unwrap()).unwrap();
+    let key = Key::read(&places.key_file(gateway_id)).unwrap();
+    Seal::sign(&key, About::Head, seq, hash, epoch_ms()).write(&seals.head).unwrap();
+}
+
+/// Also of a chain that nobody writes, and although no file was full and nobody calls.
+#[tokio::test]
+async fn what_is_too_old_goes_although_nobody_calls() {
+    const DAY: Duration = Duration::from_secs(86_400);
+    for (old, remaining) in [(29 * DAY, 10), (31 * DAY, 0)] {
+        let scratch = Scratch::new("journal-old");
+        let settings = Settings { retain_for: Some(30 * DAY), ..Settings::default() };
+        let journals = [(); 2].map(|()| Journal::open(&scratch.0, &settings).unwrap());
+        let ids = [0, 1].map(|n| journals[n].gateway_id().to_owned());
+        for journal in journals {
+            fill(&journal).await;
+        }
+        let places = Places::new(&scratch.0, &settings);
+        ids.iter().for_each(|id| age(&places, id, old));
+        drop(Journal::open(&scratch.0, &settings).unwrap());
+        for id in &ids {
+            let filter = Filter { gateway: Some(id.clone()), ..Filter::default() };
+            assert_eq!(archive(&scratch).calls(&filter).unwrap().len(), remaining, "{old:?}");
+        }
+        let verdicts = archive(&scratch).verify(None).unwrap();
+        assert!(verdicts.iter().all(|verdict| verdict.ok), "{verdicts:?}");
+    }
 }
 
 #[tokio::test]

@@ -43,7 +43,8 @@ pub(super) struct Writer {
     end: End,
     /// Whether the file may hold something behind its end.
     is_torn: bool,
-    opened: Instant,
+    /// The time of the first record in the file.
+    began: Option<i64>,
     index: Option<Index>,
     block: OpenBlock,
     /// The lines of a group; kept, so that its memory is.
@@ -71,14 +72,18 @@ impl Writer {
         }
         let end = segments.recover(&head, start)?;
         let file = open_at(&segments, &end)?;
-        let (index, block) = match indexed(&segments, &end) {
+        let (index, block) = match indexed(&segments, &end).or_else(|error| {
+            tracing::warn!(%error, "the index of the journal is damaged and made again");
+            forget_index(&segments);
+            indexed(&segments, &end)
+        }) {
             Ok((index, block)) => (Some(index), block),
             Err(error) => {
                 tracing::error!(%error, "the index of the journal cannot be used; searching is slow");
                 (None, OpenBlock::at(end.segment, end.bytes, end.seq + 1))
             }
         };
-        let now = Instant::now();
+        let began = segments.began(end.segment)?;
         let writer = Self {
             key,
             seals,
@@ -87,13 +92,13 @@ impl Writer {
             file,
             end,
             is_torn: false,
-            opened: now,
+            began,
             index,
             block,
             out: Vec::new(),
             content: Vec::new(),
             lengths: Vec::new(),
-            looked: now,
+            looked: Instant::now(),
             removal: None,
         };
         writer.write_head()?;
@@ -104,15 +109,25 @@ impl Writer {
         self.end
     }
 
+    /// Removes what is too old or too much, of a chain that nobody goes on with.
+    pub(super) fn clear(mut self) {
+        let shared = Shared::new(self.end);
+        self.keep_up(&shared);
+        shared.queue.close();
+        self.run(&shared);
+    }
+
     pub(super) fn run(mut self, shared: &Shared) {
+        let _guard = Guard(shared);
         let gather = if self.settings.mode == Mode::Sync { Duration::ZERO } else { GATHER };
+        let upkeep = self.settings.segment_age().map_or(UPKEEP, |age| age.min(UPKEEP));
         let mut group = Group::default();
         self.keep_up(shared);
-        while shared.queue.take(gather, UPKEEP, &mut group).is_some() {
+        while shared.queue.take(gather, upkeep, &mut group).is_some() {
             if !group.is_empty() && !self.write(&mut group, shared) {
                 break;
             }
-            if self.looked.elapsed() >= UPKEEP {
+            if self.is_due() || self.looked.elapsed() >= upkeep {
                 self.keep_up(shared);
             }
         }
@@ -156,10 +171,6 @@ impl Writer {
         shared.committed.send_replace(Committed { end: self.end });
         group.settle(&Ok(()));
         self.finish_removal();
-        if self.is_due() {
-            self.roll();
-            self.keep_up(shared);
-        }
         true
     }
 
@@ -207,6 +218,7 @@ impl Writer {
     /// Tells the index of what was written.
     fn note(&mut self, group: &Group) {
         for ((facts, _), &length) in group.records().zip(&self.lengths) {
+            self.began.get_or_insert(facts.time);
             self.block.add(&facts, length as u64);
         }
         if self.block.is_full() {
@@ -228,8 +240,10 @@ impl Writer {
 
     /// Whether the file is large or old enough to be finished.
     fn is_due(&self) -> bool {
-        let is_old = self.settings.segment_age().is_some_and(|age| self.opened.elapsed() > age);
-        self.end.bytes >= self.settings.segment_bytes() || is_old && self.end.bytes > 0
+        let age = self.began.map_or(0, |began| epoch_ms().saturating_sub(began));
+        let most = self.settings.segment_age();
+        let is_old = most.is_some_and(|most| i128::from(age) > most.as_millis().cast_signed());
+        self.end.bytes >= self.settings.segment_bytes() || is_old
     }
 
     /// Begins a new file. Where that does not work, the old one goes on.
@@ -239,17 +253,20 @@ impl Writer {
             Ok(file) => {
                 self.file = file;
                 self.end = end;
-                self.opened = Instant::now();
+                self.began = None;
                 self.close_block(end.segment);
             }
             Err(error) => tracing::warn!(%error, "the journal goes on in the same file"),
         }
     }
 
-    /// Looks for what may be removed, and says so in the chain; the removal follows when that is
-    /// written.
+    /// Finishes a file that is large or old enough, looks for what may be removed, and says so in the
+    /// chain; the removal follows when that is written.
     fn keep_up(&mut self, shared: &Shared) {
         self.looked = Instant::now();
+        if self.is_due() {
+            self.roll();
+        }
         if self.removal.is_some() {
             return;
         }
@@ -278,6 +295,19 @@ impl Writer {
             && let Err(error) = index.forget_before(removal.through() + 1)
         {
             tracing::warn!(%error, "the index of the journal still knows what was removed");
+        }
+    }
+}
+
+/// A thread that ends in the middle of something takes no more, and leaves nobody waiting.
+struct Guard<'a>(&'a Shared);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.queue.close();
+            let reason = "the thread that writes it has ended; its error is in the log";
+            self.0.queue.set_trouble(Some(reason.into()));
         }
     }
 }
@@ -313,6 +343,14 @@ fn open_at(segments: &Segments, end: &End) -> io::Result<File> {
     Ok(file)
 }
 
+/// What the database keeps beside its file belongs to it.
+fn forget_index(segments: &Segments) {
+    for ending in ["", "-wal", "-shm"] {
+        // What cannot be removed is told when it is opened.
+        let _ = std::fs::remove_file(segments.folder().join(format!("{}{ending}", super::INDEX)));
+    }
+}
+
 /// The index, made up for what it does not know yet, and the stretch that goes on.
 fn indexed(segments: &Segments, end: &End) -> rusqlite::Result<(Index, OpenBlock)> {
     let file = segments.folder().join(super::INDEX);
@@ -321,7 +359,7 @@ fn indexed(segments: &Segments, end: &End) -> rusqlite::Result<(Index, OpenBlock
     if last.is_some_and(|last| last.last_seq > end.seq) {
         // It knows what is not there: it belongs to something else.
         drop(index);
-        let _ = std::fs::remove_file(&file);
+        forget_index(segments);
         index = Index::open(&file)?;
         last = None;
     }
@@ -355,4 +393,29 @@ fn indexed(segments: &Segments, end: &End) -> rusqlite::Result<(Index, OpenBlock
     }
     let block = block.filter(|block| !block.is_empty());
     Ok((index, block.unwrap_or_else(|| OpenBlock::at(end.segment, end.bytes, end.seq + 1))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Facts, What};
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panics_leaves_nobody_waiting() {
+        let end = End { segment: 1, bytes: 0, seq: 0, hash: Hash::genesis("x") };
+        let shared = Shared::new(end);
+        let facts = Facts { time: 1, what: What::Enter, operation: "a.b", who: "" };
+        let mut waits = shared.queue.add(&facts, b"", true).unwrap().written.unwrap();
+        let ended = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let _guard = Guard(&shared);
+                panic!("in the middle of something");
+            });
+            thread.join()
+        });
+        assert!(ended.is_err());
+        assert!(waits.try_recv().unwrap().unwrap_err().contains("has ended"));
+        assert!(shared.queue.trouble().is_some());
+        assert!(shared.queue.add(&facts, b"", true).is_none());
+    }
 }
