@@ -271,8 +271,8 @@ impl Places {
         for gateway_id in self.chains()? {
             if own.is_none() {
                 own = self.take_up(&gateway_id, settings)?;
-            } else if retention::is_overdue(&self.segments(&gateway_id), settings) {
-                self.clear(&gateway_id, settings);
+            } else {
+                self.look_after(&gateway_id, settings);
             }
         }
         own.map_or_else(|| self.begin(settings), Ok)
@@ -283,8 +283,13 @@ impl Places {
         start(writer, gateway_id, settings, lock).map(Some)
     }
 
-    /// What is too old goes also from a chain that nobody writes at the moment.
-    fn clear(&self, gateway_id: &str, settings: &Settings) {
+    /// What is too old goes also from a chain that nobody writes at the moment, and that a key is gone
+    /// is told at every start.
+    fn look_after(&self, gateway_id: &str, settings: &Settings) {
+        let has_key = self.key_file(gateway_id).exists();
+        if has_key && !retention::is_overdue(&self.segments(gateway_id), settings) {
+            return;
+        }
         match self.free(gateway_id, settings) {
             Ok(Some((_lock, writer))) => writer.clear(),
             Ok(None) => {}

@@ -159,6 +159,33 @@ async fn a_stretch_that_is_finished_meanwhile_is_not_found_twice() {
     assert_eq!(numbers.len(), 10, "{numbers:?}");
 }
 
+/// Whoever follows slowly gets everything in the end, from several files and a part at a time.
+#[tokio::test]
+async fn a_slow_follower_gets_every_call_and_never_all_at_once() {
+    const CALLS: usize = 600;
+    let scratch = Scratch::new("journal-slow");
+    let settings = Settings { retain_size: Some(16 * 1024 * 1024), ..Settings::default() };
+    let journal = Journal::open(&scratch.0, &settings).unwrap();
+    let archive = Archive::new(&scratch.0, &settings).with_live(&journal);
+    let (_, chain) = archive.live().unwrap();
+    let wanted = following::Wanted { operation: None, who: None, errors: false };
+    let mut following = following::Following::new(&journal, chain.clone(), wanted);
+    let (pipeline, text) = (pipeline(&journal), "x".repeat(4_000));
+    for _ in 0..CALLS {
+        call(&pipeline, "ada", "demo.note", json!({"text": text})).await;
+    }
+    journal.close();
+    assert!(chain.segments.list().unwrap().len() > 1);
+    let mut numbers = Vec::new();
+    while numbers.len() < CALLS {
+        let calls;
+        (calls, following) = following.next().await.unwrap();
+        assert!(calls.len() < CALLS / 2, "{}", calls.len());
+        numbers.extend(calls.into_iter().map(|call| call.unwrap()["seq"].as_u64().unwrap()));
+    }
+    assert!(numbers.is_sorted());
+}
+
 /// What a handler may be able to read, and nobody who reads the journal.
 #[tokio::test]
 async fn every_call_is_shown_whatever_it_was_sent() {
