@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -164,13 +165,18 @@ pub(super) fn offline(folder: &Folder, arguments: &[&str]) -> Output {
 
 /// The only file of records.
 pub(super) fn segment(folder: &Folder) -> PathBuf {
+    let mut found = segments(folder);
+    assert_eq!(found.len(), 1);
+    found.remove(0)
+}
+
+/// The files of records of the only journal.
+pub(super) fn segments(folder: &Folder) -> Vec<PathBuf> {
     let chains = std::fs::read_dir(folder.path().join("data/journal")).unwrap();
     let chain = chains.map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
     let files = std::fs::read_dir(chain).unwrap().map(|entry| entry.unwrap().path());
     let is_log = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "log");
-    let mut found: Vec<PathBuf> = files.filter(is_log).collect();
-    assert_eq!(found.len(), 1);
-    found.remove(0)
+    files.filter(is_log).collect()
 }
 
 pub(super) fn post(
@@ -204,10 +210,10 @@ fn request(
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
 
-/// Some time up to this, different each time.
-pub(super) fn some_time(most: Duration) -> Duration {
+/// One of these, another each time.
+pub(super) fn some_number(range: Range<usize>) -> usize {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    most * (now.subsec_nanos() % 1_000) / 1_000
+    range.start + now.subsec_nanos() as usize % range.len()
 }
 
 fn until(mut is_so: impl FnMut() -> bool) {
