@@ -350,8 +350,8 @@ impl CallError {
         self.inner.before_sending
     }
 
-    /// Whether it came out of a nested call.
-    pub(crate) fn is_crossed(&self) -> bool {
+    /// Whether it came out of a nested call, whose words it then may repeat.
+    pub fn is_crossed(&self) -> bool {
         self.inner.crossed
     }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::book::{Refused, Room};
 use super::proposal::{Proposal, Verdict};
-use super::{ApprovalSettings, Approvals, input};
+use super::{ApprovalSettings, Approvals};
 
 /// How often a caller hears that his call still waits.
 const EVERY: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ impl Waiting {
         call: &CallView<'_>,
     ) -> Result<Self, CallError> {
         let since = Instant::now();
-        let proposal = proposal(settings, call, since)?;
+        let proposal = proposal(approvals, settings, call, since)?;
         let (operation, until) = (proposal.operation.clone(), proposal.until);
         let (sender, verdict) = oneshot::channel();
         let id = submit(approvals, settings, proposal, sender)?;
@@ -201,27 +201,30 @@ impl Drop for Waiting {
 }
 
 fn proposal(
+    approvals: &Approvals,
     settings: &ApprovalSettings,
     call: &CallView<'_>,
     since: Instant,
 ) -> Result<Proposal, CallError> {
     let unreadable = |_| CallError::validation("the input cannot be read", &[]);
     let value = call.input.cloned().map(manila::Payload::into_value).transpose();
-    let value = value.map_err(unreadable)?.unwrap_or_default();
+    let mut value = value.map_err(unreadable)?.unwrap_or_default();
     if value.to_string().len() > MOST_SHOWN {
         let message = format!("an input of more than {MOST_SHOWN} bytes is not waited for");
         return Err(CallError::validation(message, &[]));
     }
-    let schema = call.operation.map(|operation| operation.spec().input_schema.json());
-    let shown = schema.map_or_else(|| value.clone(), |schema| input::shown(&schema, &value));
+    let input_sha256 = approvals.0.digests.of(&value)?;
+    if let Some(operation) = call.operation {
+        operation.spec().input_schema.secrets().mask(&mut value);
+    }
     Ok(Proposal {
         request_id: call.request_id.to_string(),
         parent_request_id: call.parent_request_id.map(ToString::to_string),
         door: call.door,
         operation: call.operation_id.to_owned(),
         caller: call.identity.map(|identity| identity.id.clone()),
-        input: shown,
-        input_sha256: input::sha256(&value),
+        input: value,
+        input_sha256,
         since,
         until: since + settings.expires,
     })

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `book` | the proposals and what may become of them, without I/O; time is an argument |
 //! | `proposal` | what is proposed, and what is shown of it |
-//! | `input` | the hash of an input, and what of it is hidden from whoever decides |
+//! | `input` | what an input is known by |
 //! | `gate` | a call that waits |
 //! | `operation` | `gateway.approvals`, `gateway.approve`, `gateway.reject` |
 //!
@@ -36,6 +36,7 @@ pub use operation::operations;
 pub use settings::ApprovalSettings;
 
 use book::{Book, Undecided};
+use input::Digests;
 use proposal::{Proposal, Verdict};
 
 /// The calls that wait, and those who decide about them. Cloning it shares everything.
@@ -54,6 +55,7 @@ struct Desk {
     config: RwLock<Option<Arc<Config>>>,
     /// Set when the gateway stops: whoever waits for a person would only hold it up.
     stopping: OnceLock<CancellationToken>,
+    digests: Digests,
 }
 
 /// Calls that wait already keep what they began with, but for those whose caller is another one now.

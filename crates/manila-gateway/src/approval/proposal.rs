@@ -19,7 +19,7 @@ pub(super) struct Proposal {
     pub(super) caller: Option<String>,
     /// The input without what is hidden.
     pub(super) input: Value,
-    /// The SHA-256 of the whole input in its canonical form.
+    /// What the whole input is known by, secrets included.
     pub(super) input_sha256: String,
     pub(super) since: Instant,
     pub(super) until: Instant,
@@ -61,7 +61,8 @@ pub(super) struct Shown {
     caller: Option<String>,
     /// The input as it will run, with `***` in place of what its schema marks as secret.
     input: Value,
-    /// SHA-256 of the whole input, keys sorted.
+    /// What the whole input is known by as long as this gateway runs: HMAC-SHA-256 with a key that
+    /// nobody has.
     input_sha256: String,
     /// Where the call came in.
     door: String,

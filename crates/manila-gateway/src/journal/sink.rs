@@ -19,11 +19,9 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls another operation by its id, which is a call of its own with a record of its own.
-const HUB_CALL: &str = "hub.call";
-
-/// Operations whose results are those of other calls, and stand in their records.
-const RELAYS: [&str; 3] = [HUB_CALL, "gateway.journal", "gateway.replay"];
+/// Operations whose results are about other calls, and stand in their records.
+const RELAYS: [&str; 4] =
+    [mask::HUB_CALL, "gateway.approvals", "gateway.journal", "gateway.replay"];
 
 /// What the pipeline tells of calls.
 pub(super) struct Sink {
@@ -122,18 +120,7 @@ impl Sink {
     }
 
     fn masked_input(&self, call: &CallView<'_>, input: &Payload) -> Option<Value> {
-        if call.operation_id != HUB_CALL {
-            return mask::input(call.operation, input);
-        }
-        // What it hands on is as secret as it is to the one who gets it.
-        let mut whole = input.clone().into_value().ok()?;
-        let members = whole.as_object_mut()?;
-        let target = members.get("id")?.as_str()?.to_owned();
-        let inner = Payload::from(members.get("input")?.clone());
-        let masked =
-            mask::input(self.registry.catalog().get(&target).map(|found| &**found), &inner)?;
-        members.insert("input".to_owned(), masked);
-        Some(whole)
+        mask::input(|| self.registry.catalog(), call.operation, input)
     }
 
     fn write_exit(
@@ -199,7 +186,7 @@ impl Sink {
     ) {
         members.add("outcome", "error");
         members.add("code", error.code().as_str());
-        members.add("message", error.message());
+        members.add("message", mask::message(call.operation, error));
         if !is_relay && let Some(details) = mask::details(call.operation, error) {
             members.add_body(DETAILS, self.journal.settings.body_limit, &details);
         }

@@ -1,8 +1,10 @@
 //! Which places of a value are secret: those that a schema marks `writeOnly` or `format: password`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
+
+use super::cast::percent_decoded;
 
 /// What stands in a record in the place of a secret.
 pub const MASKED: &str = "***";
@@ -34,21 +36,23 @@ struct Node {
     is_secret: bool,
     properties: HashMap<String, usize>,
     /// For the properties that are not named.
-    others: Option<usize>,
+    others: Vec<usize>,
     /// For properties of some names; which ones is not looked at.
     patterns: Vec<usize>,
     prefix: Vec<usize>,
-    items: Option<usize>,
+    /// For the items behind those.
+    items: Vec<usize>,
+    /// For some items; which ones is not looked at.
+    contained: Vec<usize>,
     /// What is said about the same place: references and combinations.
     also: Vec<usize>,
 }
 
 impl Secrets {
     pub(super) fn of(document: &Value) -> Self {
-        let mut compiler = Compiler { document, nodes: Vec::new(), known: HashMap::new() };
-        compiler.node(document);
-        match compiler.nodes.iter().any(|node| node.is_secret) {
-            true => Self { nodes: compiler.nodes.into() },
+        let nodes = Compiler::new(document).run();
+        match nodes.iter().any(|node| node.is_secret) {
+            true => Self { nodes: nodes.into() },
             false => Self::default(),
         }
     }
@@ -91,44 +95,65 @@ impl Secrets {
     /// Every subschema of a place; references may lead in circles.
     fn closure(&self, roots: &[usize]) -> Vec<usize> {
         let mut all = roots.to_vec();
+        let mut known: HashSet<usize> = roots.iter().copied().collect();
         let mut next = 0;
         while let Some(&id) = all.get(next) {
-            for &also in &self.nodes[id].also {
-                if !all.contains(&also) {
-                    all.push(also);
-                }
-            }
+            all.extend(self.nodes[id].also.iter().filter(|&&also| known.insert(also)));
             next += 1;
         }
         all
     }
 
     fn below_property(&self, here: &[usize], name: &str) -> Vec<usize> {
-        let of = |&id: &usize| {
-            let node = &self.nodes[id];
-            let own = node.properties.get(name).copied().or(node.others);
-            own.into_iter().chain(node.patterns.iter().copied())
-        };
-        here.iter().flat_map(of).collect()
+        let mut below = Vec::new();
+        for node in here.iter().map(|&id| &self.nodes[id]) {
+            match node.properties.get(name) {
+                Some(&own) => below.push(own),
+                None => below.extend(&node.others),
+            }
+            below.extend(&node.patterns);
+        }
+        below
     }
 
     fn below_item(&self, here: &[usize], index: usize) -> Vec<usize> {
-        let of = |&id: &usize| {
-            let node = &self.nodes[id];
-            node.prefix.get(index).copied().or(node.items)
-        };
-        here.iter().filter_map(of).collect()
+        let mut below = Vec::new();
+        for node in here.iter().map(|&id| &self.nodes[id]) {
+            match node.prefix.get(index) {
+                Some(&own) => below.push(own),
+                None => below.extend(&node.items),
+            }
+            below.extend(&node.contained);
+        }
+        below
     }
 }
 
 struct Compiler<'a> {
-    document: &'a Value,
+    names: Names<'a>,
     nodes: Vec<Node>,
     /// By the address of the subschema, so that references in circles end.
     known: HashMap<*const Value, usize>,
+    /// Those that are not read yet. Kept here and not on the stack, because references lead from one
+    /// to the next as often as their author likes.
+    unread: Vec<(usize, &'a Value)>,
 }
 
 impl<'a> Compiler<'a> {
+    fn new(document: &'a Value) -> Self {
+        let names = Names::of(document);
+        Self { names, nodes: Vec::new(), known: HashMap::new(), unread: Vec::new() }
+    }
+
+    fn run(mut self) -> Vec<Node> {
+        let document = self.names.document;
+        self.node(document);
+        while let Some((id, schema)) = self.unread.pop() {
+            self.nodes[id] = self.read(schema);
+        }
+        self.nodes
+    }
+
     fn node(&mut self, schema: &'a Value) -> usize {
         if let Some(&known) = self.known.get(&std::ptr::from_ref(schema)) {
             return known;
@@ -136,14 +161,12 @@ impl<'a> Compiler<'a> {
         let id = self.nodes.len();
         self.known.insert(std::ptr::from_ref(schema), id);
         self.nodes.push(Node::default());
-        if let Value::Object(members) = schema {
-            let node = self.read(members);
-            self.nodes[id] = node;
-        }
+        self.unread.push((id, schema));
         id
     }
 
-    fn read(&mut self, members: &'a Map<String, Value>) -> Node {
+    fn read(&mut self, schema: &'a Value) -> Node {
+        let Value::Object(members) = schema else { return Node::default() };
         let is_true = |name| members.get(name) == Some(&Value::Bool(true));
         let is_password = members.get("format").is_some_and(|format| format == "password");
         let mut node = Node { is_secret: is_true("writeOnly") || is_password, ..Node::default() };
@@ -157,46 +180,111 @@ impl<'a> Compiler<'a> {
                     node.patterns = list.values().map(|schema| self.node(schema)).collect();
                 }
                 ("additionalProperties" | "unevaluatedProperties", Value::Object(_)) => {
-                    node.others = Some(self.node(said));
+                    node.others.push(self.node(said));
                 }
                 ("prefixItems" | "items", Value::Array(list)) => {
                     node.prefix = list.iter().map(|schema| self.node(schema)).collect();
                 }
                 ("items" | "additionalItems" | "unevaluatedItems", Value::Object(_)) => {
-                    node.items = Some(self.node(said));
+                    node.items.push(self.node(said));
                 }
+                ("contains", Value::Object(_)) => node.contained.push(self.node(said)),
                 ("allOf" | "anyOf" | "oneOf", Value::Array(list)) => {
                     node.also.extend(list.iter().map(|schema| self.node(schema)));
                 }
                 ("if" | "then" | "else", Value::Object(_)) => node.also.push(self.node(said)),
-                ("dependentSchemas", Value::Object(list)) => {
+                ("dependentSchemas" | "dependencies", Value::Object(list)) => {
                     node.also.extend(list.values().map(|schema| self.node(schema)));
                 }
-                ("$ref" | "$dynamicRef", Value::String(target)) => {
-                    let found = self.target(target);
-                    node.also.extend(found.map(|schema| self.node(schema)));
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target)) => {
+                    for schema in self.names.targets(schema, target) {
+                        node.also.push(self.node(schema));
+                    }
                 }
                 _ => {}
             }
         }
         node
     }
+}
 
-    /// What a reference inside the document leads to: a pointer, or a name.
-    fn target(&self, reference: &str) -> Option<&'a Value> {
-        let (_, fragment) = reference.split_once('#')?;
-        let fragment = fragment.replace("%25", "%").replace("%22", "\"");
-        if fragment.is_empty() || fragment.starts_with('/') {
-            return self.document.pointer(&fragment);
+/// How many schemas of one name a reference is taken to lead to.
+const MOST_OF_A_NAME: usize = 16;
+
+/// What references can lead to.
+struct Names<'a> {
+    document: &'a Value,
+    /// Schemas with an address of their own, by the last part of it.
+    addressed: HashMap<&'a str, Vec<&'a Value>>,
+    anchored: HashMap<&'a str, Vec<&'a Value>>,
+    /// The one with an address that a schema is inside of, where it is not the document.
+    homes: HashMap<*const Value, &'a Value>,
+}
+
+impl<'a> Names<'a> {
+    fn of(document: &'a Value) -> Self {
+        let (addressed, anchored) = (HashMap::new(), HashMap::new());
+        let mut names = Self { document, addressed, anchored, homes: HashMap::new() };
+        let mut unread = vec![(document, None)];
+        while let Some((value, home)) = unread.pop() {
+            match value {
+                Value::Object(members) => {
+                    let home = names.note(value, members).or(home);
+                    names.homes.extend(home.map(|home| (std::ptr::from_ref(value), home)));
+                    unread.extend(members.values().map(|member| (member, home)));
+                }
+                Value::Array(items) => unread.extend(items.iter().map(|item| (item, home))),
+                _ => {}
+            }
         }
-        let definitions = self.document.get("$defs")?.as_object()?;
-        let is_named = |schema: &&Value| {
-            ["$anchor", "$dynamicAnchor"]
-                .iter()
-                .any(|key| schema.get(key).is_some_and(|name| name == fragment.as_str()))
-        };
-        definitions.values().find(is_named)
+        names
     }
+
+    /// Notes what a schema is called, and gives it where others are inside of it.
+    fn note(&mut self, schema: &'a Value, members: &'a Map<String, Value>) -> Option<&'a Value> {
+        let said = |name: &str| members.get(name).and_then(Value::as_str);
+        for anchor in ["$anchor", "$dynamicAnchor"].into_iter().filter_map(said) {
+            add(&mut self.anchored, anchor, schema);
+        }
+        let address = said("$id").or_else(|| said("id"))?;
+        if let Some(anchor) = address.strip_prefix('#') {
+            add(&mut self.anchored, anchor, schema);
+            return None;
+        }
+        add(&mut self.addressed, last_part(address), schema);
+        Some(schema)
+    }
+
+    /// What a reference in a schema may lead to: a pointer, a name, an address. Addresses are not
+    /// resolved, so there may be several.
+    fn targets(&self, schema: &Value, reference: &str) -> Vec<&'a Value> {
+        let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let fragment = percent_decoded(fragment).unwrap_or_else(|| fragment.to_owned());
+        if !fragment.is_empty() && !fragment.starts_with('/') {
+            return self.anchored.get(&*fragment).cloned().unwrap_or_default();
+        }
+        let roots = match address {
+            "" => {
+                let home = self.homes.get(&std::ptr::from_ref(schema)).copied();
+                std::iter::once(self.document).chain(home).collect()
+            }
+            _ => self.addressed.get(last_part(address)).cloned().unwrap_or_default(),
+        };
+        roots.into_iter().filter_map(|root| root.pointer(&fragment)).collect()
+    }
+}
+
+fn add<'a>(names: &mut HashMap<&'a str, Vec<&'a Value>>, name: &'a str, schema: &'a Value) {
+    let all = names.entry(name).or_default();
+    if all.len() < MOST_OF_A_NAME {
+        all.push(schema);
+    }
+}
+
+/// What a relative address and a whole one of the same schema have in common.
+fn last_part(address: &str) -> &str {
+    let address = address.split('#').next().unwrap_or_default().trim_end_matches('/');
+    address.rsplit('/').next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -238,6 +326,48 @@ mod tests {
                 json!({"pin": "***"}),
             ),
             (
+                json!({"$ref": "#/$defs/My%20Login%2525", "$defs": {"My Login%25": {"properties": {"pin": secret}}}}),
+                json!({"pin": 1}),
+                json!({"pin": "***"}),
+            ),
+            (
+                json!({"$ref": "#login", "definitions": {"x": {"items": {"$dynamicAnchor": "login", "properties": {"pin": secret}}}}}),
+                json!({"pin": 1}),
+                json!({"pin": "***"}),
+            ),
+            (
+                json!({"$ref": "login.json", "$defs": {"x": {"$id": "https://x.example/login.json", "properties": {"pin": secret}}}}),
+                json!({"pin": 1}),
+                json!({"pin": "***"}),
+            ),
+            (
+                json!({"$ref": "urn:x:login#/$defs/pin", "$defs": {"x": {"$id": "urn:x:login", "$defs": {"pin": secret}}}}),
+                json!({"pin": 1}),
+                json!("***"),
+            ),
+            (
+                json!({"$ref": "login", "$defs": {"x": {"$id": "login", "properties": {"pin": {"$ref": "#/$defs/pin"}}, "$defs": {"pin": secret}}}}),
+                json!({"pin": 1}),
+                json!({"pin": "***"}),
+            ),
+            (json!({"$ref": "https://x.example/s"}), json!({"a": 1}), json!({"a": 1})),
+            (
+                json!({"additionalProperties": secret, "unevaluatedProperties": {"type": "string"}}),
+                json!({"a": 1}),
+                json!({"a": "***"}),
+            ),
+            (json!({"contains": secret}), json!([1]), json!(["***"])),
+            (
+                json!({"dependentSchemas": {"a": {"properties": {"b": secret}}}}),
+                json!({"a": 1, "b": 2}),
+                json!({"a": 1, "b": "***"}),
+            ),
+            (
+                json!({"dependencies": {"a": {"properties": {"b": secret}}}}),
+                json!({"a": 1, "b": 2}),
+                json!({"a": 1, "b": "***"}),
+            ),
+            (
                 json!({"anyOf": [{"properties": {"a": secret}}, {"properties": {"b": true}}]}),
                 json!({"a": 1, "b": 2}),
                 json!({"a": "***", "b": 2}),
@@ -258,5 +388,18 @@ mod tests {
             assert_eq!(masked, expected, "{schema}");
             assert_eq!(found, masked != value, "{schema}");
         }
+    }
+
+    #[test]
+    fn references_may_follow_each_other_as_long_as_they_like() {
+        let length = 20_000;
+        let mut definitions: Map<String, Value> = (0..length)
+            .map(|n| (n.to_string(), json!({"$ref": format!("#/$defs/{}", n + 1)})))
+            .collect();
+        definitions.insert(length.to_string(), json!({"writeOnly": true}));
+        let schema = json!({"$ref": "#/$defs/0", "$defs": definitions});
+        let mut value = json!("x");
+        assert!(Secrets::of(&schema).mask(&mut value));
+        assert_eq!(value, MASKED);
     }
 }

@@ -31,6 +31,7 @@ use super::{Repair, Schema};
 
 pub use error::{CastCode, CastError};
 pub(super) use node::Program;
+pub(super) use references::percent_decoded;
 
 impl Schema {
     /// Repairs a value as TypeBox's `Value.Cast` (0.34.40 and later) would, and lists the repairs.

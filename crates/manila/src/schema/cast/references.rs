@@ -61,7 +61,8 @@ fn step<'s>(value: &'s Value, raw: &str) -> Option<&'s Value> {
     }
 }
 
-fn percent_decoded(raw: &str) -> Option<String> {
+/// What is escaped in the fragment of an address; `None` where it is no proper one.
+pub(in crate::schema) fn percent_decoded(raw: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut pieces = raw.split('%');
     bytes.extend_from_slice(pieces.next()?.as_bytes());
