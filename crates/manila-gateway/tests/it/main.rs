@@ -21,6 +21,7 @@ mod limits;
 mod mcp;
 mod mcp_corpus;
 mod openapi;
+mod refusals;
 mod security;
 mod sight;
 mod spokes;

@@ -71,7 +71,7 @@ impl CallHandler {
 
     pub(super) fn serve(&self, peer: &Arc<Peer>, request: Requested, tasks: &mut JoinSet<()>) {
         if self.draining.is_cancelled() {
-            return say(peer, Event::Failed { id: request.id, error: stopping() }, tasks);
+            return self.refuse(peer, request, stopping(), tasks);
         }
         let id = Arc::clone(&request.id);
         let operation = Arc::clone(&request.operation);
@@ -94,6 +94,33 @@ impl CallHandler {
             Running { abort: Some(call.abort_handle()), credit: None, answers_once: true };
         peer.begin_serving(Arc::clone(&id), running);
         tasks.spawn(Answering::Runs { call, peer: Arc::clone(peer), id });
+    }
+
+    /// Answers a request that does not become a call, after it was written down like one.
+    pub(super) fn refuse(
+        &self,
+        peer: &Arc<Peer>,
+        request: Requested,
+        error: CallError,
+        tasks: &mut JoinSet<()>,
+    ) {
+        let event = Event::Failed { id: Arc::clone(&request.id), error: error.clone() };
+        let (handler, asking) = (self.clone(), Arc::clone(peer));
+        let noting = async move {
+            let operation = Arc::clone(&request.operation);
+            let (request, authority) = handler.to_call(&asking, &operation, request);
+            handler.pipeline.refuse(request, authority, &error).await;
+        };
+        let mut noting = noting.boxed();
+        if (&mut noting).now_or_never().is_some() {
+            return say(peer, event, tasks);
+        }
+        let outgoing = peer.outgoing.clone();
+        tasks.spawn(async move {
+            noting.await;
+            // A peer that is gone needs no answer.
+            drop(outgoing.send(event).await);
+        });
     }
 
     fn to_call<'a>(

@@ -92,7 +92,10 @@ async fn take(peer: &Arc<Peer>, event: Incoming, serve: &Serve, tasks: &mut Join
 
 async fn requested(peer: &Arc<Peer>, request: Requested, serve: &Serve, tasks: &mut JoinSet<()>) {
     if let Err(error) = peer.admit(&request.id) {
-        return say(peer, Event::Failed { id: request.id, error }, tasks);
+        return match serve {
+            Serve::Operations(handler) => handler.refuse(peer, request, error, tasks),
+            _ => say(peer, Event::Failed { id: request.id, error }, tasks),
+        };
     }
     match serve {
         Serve::Nothing => {

@@ -102,7 +102,11 @@ async fn answer_request(visit: &Visit, id: Id, method: &str, params: Option<&Raw
             ask.hints = false;
             ask.answer(outlet).await.message.into_bytes()
         }
-        Ok(_) => Fault::unknown_method(method).write(Some(&id)),
+        Ok(_) => {
+            let fault = Fault::unknown_method(method);
+            visit.note_refused(method, params, &fault).await;
+            fault.write(Some(&id))
+        }
         Err(fault) => fault.write(Some(&id)),
     }
 }

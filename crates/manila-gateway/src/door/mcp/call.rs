@@ -12,10 +12,8 @@ use super::boxes::{can_be_tool, is_tool};
 use super::level::Level;
 use super::message::Fault;
 use super::outlet::{self, Outlet};
+use super::refused_call::{LONGEST_NAME, operation_of};
 use crate::door::refusal;
-
-/// Names that are longer have no neighbours.
-const LONGEST_NAME: usize = 256;
 
 impl Ask {
     pub(super) async fn call(&mut self, out: &mut Vec<u8>, outlet: &Outlet) -> Result<(), Fault> {
@@ -46,7 +44,13 @@ impl Ask {
                 // No argument is a null, so what is unreadable or there twice agrees with none.
                 Some(value.unwrap_or("\0"))
             };
-            tool.check_headers(&arguments, sent).map_err(Fault::header_mismatch)?;
+            if let Err(words) = tool.check_headers(&arguments, sent) {
+                // Not in those words, which quote the arguments.
+                let error = CallError::validation("the headers say something else", &[]);
+                let request = self.request(&tool, Payload::empty_object());
+                Box::pin(self.note(request, &error)).await;
+                return Err(Fault::header_mismatch(words));
+            }
         }
         let respondent = self.respondent(outlet);
         let ended = match tool.input(arguments) {
@@ -113,8 +117,7 @@ impl Ask {
     /// A tool that is not there, or not for this client, was called all the same.
     async fn note_unknown(&self) {
         let Some(name) = &self.params.name else { return };
-        let name: String = name.chars().take(LONGEST_NAME).collect();
-        let id = name.replacen("__", ".", 1);
+        let id = operation_of(name);
         let catalog = self.asker.gateway.pipeline().registry().catalog();
         let error = match catalog.get(&id) {
             Some(_) => CallError::access_denied("this tool is not for this client"),

@@ -23,6 +23,7 @@ use super::inquiry::Questions;
 use super::message::{self, Fault, Id, Message};
 use super::outlet::Outlet;
 use super::params::{self, Filter, Params};
+use super::refused_call;
 use super::session::Session;
 use super::settings::McpView;
 use super::stream;
@@ -119,14 +120,38 @@ impl Visit {
         method: &str,
         raw: Option<&RawValue>,
     ) -> Result<Ask, Fault> {
-        let params = Params::read(raw)?;
-        let era = era::of_request(&self.headers, method, &params)?;
-        let asker = self.asker(era);
-        asker.find_source().await?;
+        let understood = self.understand_params(method, raw).await;
+        let (asker, params) = match understood {
+            Ok(understood) => understood,
+            Err(fault) => {
+                self.note_refused(method, raw, &fault).await;
+                return Err(fault);
+            }
+        };
         let is_call = method == "tools/call";
         let headers = (is_call && asker.era == Era::Modern).then(|| self.arguments_in_headers());
         let raw = raw.filter(|_| !is_call).map(ToOwned::to_owned);
         Ok(Ask { asker, id, method: method.to_owned(), params, raw, hints: true, headers })
+    }
+
+    async fn understand_params(
+        &self,
+        method: &str,
+        raw: Option<&RawValue>,
+    ) -> Result<(Asker, Params), Fault> {
+        let params = Params::read(raw)?;
+        let asker = self.asker(era::of_request(&self.headers, method, &params)?);
+        asker.find_source().await?;
+        Ok((asker, params))
+    }
+
+    pub(super) async fn note_refused(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        fault: &Fault,
+    ) {
+        Box::pin(refused_call::note(&self.gateway, &self.identity, (method, params), fault)).await;
     }
 
     /// The headers that repeat arguments: mostly none, and then nothing is copied.

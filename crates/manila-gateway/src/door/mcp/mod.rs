@@ -27,6 +27,7 @@ mod outlet;
 mod params;
 mod passing;
 mod presence;
+mod refused_call;
 mod session;
 mod settings;
 mod stdio;

@@ -22,6 +22,7 @@ use super::inquiry::Questions;
 use super::message::{self, Fault, Id, Message};
 use super::outlet::Outlet;
 use super::params::{self, Filter, Params};
+use super::refused_call;
 use super::session::Calls;
 use super::settings::McpView;
 use crate::app::Gateway;
@@ -168,6 +169,9 @@ impl Client {
         match message::read(line) {
             Ok(Message::Request { id, method, params }) => {
                 if let Err(fault) = self.request(&id, &method, params).await {
+                    let Asker { gateway, identity, .. } = &self.asker;
+                    Box::pin(refused_call::note(gateway, identity, (&method, params), &fault))
+                        .await;
                     self.send(fault.write(Some(&id))).await;
                 }
             }
