@@ -15,10 +15,12 @@ use crate::admin::scope;
 const NOT_WAITING: &str = "NOT_WAITING";
 const OTHER_INPUT: &str = "OTHER_INPUT";
 
-/// The operations by which calls that wait are decided about; all of them need `manila:approve`.
+/// The operations by which calls that wait are decided about: deciding needs `manila:approve`, and
+/// looking that or `manila:read`.
 pub fn operations(approvals: &Approvals) -> Vec<Operation> {
-    let mut access = AccessControl::default();
-    access.required_scopes.push(scope::APPROVE.to_owned());
+    let (mut looks, mut decides) = (AccessControl::default(), AccessControl::default());
+    looks.required_scopes_any = [scope::READ, scope::APPROVE].map(str::to_owned).into();
+    decides.required_scopes.push(scope::APPROVE.to_owned());
     let (listing, approving, rejecting) = (approvals.clone(), approvals.clone(), approvals.clone());
     let builders = [
         Operation::query("gateway.approvals", move |_: Nothing| {
@@ -45,8 +47,9 @@ pub fn operations(approvals: &Approvals) -> Vec<Operation> {
         ErrorDefinition::new(OTHER_INPUT, "The call has another input than was looked at.")
             .with_http_status(409);
     let approve = approve.raises(not_waiting.clone()).raises(other_input);
-    let built = [list, approve, reject.raises(not_waiting)]
-        .map(|builder| builder.access(access.clone()).build());
+    let reject = reject.raises(not_waiting);
+    let built = [(list, looks), (approve, decides.clone()), (reject, decides)]
+        .map(|(builder, access)| builder.access(access).build());
     built.map(|operation| operation.expect("the operations are well formed")).into()
 }
 

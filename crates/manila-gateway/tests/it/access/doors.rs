@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use manila::Kind;
 use manila::view::Listed;
 use manila_gateway::McpView;
 use reqwest::{RequestBuilder, Response};
@@ -10,9 +11,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::super::call::{Raw, requested};
-use super::super::client;
 use super::super::mcp::message;
-use super::world::{Operation, Who, World};
+use super::world::{OPERATIONS, Operation, Who, World};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Door {
@@ -22,11 +22,26 @@ pub(super) enum Door {
     Stdio,
     Hub,
     OpenApi,
+    /// `hub.search`, asked for each.
+    Search,
+    /// `hub.schema`, asked for each.
+    Schema,
 }
 
 /// A door, and whether it is asked for `hub.call` instead.
 #[derive(Clone, Copy)]
 pub(super) struct Way(Door, bool);
+
+impl Way {
+    /// What becomes of the call of somebody who may.
+    pub(super) fn outcome(self, operation: &Operation) -> &'static str {
+        match operation.kind {
+            // It has one answer, and a subscription has many.
+            Kind::Subscription if self.1 => "VALIDATION_ERROR",
+            _ => operation.outcome,
+        }
+    }
+}
 
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,7 +61,8 @@ pub(super) const CALLS: [Way; 9] = [
     Way(Door::Hub, true),
 ];
 
-pub(super) const LISTS: [Door; 5] = [Door::Post, Door::OpenApi, Door::Mcp, Door::Stdio, Door::Hub];
+pub(super) const LISTS: [Door; 7] =
+    [Door::Post, Door::OpenApi, Door::Mcp, Door::Stdio, Door::Hub, Door::Search, Door::Schema];
 
 impl Door {
     /// Whether operations are listed that are no tools.
@@ -82,7 +98,7 @@ pub(super) async fn call(
     let is_tool = through || operation.is_tool();
     Some(match door {
         Door::Post => of_http(with(who, post(world, id).json(&input)).send().await.unwrap()).await,
-        Door::Get => {
+        Door::Get if operation.kind != Kind::Mutation => {
             let pairs = input.as_object().unwrap().iter();
             let pairs = pairs.map(|(name, value)| {
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -90,7 +106,7 @@ pub(super) async fn call(
             });
             let query: Vec<String> = pairs.collect();
             let url = format!("{}?{}", path(world, id), query.join("&"));
-            of_http(with(who, client().get(url)).send().await.unwrap()).await
+            of_http(with(who, world.http.get(url)).send().await.unwrap()).await
         }
         Door::Mcp if is_tool => {
             let params = json!({"name": tool(id), "arguments": input});
@@ -111,44 +127,82 @@ pub(super) async fn call(
     })
 }
 
-/// The names that are listed; nothing where nobody is let in.
-pub(super) async fn list(world: &World, door: Door, who: &Who) -> Option<Vec<String>> {
-    let names = |list: &Value, key: &str| -> Vec<String> {
-        let list = list.as_array().unwrap_or_else(|| panic!("no list: {list}"));
-        list.iter().map(|one| one[key].as_str().unwrap().to_owned()).collect()
-    };
-    if who.token.is_none() && !world.is_open {
-        return None;
-    }
+/// The names that are listed, or `UNAUTHENTICATED`; nothing where the way does not lead there.
+pub(super) async fn list(
+    world: &World,
+    door: Door,
+    who: &Who,
+) -> Option<Result<Vec<String>, String>> {
     Some(match door {
         Door::Post => {
             let request = with(who, post(world, "hub.list").json(&json!({})));
-            let listed: Value = request.send().await.unwrap().json().await.unwrap();
-            names(&listed["operations"], "id")
+            let listed = body(request.send().await.unwrap()).await;
+            listed.map(|listed| names(&listed["operations"], "id"))
         }
         Door::OpenApi => {
-            let request = with(who, client().get(world.running.url("/openapi.json")));
-            let document: Value = request.send().await.unwrap().json().await.unwrap();
-            let paths = document["paths"].as_object().unwrap().keys();
-            let ids = paths.filter_map(|path| path.strip_prefix("/api/"));
-            ids.map(|path| path.replacen('/', ".", 1)).collect()
+            let request = with(who, world.http.get(world.running.url("/openapi.json")));
+            let document = body(request.send().await.unwrap()).await;
+            document.map(|document| {
+                let paths = document["paths"].as_object().unwrap().keys();
+                let ids = paths.filter_map(|path| path.strip_prefix("/api/"));
+                ids.map(|path| path.replacen('/', ".", 1)).collect()
+            })
         }
         Door::Mcp => {
-            let response = over_mcp(world, who, "tools/list", &json!({})).await;
-            let listed: Value = response.json().await.unwrap();
-            names(&listed["result"]["tools"], "name")
+            let listed = body(over_mcp(world, who, "tools/list", &json!({})).await).await;
+            listed.map(|listed| names(&listed["result"]["tools"], "name"))
         }
         Door::Stdio if who.token.is_some() => {
             let listed = over_streams(world, who, "tools/list", &json!({})).await;
             let listed: Value = serde_json::from_str(&listed).unwrap();
-            names(&listed["result"]["tools"], "name")
+            Ok(names(&listed["result"]["tools"], "name"))
         }
         Door::Hub => {
-            let listed = over_hub(world, who, "hub.list", &json!({})).await.unwrap();
-            names(&listed["operations"], "id")
+            let listed = over_hub(world, who, "hub.list", &json!({})).await;
+            listed.map(|listed| names(&listed["operations"], "id"))
         }
+        Door::Search | Door::Schema => asked_for_each(world, door, who).await,
         _ => return None,
     })
+}
+
+/// The operations that are found, or described, when they are asked for one by one.
+async fn asked_for_each(world: &World, door: Door, who: &Who) -> Result<Vec<String>, String> {
+    let mut ids: Vec<&str> = OPERATIONS.iter().map(|operation| operation.id).collect();
+    ids.dedup();
+    let mut seen = Vec::new();
+    for id in ids {
+        let is_seen = match door {
+            Door::Search => {
+                let query = json!({"query": id, "limit": 100});
+                let request = with(who, post(world, "hub.search").json(&query));
+                let found = body(request.send().await.unwrap()).await?;
+                names(&found["operations"], "id").iter().any(|found| found == id)
+            }
+            _ => {
+                let request = with(who, post(world, "hub.schema").json(&json!({"id": id})));
+                match of_http(request.send().await.unwrap()).await.as_str() {
+                    "ok" => true,
+                    "ACCESS_DENIED" => false,
+                    other => return Err(other.to_owned()),
+                }
+            }
+        };
+        seen.extend(is_seen.then(|| id.to_owned()));
+    }
+    Ok(seen)
+}
+
+fn names(list: &Value, key: &str) -> Vec<String> {
+    let list = list.as_array().unwrap_or_else(|| panic!("no list: {list}"));
+    list.iter().map(|one| one[key].as_str().unwrap().to_owned()).collect()
+}
+
+async fn body(response: Response) -> Result<Value, String> {
+    match response.status().as_u16() {
+        401 => Err("UNAUTHENTICATED".to_owned()),
+        _ => Ok(response.json().await.unwrap()),
+    }
 }
 
 fn path(world: &World, id: &str) -> String {
@@ -157,7 +211,7 @@ fn path(world: &World, id: &str) -> String {
 }
 
 fn post(world: &World, id: &str) -> RequestBuilder {
-    client().post(path(world, id))
+    world.http.post(path(world, id))
 }
 
 fn with(who: &Who, request: RequestBuilder) -> RequestBuilder {
@@ -178,18 +232,23 @@ async fn of_http(response: Response) -> String {
     }
 }
 
-/// What an MCP client is told: a result that is no failure, or one with a code in it.
+/// What an MCP client is told: a result that is no failure, or one with a code in it. The answer is
+/// the last message, whether or not others came before it.
 fn of_text(text: &str) -> String {
-    let codes = ["ACCESS_DENIED", "TIMEOUT", "OPERATION_NOT_FOUND", "VALIDATION_ERROR"];
-    match codes.into_iter().find(|code| text.contains(code)) {
-        Some(code) => code.to_owned(),
-        None if text.contains("\"result\"") && !text.contains("\"isError\":true") => "ok".into(),
-        None => text.to_owned(),
+    let mut messages = text.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
+    let answer = messages.rfind(|line| line.starts_with('{')).unwrap_or_default();
+    let answer: Value = serde_json::from_str(answer).unwrap_or_else(|_| panic!("{text}"));
+    if answer.get("result").is_some_and(|result| result["isError"] != true) {
+        return "ok".to_owned();
     }
+    let codes =
+        ["ACCESS_DENIED", "TIMEOUT", "OPERATION_NOT_FOUND", "VALIDATION_ERROR", "NOT_WAITING"];
+    let code = codes.into_iter().find(|code| text.contains(code));
+    code.unwrap_or(text).to_owned()
 }
 
 async fn over_mcp(world: &World, who: &Who, method: &str, params: &Value) -> Response {
-    let request = client().post(world.running.url("/mcp?tools=all"));
+    let request = world.http.post(world.running.url("/mcp?tools=all"));
     let request = request.header("accept", "application/json, text/event-stream");
     with(who, request.json(&message(1, method, params))).send().await.unwrap()
 }
@@ -208,7 +267,13 @@ async fn over_streams(world: &World, who: &Who, method: &str, params: &Value) ->
     let request = format!("{}\n", message(1, method, params));
     input.write_all(request.as_bytes()).await.unwrap();
     let mut lines = BufReader::new(output).lines();
-    let line = lines.next_line().await.unwrap().unwrap();
+    let line = loop {
+        let line = lines.next_line().await.unwrap().unwrap();
+        // The values of a stream are told before its end.
+        if !line.contains(r#""method":"notifications/"#) {
+            break line;
+        }
+    };
     serving.abort();
     line
 }
@@ -224,6 +289,10 @@ async fn over_hub(
         None => Raw::connect(world.running.address).await,
     };
     peer.say(&requested("r", operation, input)).await;
+    if operation == "gateway.logs" {
+        // It tells of calls that end, so one has to.
+        peer.say(&requested("other", "demo.add", &json!({"a": 1, "b": 1}))).await;
+    }
     loop {
         let text = match peer.message().await {
             Message::Close(Some(frame)) if u16::from(frame.code) == 4401 => {
@@ -233,6 +302,9 @@ async fn over_hub(
             other => panic!("not an event: {other:?}"),
         };
         let event: Value = serde_json::from_str(&text).unwrap();
+        if event["payload"]["requestId"] == "other" {
+            continue;
+        }
         match event["type"].as_str().unwrap() {
             "call.responded" => return Ok(event["payload"]["output"]["data"].clone()),
             "call.error" => return Err(event["payload"]["code"].as_str().unwrap().to_owned()),

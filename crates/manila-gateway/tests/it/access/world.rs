@@ -1,21 +1,22 @@
 //! Somebody of every kind, and an operation of every kind from every kind of source.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use manila::hub::SpokeSession;
 use manila::{
-    AccessControl, Change, Handler, Identity, Kind, OperationSpec, Output, Pipeline, Schema,
+    AccessControl, Change, Handler, HandlerError, Identity, Kind, OperationSpec, Output, Schema,
 };
-use manila_gateway::approval::{self, ApprovalSettings, Approvals};
-use manila_gateway::auth::{Token, TokenHash};
+use manila_gateway::auth::{Authenticator, Token, TokenHash};
 use manila_gateway::config::Config;
-use manila_gateway::{Gateway, GatewaySettings, Sources, admin, builtin};
+use manila_gateway::{Setup, admin, builtin};
 use serde_json::{Value, json};
 
-use super::super::Running;
 use super::super::jwt::{Issuer, Signer};
 use super::super::spokes::spoke;
+use super::super::{Running, client};
 
 /// What an operation asks for.
 #[derive(Clone, Copy)]
@@ -29,8 +30,10 @@ pub(super) enum Need {
 
 pub(super) struct Operation {
     pub(super) id: &'static str,
+    pub(super) kind: Kind,
     pub(super) need: Need,
-    pub(super) waits: bool,
+    /// What becomes of the call of somebody who may.
+    pub(super) outcome: &'static str,
     input: &'static str,
 }
 
@@ -42,16 +45,40 @@ impl Operation {
     pub(super) fn is_tool(&self) -> bool {
         !self.id.starts_with("gateway.")
     }
+
+    const fn changes(mut self) -> Self {
+        self.kind = Kind::Mutation;
+        self
+    }
+
+    const fn streams(mut self) -> Self {
+        self.kind = Kind::Subscription;
+        self
+    }
+
+    const fn ends(mut self, outcome: &'static str) -> Self {
+        self.outcome = outcome;
+        self
+    }
+
+    /// Nobody decides, and the time for it is short.
+    const fn waits(self) -> Self {
+        self.ends("TIMEOUT")
+    }
 }
 
 const fn op(id: &'static str, need: Need, input: &'static str) -> Operation {
-    Operation { id, need, waits: false, input }
+    Operation { id, kind: Kind::Query, need, outcome: "ok", input }
 }
 
 const ADD: &str = r#"{"a": 2, "b": 3}"#;
 const SLOW: &str = r#"{"ms": 1}"#;
+const NOBODYS: &str = r#"{"id": "nobody"}"#;
+const READ: Need = Need::All(&[admin::scope::READ]);
+const APPROVE: Need = Need::All(&[admin::scope::APPROVE]);
+const ADMIN: Need = Need::All(&[admin::scope::ADMIN]);
 
-/// All of them are queries, so that every method of HTTP reaches them.
+/// Mostly queries, which every method of HTTP reaches.
 pub(super) const OPERATIONS: &[Operation] = &[
     op("demo.add", Need::Nothing, ADD),
     op("hub.list", Need::Nothing, "{}"),
@@ -61,9 +88,22 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("t.any", Need::Any(&["a", "x"]), "{}"),
     op("t.document", Need::Document("1"), r#"{"id": "1"}"#),
     op("t.document", Need::Document("2"), r#"{"id": "2"}"#),
-    Operation { id: "t.waits", need: Need::All(&["a"]), waits: true, input: "{}" },
-    Operation { id: "t.waits_for_all", need: Need::Nothing, waits: true, input: "{}" },
-    op("gateway.approvals", Need::All(&["manila:approve"]), "{}"),
+    op("t.waits", Need::All(&["a"]), "{}").waits(),
+    op("t.waits_for_all", Need::Nothing, "{}").waits(),
+    op("t.change", Need::All(&["a"]), "{}").changes(),
+    op("t.change_open", Need::Nothing, "{}").changes(),
+    op("t.stream", Need::All(&["a"]), "{}").streams(),
+    op("t.stream_open", Need::Nothing, "{}").streams(),
+    // All that is about the gateway itself.
+    op("gateway.sources", READ, "{}"),
+    op("gateway.logs", READ, "{}").streams(),
+    op("gateway.journal", READ, r#"{"limit": 1}"#),
+    op("gateway.verify", READ, "{}"),
+    op("gateway.replay", ADMIN, NOBODYS).changes().ends("VALIDATION_ERROR"),
+    op("gateway.approvals", Need::Any(&[admin::scope::READ, admin::scope::APPROVE]), "{}"),
+    op("gateway.approve", APPROVE, NOBODYS).changes().ends("NOT_WAITING"),
+    op("gateway.reject", APPROVE, NOBODYS).changes().ends("NOT_WAITING"),
+    op("gateway.reload", ADMIN, "{}").changes(),
     // From a process that connects, another hub, an HTTP service and an MCP server: each has one that
     // asks for what its source asks for, and one that is said to be different.
     op("box.t.near", Need::All(&["a"]), "{}"),
@@ -74,7 +114,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("api.demo.slow", Need::Nothing, SLOW),
     op("tools.demo__add", Need::All(&["a"]), ADD),
     op("tools.demo__slow", Need::Nothing, SLOW),
-    Operation { id: "tools.demo__fail", need: Need::All(&["b"]), waits: true, input: "{}" },
+    op("tools.demo__fail", Need::All(&["b"]), "{}").waits(),
 ];
 
 /// Somebody, as the oracle knows him.
@@ -111,7 +151,10 @@ pub(super) struct World {
     pub(super) running: Running,
     pub(super) callers: Vec<Who>,
     pub(super) is_open: bool,
-    sources: Sources,
+    /// One for all, because it costs more than what is asked.
+    pub(super) http: reqwest::Client,
+    administered: manila_gateway::Running,
+    data: PathBuf,
     far: Running,
     _box: SpokeSession,
     _issuer: Issuer,
@@ -134,6 +177,8 @@ impl World {
             Who::new("a reader", Some("mnl_reader"), &["x"], &["1"]),
             Who::new("a librarian", Some("mnl_librarian"), &[], &["*"]),
             Who::new("operator", Some("mnl_operator"), &OPERATOR, &[]),
+            Who::new("an auditor", Some("mnl_auditor"), &[admin::scope::READ], &[]),
+            Who::new("a decider", Some("mnl_decider"), &[admin::scope::APPROVE], &[]),
             Who::new("signed", Some(&jwt), &["a", "x"], &[]),
         ];
         Self::start(callers, false, issuer).await
@@ -151,34 +196,29 @@ impl World {
     async fn start(callers: Vec<Who>, is_open: bool, issuer: Issuer) -> Self {
         let far = Running::start().await;
         let token = Token::generate().unwrap();
-        let config = config(&far, &token, &callers, is_open);
-        let mut settings = ApprovalSettings::default();
-        settings.expires = Duration::from_millis(5);
-        let approvals = Approvals::new(settings);
-        let registry = builtin::registry();
-        let own = approval::operations(&approvals).into_iter().chain(local());
-        registry.apply(own.map(Change::Register)).unwrap();
-        let pipeline = Pipeline::builder(registry).approval(approvals).build();
-        let mut authenticator = config.authenticator();
-        if !is_open {
-            authenticator = authenticator.trusting(issuer.settings());
-        }
-        let operator = TokenHash::of("mnl_operator");
-        let authenticator = match is_open {
+        let mut config = config(&far, &token, &callers, is_open);
+        config.approval.expires = Duration::from_millis(5);
+        let mut authenticator = match is_open {
             // A spoke has to be somebody.
-            true => {
-                manila_gateway::auth::Authenticator::open().also(token.hash(), Identity::new("box"))
-            }
-            false => authenticator,
+            true => Authenticator::open().also(token.hash(), Identity::new("box")),
+            false => config.authenticator().trusting(issuer.settings()),
         };
-        let authenticator = authenticator.also(operator, admin::operator());
-        let gateway = Gateway::with(pipeline, GatewaySettings::default());
-        let running =
-            Running::serve(gateway.with_authenticator(authenticator), "127.0.0.1:0").await;
-        let sources = Sources::start(&running.gateway, &config);
-        let offered = ["t.near", "t.open"].map(|id| query(id, AccessControl::default()));
+        let operator = TokenHash::of("mnl_operator");
+        authenticator = authenticator.also(operator, admin::operator());
+        let registry = builtin::registry();
+        registry.apply(local().into_iter().map(Change::Register)).unwrap();
+        let data = data(is_open);
+        let setup = Setup::new(registry, config).operator(operator);
+        let administered = setup.journal(&data).unwrap().start();
+        let gateway = administered.gateway().clone();
+        gateway.authenticator().replace(&authenticator);
+        let running = Running::serve(gateway, "127.0.0.1:0").await;
+        let offered =
+            ["t.near", "t.open"].map(|id| made(id, Kind::Query, AccessControl::default()));
         let spoke = spoke(&running, Some(&token), "box", offered).await;
-        let world = Self { running, callers, is_open, sources, far, _box: spoke, _issuer: issuer };
+        let (http, _box, _issuer) = (client(), spoke, issuer);
+        let world =
+            Self { running, callers, is_open, http, administered, data, far, _box, _issuer };
         world.settled().await;
         world
     }
@@ -195,9 +235,18 @@ impl World {
 
     pub(super) async fn stop(self) {
         self.running.stop().await;
-        self.sources.close(Duration::from_secs(5)).await;
+        self.administered.close(Duration::from_secs(5)).await;
         self.far.stop().await;
+        let _ = std::fs::remove_dir_all(self.data);
     }
+}
+
+/// A folder of this world alone.
+fn data(is_open: bool) -> PathBuf {
+    static WORLDS: AtomicUsize = AtomicUsize::new(0);
+    let number = WORLDS.fetch_add(1, Ordering::Relaxed);
+    let name = format!("manila-access-{}-{is_open}-{number}", std::process::id());
+    std::env::temp_dir().join(name)
 }
 
 /// What the operator of this gateway says about its sources.
@@ -229,20 +278,29 @@ fn config(far: &Running, token: &Token, callers: &[Who], is_open: bool) -> Confi
     Config::parse("manila.toml".as_ref(), &text, &|_| None).unwrap()
 }
 
-fn query(id: &str, access: AccessControl) -> manila::Operation {
-    let mut spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+fn made(id: &str, kind: Kind, access: AccessControl) -> manila::Operation {
+    let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
     spec.access_control = access;
     let schema = json!({"type": "object", "properties": {"id": {"type": "string"}}});
     spec.input_schema = Schema::new(schema).unwrap();
     spec.approval = id.contains("waits");
-    let answer = Handler::once_fn(async |_, _| Ok(Output::dynamic(json!({"done": true}))));
-    manila::Operation::from_spec(spec).handler(answer).build().unwrap()
+    let handler = match kind {
+        Kind::Subscription => {
+            Handler::stream_fn(|_, _| futures::stream::once(std::future::ready(done())))
+        }
+        _ => Handler::once_fn(async |_, _| done()),
+    };
+    manila::Operation::from_spec(spec).handler(handler).build().unwrap()
+}
+
+fn done() -> Result<Output, HandlerError> {
+    Ok(Output::dynamic(json!({"done": true})))
 }
 
 /// The operations of `t`, by the same table that the oracle reads.
 fn local() -> Vec<manila::Operation> {
     let own = OPERATIONS.iter().filter(|one| one.id.starts_with("t."));
-    let mut made: Vec<manila::Operation> = Vec::new();
+    let mut all: Vec<manila::Operation> = Vec::new();
     for operation in own {
         let owned = |scopes: &[&str]| scopes.iter().map(|scope| (*scope).to_owned()).collect();
         let mut access = AccessControl::default();
@@ -256,9 +314,9 @@ fn local() -> Vec<manila::Operation> {
                 access.resource_field = Some("/id".to_owned());
             }
         }
-        if made.iter().all(|known| known.id().as_str() != operation.id) {
-            made.push(query(operation.id, access));
+        if all.iter().all(|known| known.id().as_str() != operation.id) {
+            all.push(made(operation.id, operation.kind, access));
         }
     }
-    made
+    all
 }
