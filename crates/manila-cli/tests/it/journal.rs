@@ -166,6 +166,11 @@ fn secrets_are_not_written_down_and_what_is_missing_is_not_replayed() {
     // Through the operation that calls others it is as secret, and so is what does not fit.
     let nested = json!({"id": "site.login", "input": login});
     assert_ne!(gateway.post("/api/hub/call", &nested).0, 200);
+    assert_ne!(gateway.post("/api/hub/call", &json!({"id": "hub.call", "input": nested})).0, 200);
+    // Where nobody knows what is secret, everything is.
+    assert_eq!(gateway.post("/api/gone/login", &login).0, 404);
+    let gone = json!({"id": "gone.login", "input": login});
+    assert_ne!(gateway.post("/api/hub/call", &gone).0, 200);
     let wrong = json!({"body": {"name": "ada", "password": "hunter2", "pin": "987654"}});
     assert_eq!(gateway.post("/api/site/login", &wrong).0, 422);
     let token = format!("mnl_{}", "A".repeat(43));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use manila::{Authority, CallRequest, HandlerError, Identity, Operation, Pipeline, Registry};
 use serde_json::{Value, json};
 
@@ -227,6 +228,36 @@ async fn a_call_is_two_records_that_say_what_happened() {
     for id in ["nobody", "2", "999"] {
         assert_eq!(archive(&scratch).call(id).unwrap(), None, "{id}");
     }
+}
+
+/// Newest first: one whose caller gave it up, one whose caller went away, one whose handler panicked.
+#[tokio::test]
+async fn a_call_that_does_not_end_by_itself_has_an_end_all_the_same() {
+    let scratch = Scratch::new("journal-abandoned");
+    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+    let registry = builtin::registry();
+    let panics =
+        async |input: Value| Ok::<Value, HandlerError>(input.get("absent").cloned().unwrap());
+    registry.register(Operation::query("t.panics", panics).build().unwrap()).unwrap();
+    let pipeline = Pipeline::builder(registry.clone()).audit(journal.sink(&registry)).build();
+    call(&pipeline, "ada", "t.panics", json!({})).await;
+    let begin = || {
+        let request = CallRequest::new("demo.slow", json!({"ms": 60_000})).door("http");
+        let mut call = pipeline.call(request, Authority::outside(None));
+        assert!((&mut call).now_or_never().is_none());
+        call
+    };
+    drop(begin());
+    let given_up = begin();
+    given_up.abort_handle().abort("enough");
+    assert!(given_up.await.is_err());
+    assert!(pipeline.drain(Duration::from_secs(30)).await);
+    journal.close();
+    let calls = archive(&scratch).calls(&Filter::default()).unwrap();
+    let found: Vec<_> = calls.iter().map(|call| (&call["operation"], &call["code"])).collect();
+    let (slow, aborted) = (&json!("demo.slow"), &json!("ABORTED"));
+    let panicked = (&json!("t.panics"), &json!("EXECUTION_ERROR"));
+    assert_eq!(found, [(slow, aborted), (slow, aborted), panicked]);
 }
 
 #[tokio::test]

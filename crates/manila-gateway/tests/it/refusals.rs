@@ -51,6 +51,10 @@ async fn start() -> (Running, Failures) {
         Schema::new(json!({"type": "object", "properties": {"region": region}})).unwrap();
     let handler = Handler::once_fn(async |_, _| Ok(Output::dynamic(json!({}))));
     registry.register(Operation::from_spec(spec).handler(handler).build().unwrap()).unwrap();
+    let mut spec = OperationSpec::new(&"t.closed".parse().unwrap(), Kind::Query);
+    spec.access_control.required_scopes.push("a".to_owned());
+    let handler = Handler::once_fn(async |_, _| Ok(Output::dynamic(json!({}))));
+    registry.register(Operation::from_spec(spec).handler(handler).build().unwrap()).unwrap();
     let pipeline = Pipeline::builder(registry).audit(failures.clone()).build();
     let gateway = Gateway::with(pipeline, GatewaySettings::default());
     (Running::serve(gateway, "127.0.0.1:0").await, failures)
@@ -114,14 +118,47 @@ async fn calls_of_tools_over_streams_that_are_not_understood_are_written_down() 
 }
 
 #[tokio::test]
-async fn a_request_whose_id_is_in_use_is_written_down() {
+async fn whatever_the_call_protocol_refuses_is_written_down() {
     let (running, failures) = start().await;
     let mut peer = Raw::connect(running.address).await;
-    peer.say(&requested("r", "demo.slow", &json!({"ms": 60_000}))).await;
-    peer.say(&requested("r", "demo.add", &json!({"a": 1, "b": 2}))).await;
-    let said = peer.message().await.into_text().unwrap();
-    assert!(said.contains("already in use"), "{said}");
-    assert_eq!(failures.take(), expected("call", "demo.add", "VALIDATION_ERROR"));
+    peer.say(&requested("used", "demo.slow", &json!({"ms": 60_000}))).await;
+    for (id, operation, input, code) in [
+        ("a", "t.closed", json!({}), "ACCESS_DENIED"),
+        ("b", "demo.nothing", json!({}), "OPERATION_NOT_FOUND"),
+        ("c", "demo.add", json!({"a": "one"}), "VALIDATION_ERROR"),
+        ("used", "demo.add", json!({"a": 1, "b": 2}), "VALIDATION_ERROR"),
+    ] {
+        peer.say(&requested(id, operation, &input)).await;
+        let said = peer.message().await.into_text().unwrap();
+        assert!(said.contains(code), "{said}");
+        assert_eq!(failures.take(), expected("call", operation, code), "{said}");
+    }
     drop(peer);
     running.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_asked_of_a_gateway_that_stops_is_written_down() {
+    let (running, failures) = start().await;
+    let mut peer = Raw::connect(running.address).await;
+    // Holds the connection open while the gateway waits for it.
+    peer.say(&requested("held", "demo.slow", &json!({"ms": 60_000}))).await;
+    assert!(added(&mut peer, 0).await.contains(r#""sum":3"#));
+    let stopping = tokio::spawn(running.stop());
+    for number in 1.. {
+        let said = added(&mut peer, number).await;
+        if said.contains("UNAVAILABLE") {
+            break;
+        }
+        assert!(said.contains(r#""sum":3"#), "{said}");
+    }
+    assert_eq!(failures.take(), expected("call", "demo.add", "UNAVAILABLE"));
+    drop(peer);
+    assert!(stopping.await.unwrap().in_time);
+}
+
+/// What is said to somebody who adds.
+async fn added(peer: &mut Raw, number: u32) -> String {
+    peer.say(&requested(&number.to_string(), "demo.add", &json!({"a": 1, "b": 2}))).await;
+    peer.message().await.into_text().unwrap().to_string()
 }

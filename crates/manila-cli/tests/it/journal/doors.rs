@@ -1,9 +1,13 @@
 //! Every door, and every way in which a call can end at it.
 
+use std::io::Write;
+use std::net::TcpStream;
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
-use super::rig::Gateway;
-use crate::{Folder, manila, stdout};
+use super::rig::{Gateway, offline};
+use crate::{Folder, command, manila, stdout};
 
 /// How a call is made at a door; what comes of it is for the journal to say.
 type Door = fn(&Gateway, &str, &Value);
@@ -84,6 +88,57 @@ fn refusals_are_written_down_too() {
     assert_eq!(status, 401);
     let found = newest(&gateway, "demo.add");
     assert_eq!((&found["code"], found.get("who")), (&json!("ACCESS_DENIED"), None), "{found}");
+}
+
+#[test]
+fn a_client_on_standard_input_is_written_down_too() {
+    let folder = Folder::new("journal-stdio");
+    let data = folder.path().join("data").display().to_string();
+    let mut command = command(&["mcp", "--data", &data]);
+    command.current_dir(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let calls = [("demo__add", json!({"a": 1, "b": 2})), ("demo__nothing", json!({}))];
+    let mut input = child.stdin.take().unwrap();
+    for (id, (name, arguments)) in calls.into_iter().enumerate() {
+        let params = json!({"name": name, "arguments": arguments});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        writeln!(input, "{call}").unwrap();
+    }
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stdout(&output));
+    for (operation, code) in
+        [("demo.add", Value::Null), ("demo.nothing", "OPERATION_NOT_FOUND".into())]
+    {
+        let found = offline(&folder, &["log", "--op", operation, "--json"]);
+        let found: Value = serde_json::from_str(&stdout(&found)).unwrap();
+        assert_eq!((&found["door"], &found["who"]), (&json!("mcp"), &json!("local")), "{found}");
+        assert_eq!(found["code"], code, "{found}");
+    }
+}
+
+#[test]
+fn a_call_whose_client_has_left_is_written_down_with_its_end() {
+    let folder = Folder::new("journal-left");
+    let gateway = Gateway::start(&folder);
+    let body = r#"{"ms": 600000}"#;
+    let mut stream = TcpStream::connect(&gateway.address).unwrap();
+    write!(
+        stream,
+        "POST /api/demo/slow HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    gateway.wait_for_begun("demo.slow");
+    drop(stream);
+    gateway.wait_for_calls("demo.slow", 1);
+    let found = newest(&gateway, "demo.slow");
+    assert_eq!(
+        (&found["outcome"], &found["code"]),
+        (&json!("error"), &json!("ABORTED")),
+        "{found}"
+    );
 }
 
 fn newest(gateway: &Gateway, operation: &str) -> Value {

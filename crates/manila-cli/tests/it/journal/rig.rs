@@ -109,6 +109,11 @@ impl Gateway {
         });
     }
 
+    /// Waits until a call of an operation has begun.
+    pub(super) fn wait_for_begun(&self, operation: &str) {
+        until(|| stdout(&self.log(&["--op", operation])).contains(operation));
+    }
+
     pub(super) fn follow(&self, arguments: &[&str]) -> Following {
         let url = self.url();
         let all = ["log", "--follow", "--json", "--url", &url, "--data", &self.data];
