@@ -109,6 +109,7 @@ impl From<EditError> for Failure {
     fn from(error: EditError) -> Self {
         match error {
             EditError::Io { .. } | EditError::Busy(_) => Self::Other(error.into()),
+            EditError::Refused(error) => Self::Config(error),
             other => Self::Usage(other.to_string()),
         }
     }

@@ -1,6 +1,6 @@
 //! `init`: a configuration to begin with.
 
-use manila_gateway::config::{ClientFile, write_beginning};
+use manila_gateway::config::{ClientFile, path_from, write_beginning};
 
 use crate::arguments::InitOptions;
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ pub(crate) fn init(options: &InitOptions) -> Result<(), Failure> {
     let file = &options.config;
     let neighbour = file.with_file_name(ClientFile::FILE_NAME);
     let found = neighbour.exists().then(|| ClientFile::FILE_NAME.into());
-    let clients = options.from.clone().or(found);
+    let clients = options.from.as_deref().map(|from| path_from(file, from)).or(found);
     if let Some(from) = &options.from {
         // Whoever names a file wants its servers; one without any is a mistake.
         ClientFile::load_each(from)?;

@@ -190,6 +190,10 @@ fn a_file_is_begun_added_to_checked_and_taken_back() {
     run(&["init", "--config", "theirs.toml", "--from", "theirs.json"], 0);
     let (said, _) = run(&["serve", "--check", "--config", "theirs.toml"], 0);
     assert!(said.contains("source two: MCP server `x`") && !said.contains("one"), "{said}");
+    std::fs::create_dir(folder.path().join("conf")).unwrap();
+    run(&["init", "--config", "conf/manila.toml", "--from", "theirs.json"], 0);
+    let (said, _) = run(&["serve", "--check", "--config", "conf/manila.toml"], 0);
+    assert!(said.contains("source two: MCP server `x`"), "{said}");
     run(&["init", "--config", "none.toml", "--from", "none.json"], 2);
     assert!(!folder.path().join("none.toml").exists());
 }

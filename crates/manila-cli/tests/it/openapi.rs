@@ -245,6 +245,10 @@ fn what_cannot_be_a_source_is_refused_and_nothing_is_written() {
         (&["pets.yaml", "--rename", "readPet=addPet"], "two operations would be called `addPet`"),
         (&["pets.yaml", "--rename", "readPet"], "--rename OLD=NEW"),
         (&["pets.yaml", "--basic", "name"], "--basic NAME:PASSWORD"),
+        (&["pets.yaml", "--header", "X Y: z"], "\"X Y\": this is not the name of a header"),
+        (&["pets.yaml", "--host", "a b"], "source.x.openapi.hosts: `a b` is no host"),
+        (&["pets.yaml", "--exclude", ""], "source.x.exclude: an empty pattern"),
+        (&["pets.yaml", "--basic", "name:"], "password: an empty text is no secret"),
     ] {
         let output = folder.manila(&[&["add", "openapi", "x"], typed].concat());
         assert_eq!(output.status.code(), Some(2), "{typed:?}");
@@ -285,6 +289,57 @@ fn what_one_service_is_shown_is_not_shown_to_another() {
     assert!(add(&["pets.yaml", "--api-key", "${KEY}"]));
     assert!(add(&["pets.yaml", "--replace", "--exclude", "x"]));
     assert!(!add(&["other.yaml", "--replace"]));
+}
+
+/// Each row: the document as it is typed, the configuration, and the document as it is written there.
+#[test]
+fn a_document_is_found_from_wherever_the_configuration_is() {
+    let folder = Folder::new("openapi-elsewhere");
+    std::fs::create_dir(folder.path().join("conf")).unwrap();
+    folder.write("pets.yaml", &pets());
+    folder.write("conf/pets.yaml", &pets());
+    let here = std::fs::canonicalize(folder.path()).unwrap().join("pets.yaml");
+    let (here, address) = (here.to_str().unwrap(), format!("file://{}", here.display()));
+    for (number, (typed, config, written)) in [
+        ("pets.yaml", "manila.toml", "pets.yaml"),
+        ("pets.yaml", "./manila.toml", "pets.yaml"),
+        ("pets.yaml", "conf/manila.toml", here),
+        ("conf/pets.yaml", "conf/manila.toml", "pets.yaml"),
+        (here, "conf/manila.toml", here),
+        (&address, "manila.toml", here),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("pets{number}");
+        let added = folder.manila(&["add", "openapi", &name, typed, "--config", config]);
+        assert_eq!(added.status.code(), Some(0), "{typed}: {}", stderr(&added));
+        let text = folder.read(config);
+        let line = format!("[source.{name}]\nopenapi = \"{written}\"\n");
+        assert!(text.contains(&line), "{typed}: {text}");
+        let operation = format!("{name}.readPet");
+        let shown = folder.manila(&["schema", &operation, "--config", config]);
+        assert_eq!(shown.status.code(), Some(0), "{typed}: {}", stderr(&shown));
+    }
+}
+
+#[test]
+fn what_is_not_given_again_stays_with_the_same_document() {
+    let folder = Folder::new("openapi-kept");
+    folder.write("pets.yaml", &pets());
+    let file = "[source.pets]\naccess = \"open\"\n[source.pets.openapi]\n# often\nretries = 5\n\
+                document = \"pets.yaml\"\nserver = \"http://127.0.0.1:9\" # here\n\
+                [source.pets.auth]\nbearer = \"${KEY}\"\n";
+    folder.write("manila.toml", file);
+    let again = folder.manila(&["add", "openapi", "pets", "pets.yaml", "--replace"]);
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    assert_eq!(folder.read("manila.toml"), file);
+    let moved =
+        ["add", "openapi", "pets", "pets.yaml", "--replace", "--server", "http://x.example"];
+    assert_eq!(folder.manila(&moved).status.code(), Some(0));
+    let text = folder.read("manila.toml");
+    assert!(text.contains("retries = 5") && text.contains("\"http://x.example\" # here"), "{text}");
+    assert!(!text.contains("KEY"), "{text}");
 }
 
 /// The documents of this world, as a person looks at them. The large ones are compared with their

@@ -171,6 +171,12 @@ impl<'a> Document<'a> {
         self.report_at(self.find(path).0.start, key, message.into());
     }
 
+    /// What stands at this path of a source refers to something that is not there.
+    pub(super) fn report_absence(&self, source: &str, path: &[&str], message: String) {
+        let key = path.iter().fold(String::new(), |key, part| join(&key, part));
+        self.note_absence(source, self.find(path).0.start, key, message);
+    }
+
     pub(super) fn unknown_key(&self, key: String, at: Range<usize>, name: &str, known: &[&str]) {
         let message = format!("unknown key; {}", suggestion(name, known));
         self.report_at(at.start, key, message);

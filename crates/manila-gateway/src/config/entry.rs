@@ -80,11 +80,11 @@ impl McpEntry {
         problems.finish(settings)
     }
 
-    /// The variables that are not in the environment of the process, if that is all that is wrong
-    /// with the references in it.
-    pub fn unset_variables(&self) -> Vec<String> {
+    /// The variables that are not in the environment of the process, and the files that cannot be read
+    /// from the folder of `file`, if that is all that is wrong with the references in it.
+    pub fn unset_variables(&self, file: &Path) -> Vec<String> {
         let environment = |name: &str| std::env::var(name).ok();
-        let values = Values::new(&environment, Path::new(""));
+        let values = Values::new(&environment, folder_of(file));
         let mut expanding = Expanding { values: &values, failed: Vec::new() };
         expanding.text(self);
         let unset = expanding.failed.into_iter().map(|(_, error)| match error {

@@ -81,6 +81,9 @@ impl<'a> Values<'a> {
 
     fn put(&self, expanded: &mut String, reference: &str) -> Result<(), ExpandError> {
         if let Some(path) = reference.strip_prefix("file:") {
+            if path.is_empty() {
+                return Err(ExpandError::Malformed);
+            }
             expanded.push_str(&self.file(path)?);
             return Ok(());
         }
@@ -100,10 +103,11 @@ impl<'a> Values<'a> {
     }
 
     /// What a file holds, without the line break at its end that editors and `echo` leave there.
-    fn file(&self, path: &str) -> Result<String, ExpandError> {
-        if path.is_empty() {
-            return Err(ExpandError::Malformed);
-        }
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub(super) fn file(&self, path: &str) -> Result<String, ExpandError> {
         let file = self.folder.join(path);
         let shown = file.display().to_string();
         if !self.files.borrow().contains(&file) {

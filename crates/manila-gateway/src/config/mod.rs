@@ -39,8 +39,9 @@ use file::ConfigFile;
 pub use clients::{ClientFile, ClientServer, RefusedServer};
 pub use duration::parse_duration;
 pub use edit::{
-    EditError, Existing, Overview, Part, SourceEntry, begin_with_clients, kept_entry, overview,
-    remove_source, replaced_settings, write_beginning, write_identity, write_source,
+    EditError, Existing, Overview, Part, SourceEntry, begin_with_clients, kept_entry, kept_service,
+    overview, path_from, remove_source, replaced_settings, write_beginning, write_identity,
+    write_source,
 };
 pub use entry::{McpEntry, OpenApiEntry};
 pub use file::LimitsConfig;
@@ -172,6 +173,17 @@ impl Config {
         text: &str,
         environment: &Environment<'_>,
     ) -> Result<Self, ConfigError> {
+        let (config, problems) = Self::read(file, text, environment)?;
+        config.settled(problems)
+    }
+
+    /// What holds of a text, and everything that is wrong with it beside what it refers to and is not
+    /// there.
+    fn read(
+        file: &Path,
+        text: &str,
+        environment: &Environment<'_>,
+    ) -> Result<(Self, Vec<Problem>), ConfigError> {
         let document = Document::parse(file, text, environment)?;
         let mut typed = ConfigFile::read(&document);
         let others = std::mem::take(&mut typed.mcp_servers);
@@ -187,7 +199,7 @@ impl Config {
         for other in others {
             problems.extend(config.add_clients(&folder_of(file).join(other), environment));
         }
-        config.settled(problems)
+        Ok((config, problems))
     }
 
     /// Adds the servers of another client's file, and says what is wrong with them.

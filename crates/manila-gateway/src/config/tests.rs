@@ -588,6 +588,48 @@ fn what_a_source_lacks_is_its_own_affair() {
     );
 }
 
+/// Each row: what a secret file holds, if it is there, and whether its source lacks it.
+#[cfg(unix)]
+#[test]
+fn a_secret_file_is_the_same_however_it_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = std::env::temp_dir().join(format!("manila-secret-forms-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, secret) = (folder.join("manila.toml"), folder.join("key"));
+    let source =
+        |key: &str| format!("[source.a]\nopenapi = 'a.yaml'\nauth.schemes.s.bearer = {key}\n");
+    let read = |key: &str| {
+        Config::parse(&file, &source(key), &|_| None).map(|config| {
+            let about = config.sources[0].kind.describe();
+            (about, config.sources[0].clone(), config.files, config.notes)
+        })
+    };
+    let large = "x".repeat(1024 * 1024 + 1);
+    for (content, lacks) in [
+        (Some("hush"), false),
+        (Some("hush\n"), false),
+        (Some("hush\n\n"), false),
+        (Some(large.as_str()), true),
+        (None, true),
+    ] {
+        let _ = std::fs::remove_file(&secret);
+        if let Some(content) = content {
+            std::fs::write(&secret, content).unwrap();
+            std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        let (named, found, files, notes) = read("{ file = 'key' }").unwrap();
+        let (_, expected, of_reference, notes_of_reference) = read("'${file:key}'").unwrap();
+        assert_eq!(matches!(found.kind, SourceKind::Incomplete { .. }), lacks, "{named}");
+        assert_eq!((files.contains(&secret), &files), (true, &of_reference));
+        assert_eq!((notes.len(), &notes), (usize::from(content.is_some()), &notes_of_reference));
+        if !lacks {
+            assert_eq!(found.change_from(&expected), SourceChange::Nothing);
+        }
+    }
+    assert!(read("{ file = '' }").unwrap_err().to_string().contains("this names no file"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 proptest! {
     #[test]
     fn no_text_panics(text in "\\PC*") {

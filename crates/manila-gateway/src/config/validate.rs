@@ -131,7 +131,11 @@ fn source(document: &Document<'_>, entry: (String, SourceText)) -> Option<Source
         (Some(mcp), None, None, None) => mcp_kind(document, &name, mcp, &adjustments)?,
         (None, Some(openapi), None, None) => {
             let service = openapi::Service { text: openapi.0, auth: text.auth };
-            openapi::kind(document, &name, service, &adjustments)?
+            let kind = openapi::kind(document, &name, service, &adjustments)?;
+            if document.lacks(&name) {
+                return None;
+            }
+            kind
         }
         (None, None, Some(spoke), None) => spoke_kind(document, &name, spoke.identity),
         (None, None, None, Some(hub)) => hub_kind(document, &name, hub),

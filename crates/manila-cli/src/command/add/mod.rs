@@ -172,7 +172,7 @@ fn meant(options: &AddMcpOptions, server: &Wanted) -> Result<McpSettings, Config
 
 /// Without a look, a variable may be set later; everything else is checked now.
 fn check_unseen(options: &AddMcpOptions, server: &Wanted) -> Result<(), ConfigError> {
-    let unset = server.entry.unset_variables();
+    let unset = server.entry.unset_variables(&options.config);
     if unset.is_empty() {
         meant(options, server)?;
         return Ok(());

@@ -1,7 +1,9 @@
 //! `add openapi`.
 
+use manila::openapi::Location;
 use manila_gateway::config::{
-    Access, EditError, Existing, OpenApiEntry, Overview, Part, overview, write_source,
+    Access, EditError, Existing, OpenApiEntry, Overview, Part, kept_service, overview, path_from,
+    write_source,
 };
 use serde_json::json;
 
@@ -15,8 +17,10 @@ use crate::output;
 pub(crate) async fn add_openapi(options: &AddOpenApiOptions) -> Result<(), Failure> {
     let known = overview(&options.config)?;
     check_name(options, &known)?;
-    let entry = entry(options)?;
-    let read = read(&options.document, &options.name, options.server.as_deref()).await?;
+    let entry = kept_service(&options.config, &options.name, entry(options)?)?;
+    // An address with variables in it is what the gateway makes of it.
+    let server = entry.server.as_deref().filter(|server| !server.contains("${"));
+    let read = read(&options.document, &options.name, server).await?;
     let found = &read.report;
     if found.operations.is_empty() {
         let what = options.document.document.as_str();
@@ -69,9 +73,20 @@ fn check_name(options: &AddOpenApiOptions, known: &Overview) -> Result<(), Failu
     }
 }
 
+/// The document as the configuration finds it, from wherever this command is run.
+fn written(options: &AddOpenApiOptions) -> Result<String, Failure> {
+    let typed = &options.document.document;
+    let Location::File(path) = Location::of(typed) else { return Ok(typed.clone()) };
+    let path = path_from(&options.config, &path);
+    path.into_os_string().into_string().map_err(|path| {
+        let path = path.to_string_lossy();
+        Failure::Usage(format!("`{path}` is not UTF-8, so that it cannot be written down"))
+    })
+}
+
 fn entry(options: &AddOpenApiOptions) -> Result<OpenApiEntry, Failure> {
     let document = &options.document;
-    let mut entry = OpenApiEntry::new(&document.document);
+    let mut entry = OpenApiEntry::new(written(options)?);
     entry.server.clone_from(&options.server);
     entry.hosts.clone_from(&document.hosts);
     entry.include.clone_from(&document.include);

@@ -6,8 +6,9 @@ use std::path::Path;
 use manila::mcp::McpSettings;
 use toml_edit::{Item, TableLike};
 
+use super::service::document_of;
 use super::{EditError, Existing, Part, parse, read};
-use crate::config::entry::McpEntry;
+use crate::config::entry::{McpEntry, OpenApiEntry};
 use crate::config::{Config, ConfigError, SourceKind};
 
 /// The entry with what the source in the file has and the entry does not say: environment and folder
@@ -21,6 +22,30 @@ pub fn kept_entry(file: &Path, name: &str, mut entry: McpEntry) -> Result<McpEnt
     let source = document.get(Part::Source.key()).and_then(|sources| sources.get(name));
     if let Some(old) = source.and_then(|source| source.get("mcp")).and_then(Item::as_table_like) {
         keep(&mut entry, old);
+    }
+    Ok(entry)
+}
+
+/// The entry with the server and the hosts that the source in the file has and the entry does not say,
+/// as long as the document is the same.
+///
+/// # Errors
+///
+/// The file is no TOML, or the system refuses.
+pub fn kept_service(
+    file: &Path,
+    name: &str,
+    mut entry: OpenApiEntry,
+) -> Result<OpenApiEntry, EditError> {
+    let document = parse(file, &read(file)?)?;
+    let source = document.get(Part::Source.key()).and_then(|sources| sources.get(name));
+    let old = source.and_then(|source| source.get("openapi"));
+    if let Some(old) = old.filter(|old| document_of(old) == Some(&entry.document)) {
+        let server = old.get("server").and_then(Item::as_str).map(str::to_owned);
+        entry.server = entry.server.or(server);
+        if entry.hosts.is_empty() {
+            entry.hosts = texts(old.get("hosts"));
+        }
     }
     Ok(entry)
 }
@@ -103,8 +128,12 @@ fn keep_client(entry: &mut McpEntry, client: Option<&Item>) {
     entry.client_id = text("client_id");
     entry.client_secret = text("client_secret");
     entry.client_metadata_url = text("client_metadata_url");
-    let scopes = member("scopes").and_then(Item::as_array).into_iter().flatten();
-    entry.scopes = scopes.filter_map(|scope| scope.as_str().map(str::to_owned)).collect();
+    entry.scopes = texts(member("scopes"));
+}
+
+fn texts(item: Option<&Item>) -> Vec<String> {
+    let texts = item.and_then(Item::as_array).into_iter().flatten();
+    texts.filter_map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
 fn pairs(item: Option<&Item>) -> BTreeMap<String, String> {

@@ -4,13 +4,17 @@ use toml_edit::{InlineTable, Item, RawString, TableLike, Value};
 
 use super::set;
 
-/// The keys that say how a server is reached; the others are adjustments.
-const REACHED: [&str; 8] = ["command", "args", "env", "cwd", "url", "headers", "bearer", "oauth"];
-
-/// Gives a table the keys of `new` and takes those out that it had instead. Comments above a key
-/// that goes are put above the first key that is written.
-pub(super) fn into(old: &mut dyn TableLike, new: &InlineTable) {
-    replace(old, new, |key| REACHED.contains(&key));
+/// Gives the table at a key the keys of `new`, and takes those of `ours` out that it had instead; what
+/// is no table becomes one. Comments above a key that goes are put above the first key that is written.
+pub(super) fn into(table: &mut dyn TableLike, key: &str, new: &InlineTable, ours: &[&str]) {
+    match table.get_mut(key) {
+        Some(Item::Value(Value::InlineTable(old))) => {
+            replace(old, new, |key| ours.contains(&key));
+            old.fmt();
+        }
+        Some(Item::Table(old)) => replace(old, new, |key| ours.contains(&key)),
+        _ => set(table, key, new.clone()),
+    }
 }
 
 fn replace(old: &mut dyn TableLike, new: &InlineTable, is_ours: impl Fn(&str) -> bool) {

@@ -1,6 +1,7 @@
 //! Writing to the file: an entry is added, changed or taken out, everything else stays as it was
 //! typed.
 
+mod check;
 mod identity;
 mod init;
 mod kept;
@@ -17,12 +18,13 @@ use std::path::{Path, PathBuf};
 use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::document::join;
-use super::problem::Problem;
+use super::entry::folder_of;
+use super::problem::{ConfigError, Problem};
 use replacement::Replacement;
 
 pub use identity::write_identity;
 pub use init::write_beginning;
-pub use kept::{kept_entry, replaced_settings};
+pub use kept::{kept_entry, kept_service, replaced_settings};
 pub use remove::remove_source;
 pub use source::{SourceEntry, write_source};
 
@@ -108,6 +110,9 @@ pub enum EditError {
     /// The file is not what it should be.
     #[error("{0}")]
     Problem(Problem),
+    /// With the change, the file would not be a configuration.
+    #[error("{0}")]
+    Refused(ConfigError),
     /// Somebody else is writing, or was interrupted.
     #[error(
         "somebody is writing to the configuration; if not, remove {file}",
@@ -178,6 +183,16 @@ pub fn begin_with_clients(file: &Path, other: &str) -> Result<(), EditError> {
     })
 }
 
+/// A path from this folder, as it is written into a file that may stand in another one.
+pub fn path_from(file: &Path, path: &Path) -> PathBuf {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if path.is_absolute() || folder_of(file) == Path::new("") {
+        return path.to_owned();
+    }
+    let (folder, path) = (absolute(folder_of(file)), absolute(path));
+    path.strip_prefix(&folder).map(Path::to_owned).unwrap_or(path)
+}
+
 fn read(file: &Path) -> Result<String, EditError> {
     match std::fs::read_to_string(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
@@ -216,7 +231,19 @@ impl Place<'_> {
         existing: Existing,
         fill: impl FnOnce(&mut dyn TableLike),
     ) -> Result<(), EditError> {
-        rewrite(self.file, |text| self.change(text, existing, fill))
+        rewrite(self.file, |text| self.changed(text, existing, fill))
+    }
+
+    /// The text with the change, if it is still a configuration then.
+    fn changed(
+        &self,
+        text: &str,
+        existing: Existing,
+        fill: impl FnOnce(&mut dyn TableLike),
+    ) -> Result<String, EditError> {
+        let changed = self.change(text, existing, fill)?;
+        check::holds(self, text, &changed)?;
+        Ok(changed)
     }
 
     fn change(

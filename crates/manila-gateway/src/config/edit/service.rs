@@ -1,10 +1,13 @@
 //! `[source.NAME]` of an HTTP service.
 
-use toml_edit::{InlineTable, TableLike, Value};
+use toml_edit::{InlineTable, Item, TableLike};
 
-use super::set;
 use super::source::{list, pairs, text};
+use super::{merge, set};
 use crate::config::entry::OpenApiEntry;
+
+/// The keys that say where a service is; the others are adjustments.
+const REACHED: &[&str] = &["document", "server", "hosts"];
 
 /// Sets what the entry says; what it does not say stays as it is.
 pub(super) fn fill(table: &mut dyn TableLike, entry: &OpenApiEntry) {
@@ -14,10 +17,13 @@ pub(super) fn fill(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     // What was for one service is not for another.
     if !is_same_service(table, entry) {
         table.remove("auth");
+        if let Some(old) = table.get_mut("openapi").and_then(Item::as_table_like_mut) {
+            old.remove("server_variables");
+        }
     }
-    set(table, "openapi", document(entry));
+    fill_document(table, entry);
+    fill_auth(table, entry);
     for (key, value) in [
-        ("auth", auth(entry)),
         ("include", list(&entry.include)),
         ("exclude", list(&entry.exclude)),
         ("rename", pairs(&entry.rename)),
@@ -31,40 +37,47 @@ pub(super) fn fill(table: &mut dyn TableLike, entry: &OpenApiEntry) {
 
 /// Whether the table is about the document and the server of the entry.
 fn is_same_service(table: &dyn TableLike, entry: &OpenApiEntry) -> bool {
-    let Some(old) = table.get("openapi") else { return false };
-    let document = old.as_str().or_else(|| old.get("document")?.as_str());
-    let server = old.get("server").and_then(|server| server.as_str());
-    document == Some(entry.document.as_str()) && server == entry.server.as_deref()
+    let old = table.get("openapi");
+    old.and_then(document_of) == Some(entry.document.as_str())
+        && old.and_then(|old| old.get("server")?.as_str()) == entry.server.as_deref()
 }
 
-/// The document alone, or a table if more is said.
-fn document(entry: &OpenApiEntry) -> Value {
+/// The document that stands in `openapi = …`.
+pub(super) fn document_of(openapi: &Item) -> Option<&str> {
+    openapi.as_str().or_else(|| openapi.get("document")?.as_str())
+}
+
+/// The document alone, or a table if more is said or was.
+fn fill_document(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     let more = [("server", text(entry.server.as_ref())), ("hosts", list(&entry.hosts))];
-    if more.iter().all(|(_, value)| value.is_none()) {
-        return Value::from(&entry.document);
+    let more = more.into_iter().filter_map(|(key, value)| Some((key, value?)));
+    let mut said = InlineTable::from_iter([("document", &entry.document)]);
+    said.extend(more);
+    let is_table = table.get("openapi").is_some_and(Item::is_table_like);
+    if said.len() == 1 && !is_table {
+        return set(table, "openapi", &entry.document);
     }
-    let mut table = InlineTable::from_iter([("document", &entry.document)]);
-    for (key, value) in more {
-        if let Some(value) = value {
-            table.insert(key, value);
-        }
-    }
-    table.into()
+    merge::into(table, "openapi", &said, REACHED);
 }
 
-fn auth(entry: &OpenApiEntry) -> Option<Value> {
+/// One kind of credential takes the place of another; headers are beside them.
+fn fill_auth(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     let basic = entry.basic.as_ref().map(|(username, password)| {
         InlineTable::from_iter([("username", username), ("password", password)]).into()
     });
-    let said = [
+    let kinds = [
         ("bearer", text(entry.bearer.as_ref())),
         ("basic", basic),
         ("api_key", text(entry.api_key.as_ref())),
-        ("headers", pairs(&entry.headers)),
     ];
-    let said = said.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    let table: InlineTable = said.collect();
-    (!table.is_empty()).then(|| table.into())
+    let mut said: InlineTable =
+        kinds.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+    let ours: &[&str] =
+        if said.is_empty() { &[] } else { &["bearer", "basic", "api_key", "oauth2"] };
+    said.extend(pairs(&entry.headers).map(|headers| ("headers", headers)));
+    if !said.is_empty() {
+        merge::into(table, "auth", &said, ours);
+    }
 }
 
 #[cfg(test)]
@@ -75,6 +88,8 @@ mod tests {
     #[test]
     fn a_service_is_written_as_it_would_be_typed() {
         let plain = OpenApiEntry::new("api.yaml");
+        let mut keyed = plain.clone();
+        keyed.api_key = Some("k".to_owned());
         let mut whole = OpenApiEntry::new("https://x.example/api.json");
         whole.server = Some("http://127.0.0.1:1".to_owned());
         whole.bearer = Some("${TOKEN}".to_owned());
@@ -96,6 +111,24 @@ mod tests {
                 "openapi = \"other.yaml\"\nauth.bearer = \"x\" # mine\n",
                 &plain,
                 "openapi = \"api.yaml\"\n",
+            ),
+            (
+                "[openapi]\n# often\nretries = 5\ndocument = \"api.yaml\" # here\nprivate = true\n\
+                 server_variables = { a = \"b\" }\n[auth]\n# ours\nbearer = \"x\"\nanonymous = true\n",
+                &keyed,
+                "[openapi]\n# often\nretries = 5\ndocument = \"api.yaml\" # here\nprivate = true\n\
+                 server_variables = { a = \"b\" }\n[auth]\nanonymous = true\n# ours\napi_key = \"k\"\n",
+            ),
+            (
+                "openapi = { document = \"old.yaml\", refresh = \"1h\", hosts = [\"h\"], \
+                 server_variables = { a = \"b\" } }\nauth.bearer = \"x\"\n",
+                &plain,
+                "openapi = { document = \"api.yaml\", refresh = \"1h\" }\n",
+            ),
+            (
+                "openapi = { document = \"api.yaml\", server = \"http://x\" }\nauth.bearer = \"x\"\n",
+                &plain,
+                "openapi = { document = \"api.yaml\" }\n",
             ),
             (
                 "openapi = \"old.yaml\" # here\n",

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml_edit::{Array, InlineTable, Item, TableLike, Value};
 
-use super::{EditError, Existing, Part, Place, merge, service, set};
+use super::{EditError, Existing, Part, Place, check, merge, service, set};
 use crate::config::entry::{McpEntry, OpenApiEntry};
 use crate::config::problem::Problem;
 use crate::config::source::Access;
@@ -58,6 +58,7 @@ pub fn write_source<'a>(
             said = written_access(table);
         })?;
         said.clone().map_err(|message| place.problem("access", message))?;
+        check::holds(&place, text, &changed)?;
         Ok(changed)
     })?;
     Ok(said.unwrap_or_default())
@@ -82,19 +83,15 @@ pub(super) fn fill<'a>(
     }
 }
 
+/// The keys that say how a server is reached; the others are adjustments.
+const REACHED: &[&str] = &["command", "args", "env", "cwd", "url", "headers", "bearer", "oauth"];
+
 fn fill_server(table: &mut dyn TableLike, entry: &McpEntry) {
     // What is said about a service means nothing beside a server.
     for other in ["spoke", "hub", "openapi", "auth", "rename", "prefix"] {
         table.remove(other);
     }
-    match table.get_mut("mcp") {
-        Some(Item::Value(Value::InlineTable(old))) => {
-            merge::into(old, &server(entry));
-            old.fmt();
-        }
-        Some(Item::Table(old)) => merge::into(old, &server(entry)),
-        _ => set(table, "mcp", server(entry)),
-    }
+    merge::into(table, "mcp", &server(entry), REACHED);
 }
 
 /// What stands there about access, as it was typed.

@@ -204,6 +204,15 @@ pub(in super::super) struct SchemeText {
     pub(in super::super) oauth2: Option<ClientText>,
 }
 
+impl SchemeText {
+    /// How many of them are there.
+    pub(in super::super) fn kinds(&self) -> usize {
+        let Self { bearer, basic, api_key, oauth2 } = self;
+        let is_there = [bearer.is_some(), basic.is_some(), api_key.is_some(), oauth2.is_some()];
+        is_there.into_iter().filter(|is_there| *is_there).count()
+    }
+}
+
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table such as { username = \"…\", password = \"…\" }")]
 #[schemars(rename = "Basic")]

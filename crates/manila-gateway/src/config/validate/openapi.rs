@@ -39,6 +39,11 @@ impl Report<'_, '_> {
         self.document.report(&[&place, path].concat(), message);
     }
 
+    fn miss(&self, path: &[&str], message: String) {
+        let place = [&["source", self.name], path].concat();
+        self.document.report_absence(self.name, &place, message);
+    }
+
     fn folder(&self) -> &Path {
         self.document.folder()
     }
@@ -145,14 +150,15 @@ fn credentials(typed: AuthText, report: &Report<'_, '_>) -> Credentials {
     credentials.generic = each(all, &["auth"], report);
     for (name, typed) in schemes {
         let place = ["auth", "schemes", &name];
-        match <[Credential; 1]>::try_from(each(typed, &place, report)) {
-            Ok([credential]) => drop(credentials.schemes.insert(name, credential)),
-            Err(found) => {
-                let remedy = if found.is_empty() { "add one" } else { "remove the others" };
-                let kinds = "`bearer`, `basic`, `api_key` and `oauth2`";
-                report.say(&place, &format!("a scheme has exactly one of {kinds}; {remedy}"));
-            }
+        let count = typed.kinds();
+        let credential = each(typed, &place, report).pop();
+        if count == 1 {
+            credentials.schemes.extend(credential.map(|credential| (name, credential)));
+            continue;
         }
+        let remedy = if count == 0 { "add one" } else { "remove the others" };
+        let kinds = "`bearer`, `basic`, `api_key` and `oauth2`";
+        report.say(&place, &format!("a scheme has exactly one of {kinds}; {remedy}"));
     }
     credentials.headers = headers(more, report);
     credentials.client_certificate = typed
@@ -198,14 +204,19 @@ fn client(typed: ClientText, place: &[&str], report: &Report<'_, '_>) -> Option<
     Some(Credential::OAuth2(client))
 }
 
-/// The secret itself. That of a file is what stands in it, without the line break at its end.
+/// The secret itself. One in a file is read as `${file:…}` is; others can do without a source whose
+/// secret is not there.
 fn secret(typed: SecretText, place: &[&str], report: &Report<'_, '_>) -> Option<Secret> {
     let text = match typed {
         SecretText::Text(text) => text,
-        SecretText::File(file) => match std::fs::read_to_string(report.folder().join(file)) {
-            Ok(text) => text.trim_end_matches(['\n', '\r']).to_owned(),
+        SecretText::File(file) if file.is_empty() => {
+            report.say(place, "this names no file; write one");
+            return None;
+        }
+        SecretText::File(file) => match report.document.values.file(&file) {
+            Ok(text) => text,
             Err(error) => {
-                report.say(place, &format!("the file cannot be read: {}", error.kind()));
+                report.miss(place, error.to_string());
                 return None;
             }
         },
