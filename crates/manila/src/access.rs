@@ -21,6 +21,9 @@ pub struct Identity {
     /// Actions on single resources: `type:id` → actions. `type:*` is every resource of the type.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: BTreeMap<String, Vec<String>>,
+    /// Which messages the identity may send in a workspace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
 }
 
 impl Identity {
@@ -45,6 +48,16 @@ impl Identity {
     ) -> Self {
         let held = self.resources.entry(resource.into()).or_default();
         held.extend(actions.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds capabilities.
+    #[must_use]
+    pub fn with_capabilities<S: Into<String>>(
+        mut self,
+        capabilities: impl IntoIterator<Item = S>,
+    ) -> Self {
+        self.capabilities.extend(capabilities.into_iter().map(Into::into));
         self
     }
 

@@ -18,6 +18,11 @@ pub use token::{Token, TokenHash, TokenHashError};
 /// Who calls without a token where none is asked for.
 pub const LOCAL: &str = "local";
 
+/// Whether it is `type:id`, as [`manila::AccessControl`] looks it up.
+pub(crate) fn is_resource(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(kind, id)| !kind.is_empty() && !id.is_empty())
+}
+
 /// Turns what a caller presents into an identity. Cloning it shares everything.
 ///
 /// ```

@@ -107,7 +107,7 @@ impl ConfigFile {
 #[schemars(rename = "Identity")]
 pub(super) struct IdentityText {
     /// The SHA-256 of the token, in hexadecimal digits.
-    #[schemars(regex(pattern = "^[0-9a-fA-F]{64}$"))]
+    #[schemars(regex(pattern = r"^([0-9a-fA-F]{64}|.*\$\{.*)$"))]
     pub(super) token_hash: String,
     /// What the identity may do in general.
     #[serde(default)]

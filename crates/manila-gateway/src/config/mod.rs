@@ -130,8 +130,6 @@ pub struct IdentityConfig {
     pub identity: Identity,
     /// How its token is known again.
     pub token_hash: TokenHash,
-    /// Which messages it may send in a workspace.
-    pub capabilities: Vec<String>,
 }
 
 impl Config {

@@ -80,7 +80,7 @@ fn a_good_file_holds_what_it_says() {
     assert_eq!(ci.token_hash.to_string(), HASH);
     assert_eq!(ci.identity.scopes, ["github:read"]);
     assert_eq!(ci.identity.resources["repo:manila"], ["read", "write"]);
-    assert_eq!(ci.capabilities, ["mcp/request:tools/call:github__*"]);
+    assert_eq!(ci.identity.capabilities, ["mcp/request:tools/call:github__*"]);
     assert_eq!(config.authenticator().authenticate(Some("abc")).unwrap().id, "ci");
 
     let [spoke, .., office, _] = &config.sources[..] else { panic!("{:?}", config.sources) };
@@ -394,6 +394,11 @@ fn an_authorization_server_is_named_so_that_nobody_else_can_be_meant() {
         ["https://gw.example", "https://gw.example/", "https://gw.example/mcp"]
     );
     assert_eq!(auth.taken_names, ["local", "operator"]);
+    assert_eq!((&auth.resources_claim, &auth.capabilities_claim), (&None, &None));
+    let claims = "audience = [\"a\"]\nresources = \"may\"\ncapabilities = \"can\"";
+    let named = with(&format!("{issuer}\n{claims}")).unwrap().auth.unwrap();
+    let found = (named.resources_claim.as_deref(), named.capabilities_claim.as_deref());
+    assert_eq!(found, (Some("may"), Some("can")));
     assert!(config.knows_callers() && !config.authenticator().is_open());
     for (more, said) in [
         ("audience = [\"a\"]", "issuer"),
@@ -406,12 +411,53 @@ fn an_authorization_server_is_named_so_that_nobody_else_can_be_meant() {
         (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = []"), "no token could be signed"),
         (&format!("{issuer}\naudience = [\"a\"]\nleeway = \"1h\""), "at most 5m"),
         (&format!("{issuer}\naudience = [\"a\"]\nissuers = 1"), "did you mean `issuer`?"),
+        (&format!("{issuer}\naudience = [\"a\"]\nresources = \"\""), "resources: an empty text"),
+        (&format!("{issuer}\naudience = [\"a\"]\ncapabilities = [\"b\"]"), "found a list"),
     ] {
         let error = with(more).unwrap_err().to_string();
         assert!(error.contains(said), "{more}: {error}");
     }
     let error = parse("[identity.operator]\ntoken_hash = \"\"").unwrap_err().to_string();
     assert!(error.contains("who runs the gateway"), "{error}");
+}
+
+/// Each row: a table, its definition in the schema, what has to be said, and the keys that have a default.
+#[test]
+fn the_defaults_of_the_schema_are_those_that_hold() {
+    let schema = Config::json_schema();
+    let rows: [(&str, &str, &str, &[&str]); 4] = [
+        ("journal", "Journal", "", &["mode", "body_limit", "retain_size"]),
+        ("approval", "Approval", "", &["operations", "expires", "most", "most_per_caller"]),
+        (
+            "auth",
+            "AuthorizationServer",
+            "issuer = 'https://as.example'\naudience = ['a']\n",
+            &["algorithms", "identity", "leeway"],
+        ),
+        (
+            "mcp",
+            "McpDoor",
+            "",
+            &[
+                "dialect",
+                "tools",
+                "compact_above",
+                "sessions",
+                "session_idle",
+                "subscription_values",
+                "subscription_time",
+            ],
+        ),
+    ];
+    for (table, definition, needed, keys) in rows {
+        let properties = &schema["$defs"][definition]["properties"];
+        let said: String =
+            keys.iter().map(|key| format!("{key} = {}\n", properties[key]["default"])).collect();
+        let [bare, whole] = [needed.to_owned(), format!("{needed}{said}")]
+            .map(|text| parse(&format!("[{table}]\n{text}")))
+            .map(|config| config.unwrap_or_else(|error| panic!("{said}: {error}")));
+        assert_eq!(format!("{bare:?}"), format!("{whole:?}"), "{table}");
+    }
 }
 
 /// What the reader takes, the schema takes, and what it describes has words.
@@ -429,6 +475,9 @@ fn the_schema_describes_the_file() {
         (timeout("soon".into()), false),
         (serde_json::json!({"source": {"a": {}}}), false),
         (serde_json::json!({"identity": {"a": {"token_hash": "x"}}}), false),
+        (serde_json::json!({"identity": {"a": {"token_hash": "${HASH}"}}}), true),
+        (serde_json::json!({"journal": {"body_limit": "${LIMIT}"}}), true),
+        (serde_json::json!({"journal": {"body_limit": "64KB"}}), false),
         (serde_json::json!({"source": {"a": {"mcp": {"command": "x"}}}}), true),
         (serde_json::json!({"source": {"a": {"mcp": {"url": "${URL}"}}}}), true),
         (serde_json::json!({"source": {"a": {"mcp": {}}}}), false),

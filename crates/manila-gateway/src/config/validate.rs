@@ -22,7 +22,7 @@ use super::glob::Glob;
 use super::source::{Access, Adjustments, OperationAdjustments, SourceConfig, SourceKind};
 use super::{Config, IdentityConfig};
 use crate::admin::OPERATOR;
-use crate::auth::{LOCAL, Token, TokenHash};
+use crate::auth::{LOCAL, Token, TokenHash, is_resource};
 use crate::journal;
 
 pub(super) use mcp::{Report, settings as mcp_settings};
@@ -62,8 +62,8 @@ fn identities(
             document.report(&["identity", &name], message);
         }
         for resource in text.resources.keys() {
-            if let Err(message) = check_resource(resource) {
-                document.report(&["identity", &name, "resources", resource], message);
+            if !is_resource(resource) {
+                document.report(&["identity", &name, "resources", resource], RESOURCE);
             }
         }
         let place = ["identity", &name, "token_hash"];
@@ -86,10 +86,14 @@ fn identities(
         }
         let mut identity = Identity::new(name).with_scopes(text.scopes);
         identity.resources = text.resources;
-        identities.push(IdentityConfig { identity, token_hash, capabilities: text.capabilities });
+        identity.capabilities = text.capabilities;
+        identities.push(IdentityConfig { identity, token_hash });
     }
     identities
 }
+
+/// How a resource is written.
+pub(super) const RESOURCE: &str = "a resource is `type:id`, or `type:*` for every one of a type";
 
 /// An identity's name stands in log lines and in messages, so it is plain.
 pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
@@ -104,14 +108,6 @@ pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err("the name of an identity is 1 to 64 letters, digits, `-`, `_`, `.` or `@`".to_owned())
-}
-
-/// `type:id`, as [`manila::AccessControl`] looks it up.
-pub(super) fn check_resource(resource: &str) -> Result<(), String> {
-    match resource.split_once(':') {
-        Some((kind, id)) if !kind.is_empty() && !id.is_empty() => Ok(()),
-        _ => Err("a resource is `type:id`, or `type:*` for every one of a type".to_owned()),
-    }
 }
 
 fn source(document: &Document<'_>, entry: (String, SourceText)) -> Option<SourceConfig> {

@@ -281,7 +281,10 @@ async fn call(running: &Running, token: &str) -> (u16, String) {
 async fn a_signed_token_holds_or_is_refused_with_the_reason_at_every_door() {
     let key = Signer::new("one");
     let issuer = Issuer::start(&[&key]).await;
-    let running = gateway(issuer.settings()).await;
+    let mut settings = issuer.settings();
+    settings.resources_claim = Some("may".to_owned());
+    settings.capabilities_claim = Some("can".to_owned());
+    let running = gateway(settings).await;
     let base = now();
     let good = issuer.claims();
     for (different, status, said) in [
@@ -296,6 +299,9 @@ async fn a_signed_token_holds_or_is_refused_with_the_reason_at_every_door() {
         (json!({"sub": "operator"}), 401, "belongs to somebody else"),
         (json!({"sub": "ci"}), 401, "belongs to somebody else"),
         (json!({"sub": null}), 401, "who its owner is"),
+        (json!({"may": {"repo:x": ["read"]}, "can": ["a"]}), 200, "5"),
+        (json!({"may": ["repo:x"]}), 401, "its resources cannot be read"),
+        (json!({"can": "a"}), 401, "its capabilities cannot be read"),
     ] {
         let mut claims = good.clone();
         for (name, value) in different.as_object().unwrap() {

@@ -126,6 +126,7 @@ fn requested() -> Value {
                         "type": "object",
                         "additionalProperties": {"type": "array", "items": {"type": "string"}},
                     },
+                    "capabilities": {"type": "array", "items": {"type": "string"}},
                 },
             },
             "metadata": {"type": "object", "description": "Such as a trace context."},

@@ -1,8 +1,12 @@
 //! What a token says, checked against what is expected.
 
+use std::collections::BTreeMap;
+
 use manila::Identity;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::super::is_resource;
 use super::JwtError;
 use super::settings::{JwtSettings, ScopesClaim};
 
@@ -22,8 +26,35 @@ impl Claims {
     /// Who it is about, if all of it holds at `now`, in seconds since 1970.
     pub(super) fn identity(&self, settings: &JwtSettings, now: u64) -> Result<Identity, JwtError> {
         self.check(settings, now).map_err(|words| JwtError::Claims(words.to_owned()))?;
-        let name = self.name(settings)?;
-        Ok(Identity::new(name).with_scopes(self.scopes(&settings.scopes_claim)))
+        let mut identity = Identity::new(self.name(settings)?);
+        identity.scopes = self.scopes(&settings.scopes_claim);
+        if let Some(claim) = &settings.resources_claim {
+            identity.resources = self.resources(claim)?;
+        }
+        if let Some(claim) = &settings.capabilities_claim {
+            identity.capabilities = self.granted(claim, "its capabilities cannot be read")?;
+        }
+        Ok(identity)
+    }
+
+    /// What a claim grants, which is nothing where it is not there. One that is not understood may be
+    /// meant as a narrower one than it looks, so that its token is refused.
+    fn granted<T: DeserializeOwned + Default>(
+        &self,
+        claim: &str,
+        words: &str,
+    ) -> Result<T, JwtError> {
+        let Some(value) = self.0.get(claim) else { return Ok(T::default()) };
+        T::deserialize(value).map_err(|_| JwtError::Claims(words.to_owned()))
+    }
+
+    fn resources(&self, claim: &str) -> Result<BTreeMap<String, Vec<String>>, JwtError> {
+        const WORDS: &str = "its resources cannot be read";
+        let resources: BTreeMap<String, Vec<String>> = self.granted(claim, WORDS)?;
+        match resources.keys().all(|resource| is_resource(resource)) {
+            true => Ok(resources),
+            false => Err(JwtError::Claims(WORDS.to_owned())),
+        }
     }
 
     /// Until when it holds.
@@ -113,6 +144,8 @@ mod tests {
         let mut settings =
             JwtSettings::new("https://as.example", vec!["a".to_owned(), "b".to_owned()]);
         settings.taken_names = vec!["operator".to_owned()];
+        settings.resources_claim = Some("may".to_owned());
+        settings.capabilities_claim = Some("can".to_owned());
         settings
     }
 
@@ -148,6 +181,17 @@ mod tests {
             (json!({"sub": "a\nb"}), Err("who its owner is")),
             (json!({"sub": "x".repeat(256)}), Err("who its owner is")),
             (json!({"sub": "operator"}), Err("belongs to somebody else")),
+            (json!({"may": {"repo:x": ["read"], "repo:*": []}, "can": ["a:b", ""]}), Ok(())),
+            (json!({"may": {}, "can": []}), Ok(())),
+            (json!({"may": ["repo:x"]}), Err("resources cannot be read")),
+            (json!({"may": "repo:x"}), Err("resources cannot be read")),
+            (json!({"may": {"repo": ["read"]}}), Err("resources cannot be read")),
+            (json!({"may": {":x": ["read"]}}), Err("resources cannot be read")),
+            (json!({"may": {"repo:x": "read"}}), Err("resources cannot be read")),
+            (json!({"may": {"repo:x": ["read", 5]}}), Err("resources cannot be read")),
+            (json!({"can": "a:b"}), Err("capabilities cannot be read")),
+            (json!({"can": ["a:b", 5]}), Err("capabilities cannot be read")),
+            (json!({"can": {"a:b": true}}), Err("capabilities cannot be read")),
         ];
         for (different, expected) in rows {
             let mut claims = json!({"iss": "https://as.example", "aud": "a", "exp": 2000,
@@ -168,6 +212,19 @@ mod tests {
                 (found, _) => panic!("{row}: {found:?}"),
             }
         }
+    }
+
+    #[test]
+    fn what_is_granted_is_where_the_settings_say() {
+        let base = json!({"iss": "https://as.example", "aud": "a", "exp": 2000, "sub": "ada",
+            "may": {"repo:x": ["read"]}, "can": ["a:b"], "scope": "s"});
+        let claims = Claims::read(base.to_string().as_bytes()).unwrap();
+        let expected = Identity::new("ada").with_scopes(["s"]);
+        let granted = expected.clone().with_resource("repo:x", ["read"]).with_capabilities(["a:b"]);
+        assert_eq!(claims.identity(&settings(), 1_000), Ok(granted));
+        let mut nothing = settings();
+        (nothing.resources_claim, nothing.capabilities_claim) = (None, None);
+        assert_eq!(claims.identity(&nothing, 1_000), Ok(expected));
     }
 
     #[test]

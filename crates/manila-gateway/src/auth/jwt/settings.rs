@@ -20,6 +20,10 @@ pub struct JwtSettings {
     pub algorithms: Vec<Algorithm>,
     /// The claim that holds scopes.
     pub scopes_claim: ScopesClaim,
+    /// The claim that holds actions on single resources: `{"type:id": ["action"]}`; none, if absent.
+    pub resources_claim: Option<String>,
+    /// The claim that holds a list of capabilities; none, if absent.
+    pub capabilities_claim: Option<String>,
     /// The claim that says who it is.
     pub identity_claim: String,
     /// How far clocks may be apart.
@@ -54,6 +58,8 @@ impl JwtSettings {
             jwks: None,
             algorithms: Algorithm::ALL.to_vec(),
             scopes_claim: ScopesClaim::Usual,
+            resources_claim: None,
+            capabilities_claim: None,
             identity_claim: "sub".to_owned(),
             leeway: Duration::from_secs(30),
             taken_names: Vec::new(),

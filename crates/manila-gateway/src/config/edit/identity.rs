@@ -6,8 +6,8 @@ use manila::Identity;
 use toml_edit::{Array, InlineTable, TableLike};
 
 use super::{EditError, Existing, Part, Place, set};
-use crate::auth::TokenHash;
-use crate::config::validate::{check_identity_name, check_resource};
+use crate::auth::{TokenHash, is_resource};
+use crate::config::validate::{RESOURCE, check_identity_name};
 
 /// Writes `[identity.NAME]` with comments and order kept. A file that is not there is made, for its
 /// owner only. The change is there whole or not at all.
@@ -22,8 +22,8 @@ pub fn write_identity(
     existing: Existing,
 ) -> Result<(), EditError> {
     check_identity_name(&identity.id).map_err(EditError::Invalid)?;
-    for resource in identity.resources.keys() {
-        check_resource(resource).map_err(EditError::Invalid)?;
+    if !identity.resources.keys().all(|resource| is_resource(resource)) {
+        return Err(EditError::Invalid(RESOURCE.to_owned()));
     }
     let place = Place { file, part: Part::Identity, name: &identity.id };
     place.write(existing, |entry| fill(entry, identity, token_hash))
@@ -38,6 +38,9 @@ fn fill(entry: &mut dyn TableLike, identity: &Identity, token_hash: TokenHash) {
         let pairs = identity.resources.iter();
         let resources = pairs.map(|(key, actions)| (key, actions.iter().collect::<Array>()));
         set(entry, "resources", resources.collect::<InlineTable>());
+    }
+    if !identity.capabilities.is_empty() {
+        set(entry, "capabilities", identity.capabilities.iter().collect::<Array>());
     }
 }
 

@@ -21,17 +21,17 @@ pub(in super::super) struct ApprovalText {
     /// Patterns over operation ids, beside what sources and operations say; `*` stands for anything.
     /// The namespaces `gateway` and `hub` are never meant.
     pub(in super::super) operations: Vec<String>,
-    /// How long a call waits for a decision; 10 minutes if absent.
+    /// How long a call waits for a decision.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "DurationText")]
+    #[schemars(with = "DurationText", extend("default" = "10m"))]
     pub(in super::super) expires: Option<DurationText>,
-    /// How many calls may wait at once; 100 if absent.
+    /// How many calls may wait at once.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "NonZeroUsize")]
+    #[schemars(with = "NonZeroUsize", extend("default" = 100))]
     pub(in super::super) most: Option<NonZeroUsize>,
-    /// How many calls of one caller may wait at once; 10 if absent.
+    /// How many calls of one caller may wait at once.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "NonZeroUsize")]
+    #[schemars(with = "NonZeroUsize", extend("default" = 10))]
     pub(in super::super) most_per_caller: Option<NonZeroUsize>,
 }
 

@@ -20,7 +20,7 @@ pub(in super::super) struct AuthorizationText {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub(in super::super) jwks: Option<String>,
-    /// How the tokens may be signed; every way in which the one who checks needs no secret, if absent.
+    /// How the tokens may be signed: the ways in which the one who checks needs no secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "algorithms_schema")]
     pub(in super::super) algorithms: Option<Vec<String>>,
@@ -28,13 +28,22 @@ pub(in super::super) struct AuthorizationText {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub(in super::super) scopes: Option<String>,
-    /// The claim with the name of the caller; `sub`, if absent.
+    /// The claim with actions on single resources, `{"type:id": ["action"]}`; tokens grant none, if
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
-    pub(in super::super) identity: Option<String>,
-    /// How far the clocks may be apart; 30 seconds if absent.
+    pub(in super::super) resources: Option<String>,
+    /// The claim with a list of what the caller may send in a workspace; tokens grant none, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "DurationText")]
+    #[schemars(with = "String")]
+    pub(in super::super) capabilities: Option<String>,
+    /// The claim with the name of the caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("default" = "sub"))]
+    pub(in super::super) identity: Option<String>,
+    /// How far the clocks may be apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DurationText", extend("default" = "30s"))]
     pub(in super::super) leeway: Option<DurationText>,
     /// The address under which clients know this gateway, such as `https://gateway.example`; what their
     /// requests say, if absent.
@@ -45,5 +54,10 @@ pub(in super::super) struct AuthorizationText {
 
 fn algorithms_schema(_: &mut SchemaGenerator) -> Schema {
     let known = crate::auth::Algorithm::ALL.map(crate::auth::Algorithm::as_str);
-    json_schema!({"type": "array", "items": {"type": "string", "enum": known}, "minItems": 1})
+    json_schema!({
+        "type": "array",
+        "items": {"type": "string", "enum": known},
+        "minItems": 1,
+        "default": known,
+    })
 }

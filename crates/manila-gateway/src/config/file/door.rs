@@ -19,29 +19,29 @@ pub(in super::super) struct McpDoorText {
     /// Which operations are tools, unless a client chooses with `?tools=`: all of them, the four
     /// through which every other is found and called, or those four above a number of operations.
     tools: ToolsText,
-    /// Above how many operations `tools = "auto"` is compact; 60 if absent.
+    /// Above how many operations `tools = "auto"` is compact.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "usize")]
+    #[schemars(with = "usize", extend("default" = 60))]
     compact_above: Option<usize>,
     /// What models are told about this gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     instructions: Option<String>,
-    /// How many sessions of clients there may be; 1024 if absent.
+    /// How many sessions of clients there may be.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "NonZeroUsize")]
+    #[schemars(with = "NonZeroUsize", extend("default" = 1024))]
     sessions: Option<NonZeroUsize>,
-    /// After how long without a request a session may end; an hour if absent.
+    /// After how long without a request a session may end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "DurationText")]
+    #[schemars(with = "DurationText", extend("default" = "1h"))]
     session_idle: Option<DurationText>,
-    /// How many values of a subscription a tool collects; 100 if absent.
+    /// How many values of a subscription a tool collects.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "NonZeroUsize")]
+    #[schemars(with = "NonZeroUsize", extend("default" = 100))]
     subscription_values: Option<NonZeroUsize>,
-    /// How long a tool collects the values of a subscription; a minute if absent.
+    /// How long a tool collects the values of a subscription.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "DurationText")]
+    #[schemars(with = "DurationText", extend("default" = "1m"))]
     subscription_time: Option<DurationText>,
 }
 

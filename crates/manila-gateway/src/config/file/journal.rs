@@ -27,17 +27,17 @@ struct JournalTable {
     /// `sync`: answers wait until what was done is on the disk; `batch`: they do not; `off`: nothing
     /// is written down.
     mode: ModeText,
-    /// How much of an input or an output is kept; of larger ones there is the SHA-256. 64KiB if absent.
+    /// How much of an input or an output is kept; of larger ones there is the SHA-256.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "SizeText")]
+    #[schemars(with = "SizeText", extend("default" = "64KiB"))]
     body_limit: Option<SizeText>,
     /// How long records are kept, such as "30d"; for ever if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DurationText")]
     retain_for: Option<DurationText>,
-    /// How much is kept, such as "10GiB"; 4GiB if absent.
+    /// How much is kept, such as "10GiB".
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "SizeText")]
+    #[schemars(with = "SizeText", extend("default" = "4GiB"))]
     retain_size: Option<SizeText>,
     /// Where the records are, from the folder of this file; the data folder if absent. The key and the
     /// signed head stay in the data folder.
@@ -190,7 +190,7 @@ impl JsonSchema for SizeText {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "anyOf": [
-                {"type": "string", "pattern": "^[0-9]+ *(B|KiB|MiB|GiB|TiB)?$"},
+                {"type": "string", "pattern": r"^([0-9]+ *(B|KiB|MiB|GiB|TiB)?|.*\$\{.*)$"},
                 {"type": "integer", "minimum": 0},
             ],
         })

@@ -30,6 +30,19 @@ pub(super) fn settings(
     if let Some(named) = text.algorithms {
         settings.algorithms = algorithms(document, &named);
     }
+    for (key, claim) in [
+        ("scopes", &text.scopes),
+        ("resources", &text.resources),
+        ("capabilities", &text.capabilities),
+        ("identity", &text.identity),
+    ] {
+        if claim.as_ref().is_some_and(String::is_empty) {
+            document
+                .report(&["auth", key], "an empty text names no claim; write one, or remove this");
+        }
+    }
+    settings.resources_claim = text.resources;
+    settings.capabilities_claim = text.capabilities;
     settings.scopes_claim = text.scopes.map_or(ScopesClaim::Usual, ScopesClaim::Named);
     settings.identity_claim = text.identity.unwrap_or(settings.identity_claim);
     if let Some(leeway) = text.leeway {
