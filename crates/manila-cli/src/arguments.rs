@@ -133,6 +133,9 @@ pub(crate) struct ServeOptions {
     /// Say what the configuration holds or what is wrong with it, and stop
     #[arg(long)]
     pub(crate) check: bool,
+    /// What --check says, as JSON
+    #[arg(long, requires = "check")]
+    pub(crate) json: bool,
     /// Where the gateway keeps what outlives it; the user's data folder if it is absent
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
@@ -140,7 +143,7 @@ pub(crate) struct ServeOptions {
     #[arg(long)]
     pub(crate) no_watch: bool,
     /// Where to listen; without authentication only loopback addresses are allowed
-    #[arg(long, default_value = "127.0.0.1:7411", value_name = "ADDRESS")]
+    #[arg(long, default_value = "127.0.0.1:7411", value_parser = parse_listen, value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
     /// How long /ready says that the gateway stops before it does, for those who share out calls
     #[arg(long, default_value = "0s", value_parser = parse_duration, value_name = "DURATION")]
@@ -151,6 +154,12 @@ pub(crate) struct ServeOptions {
     /// How long calls in flight may go on after a stop was asked for
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) drain: Duration,
+}
+
+fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "write the number of an address and a port, such as 127.0.0.1:7411 or [::1]:7411".to_owned()
+    })
 }
 
 /// How log lines are written.
@@ -244,12 +253,18 @@ pub(crate) struct TokenOptions {
     /// Actions on a resource; can be given several times
     #[arg(long = "resource", value_name = "TYPE:ID=ACTION[,ACTION]", value_parser = parse_resource)]
     pub(crate) resources: Vec<(String, Vec<String>)>,
+    /// Which messages the identity may send in a workspace; can be given several times
+    #[arg(long = "capability", value_name = "CAPABILITY")]
+    pub(crate) capabilities: Vec<String>,
     /// The configuration to write to
     #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
     pub(crate) config: PathBuf,
-    /// Give a new token to somebody who has one; scopes and resources that are not given stay
+    /// Give a new token to somebody who has one; what else is not given stays
     #[arg(long)]
     pub(crate) replace: bool,
+    /// The token and whose it is, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// An id may hold an `=`, an action does not.
@@ -270,6 +285,8 @@ pub(crate) struct InitOptions {
     /// A file with the MCP servers of another client, which become sources; .mcp.json if it is here
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -360,22 +377,42 @@ pub(crate) struct Format {
 /// Where the operations are: in this process, or in a gateway.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Remote {
-    /// A running gateway, such as ws://127.0.0.1:7411; else the operations are run by this command
+    /// A running gateway, such as ws://127.0.0.1:7411; MANILA_URL if it is absent and there is no
+    /// --config, else the operations are run by this command
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// Whose sources are started; manila.toml or .mcp.json if it is here
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     pub(crate) config: Option<PathBuf>,
     /// What the gateway knows you by; MANILA_TOKEN if it is absent
-    #[arg(long, value_name = "TOKEN", requires = "url")]
+    #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<Hidden>,
+}
+
+/// Where the gateway is that is meant where none is named.
+const URL_VARIABLE: &str = "MANILA_URL";
+
+impl Remote {
+    /// The gateway that is meant, if it is one: whoever names a configuration means that.
+    ///
+    /// # Errors
+    ///
+    /// A token is for a gateway, and none is meant.
+    pub(crate) fn gateway(&self) -> Result<Option<String>, String> {
+        let set = || std::env::var(URL_VARIABLE).ok().filter(|url| !url.trim().is_empty());
+        let url = self.url.clone().or_else(|| set().filter(|_| self.config.is_none()));
+        if url.is_none() && self.token.is_some() {
+            return Err(format!("a token is for a gateway; name it with --url or {URL_VARIABLE}"));
+        }
+        Ok(url)
+    }
 }
 
 /// The running gateway that a command is about.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Running {
     /// The running gateway
-    #[arg(long, value_name = "URL", env = "MANILA_URL", default_value = Self::DEFAULT)]
+    #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value = Self::DEFAULT)]
     pub(crate) url: String,
     /// What the gateway knows you by; MANILA_TOKEN if it is absent, else the operator's token in the
     /// data folder

@@ -12,6 +12,11 @@ pub(crate) fn is_plain(asked: bool) -> bool {
     asked || !std::io::stdout().is_terminal()
 }
 
+/// Whether colours are wanted there: it is a terminal, and nothing in the environment forbids them.
+pub(crate) fn shows_colours(stream: &impl anstream::stream::RawStream) -> bool {
+    anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
+}
+
 /// One JSON document on one line.
 pub(crate) fn print_plain(value: &impl Serialize) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(value)?;

@@ -314,8 +314,12 @@ impl Gateway {
     }
 }
 
-/// Whether others than this machine may call there, and are asked who they are.
-pub(crate) fn check_address(
+/// Whether an address may be served: only this machine can call there, or callers are asked who they are.
+///
+/// # Errors
+///
+/// [`ListenError::NotLoopback`].
+pub fn check_address(
     address: SocketAddr,
     authenticator: &Authenticator,
 ) -> Result<(), ListenError> {

@@ -29,6 +29,9 @@ pub enum DataError {
         /// What the system said.
         source: io::Error,
     },
+    /// The folder that was named is not there.
+    #[error("there is no folder {}; --data names the data folder of a gateway", .0.display())]
+    Absent(PathBuf),
     /// The file is there, and holds no token.
     #[error("{} holds no token; remove it, and the next start makes another", .0.display())]
     NoToken(PathBuf),
@@ -81,6 +84,19 @@ impl DataFolder {
         let path = named.map_or_else(Self::of_user, |path| Ok(path.to_owned()))?;
         make_private(&path).map_err(|source| DataError::Unusable { path: path.clone(), source })?;
         Ok(Self(path))
+    }
+
+    /// A folder to read from, or the user's where none is named; nothing is made.
+    ///
+    /// # Errors
+    ///
+    /// The one that was named is not there.
+    pub fn look(named: Option<&Path>) -> Result<Self, DataError> {
+        match named {
+            Some(path) if !path.is_dir() => Err(DataError::Absent(path.to_owned())),
+            Some(path) => Ok(Self(path.to_owned())),
+            None => Self::of_user().map(Self),
+        }
     }
 
     /// Where it is.
@@ -254,6 +270,15 @@ mod tests {
             assert!(error.contains(said.unwrap_or_default()), "{mode:o}: {error}");
             assert!(!error.contains(content.trim()), "{error}");
         }
+    }
+
+    #[test]
+    fn whoever_only_reads_makes_nothing() {
+        let scratch = Scratch::new("manila-data-look");
+        let said = DataFolder::look(Some(&scratch.0)).unwrap_err().to_string();
+        assert!(said.contains("there is no folder") && !scratch.0.exists(), "{said}");
+        let made = DataFolder::open(Some(&scratch.0)).unwrap();
+        assert_eq!(DataFolder::look(Some(&scratch.0)).unwrap().path(), made.path());
     }
 
     #[test]

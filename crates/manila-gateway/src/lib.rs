@@ -45,7 +45,7 @@ mod server;
 mod source;
 mod telemetry;
 
-pub use app::{Gateway, GatewaySettings, ListenError, Starting};
+pub use app::{Gateway, GatewaySettings, ListenError, Starting, check_address};
 pub use data::{DataError, DataFolder};
 pub use door::{HttpDoorSettings, McpDoorSettings, McpView};
 pub use limits::{BreakerLimits, Limiter, LimitsSettings, SourceLimits};

@@ -29,6 +29,8 @@ pub struct Env {
     /// `None` means every namespace; an empty list means none.
     namespaces: Option<Vec<String>>,
     timeout: Option<Duration>,
+    /// Whether progress goes on to whoever watches the caller.
+    is_seen: bool,
 }
 
 /// Gives a handler a way to call the operations of `namespaces`, and of no others.
@@ -51,19 +53,27 @@ pub fn build_env<S: Into<String>>(
         context: context.clone(),
         namespaces: Some(namespaces.into_iter().map(Into::into).collect()),
         timeout: None,
+        is_seen: false,
     }
 }
 
 impl Env {
     /// A way to the operations of every namespace.
     pub fn everywhere(context: &CallContext) -> Self {
-        Self { context: context.clone(), namespaces: None, timeout: None }
+        Self { context: context.clone(), namespaces: None, timeout: None, is_seen: false }
     }
 
     /// Bounds each call by this time as well; the shorter of it and the remaining deadline wins.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// Shows the progress of what is called to whoever watches this call.
+    #[must_use]
+    pub fn with_progress(mut self) -> Self {
+        self.is_seen = true;
         self
     }
 
@@ -125,8 +135,14 @@ impl Env {
             let message = format!("{by} may not call into the namespace `{namespace}`");
             return Err(CallError::access_denied(message));
         }
-        let standing = NestedStanding::Trusted;
-        Ok(NestedCall { from: &self.context, operation, input, timeout: self.timeout, standing })
+        Ok(NestedCall {
+            from: &self.context,
+            operation,
+            input,
+            timeout: self.timeout,
+            standing: NestedStanding::Trusted,
+            is_seen: self.is_seen,
+        })
     }
 }
 
@@ -138,7 +154,8 @@ pub(crate) async fn call_as_caller(
     input: Payload,
 ) -> Result<Outcome, CallError> {
     let standing = NestedStanding::AsCaller;
-    let call = NestedCall { from: context, operation, input, timeout: None, standing };
+    let call =
+        NestedCall { from: context, operation, input, timeout: None, standing, is_seen: true };
     context.nesting().execute(call).await
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use manila_gateway::config::{Config, parse_duration};
 
-use super::Hidden;
+use super::{Format, Hidden};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AddCommand {
@@ -165,6 +165,8 @@ pub(crate) struct RemoveOptions {
     /// The configuration to write to
     #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
     pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) format: Format,
 }
 
 /// What to write instead of `manila add mcp NAME COMMAND -o…`, whose `-o` nobody here knows.

@@ -1,8 +1,10 @@
 //! What can be typed about the journal.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use manila_gateway::config::parse_duration;
 
 use super::{Format, Running};
 
@@ -14,6 +16,7 @@ A gateway that runs is asked; where none runs, the journal in the data folder is
   manila log --op 'github.*' --since 15m --errors
   manila log --who ci --limit 200 --json
   manila log --follow                           calls as they end
+  manila log --follow --since 1h                those of the last hour first
   manila log verify                             whether all is as it was written"
 )]
 pub(crate) struct LogOptions {
@@ -21,13 +24,13 @@ pub(crate) struct LogOptions {
     pub(crate) command: Option<LogCommand>,
     #[command(flatten)]
     pub(crate) filter: LogFilter,
-    /// Show calls as they end
+    /// Show calls as they end; with --since or --limit after those that are there
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// How many calls to show
-    #[arg(long, default_value_t = 50, value_name = "N")]
+    /// How many calls to show; 50 if it is absent
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(crate) limit: u16,
+    pub(crate) limit: Option<u16>,
     #[command(flatten)]
     pub(crate) running: Running,
     #[command(flatten)]
@@ -75,6 +78,9 @@ pub(crate) struct ExportOptions {
     pub(crate) filter: LogFilter,
     #[command(flatten)]
     pub(crate) running: Running,
+    /// Said wherever it can be; what is exported is JSON anyway.
+    #[command(flatten)]
+    pub(crate) _format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -89,6 +95,9 @@ pub(crate) struct ReplayOptions {
     /// Make the call
     #[arg(long)]
     pub(crate) run: bool,
+    /// Give up after this time, such as 500ms, 10s or 2m
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) running: Running,
     #[command(flatten)]

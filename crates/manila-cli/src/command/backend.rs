@@ -1,6 +1,6 @@
 //! Where a command finds operations: in this process or in a gateway, asked in the same way.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use manila::connection::{Client, Connection, ConnectionSettings, Serve};
@@ -8,7 +8,7 @@ use manila::hub::Hub;
 use manila::link::{CloseReason, Connector, WsConnector};
 use manila::protocol::Secret;
 use manila::{Authority, CallError, Change, ErrorCode, Identity, Pipeline};
-use manila_gateway::{DataFolder, auth, builtin};
+use manila_gateway::{DataError, DataFolder, auth, builtin};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -26,6 +26,16 @@ pub(super) const TOKEN_VARIABLE: &str = "MANILA_TOKEN";
 pub(super) struct Backend {
     pub(super) client: Client,
     behind: Behind,
+    remedies: Remedies,
+}
+
+/// What helps whoever is not let in.
+#[derive(Default)]
+struct Remedies {
+    /// Nobody knows the token, or there is none.
+    unknown: String,
+    /// Its owner may not.
+    denied: Option<String>,
 }
 
 enum Behind {
@@ -36,8 +46,12 @@ enum Behind {
 
 impl Backend {
     pub(super) async fn open(remote: &Remote, wanted: Wanted<'_>) -> Result<Self, Failure> {
-        match &remote.url {
-            Some(url) => Self::connect(url, presented(remote.token.as_ref())).await,
+        match remote.gateway().map_err(Failure::Usage)? {
+            Some(url) => {
+                let shown = Shown::of(remote.token.as_ref());
+                let remedies = Remedies { unknown: NEEDED.to_owned(), denied: None };
+                Self::connect(&url, shown.token(), remedies).await
+            }
             None => Self::in_process(remote, wanted).await,
         }
     }
@@ -51,23 +65,27 @@ impl Backend {
         // The person at the keyboard, who may do what the machine may.
         let caller = Authority::outside(Some(Identity::new(auth::LOCAL).into()));
         let client = Client::in_process(pipeline.clone(), caller);
-        Ok(Self { client, behind: Behind::Pipeline(pipeline, started) })
+        let remedies = Remedies::default();
+        Ok(Self { client, behind: Behind::Pipeline(pipeline, started), remedies })
     }
 
     /// Asks a running gateway about itself, as its operator unless another token is given.
     pub(super) async fn operator(running: &Running) -> Result<Self, Failure> {
-        let token = match presented(running.token.as_ref()) {
-            Some(token) => Some(token),
+        let shown = match Shown::of(running.token.as_ref()) {
             // The token of the gateway on this machine is nobody else's to see.
-            None if running.data.is_some() || is_loopback(&running.url) => {
+            Shown::Nothing if running.data.is_some() || is_loopback(&running.url) => {
                 operator_token(running.data.as_deref())?
             }
-            None => None,
+            shown => shown,
         };
-        Self::connect(&running.url, token).await
+        Self::connect(&running.url, shown.token(), shown.remedies()).await
     }
 
-    async fn connect(url: &str, token: Option<Secret>) -> Result<Self, Failure> {
+    async fn connect(
+        url: &str,
+        token: Option<Secret>,
+        remedies: Remedies,
+    ) -> Result<Self, Failure> {
         let connector =
             WsConnector::new(url, token).map_err(|error| Failure::Usage(error.to_string()))?;
         let link = connector.connect().await.map_err(|error| {
@@ -77,7 +95,8 @@ impl Backend {
         // Whoever says nothing waits as long as the gateway lets a call take, a person's word included.
         settings.call_timeout = None;
         let (client, connection) = Connection::new(link, Serve::Nothing, settings);
-        Ok(Self { client, behind: Behind::Connection(tokio::spawn(connection.run())) })
+        let behind = Behind::Connection(tokio::spawn(connection.run()));
+        Ok(Self { client, behind, remedies })
     }
 
     /// Calls one of the hub's own operations.
@@ -130,9 +149,8 @@ impl Backend {
             .close_reason()
             .is_some_and(|reason| reason.code == CloseReason::UNAUTHENTICATED);
         let hint = match () {
-            () if is_refused => Some(format!(
-                "a token is needed: --token or {TOKEN_VARIABLE}; `manila token new` makes one"
-            )),
+            () if is_refused => Some(self.remedies.unknown.clone()),
+            () if *error.code() == ErrorCode::AccessDenied => self.remedies.denied.clone(),
             () if is_unknown => Some(self.suggest(operation).await),
             () => None,
         };
@@ -164,17 +182,28 @@ impl Backend {
     pub(super) async fn suggest_namespace(&self, namespace: &str) -> Option<String> {
         let listed = self.list(None).await.unwrap_or_default();
         let ids: Vec<&str> = listed.iter().filter_map(|found| found["id"].as_str()).collect();
-        self.nearest_source(namespace, &ids)
+        let known = ids.iter().filter_map(|id| Some(id.split_once('.')?.0));
+        if known.chain(self.configured().iter().map(String::as_str)).any(|name| name == namespace) {
+            return None;
+        }
+        let unknown =
+            || format!("there is no source `{namespace}`; `manila list` shows what there is");
+        Some(self.nearest_source(namespace, &ids).unwrap_or_else(unknown))
+    }
+
+    /// The sources of the configuration, started or not.
+    fn configured(&self) -> &[String] {
+        match &self.behind {
+            Behind::Pipeline(_, started) => started.names(),
+            Behind::Connection(_) => &[],
+        }
     }
 
     /// The source that was probably meant, also one that was not started for this command.
     fn nearest_source(&self, namespace: &str, ids: &[&str]) -> Option<String> {
         let of_ids = ids.iter().filter_map(|id| Some(id.split_once('.')?.0));
-        let started = match &self.behind {
-            Behind::Pipeline(_, started) => started.names(),
-            Behind::Connection(_) => &[],
-        };
-        let known: Vec<&str> = of_ids.chain(started.iter().map(String::as_str)).collect();
+        let configured = self.configured().iter().map(String::as_str);
+        let known: Vec<&str> = of_ids.chain(configured).collect();
         if known.contains(&namespace) {
             return None;
         }
@@ -233,11 +262,52 @@ pub(super) async fn ask_operator(
     }
 }
 
-/// What the caller wants to be known by. An empty variable is how shells and services say none.
-fn presented(typed: Option<&Hidden>) -> Option<Secret> {
-    let typed = typed.map(|token| token.0.clone());
-    let set = || std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.trim().is_empty());
-    typed.or_else(set).map(Secret::new)
+/// What a gateway is shown, and where that came from.
+enum Shown {
+    Nothing,
+    Typed(Secret),
+    Variable(Secret),
+    /// The operator's, with the file that it is kept in.
+    Operator(Secret, PathBuf),
+}
+
+const NEEDED: &str = "a token is needed: --token or MANILA_TOKEN; `manila token new` makes one";
+const OPERATORS: &str =
+    "the operator's token is in the gateway's data folder, which --data names; or use --token";
+
+impl Shown {
+    /// What the caller wants to be known by. An empty variable is how shells and services say none.
+    fn of(typed: Option<&Hidden>) -> Self {
+        let set = || std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.trim().is_empty());
+        match typed {
+            Some(token) => Self::Typed(Secret::new(token.0.clone())),
+            None => set().map_or(Self::Nothing, |token| Self::Variable(Secret::new(token))),
+        }
+    }
+
+    fn token(&self) -> Option<Secret> {
+        match self {
+            Self::Nothing => None,
+            Self::Typed(token) | Self::Variable(token) | Self::Operator(token, _) => {
+                Some(token.clone())
+            }
+        }
+    }
+
+    /// What helps the operator whom the gateway does not take for one.
+    fn remedies(&self) -> Remedies {
+        let unset = format!("the token in {TOKEN_VARIABLE} was shown; without it, {OPERATORS}");
+        let (unknown, denied) = match self {
+            Self::Nothing => (OPERATORS.to_owned(), Some(OPERATORS.to_owned())),
+            Self::Typed(_) => (NEEDED.to_owned(), None),
+            Self::Variable(_) => (unset.clone(), Some(unset)),
+            Self::Operator(_, file) => {
+                let file = file.display();
+                (format!("the token in {file} is of another gateway; {OPERATORS}"), None)
+            }
+        };
+        Remedies { unknown, denied }
+    }
 }
 
 fn is_loopback(url: &str) -> bool {
@@ -245,8 +315,11 @@ fn is_loopback(url: &str) -> bool {
 }
 
 /// The token that a gateway on this machine has left for its operator.
-fn operator_token(data: Option<&Path>) -> Result<Option<Secret>, Failure> {
-    let token = DataFolder::open(data).and_then(|folder| folder.read_operator_token());
-    let token = token.map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(token.map(|token| Secret::new(token.reveal())))
+fn operator_token(data: Option<&Path>) -> Result<Shown, Failure> {
+    let wrong = |error: DataError| Failure::Usage(error.to_string());
+    let folder = DataFolder::look(data).map_err(wrong)?;
+    let token = folder.read_operator_token().map_err(wrong)?;
+    Ok(token.map_or(Shown::Nothing, |token| {
+        Shown::Operator(Secret::new(token.reveal()), folder.operator_token_path())
+    }))
 }

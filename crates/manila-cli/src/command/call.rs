@@ -2,12 +2,13 @@
 
 use futures::StreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use manila::connection::CallAbort;
+use manila::connection::{CallAbort, Client};
 use manila::{CallError, CallRequest, Kind, OperationSpec, Outcome, Progress, ProgressSender};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::backend::Backend;
+use super::connect::Spinner;
 use super::signal::StopRequests;
 use super::started::Wanted;
 use crate::arguments::{CallOptions, Invocation};
@@ -25,21 +26,32 @@ pub(crate) async fn call(invocation: Invocation) -> Result<(), Failure> {
         wind_up(ready.backend, &mut requests).await;
         return Err(Failure::Usage(format!("{id} is a subscription; use `manila subscribe {id}`")));
     }
-    let (sender, reports) = mpsc::channel(PROGRESS_QUEUE);
     let client = ready.backend.client.clone();
-    let calling = client.call(ready.request().progress(ProgressSender::new(sender)));
-    let abort = calling.abort_handle();
-    let result = tokio::select! {
-        result = calling => result,
-        never = draw(reports) => match never {},
-        never = abort_on_signals(&mut requests, abort) => match never {},
-    };
+    let result = watched(&client, ready.request(), &mut requests, None).await;
     let shown = match result {
         Ok(outcome) => print(&outcome, &ready.options),
         Err(error) => Err(ready.failed(error).await),
     };
     wind_up(ready.backend, &mut requests).await;
     shown
+}
+
+/// Makes a call that shows its progress and that an interrupt aborts at its source. `what` is shown until
+/// there is progress.
+pub(super) async fn watched(
+    client: &Client,
+    request: CallRequest<'_>,
+    requests: &mut StopRequests,
+    what: Option<String>,
+) -> Result<Outcome, CallError> {
+    let (sender, reports) = mpsc::channel(PROGRESS_QUEUE);
+    let calling = client.call(request.progress(ProgressSender::new(sender)));
+    let abort = calling.abort_handle();
+    tokio::select! {
+        result = calling => result,
+        never = draw(reports, what) => match never {},
+        never = abort_on_signals(requests, abort) => match never {},
+    }
 }
 
 pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), Failure> {
@@ -128,7 +140,10 @@ fn wants_json(options: &CallOptions) -> bool {
 }
 
 /// Before there is a call, an interrupt ends the command.
-async fn until_interrupted<T>(requests: &mut StopRequests, work: impl Future<Output = T>) -> T {
+pub(super) async fn until_interrupted<T>(
+    requests: &mut StopRequests,
+    work: impl Future<Output = T>,
+) -> T {
     tokio::select! {
         done = work => done,
         () = requests.next() => std::process::exit(130),
@@ -166,8 +181,9 @@ async fn wind_up(backend: Backend, requests: &mut StopRequests) {
     }
 }
 
-/// Shows progress on a terminal, once there is any.
-async fn draw(mut reports: mpsc::Receiver<Progress>) -> Never {
+/// Shows progress on a terminal, once there is any; until then what is done, if that is said.
+async fn draw(mut reports: mpsc::Receiver<Progress>, what: Option<String>) -> Never {
+    let mut waiting = what.map(Spinner::new);
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     let style = |template| {
         let style = ProgressStyle::with_template(template);
@@ -176,6 +192,7 @@ async fn draw(mut reports: mpsc::Receiver<Progress>) -> Never {
     let (share, turning) = (style("{bar:32} {percent:>3}% {msg}"), style("{spinner} {pos} {msg}"));
     let _clear = Clear(&bar);
     while let Some(report) = reports.recv().await {
+        waiting.take();
         if let Some(total) = report.total.filter(|total| *total > 0.0) {
             bar.set_style(share.clone());
             bar.set_length(1_000);

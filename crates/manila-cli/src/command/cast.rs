@@ -68,8 +68,7 @@ fn cast_lines(options: &CastOptions) -> Result<(), Failure> {
     let input: Box<dyn BufRead> =
         match options.file.as_deref().filter(|path| *path != Path::new("-")) {
             Some(path) => Box::new(BufReader::new(
-                std::fs::File::open(path)
-                    .with_context(|| format!("cannot read `{}`", path.display()))?,
+                std::fs::File::open(path).map_err(|error| document::unreadable(path, &error))?,
             )),
             None => Box::new(std::io::stdin().lock()),
         };

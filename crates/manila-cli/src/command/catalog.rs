@@ -43,10 +43,24 @@ pub(crate) async fn schema(id: &str, remote: &Remote, format: Format) -> Result<
     let backend = Backend::open(remote, Wanted::Operation(id)).await?;
     let spec = match backend.ask("hub.schema", json!({"id": id})).await {
         Ok(spec) => spec,
-        Err(error) => return Err(backend.fail(error, id, is_plain(format)).await),
+        Err(error) => {
+            let failure = backend.fail(error, id, is_plain(format)).await;
+            return Err(with_own_schemas(failure, id));
+        }
     };
     backend.close().await;
     Ok(output::print_json(&spec, format.json)?)
+}
+
+/// Whoever writes a single word may have meant one of the schemas that are no operation's.
+fn with_own_schemas(failure: Failure, id: &str) -> Failure {
+    let meant = manila::nearest(id, ["envelope", "events", "config"].into_iter());
+    match (failure, meant) {
+        (Failure::Call { error, json, .. }, Some(meant)) => {
+            Failure::Call { error, hint: Some(format!("did you mean `{meant}`?")), json }
+        }
+        (failure, _) => failure,
+    }
 }
 
 pub(crate) fn envelope_schema(format: Format) -> Result<(), Failure> {

@@ -6,17 +6,23 @@ use std::path::Path;
 use anyhow::Context;
 use serde::de::IgnoredAny;
 
+use crate::failure::Failure;
+
 /// The whole text of a file, or of standard input where none is named.
-pub(super) fn read(file: Option<&Path>) -> anyhow::Result<String> {
+pub(super) fn read(file: Option<&Path>) -> Result<String, Failure> {
     match file.filter(|path| *path != Path::new("-")) {
-        Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read `{}`", path.display())),
+        Some(path) => std::fs::read_to_string(path).map_err(|error| unreadable(path, &error)),
         None => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
             Ok(text)
         }
     }
+}
+
+/// A file that was named and cannot be read.
+pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Usage(format!("cannot read `{}`: {error}", path.display()))
 }
 
 /// The documents of a text: its lines, if there are several and the first is JSON by itself; else

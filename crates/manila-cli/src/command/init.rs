@@ -1,6 +1,7 @@
 //! `init`: a configuration to begin with.
 
 use manila_gateway::config::{ClientFile, path_from, write_beginning};
+use serde_json::json;
 
 use crate::arguments::InitOptions;
 use crate::failure::Failure;
@@ -17,7 +18,13 @@ pub(crate) fn init(options: &InitOptions) -> Result<(), Failure> {
     }
     let named = clients.as_ref().map(|clients| clients.display().to_string());
     write_beginning(file, named.as_deref())?;
-    output::print_line(&format!("{} is there, with everything at its default.", file.display()))?;
+    if output::is_plain(options.format.json) {
+        let file = file.display().to_string();
+        output::print_plain(&json!({"file": file, "written": true, "mcpServers": named}))?;
+    } else {
+        let file = file.display();
+        output::print_line(&format!("{file} is there, with everything at its default."))?;
+    }
     if let Some(clients) = named {
         output::remark(&format!("The servers of {clients} are sources: `mcp_servers` names it."));
     }

@@ -2,6 +2,7 @@
 
 mod show;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use manila_gateway::{DataFolder, admin, builtin};
 use serde_json::{Value, json};
 
 use super::backend::Backend;
+use super::call::{until_interrupted, watched};
 use super::signal::StopRequests;
 use crate::arguments::{
     ExportOptions, LogCommand, LogFilter, LogOptions, ReplayOptions, Running, VerifyOptions,
@@ -24,6 +26,9 @@ use crate::output;
 
 /// How long what was begun may take to end.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How many calls are listed where nobody says.
+const LISTED: u16 = 50;
 
 /// How many calls an export asks for at once.
 const PAGE: usize = 500;
@@ -38,47 +43,90 @@ pub(crate) async fn log(options: &LogOptions) -> Result<(), Failure> {
 }
 
 async fn list(options: &LogOptions) -> Result<(), Failure> {
-    let mut input = asked(&options.filter);
-    input["limit"] = options.limit.into();
     let plain = output::is_plain(options.format.json);
-    let answer = Books::open(&options.running).await?.ask("gateway.journal", input).await?;
-    let calls = answer["calls"].as_array().map_or(&[][..], Vec::as_slice);
+    let books = Books::open_for(plain, &options.running).await?;
+    let answer = books.ask("gateway.journal", wanted(options)).await?;
+    print_listed(&answer, plain)
+}
+
+/// What is asked for where calls are listed.
+fn wanted(options: &LogOptions) -> Value {
+    let mut input = asked(&options.filter);
+    input["limit"] = options.limit.unwrap_or(LISTED).into();
+    input
+}
+
+fn print_listed(answer: &Value, plain: bool) -> Result<(), Failure> {
+    let calls = listed(answer);
     match plain {
         true => Ok(calls.iter().try_for_each(output::print_plain)?),
         false => Ok(show::table(calls)?),
     }
 }
 
+fn listed(answer: &Value) -> &[Value] {
+    answer["calls"].as_array().map_or(&[][..], Vec::as_slice)
+}
+
 async fn follow(options: &LogOptions) -> Result<(), Failure> {
-    let Books::Gateway(backend) = Books::open(&options.running).await? else {
+    let plain = output::is_plain(options.format.json);
+    let books = Books::open_for(plain, &options.running).await?;
+    let Behind::Gateway(backend) = &books.behind else {
         let message = "only a gateway that runs can be followed; is `manila serve` running?";
         return Err(Failure::Unreachable(message.to_owned()));
     };
-    let mut input = asked(&options.filter);
-    input.as_object_mut().expect("an object is what was asked").remove("since");
-    let plain = output::is_plain(options.format.json);
     let mut requests = StopRequests::new()?;
-    let mut calls = backend.client.subscribe(CallRequest::new("gateway.logs", input));
-    let following = async {
-        while let Some(call) = calls.next().await {
-            let call = match call {
-                Ok(outcome) => outcome.envelope.data.into_value().map_err(anyhow::Error::from)?,
-                Err(error) => return Err(backend.failure(error, "gateway.logs", plain).await),
-            };
-            match plain {
-                true => output::print_plain(&call)?,
-                false => show::line(&call)?,
-            }
-        }
-        Ok(())
-    };
     let result = tokio::select! {
-        result = following => result,
+        result = print_followed(backend, options, plain) => result,
         () = requests.next() => Ok(()),
     };
-    drop(calls);
-    backend.close().await;
+    books.close().await;
     result
+}
+
+/// Prints calls as they end, those that are there already first where they are asked for.
+async fn print_followed(
+    backend: &Backend,
+    options: &LogOptions,
+    plain: bool,
+) -> Result<(), Failure> {
+    let mut input = asked(&options.filter);
+    input.as_object_mut().expect("an object is what was asked").remove("since");
+    let mut calls = backend.client.subscribe(CallRequest::new("gateway.logs", input));
+    let (mut shown, mut meanwhile) = (HashSet::new(), Vec::new());
+    if options.filter.since.is_some() || options.limit.is_some() {
+        let mut listing = std::pin::pin!(backend.ask("gateway.journal", wanted(options)));
+        // The stream is asked for first, so that no call ends between the two.
+        let answer = loop {
+            tokio::select! {
+                biased;
+                Some(call) = calls.next() => meanwhile.push(call),
+                answer = &mut listing => break answer,
+            }
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return Err(backend.failure(error, "gateway.journal", plain).await),
+        };
+        let ended = listed(&answer).iter().filter(|call| call.get("endSeq").is_some());
+        shown.extend(ended.map(|call| call["seq"].as_u64()));
+        print_listed(&answer, plain)?;
+    }
+    let mut calls = futures::stream::iter(meanwhile).chain(calls);
+    while let Some(call) = calls.next().await {
+        let call = match call {
+            Ok(outcome) => outcome.envelope.data.into_value().map_err(anyhow::Error::from)?,
+            Err(error) => return Err(backend.failure(error, "gateway.logs", plain).await),
+        };
+        if shown.remove(&call["seq"].as_u64()) {
+            continue;
+        }
+        match plain {
+            true => output::print_plain(&call)?,
+            false => show::line(&call)?,
+        }
+    }
+    Ok(())
 }
 
 async fn export(options: &ExportOptions) -> Result<(), Failure> {
@@ -90,7 +138,7 @@ async fn export(options: &ExportOptions) -> Result<(), Failure> {
 
 /// Numbers count in one journal, so each is read to its end before the next.
 async fn export_all(books: &Books, filter: &LogFilter) -> Result<(), Failure> {
-    for gateway_id in books.gateway_ids()? {
+    for gateway_id in books.behind.gateway_ids()? {
         let mut input = asked(filter);
         if let Some(gateway_id) = gateway_id {
             input["gatewayId"] = gateway_id.into();
@@ -123,8 +171,10 @@ async fn verify(options: &VerifyOptions) -> Result<(), Failure> {
     if let Some(file) = &options.head {
         input["head"] = read_head(file)?;
     }
-    let answer = Books::open(&options.running).await?.ask("gateway.verify", input).await?;
-    match output::is_plain(options.format.json) {
+    let plain = output::is_plain(options.format.json);
+    let books = Books::open_for(plain, &options.running).await?;
+    let answer = books.ask("gateway.verify", input).await?;
+    match plain {
         true => output::print_plain(&answer)?,
         false => show::verdicts(&answer)?,
     }
@@ -145,11 +195,29 @@ fn read_head(file: &Path) -> Result<Value, Failure> {
 }
 
 pub(crate) async fn replay(options: &ReplayOptions) -> Result<(), Failure> {
+    let plain = output::is_plain(options.format.json);
+    let mut requests = StopRequests::new()?;
+    let opening = Books::open_for(plain, &options.running);
+    let books = until_interrupted(&mut requests, opening).await?;
     let input = json!({"id": options.id, "run": options.run});
-    let answer = Books::open(&options.running).await?.ask("gateway.replay", input).await?;
-    match output::is_plain(options.format.json) {
-        true => output::print_plain(&answer)?,
-        false => show::replay(&answer)?,
+    let mut request = CallRequest::new("gateway.replay", input);
+    if let Some(timeout) = options.timeout {
+        request = request.timeout(timeout);
+    }
+    let what = format!("calling {} once more", options.id);
+    let what = options.run.then_some(what);
+    let answer = match watched(books.client(), request, &mut requests, what).await {
+        Ok(outcome) => Ok(outcome.envelope.data.into_value().map_err(anyhow::Error::from)?),
+        Err(error) => Err(books.failed(error, "gateway.replay").await),
+    };
+    books.close().await;
+    print_replayed(&answer?, plain)
+}
+
+fn print_replayed(answer: &Value, plain: bool) -> Result<(), Failure> {
+    match plain {
+        true => output::print_plain(answer)?,
+        false => show::replay(answer)?,
     }
     match answer["same"] == false || answer.get("problems").is_some() {
         true => Err(Failure::Reported),
@@ -171,23 +239,72 @@ fn asked(filter: &LogFilter) -> Value {
 }
 
 /// The same operations, in a gateway that runs or in this process over the files of one that does not.
-enum Books {
+struct Books {
+    behind: Behind,
+    /// Whether programs read what is printed.
+    plain: bool,
+}
+
+enum Behind {
     Gateway(Backend),
     Files(Pipeline, Client, Archive),
 }
 
 impl Books {
-    /// An address that was typed is meant; where none was, and nobody is there, the files will do.
+    /// For programs.
     async fn open(running: &Running) -> Result<Self, Failure> {
-        match Backend::operator(running).await {
-            Ok(backend) => Ok(Self::Gateway(backend)),
-            Err(Failure::Unreachable(_)) if running.may_be_away() => Self::files(running),
-            Err(failure) => Err(failure),
+        Self::open_for(true, running).await
+    }
+
+    /// An address that was typed is meant; where none was, and nobody is there, the files will do.
+    async fn open_for(plain: bool, running: &Running) -> Result<Self, Failure> {
+        let behind = match Backend::operator(running).await {
+            Ok(backend) => Behind::Gateway(backend),
+            Err(Failure::Unreachable(_)) if running.may_be_away() => Behind::files(running)?,
+            Err(failure) => return Err(failure),
+        };
+        Ok(Self { behind, plain })
+    }
+
+    fn client(&self) -> &Client {
+        match &self.behind {
+            Behind::Gateway(backend) => &backend.client,
+            Behind::Files(_, client, _) => client,
         }
     }
 
+    async fn ask(self, operation: &str, input: Value) -> Result<Value, Failure> {
+        let answer = self.ask_again(operation, input).await;
+        self.close().await;
+        answer
+    }
+
+    async fn ask_again(&self, operation: &str, input: Value) -> Result<Value, Failure> {
+        match self.client().execute(operation, input).await {
+            Ok(envelope) => Ok(envelope.data),
+            Err(error) => Err(self.failed(error, operation).await),
+        }
+    }
+
+    async fn failed(&self, error: CallError, operation: &str) -> Failure {
+        match &self.behind {
+            Behind::Gateway(backend) => backend.failure(error, operation, self.plain).await,
+            Behind::Files(..) => Failure::Call { error, hint: None, json: self.plain },
+        }
+    }
+
+    async fn close(self) {
+        match self.behind {
+            Behind::Gateway(backend) => backend.close().await,
+            Behind::Files(pipeline, ..) => drop(pipeline.drain(PATIENCE).await),
+        }
+    }
+}
+
+impl Behind {
     fn files(running: &Running) -> Result<Self, Failure> {
-        let data = DataFolder::open(running.data.as_deref()).map_err(anyhow::Error::from)?;
+        let data = DataFolder::look(running.data.as_deref())
+            .map_err(|error| Failure::Usage(error.to_string()))?;
         let config =
             Config::here().map(|file| Config::load(&file)).transpose()?.unwrap_or_default();
         let archive = Archive::new(data.path(), &config.journal);
@@ -211,34 +328,4 @@ impl Books {
             }
         }
     }
-
-    async fn ask(self, operation: &str, input: Value) -> Result<Value, Failure> {
-        let answer = self.ask_again(operation, input).await;
-        self.close().await;
-        answer
-    }
-
-    async fn ask_again(&self, operation: &str, input: Value) -> Result<Value, Failure> {
-        match self {
-            Self::Gateway(backend) => match backend.ask(operation, input).await {
-                Ok(answer) => Ok(answer),
-                Err(error) => Err(backend.failure(error, operation, false).await),
-            },
-            Self::Files(_, client, _) => match client.execute(operation, input).await {
-                Ok(envelope) => Ok(envelope.data),
-                Err(error) => Err(failed(error)),
-            },
-        }
-    }
-
-    async fn close(self) {
-        match self {
-            Self::Gateway(backend) => backend.close().await,
-            Self::Files(pipeline, ..) => drop(pipeline.drain(PATIENCE).await),
-        }
-    }
-}
-
-fn failed(error: CallError) -> Failure {
-    Failure::Call { error, hint: None, json: false }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use manila_gateway::config::Config;
 use manila_gateway::{
-    DataFolder, GatewaySettings, ListenError, Origin, Running, Setup, Sight, builtin,
+    DataFolder, GatewaySettings, ListenError, Origin, Running, Setup, Sight, builtin, check_address,
 };
 
 use super::connect::{Asking, parts};
@@ -25,8 +25,11 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let config = origin.load()?;
     if options.check {
         config.check_complete()?;
-        return Ok(offer::print_check(file.as_deref(), &config)?);
+        check_address(options.listen, &config.authenticator()).map_err(refused)?;
+        return Ok(offer::print_check(file.as_deref(), &config, options.json)?);
     }
+    // Whoever asks for a reload during the start means the configuration that has been read.
+    let mut reloads = ReloadRequests::new()?;
     let data = DataFolder::open(options.data.as_deref()).map_err(anyhow::Error::from)?;
     let operator = data.operator_token().map_err(anyhow::Error::from)?.hash();
     let registry = builtin::registry();
@@ -45,10 +48,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
         setup = setup.watch(LOOK);
     }
     let mut requests = StopRequests::new()?;
-    let (running, listener) = setup.bind(options.listen).await.map_err(|error| match error {
-        ListenError::Bind { .. } => anyhow!("{error}; choose another address with --listen"),
-        other => anyhow!(other),
-    })?;
+    let (running, listener) = setup.bind(options.listen).await.map_err(refused)?;
     // A reader who has seen enough of the offer must not end the gateway.
     let address = listener.local_addr()?;
     if let Err(error) = offer::print(&registry, file.as_deref(), &config, address, &data) {
@@ -77,11 +77,20 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
             tracing::warn!("asked to stop again: ending at once");
             std::process::exit(130)
         }
-        never = reload_when_asked(&running) => match never {},
+        never = reload_when_asked(&mut reloads, &running) => match never {},
     }
 }
 
 enum Never {}
+
+/// An address that nobody may be served at was typed; one that cannot be had is the system's affair.
+fn refused(error: ListenError) -> Failure {
+    match error {
+        ListenError::NotLoopback(_) => Failure::Usage(error.to_string()),
+        ListenError::Bind { .. } => anyhow!("{error}; choose another address with --listen").into(),
+        other => anyhow!(other).into(),
+    }
+}
 
 /// Who watches the calls. What the variables of OpenTelemetry say counts where the file says nothing.
 pub(super) fn sight(config: &Config) -> Result<Sight, Failure> {
@@ -91,8 +100,7 @@ pub(super) fn sight(config: &Config) -> Result<Sight, Failure> {
 }
 
 /// Reads the configuration again on each signal that asks for it; what came of it is in the log.
-async fn reload_when_asked(running: &Running) -> Never {
-    let Ok(mut requests) = ReloadRequests::new() else { return std::future::pending().await };
+async fn reload_when_asked(requests: &mut ReloadRequests, running: &Running) -> Never {
     loop {
         requests.next().await;
         tracing::info!("asked to read the configuration again");

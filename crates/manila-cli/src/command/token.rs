@@ -4,6 +4,7 @@ use anyhow::Context;
 use manila::Identity;
 use manila_gateway::auth::Token;
 use manila_gateway::config::{Existing, overview, write_identity};
+use serde_json::json;
 
 use super::neighbour;
 use crate::arguments::{TokenCommand, TokenOptions};
@@ -18,7 +19,9 @@ pub(crate) fn token(command: TokenCommand) -> Result<(), Failure> {
 
 /// The token is the only thing on standard output, so that a script can take it.
 fn new(options: TokenOptions) -> Result<(), Failure> {
-    let mut identity = Identity::new(options.name).with_scopes(options.scopes);
+    let mut identity = Identity::new(options.name)
+        .with_scopes(options.scopes)
+        .with_capabilities(options.capabilities);
     for (resource, actions) in options.resources {
         identity = identity.with_resource(resource, actions);
     }
@@ -26,8 +29,13 @@ fn new(options: TokenOptions) -> Result<(), Failure> {
     let token = Token::generate().context("the system has no randomness to give")?;
     neighbour::keep(&options.config, &[])?;
     write_identity(&options.config, &identity, token.hash(), existing)?;
-    output::print_line(token.reveal())?;
     let (name, file) = (&identity.id, options.config.display());
+    if options.json {
+        let file = file.to_string();
+        output::print_plain(&json!({"name": name, "token": token.reveal(), "file": file}))?;
+    } else {
+        output::print_line(token.reveal())?;
+    }
     output::remark(&format!(
         "This is the token of `{name}`, shown once; only its SHA-256 is stored in {file}."
     ));

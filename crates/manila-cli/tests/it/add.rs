@@ -88,7 +88,8 @@ fn a_server_is_written_as_it_was_typed_and_taken_out_again() {
     for name in ["files", "tracker"] {
         let output = folder.manila(&["remove", name]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        assert_eq!(stdout(&output), format!("`{name}` is no longer in manila.toml.\n"));
+        let told = serde_json::json!({"name": name, "removed": true, "file": "manila.toml"});
+        assert_eq!(json(&output), told);
         assert_eq!(stderr(&output), "A gateway that runs takes it up by itself.\n");
     }
     assert_eq!(folder.read("manila.toml"), typed);
@@ -374,13 +375,15 @@ fn commands_run_straight_from_the_configuration() {
     for said in ["warning: source `gone` is not there: ", "Left out: box. Ask a running gateway"] {
         assert!(stderr(&listed).contains(said), "{}", stderr(&listed));
     }
-    let rows: [(&[&str], i32, &str); 9] = [
+    let rows: [(&[&str], i32, &str); 11] = [
         (
             &["call", "goen.x", "--config", "other.toml"],
             1,
             "no source `goen`; did you mean `gone`?",
         ),
         (&["list", "-n", "bxo", "--config", "other.toml"], 0, "did you mean `box`?"),
+        (&["list", "--namespace", "zzz"], 0, "there is no source `zzz`; `manila list` shows"),
+        (&["schema", "confg"], 1, "did you mean `config`?"),
         (&["schema", "demo"], 1, "`demo` is a source; its operations are: demo.add, "),
         (&["call", "gone.x", "--config", "other.toml"], 3, "source `gone` is not there: "),
         (&["schema", "gone.x", "--config", "other.toml"], 3, "source `gone` is not there: "),

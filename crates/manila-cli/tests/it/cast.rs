@@ -58,7 +58,11 @@ fn lines_are_answered_one_by_one() {
 fn what_cannot_be_used_is_named() {
     for (arguments, exit, said) in [
         (&["cast"][..], 2, "--schema"),
-        (&["cast", "--schema", "/no/such/file"], 1, "cannot read `/no/such/file`"),
+        (&["cast", "--schema", "/no/such/file"], 2, "cannot read `/no/such/file`"),
+        (&["cast", "--schema", "{}", "/no/such/file"], 2, "cannot read `/no/such/file`"),
+        (&["cast", "--jsonl", "/no/such/file"], 2, "cannot read `/no/such/file`"),
+        (&["decode", "/no/such/file"], 2, "cannot read `/no/such/file`"),
+        (&["encode", "/no/such/file"], 2, "cannot read `/no/such/file`"),
         (&["cast", "--schema", "{"], 1, "the schema is not JSON"),
         (&["cast", "--schema", "{\"type\":\"nonsense\"}", "-"], 1, "does not compile"),
     ] {

@@ -9,7 +9,8 @@ use super::{Folder, command, json, manila, stderr, stdout};
 #[test]
 fn a_token_that_is_made_is_asked_for_and_known() {
     let folder = Folder::new("token-serve");
-    let made = folder.manila(&["token", "new", "ci", "--scope", "a", "--resource", "repo:x=read"]);
+    let granted = ["--scope", "a", "--resource", "repo:x=read", "--capability", "c"];
+    let made = folder.manila(&[&["token", "new", "ci"], &granted[..]].concat());
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
     let token = stdout(&made).trim().to_owned();
     assert!(token.starts_with("mnl_") && token.len() == 47 && stdout(&made).lines().count() == 1);
@@ -20,6 +21,12 @@ fn a_token_that_is_made_is_asked_for_and_known() {
         file.contains("scopes = [\"a\"]") && file.contains("\"repo:x\" = [\"read\"]"),
         "{file}"
     );
+    assert!(file.contains("capabilities = [\"c\"]"), "{file}");
+    let told = json(&folder.manila(&["token", "new", "other", "--json"]));
+    assert_eq!((&told["name"], &told["file"]), (&"other".into(), &"manila.toml".into()));
+    assert!(told["token"].as_str().unwrap().starts_with("mnl_"), "{told}");
+    assert_eq!(folder.read("manila.toml").matches("token_hash").count(), 2);
+    folder.write("manila.toml", &file);
 
     // With identities another address than loopback may be served.
     let mut child = command(&["serve", "--listen", "0.0.0.0:0"])
@@ -167,7 +174,7 @@ fn a_file_is_begun_added_to_checked_and_taken_back() {
         assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
         (stdout(&output), stderr(&output))
     };
-    assert!(run(&["init"], 0).0.contains("manila.toml is there"));
+    assert!(run(&["init"], 0).0.contains(r#""file":"manila.toml","written":true"#));
     let begun = folder.read("manila.toml");
     assert!(run(&["init"], 2).1.contains("manila.toml is there already; it is left as it is"));
     assert_eq!(folder.read("manila.toml"), begun);
@@ -177,6 +184,12 @@ fn a_file_is_begun_added_to_checked_and_taken_back() {
     assert!(added.starts_with(&begun) && added.contains("access = \"open\""), "{added}");
     let (said, _) = run(&["serve", "--check"], 0);
     assert!(said.contains("source files: MCP server `server`; open to every caller"), "{said}");
+    let told: serde_json::Value =
+        serde_json::from_str(&run(&["serve", "--check", "--json"], 0).0).unwrap();
+    let files = serde_json::json!([
+        {"name": "files", "about": "MCP server `server`", "access": "open"}
+    ]);
+    assert_eq!((&told["file"], &told["sources"]), (&"manila.toml".into(), &files));
     run(&["remove", "files"], 0);
     assert_eq!(folder.read("manila.toml"), begun, "every comment is where it was");
 

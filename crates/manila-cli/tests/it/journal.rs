@@ -1,7 +1,7 @@
 //! The journal of the real gateway: what it holds, what it survives, and what it notices.
 
 mod doors;
-mod rig;
+pub(super) mod rig;
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -245,6 +245,75 @@ fn a_replay_shows_what_it_would_do_and_compares_what_it_did() {
     let parents: Vec<&Value> =
         calls.iter().filter(|call| call["operation"] == "gateway.replay").collect();
     assert!(parents.iter().any(|call| call["id"] == of("hub.call")["parent"]));
+}
+
+/// What a source says is printed, and not obeyed.
+#[test]
+fn a_replay_names_why_it_would_fail_and_can_be_given_up() {
+    let folder = Folder::new("journal-replay-refused");
+    folder.write("manila.toml", "[approval]\noperations = [\"demo.note\"]\n");
+    let gateway = Gateway::start(&folder);
+    gateway.post("/api/demo/add", &json!({"a": 2, "b": 3}));
+    gateway.post("/api/demo/note?timeout=50ms", &json!({"text": "once"}));
+    gateway.wait_for_calls("demo.note", 1);
+    let number = |op: &str| {
+        let calls = stdout(&gateway.log(&["--op", op, "--limit", "1"]));
+        serde_json::from_str::<Value>(&calls).unwrap()["seq"].to_string()
+    };
+    let late = gateway.replay(&[&number("demo.note"), "--run", "--timeout", "300ms"]);
+    assert_eq!(parsed(&late)["error"]["code"], "TIMEOUT", "{}", stderr(&late));
+    let unknown = gateway.replay(&["nobody"]);
+    assert_eq!(parsed(&unknown)["error"]["code"], "VALIDATION_ERROR");
+
+    // An interrupt ends the call that waits for somebody's word.
+    let mut child = gateway.spawn(&["replay", &number("demo.note"), "--run"]);
+    rig::until(|| stdout(&gateway.manila(&["approvals"], &[])).contains("demo.note"));
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    rig::until(|| !stdout(&gateway.manila(&["approvals"], &[])).contains("demo.note"));
+}
+
+#[test]
+fn calls_are_found_by_time_and_by_name_before_and_while_they_are_followed() {
+    let folder = Folder::new("journal-since");
+    let gateway = Gateway::start(&folder);
+    for a in 0..3 {
+        gateway.post("/api/demo/add", &json!({"a": a, "b": 1}));
+    }
+    gateway.wait_for_calls("demo.add", 3);
+    for (typed, count) in [
+        (&["--since", "1h"][..], 3),
+        (&["--since", "2999-01-01T00:00:00Z"], 0),
+        (&["--who", "local"], 3),
+        (&["--who", "nobody"], 0),
+        (&["--since", "1h", "--limit", "2"], 2),
+    ] {
+        let found = gateway.log(&[&["--op", "demo.add"], typed].concat());
+        assert_eq!(stdout(&found).lines().count(), count, "{typed:?}: {}", stderr(&found));
+    }
+    let exported = gateway.manila(&["log", "export", "--op", "demo.add"], &[]);
+    assert_eq!(stdout(&exported).lines().count(), 3, "{}", stderr(&exported));
+    let wrong = gateway.log(&["--since", "yesterday"]);
+    assert_eq!(parsed(&wrong)["error"]["code"], "VALIDATION_ERROR", "{}", stderr(&wrong));
+
+    let mut following = gateway.follow(&["--op", "demo.*", "--since", "1h", "--limit", "2"]);
+    let before = [following.next(), following.next()].map(|call| call["input"]["a"].clone());
+    assert_eq!(before, [json!(2), json!(1)], "newest first, as they are listed");
+    let next = following.next_after(|| {
+        gateway.post("/api/demo/fail", &json!({}));
+    });
+    assert_eq!(next["operation"], "demo.fail", "no call is shown twice");
+}
+
+/// Where no gateway runs, nothing is made by looking.
+#[test]
+fn a_folder_that_is_not_there_is_no_journal_without_calls() {
+    let folder = Folder::new("journal-typo");
+    let output = rig::offline(&folder, &["log"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("there is no folder"), "{}", stderr(&output));
+    assert!(!folder.path().join("data").exists());
 }
 
 /// A limit on the size of files is the disk that is full.

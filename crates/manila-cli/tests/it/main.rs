@@ -34,6 +34,7 @@ mod reload;
 mod remote;
 mod serve;
 mod signals;
+mod terminal;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,10 @@ fn manila(arguments: &[&str]) -> Output {
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_manila"));
-    command.args(arguments).env_remove("MANILA_LOG").env("RUST_BACKTRACE", "0");
+    command.args(arguments).env("RUST_BACKTRACE", "0");
+    for variable in ["MANILA_LOG", "MANILA_TOKEN", "MANILA_URL"] {
+        command.env_remove(variable);
+    }
     command.env("XDG_DATA_HOME", data_home());
     command
 }

@@ -1,9 +1,10 @@
 //! The README's tour is taken word for word, in a terminal.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
+use super::terminal::Terminal;
 use super::{Folder, command};
 
 /// Set to anything, it writes what the commands print into the README instead of comparing it.
@@ -72,7 +73,7 @@ impl Tour {
         std::os::unix::fs::symlink(root().join("examples"), folder.path().join("examples"))
             .unwrap();
         let gateway = Server::start(&folder);
-        let terminal = Terminal::open(&folder, &gateway.address);
+        let terminal = Terminal::open(&folder);
         Self { gateway, terminal, folder }
     }
 
@@ -80,98 +81,28 @@ impl Tour {
     fn run(&mut self, typed: &str) -> String {
         if typed == "manila serve" {
             let data = self.folder.path().join("data").display().to_string();
-            let offer = self.gateway.offer.replace(&data, USUAL_DATA);
-            return offer.replace(&self.gateway.address, USUAL);
+            return self.gateway.offer.replace(&self.gateway.address, USUAL).replace(&data, HOME);
         }
         let typed = typed.replace(USUAL, &self.gateway.address);
-        self.terminal.run(&typed).replace(&self.gateway.address, USUAL)
+        // Where a reader has the usual address, this gateway has one of its own.
+        let is_about_gateway = ["log", "reload", "approv"].map(|word| format!("manila {word}"));
+        let is_about_gateway = is_about_gateway.iter().any(|words| typed.contains(words));
+        if is_about_gateway {
+            self.terminal.run(&format!("export MANILA_URL=ws://{}", self.gateway.address));
+        }
+        let printed = self.terminal.run(&typed).replace(&self.gateway.address, USUAL);
+        if is_about_gateway {
+            self.terminal.run("unset MANILA_URL");
+        }
+        printed
     }
 }
+
+/// Where a reader's programs keep their data.
+const HOME: &str = "/home/ada/.local/share";
 
 /// Where the gateway of the README is.
 const USUAL: &str = "127.0.0.1:7411";
-
-/// Where the data of those are who say nothing else.
-const USUAL_DATA: &str = "/home/ada/.local/share";
-
-/// What the shell says when it waits for the next command. No program prints it.
-const PROMPT: u8 = 2;
-
-/// A shell in a pseudo-terminal.
-struct Terminal {
-    child: Child,
-    keyboard: ChildStdin,
-    screen: ChildStdout,
-}
-
-impl Terminal {
-    fn open(folder: &Folder, address: &str) -> Self {
-        let binary = Path::new(env!("CARGO_BIN_EXE_manila")).parent().unwrap().to_owned();
-        let path = std::env::var("PATH").unwrap();
-        let mut child = Command::new("script")
-            .args(["--quiet", "--command", "bash --norc --noprofile --noediting -i", "/dev/null"])
-            .env("PATH", format!("{}:{path}", binary.display()))
-            .env("TERM", "xterm-256color")
-            .env("MANILA_URL", format!("ws://{address}"))
-            .env("XDG_DATA_HOME", folder.path().join("data"))
-            .env_remove("MANILA_LOG")
-            .env_remove("NO_COLOR")
-            .current_dir(folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (keyboard, screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut terminal = Self { child, keyboard, screen };
-        terminal.run("stty -echo cols 110 rows 40; set +m; PS1=$'\\x02' PS2=; bind() { :; }");
-        terminal
-    }
-
-    /// What stands on the screen after a command, colours apart.
-    fn run(&mut self, typed: &str) -> String {
-        writeln!(self.keyboard, "{typed}").unwrap();
-        let mut written = Vec::new();
-        let mut byte = [0];
-        loop {
-            assert_eq!(self.screen.read(&mut byte).unwrap(), 1, "the shell is there: {typed}");
-            if byte[0] == PROMPT {
-                return on_screen(&String::from_utf8(written).unwrap());
-            }
-            written.push(byte[0]);
-        }
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// What is left of the lines that a program wrote: not what it wrote over, and no colours.
-fn on_screen(written: &str) -> String {
-    let mut screen = String::new();
-    for line in written.split_terminator('\n') {
-        let line = without_escapes(line.trim_end_matches('\r'));
-        let line = line.rsplit('\r').next().unwrap_or_default();
-        screen.push_str(line.trim_end());
-        screen.push('\n');
-    }
-    screen
-}
-
-/// Without the sequences that move the cursor or set colours.
-fn without_escapes(line: &str) -> String {
-    let mut parts = line.split('\u{1b}');
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let rest = part.strip_prefix('[').unwrap_or(part);
-        let end = rest.find(|c: char| c.is_ascii_alphabetic()).map_or(rest.len(), |end| end + 1);
-        text.push_str(&rest[end..]);
-    }
-    text
-}
 
 /// Times, numbers of records and ids are different every time; everything else is not. How wide a
 /// column is follows from them.

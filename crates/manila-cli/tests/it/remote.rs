@@ -42,6 +42,63 @@ impl Drop for Gateway {
     }
 }
 
+/// Each row: the variable, what is typed, and who answers: the operations of a gateway have `hub.register`.
+#[test]
+fn a_variable_says_where_the_gateway_is_unless_something_else_is_typed() {
+    let folder = Folder::new("remote-variable");
+    folder.write("manila.toml", "");
+    let gateway = Gateway::start(&folder);
+    for (url, typed, code, is_gateway) in [
+        (gateway.url.as_str(), &[][..], 0, true),
+        ("", &[], 0, false),
+        (&gateway.url, &["--config", "manila.toml"], 0, false),
+        ("ws://127.0.0.1:9", &[], 3, false),
+        ("ws://127.0.0.1:9", &["--url", &gateway.url], 0, true),
+        ("", &["--token", "mnl_x"], 2, false),
+    ] {
+        let mut list = command(&[&["list"], typed].concat());
+        let answer = list.env("MANILA_URL", url).current_dir(folder.path()).output().unwrap();
+        assert_eq!(answer.status.code(), Some(code), "{url} {typed:?}: {}", stderr(&answer));
+        assert_eq!(stdout(&answer).contains("hub.register"), is_gateway, "{url} {typed:?}");
+    }
+}
+
+/// Each row: what an operator types, with which variable, and what helps.
+#[test]
+fn whoever_is_not_taken_for_the_operator_is_told_why() {
+    let folder = Folder::new("remote-operator");
+    let token = stdout(&folder.manila(&["token", "new", "ci"])).trim().to_owned();
+    let gateway = Gateway::start(&folder);
+    let others = folder.path().join("others");
+    std::fs::create_dir(&others).unwrap();
+    let made = command(&["serve", "--check"]).output().unwrap();
+    assert_eq!(made.status.code(), Some(0));
+    let stale = format!("mnl_{}\n", "A".repeat(43));
+    std::fs::write(others.join("operator.token"), stale).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(others.join("operator.token"), private).unwrap();
+    let others = others.to_str().unwrap();
+    let missing = folder.path().join("typo");
+    let missing = missing.to_str().unwrap();
+    for (typed, variable, code, said) in [
+        (&[][..], "", 1, "operator's token is in the gateway's data folder, which --data names"),
+        (&["--data", others], "", 1, "others/operator.token is of another gateway"),
+        (&[], &token, 1, "the token in MANILA_TOKEN was shown"),
+        (&["--token", &token], "", 1, "lacks the scope"),
+        (&["--data", missing], "", 2, "there is no folder"),
+    ] {
+        for asked in [&["sources"][..], &["log"], &["approvals"]] {
+            let mut asking = command(&[asked, typed, &["--url", &gateway.url]].concat());
+            let answer = asking.env("MANILA_TOKEN", variable).output().unwrap();
+            let words = stderr(&answer);
+            assert_eq!(answer.status.code(), Some(code), "{asked:?} {typed:?}: {words}");
+            assert!(words.contains(said), "{asked:?} {typed:?}: {words}");
+            assert!(!words.contains("mnl_"), "{words}");
+        }
+    }
+    assert!(!folder.path().join("typo").exists(), "whoever reads makes nothing");
+}
+
 /// Each row: what the variable holds, and how the call ends at a gateway that asks for no token.
 #[test]
 fn an_empty_variable_is_no_token() {

@@ -49,14 +49,49 @@ fn it_says_where_it_listens_answers_and_stops_on_sigterm() {
 fn addresses_that_cannot_be_served_are_refused_with_the_reason() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for (listen, said) in [
-        ("0.0.0.0:0", "there is no authentication"),
-        (address.as_str(), "choose another address with --listen"),
+    for (arguments, code, said) in [
+        (&["0.0.0.0:0"][..], 2, "there is no authentication"),
+        (&["0.0.0.0:0", "--check"], 2, "there is no authentication"),
+        (&["7411"], 2, "such as 127.0.0.1:7411"),
+        (&[address.as_str()], 1, "choose another address with --listen"),
     ] {
-        let output = manila(&["serve", "--listen", listen]);
-        assert_eq!(output.status.code(), Some(1), "{listen}");
+        let output = manila(&[&["serve", "--listen"], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
         assert!(stderr(&output).contains(said), "{}", stderr(&output));
     }
+}
+
+/// The start goes no further than what it offers, because nobody reads that.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_request_to_reload_during_the_start_does_not_end_it() {
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&[b' '; 64 * 1024]).unwrap();
+    let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
+        .stdout(writer)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (hangup, terminate) = (1_u64, 1_u64 << 14);
+    let caught = loop {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+        if caught & terminate != 0 {
+            break caught;
+        }
+        std::thread::yield_now();
+    };
+    assert_ne!(caught & hangup, 0, "SIGHUP is caught as soon as SIGTERM is");
+    let signal = |name: &str| Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(signal("-HUP").unwrap().success());
+    let mut offer = [0; 128 * 1024];
+    while !String::from_utf8_lossy(&offer).contains("curl") {
+        let read = reader.read(&mut offer).unwrap();
+        assert_ne!(read, 0, "it goes on");
+    }
+    assert!(signal("-TERM").unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 /// An open gateway takes everybody without a token, its operator with the one in the data folder, and

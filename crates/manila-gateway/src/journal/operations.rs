@@ -197,7 +197,7 @@ async fn replay(
     let recorded = found.ok_or_else(unknown)?;
     Ok(match input.run {
         true => replay::run(&context, &registry, recorded).await?,
-        false => replay::look(&registry, recorded)?,
+        false => replay::look(&registry, context.identity(), recorded)?,
     })
 }
 

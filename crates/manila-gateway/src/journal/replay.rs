@@ -1,6 +1,8 @@
 //! A call once more: what would be called, or what comes of it beside what came of it then.
 
-use manila::{CallContext, CallError, Catalog, Envelope, Operation, Payload, Registry, build_env};
+use manila::{
+    CallContext, CallError, Catalog, Envelope, Identity, Operation, Payload, Registry, build_env,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -48,9 +50,13 @@ struct Difference {
     now: Option<Value>,
 }
 
-pub(super) fn look(registry: &Registry, recorded: Value) -> Result<Replayed, CallError> {
+pub(super) fn look(
+    registry: &Registry,
+    identity: Option<&Identity>,
+    recorded: Value,
+) -> Result<Replayed, CallError> {
     let (operation, input) = asked(&recorded)?;
-    let problems = problems(&registry.catalog(), &operation, &input);
+    let problems = problems(&registry.catalog(), identity, &operation, &input);
     Ok(Replayed { recorded, problems, ..Replayed::default() })
 }
 
@@ -63,7 +69,7 @@ pub(super) async fn run(
     let (id, input) = asked(&recorded)?;
     let operation = registry.catalog().get(&id).cloned();
     let called = json!({"id": id, "input": input});
-    let answer = build_env(context, ["hub"]).execute("hub.call", called).await;
+    let answer = build_env(context, ["hub"]).with_progress().execute("hub.call", called).await;
     let now = match answer {
         Ok(envelope) => json!({"outcome": "ok", "output": shown(operation.as_deref(), envelope)}),
         Err(error) => {
@@ -102,10 +108,19 @@ fn asked(recorded: &Value) -> Result<(String, Value), CallError> {
     Ok((operation.to_owned(), input.clone()))
 }
 
-fn problems(catalog: &Catalog, operation: &str, input: &Value) -> Vec<String> {
+/// Why a call by this one would fail before it began.
+fn problems(
+    catalog: &Catalog,
+    identity: Option<&Identity>,
+    operation: &str,
+    input: &Value,
+) -> Vec<String> {
     let Some(found) = catalog.get(operation) else {
         return vec![format!("there is no operation {operation} any more")];
     };
+    if let Err(error) = found.spec().access_control.check(identity, Some(input)) {
+        return vec![error.message().to_owned()];
+    }
     match found.spec().input_schema.check(input) {
         Ok(issues) => issues.iter().map(ToString::to_string).collect(),
         Err(error) => vec![error.to_string()],

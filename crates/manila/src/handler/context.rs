@@ -100,6 +100,8 @@ pub(crate) struct NestedCall<'a> {
     pub(crate) input: Payload,
     pub(crate) timeout: Option<Duration>,
     pub(crate) standing: NestedStanding,
+    /// Whether whoever watches the caller sees how far it is.
+    pub(crate) is_seen: bool,
 }
 
 /// As whom a handler calls on.
@@ -121,7 +123,7 @@ impl CallContext {
     }
 
     /// A call out of a handler: on the caller's behalf, with what is left of its time. Whoever
-    /// watches the caller watches a call that is made in its place too, and can be asked in it.
+    /// watches the caller can be asked in a call that is made in its place.
     pub(crate) fn below(
         call: &NestedCall<'_>,
         operation: Arc<str>,
@@ -129,9 +131,11 @@ impl CallContext {
     ) -> Self {
         let (caller, above) = (call.from, &call.from.0);
         let own = call.timeout.and_then(from_now);
-        let (progress, respondent) = match call.standing {
-            NestedStanding::AsCaller => (above.progress.clone(), above.respondent.clone()),
-            NestedStanding::Trusted => (ProgressSender::default(), None),
+        let progress =
+            if call.is_seen { above.progress.clone() } else { ProgressSender::default() };
+        let respondent = match call.standing {
+            NestedStanding::AsCaller => above.respondent.clone(),
+            NestedStanding::Trusted => None,
         };
         let call = Beginning {
             operation,

@@ -2,47 +2,94 @@
 
 use std::io;
 
+use anstyle::{AnsiColor, Style};
+use manila::epoch_ms;
 use serde_json::Value;
 
 use crate::output;
 
-/// The calls as a table, oldest first: the newest stands where the eye is.
+/// The calls as a table, oldest first: the newest stands where the eye is. Where one is not of today, all
+/// have their date.
 pub(super) fn table(calls: &[Value]) -> io::Result<()> {
     if calls.is_empty() {
         return output::print_line("no calls");
     }
-    calls.iter().rev().try_for_each(line)
+    let today = day(epoch_ms());
+    let times = if calls.iter().all(|call| day(time(call)) == today) { clock } else { date };
+    let (time, width) = ("TIME", times(0).len());
+    output::print_line(&format!(
+        "{:>8}  {time:width$}  {:<5} {:<12} {:>8}  {}",
+        "SEQ", "DOOR", "WHO", "TOOK", "OPERATION"
+    ))?;
+    calls.iter().rev().try_for_each(|call| print(call, times))
 }
 
-/// One call on one line.
+/// One call on one line, as soon as it has ended.
 pub(super) fn line(call: &Value) -> io::Result<()> {
+    let times = if day(time(call)) == day(epoch_ms()) { clock } else { date };
+    print(call, times)
+}
+
+fn print(call: &Value, times: fn(i64) -> String) -> io::Result<()> {
     let text = |name: &str| call[name].as_str().unwrap_or_default().to_owned();
     let seq = call["seq"].as_u64().unwrap_or_default();
-    let time = clock(call["time"].as_i64().unwrap_or_default());
+    let time = times(time(call));
     let took = match call["tookUs"].as_u64() {
         Some(took) => took_words(took),
         None => "…".to_owned(),
     };
-    let end = match call["outcome"].as_str() {
-        Some("error") if call.get("code").is_some() => {
-            format!("{}: {}", text("code"), text("message"))
-        }
-        Some(outcome) => outcome.to_owned(),
-        None => "has not ended".to_owned(),
-    };
     let (door, who, operation) = (text("door"), text("who"), text("operation"));
     let via = call["via"].as_str().map(|via| format!(" via {via}")).unwrap_or_default();
     let nested = if call.get("parent").is_some() { "└ " } else { "" };
-    output::print_line(&output::harmless(&format!(
-        "{seq:>8}  {time}  {door:<5} {who:<12} {took:>8}  {nested}{operation}{via}  {end}"
-    )))
+    let begin =
+        format!("{seq:>8}  {time}  {door:<5} {who:<12} {took:>8}  {nested}{operation}{via}");
+    let (style, end) = end_of(call);
+    let (begin, end) = (output::harmless(&begin), output::harmless(&end));
+    output::print_line(&format!("{begin}  {style}{end}{style:#}"))
 }
 
-/// The time of day; the day is in `--json`.
+/// What came of a call, and how that looks.
+fn end_of(call: &Value) -> (Style, String) {
+    let text = |name: &str| call[name].as_str().unwrap_or_default();
+    let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
+    match call["outcome"].as_str() {
+        Some("error") if call.get("code").is_some() => {
+            (red, format!("{}: {}", text("code"), text("message")))
+        }
+        Some("error") => (red, "error".to_owned()),
+        Some(outcome) => (Style::new(), outcome.to_owned()),
+        None => (Style::new(), "has not ended".to_owned()),
+    }
+}
+
+fn time(call: &Value) -> i64 {
+    call["time"].as_i64().unwrap_or_default()
+}
+
+/// Days since 1970.
+fn day(millis: i64) -> i64 {
+    millis.div_euclid(86_400_000)
+}
+
+/// The time of day.
 fn clock(millis: i64) -> String {
     let seconds = millis.div_euclid(1_000).rem_euclid(86_400);
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
     format!("{hours:02}:{minutes:02}:{:02}.{:03}Z", seconds % 60, millis.rem_euclid(1_000))
+}
+
+/// The same with its date.
+fn date(millis: i64) -> String {
+    // The year begins in March here, so that the day that is not always there is its last.
+    let days = day(millis) + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {}", clock(millis))
 }
 
 fn took_words(micros: u64) -> String {
@@ -59,11 +106,13 @@ pub(super) fn verdicts(answer: &Value) -> io::Result<()> {
         return output::print_line("there is no journal yet");
     }
     for journal in journals {
-        let (id, records) = (&journal["gatewayId"], &journal["records"]);
+        let id = journal["gatewayId"].as_str().unwrap_or_default();
+        let records = &journal["records"];
         let (first, last) = (&journal["first"], &journal["last"]);
         let how =
             if journal["ok"] == true { "as they were written" } else { "and then it is wrong" };
-        output::print_line(&format!("{id}: {records} records, {first} to {last}, {how}"))?;
+        let line = format!("{id}: {records} records, {first} to {last}, {how}");
+        output::print_line(&output::harmless(&line))?;
     }
     Ok(())
 }
@@ -80,28 +129,33 @@ pub(super) fn problems(answer: &Value) {
 }
 
 pub(super) fn replay(answer: &Value) -> io::Result<()> {
+    replayed(answer).iter().try_for_each(|line| output::print_line(&output::harmless(line)))
+}
+
+/// What a replay found out, a line each.
+fn replayed(answer: &Value) -> Vec<String> {
     let recorded = &answer["recorded"];
     let operation = recorded["operation"].as_str().unwrap_or_default();
+    let listed = |name: &str| answer[name].as_array().into_iter().flatten();
     if answer["ran"] != true {
-        output::print_line(&format!("would call {operation} with {}", recorded["input"]))?;
-        for problem in answer["problems"].as_array().into_iter().flatten() {
-            output::print_line(&format!("  but {}", problem.as_str().unwrap_or_default()))?;
-        }
-        return output::print_line("--run makes the call");
+        let mut lines = vec![format!("would call {operation} with {}", recorded["input"])];
+        let problems = listed("problems").filter_map(Value::as_str);
+        lines.extend(problems.map(|problem| format!("  but {problem}")));
+        lines.push("--run makes the call".to_owned());
+        return lines;
     }
     if answer["same"] == true {
-        return output::print_line(&format!("{operation} came to the same"));
+        return vec![format!("{operation} came to the same")];
     }
-    output::print_line(&format!("{operation} came to something else"))?;
-    for difference in answer["differences"].as_array().into_iter().flatten() {
+    let mut lines = vec![format!("{operation} came to something else")];
+    for difference in listed("differences") {
         let path = difference["path"].as_str().unwrap_or_default();
-        for (sign, side) in [("-", "then"), ("+", "now")] {
-            if let Some(value) = difference.get(side) {
-                output::print_line(&format!("{sign} {path}: {value}"))?;
-            }
-        }
+        let sides = [("-", "then"), ("+", "now")];
+        let sides =
+            sides.into_iter().filter_map(|(sign, side)| Some((sign, difference.get(side)?)));
+        lines.extend(sides.map(|(sign, value)| format!("{sign} {path}: {value}")));
     }
-    Ok(())
+    lines
 }
 
 #[cfg(test)]
@@ -114,5 +168,14 @@ mod tests {
             assert_eq!(took_words(micros), expected);
         }
         assert_eq!(clock(1_794_852_000_042), "18:00:00.042Z");
+        for (millis, expected) in [
+            (0, "1970-01-01 00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29 00:00:00.000Z"),
+            (1_794_852_000_042, "2026-11-16 18:00:00.042Z"),
+            (4_107_542_399_999, "2100-02-28 23:59:59.999Z"),
+            (4_107_542_400_000, "2100-03-01 00:00:00.000Z"),
+        ] {
+            assert_eq!(date(millis), expected);
+        }
     }
 }

@@ -9,6 +9,8 @@ use manila_gateway::DataFolder;
 use manila_gateway::auth::LOCAL;
 use manila_gateway::config::{Access, ClientFile, Config, SourceConfig, SourceKind};
 
+use serde_json::{Value, json};
+
 use crate::output;
 
 pub(super) fn print(
@@ -25,7 +27,14 @@ pub(super) fn print(
     print_callers(config, address)
 }
 
-pub(super) fn print_check(file: Option<&Path>, config: &Config) -> std::io::Result<()> {
+pub(super) fn print_check(
+    file: Option<&Path>,
+    config: &Config,
+    is_json: bool,
+) -> std::io::Result<()> {
+    if is_json {
+        return output::print_plain(&checked(file, config));
+    }
     let Some(file) = file else {
         return output::print_line("No manila.toml here: the embedded default, open on loopback.");
     };
@@ -47,6 +56,26 @@ pub(super) fn print_check(file: Option<&Path>, config: &Config) -> std::io::Resu
         output::print_line(&output::harmless(&format!("  {note}")))?;
     }
     Ok(())
+}
+
+/// What a configuration holds, for programs.
+fn checked(file: Option<&Path>, config: &Config) -> Value {
+    let identities = config.identities.iter();
+    let identities =
+        identities.map(|known| json!({"name": known.identity.id, "scopes": known.identity.scopes}));
+    let sources = config.sources.iter().map(|source| {
+        let mut told = json!({"name": source.name, "about": source.kind.describe()});
+        if let Some(access) = source.adjustments.effective_access() {
+            told["access"] = output::access_json(access);
+        }
+        told
+    });
+    json!({
+        "file": file.map(|file| file.display().to_string()),
+        "identities": identities.collect::<Vec<_>>(),
+        "sources": sources.collect::<Vec<_>>(),
+        "notes": config.notes,
+    })
 }
 
 fn describe(source: &SourceConfig) -> String {

@@ -14,20 +14,20 @@ use crate::{Folder, command, manila, stdout};
 /// How long something that has to come may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) struct Gateway {
+pub(in super::super) struct Gateway {
     child: Child,
-    pub(super) address: String,
+    pub(in super::super) address: String,
     data: String,
 }
 
 impl Gateway {
-    pub(super) fn start(folder: &Folder) -> Self {
+    pub(in super::super) fn start(folder: &Folder) -> Self {
         Self::run(command(&[]), folder)
     }
 
     /// One whose files may not grow beyond so many blocks; what is told to it instead of a signal is
     /// an error.
-    pub(super) fn start_with_file_limit(folder: &Folder, blocks: u32) -> Self {
+    pub(in super::super) fn start_with_file_limit(folder: &Folder, blocks: u32) -> Self {
         let mut shell = Command::new("sh");
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
         shell.args(["-c", &script, env!("CARGO_BIN_EXE_manila")]).env_remove("MANILA_LOG");
@@ -50,40 +50,45 @@ impl Gateway {
     }
 
     /// As it ends when nothing can be done about it.
-    pub(super) fn kill(&mut self) {
+    pub(in super::super) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    pub(super) fn stop(&mut self) {
+    pub(in super::super) fn stop(&mut self) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
     }
 
-    pub(super) fn post(&self, path: &str, body: &Value) -> (u16, String) {
+    pub(in super::super) fn post(&self, path: &str, body: &Value) -> (u16, String) {
         post(&self.address, path, body, &[]).unwrap()
     }
 
-    pub(super) fn post_with(&self, path: &str, body: &Value, headers: &[&str]) -> (u16, String) {
+    pub(in super::super) fn post_with(
+        &self,
+        path: &str,
+        body: &Value,
+        headers: &[&str],
+    ) -> (u16, String) {
         post(&self.address, path, body, headers).unwrap()
     }
 
-    pub(super) fn health(&self) -> Value {
+    pub(in super::super) fn health(&self) -> Value {
         let (_, body) = request(&self.address, "GET", "/health", "", &[]).unwrap();
         serde_json::from_str(&body).unwrap()
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(in super::super) fn url(&self) -> String {
         format!("ws://{}", self.address)
     }
 
-    fn manila(&self, first: &[&str], rest: &[&str]) -> Output {
+    pub(in super::super) fn manila(&self, first: &[&str], rest: &[&str]) -> Output {
         let url = self.url();
         manila(&[first, rest, &["--url", &url, "--data", &self.data, "--json"]].concat())
     }
 
-    pub(super) fn log(&self, arguments: &[&str]) -> Output {
+    pub(in super::super) fn log(&self, arguments: &[&str]) -> Output {
         let url = self.url();
         let mut all = [&["log"], arguments, &["--url", &url, "--data", &self.data]].concat();
         if arguments.first() != Some(&"export") {
@@ -92,17 +97,25 @@ impl Gateway {
         manila(&all)
     }
 
-    pub(super) fn replay(&self, arguments: &[&str]) -> Output {
+    pub(in super::super) fn replay(&self, arguments: &[&str]) -> Output {
         self.manila(&["replay"], arguments)
     }
 
+    /// Starts a command of the operator's.
+    pub(in super::super) fn spawn(&self, arguments: &[&str]) -> Child {
+        let url = self.url();
+        let mut command =
+            command(&[arguments, &["--url", &url, "--data", &self.data, "--json"]].concat());
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
     /// Waits until an operation is there.
-    pub(super) fn wait_for(&self, operation: &str) {
+    pub(in super::super) fn wait_for(&self, operation: &str) {
         until(|| stdout(&manila(&["list", "--json", "--url", &self.url()])).contains(operation));
     }
 
     /// Waits until so many calls of an operation are in the journal, which may take a moment.
-    pub(super) fn wait_for_calls(&self, operation: &str, many: usize) {
+    pub(in super::super) fn wait_for_calls(&self, operation: &str, many: usize) {
         until(|| {
             let calls = stdout(&self.log(&["--op", operation]));
             calls.lines().filter(|call| call.contains("\"endSeq\"")).count() >= many
@@ -110,11 +123,11 @@ impl Gateway {
     }
 
     /// Waits until a call of an operation has begun.
-    pub(super) fn wait_for_begun(&self, operation: &str) {
+    pub(in super::super) fn wait_for_begun(&self, operation: &str) {
         until(|| stdout(&self.log(&["--op", operation])).contains(operation));
     }
 
-    pub(super) fn follow(&self, arguments: &[&str]) -> Following {
+    pub(in super::super) fn follow(&self, arguments: &[&str]) -> Following {
         let url = self.url();
         let all = ["log", "--follow", "--json", "--url", &url, "--data", &self.data];
         let mut command = command(&[&all, arguments].concat());
@@ -132,14 +145,18 @@ impl Drop for Gateway {
 }
 
 /// Somebody who watches calls end.
-pub(super) struct Following {
+pub(in super::super) struct Following {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Following {
+    pub(in super::super) fn next(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
+    }
+
     /// Does something again and again until a call comes: nobody says when he has begun to watch.
-    pub(super) fn next_after(&mut self, act: impl Fn() + Sync) -> Value {
+    pub(in super::super) fn next_after(&mut self, act: impl Fn() + Sync) -> Value {
         let is_over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -163,20 +180,20 @@ impl Drop for Following {
 }
 
 /// The journal of a gateway that does not run.
-pub(super) fn offline(folder: &Folder, arguments: &[&str]) -> Output {
+pub(in super::super) fn offline(folder: &Folder, arguments: &[&str]) -> Output {
     let data = folder.path().join("data").display().to_string();
     manila(&[arguments, &["--url", "ws://127.0.0.1:9", "--data", &data]].concat())
 }
 
 /// The only file of records.
-pub(super) fn segment(folder: &Folder) -> PathBuf {
+pub(in super::super) fn segment(folder: &Folder) -> PathBuf {
     let mut found = segments(folder);
     assert_eq!(found.len(), 1);
     found.remove(0)
 }
 
 /// The files of records of the only journal.
-pub(super) fn segments(folder: &Folder) -> Vec<PathBuf> {
+pub(in super::super) fn segments(folder: &Folder) -> Vec<PathBuf> {
     let chains = std::fs::read_dir(folder.path().join("data/journal")).unwrap();
     let chain = chains.map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
     let files = std::fs::read_dir(chain).unwrap().map(|entry| entry.unwrap().path());
@@ -184,7 +201,7 @@ pub(super) fn segments(folder: &Folder) -> Vec<PathBuf> {
     files.filter(is_log).collect()
 }
 
-pub(super) fn post(
+pub(in super::super) fn post(
     address: &str,
     path: &str,
     body: &Value,
@@ -216,12 +233,12 @@ fn request(
 }
 
 /// One of these, another each time.
-pub(super) fn some_number(range: Range<usize>) -> usize {
+pub(in super::super) fn some_number(range: Range<usize>) -> usize {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     range.start + now.subsec_nanos() as usize % range.len()
 }
 
-fn until(mut is_so: impl FnMut() -> bool) {
+pub(in super::super) fn until(mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < deadline, "it did not come");
