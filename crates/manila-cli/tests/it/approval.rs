@@ -113,6 +113,7 @@ fn nobody_decides_without_a_token_nor_about_his_own_call() {
     assert!(stderr(&own).contains("nobody approves his own call"), "{}", stderr(&own));
     // Without the operator's token the caller is `local`, who may call and not decide.
     let nothing = folder.path().join("nothing");
+    std::fs::create_dir(&nothing).unwrap();
     let words = ["approve", &id, "--url", &gateway.url, "--data", nothing.to_str().unwrap()];
     let local = manila(&words);
     assert_eq!(local.status.code(), Some(1));
