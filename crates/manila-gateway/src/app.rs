@@ -26,7 +26,8 @@ use crate::door::{
 use crate::journal::Journal;
 use crate::limits::Limiter;
 use crate::server::{self, Drained};
-use crate::telemetry::{Page, Sight, State};
+use crate::source::{Board, SourceState};
+use crate::telemetry::{Page, Sight, Standing, State};
 
 /// A gateway in front of a registry. Cloning it shares everything.
 #[derive(Debug, Clone)]
@@ -50,6 +51,8 @@ pub(crate) struct Parts {
     pub(crate) limiter: Option<Arc<Limiter>>,
     /// Who watches the calls.
     pub(crate) sight: Sight,
+    /// The sources of the configuration, for those who ask how they are.
+    pub(crate) board: Arc<Board>,
     /// Whether new calls are wanted.
     pub(crate) readiness: Arc<Readiness>,
     /// How many connections are open.
@@ -71,7 +74,8 @@ pub struct GatewaySettings {
     /// The largest request body in bytes; larger ones are refused with 413.
     pub body_bytes: usize,
     /// How many connections may be open. When all are taken, a newcomer gets the place of the client
-    /// that has owed a request for the longest time, and waits where every client is being served.
+    /// that has owed a request for the longest time. Where every client is being served it waits for a
+    /// moment, and is then told to come again (503).
     /// WebSockets are counted apart, and there may be as many of them.
     pub connections: usize,
     /// How long a client may take to send the head of a request.
@@ -179,6 +183,7 @@ impl Gateway {
             documents: Arc::default(),
             limiter: None,
             sight: Sight::default(),
+            board: Arc::default(),
             readiness: Arc::default(),
             seated: Arc::default(),
             journal: None,
@@ -342,20 +347,39 @@ impl Parts {
         }
     }
 
-    /// Every source that is known, and whether it is there: one that is expected and has nothing, or
-    /// whose operations are all offline, is not.
-    pub(crate) fn sources(&self) -> BTreeMap<String, bool> {
-        let configured = self.limiter.as_ref().map(|limiter| limiter.configured());
-        let configured = configured.into_iter().flatten().map(|name| (name, false));
-        let mut sources: BTreeMap<String, bool> = configured.collect();
+    /// Every source that is known, and how it is. Those of the configuration say it themselves; of
+    /// others, which come as they like, the catalog knows whether anything of them can be called.
+    pub(crate) fn sources(&self) -> BTreeMap<String, Standing> {
+        let named = self.board.all().into_iter();
+        let mut sources: BTreeMap<_, _> = named
+            .map(|(name, seen)| {
+                let sight = seen.sight(self, &name);
+                let is_up = sight.state == SourceState::Ready;
+                (name, Standing { is_up, is_left_alone: sight.left_alone })
+            })
+            .collect();
+        for (name, standing) in self.unnamed(&sources) {
+            sources.entry(name).or_insert(standing);
+        }
+        sources
+    }
+
+    /// The sources that no configuration names.
+    fn unnamed(&self, named: &BTreeMap<String, Standing>) -> BTreeMap<String, Standing> {
+        let mut sources = BTreeMap::<String, Standing>::new();
         let catalog = self.pipeline.registry().catalog();
-        let foreign = catalog.list().iter();
-        for operation in foreign.filter(|op| !RESERVED_NAMES.contains(&op.id().namespace())) {
-            let is_up = !operation.is_offline();
-            match sources.get_mut(operation.id().namespace()) {
-                Some(known) => *known |= is_up,
-                None => drop(sources.insert(operation.id().namespace().to_owned(), is_up)),
+        for operation in catalog.list() {
+            let name = operation.id().namespace();
+            if RESERVED_NAMES.contains(&name) || named.contains_key(name) {
+                continue;
             }
+            if let Some(known) = sources.get_mut(name) {
+                known.is_up |= !operation.is_offline();
+                continue;
+            }
+            let is_left_alone = self.limiter.as_ref().is_some_and(|it| it.leaves_alone(name));
+            let standing = Standing { is_up: !operation.is_offline(), is_left_alone };
+            sources.insert(name.to_owned(), standing);
         }
         sources
     }
@@ -365,9 +389,7 @@ impl Parts {
         let mut page = Page::default();
         self.sight.write(&mut page);
         let gates = self.limiter.as_ref().map(|limiter| limiter.sources()).unwrap_or_default();
-        let queues = gates.iter();
-        let queues =
-            queues.map(|(name, gate)| (name.to_string(), gate.waiting(), gate.is_left_alone()));
+        let queues = gates.iter().map(|(name, gate)| (name.to_string(), gate.waiting()));
         page.state(&State {
             connections: vec![
                 ("http", self.seated.load(Ordering::Relaxed)),

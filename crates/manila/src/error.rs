@@ -55,6 +55,8 @@ struct Inner {
     /// Whether it came out of a nested call: what it says about that call says nothing about what
     /// the caller had done before.
     crossed: bool,
+    /// Whether a limit of this process refused the call, and not one of whoever was called.
+    limited_here: bool,
     cause: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -159,6 +161,7 @@ impl CallError {
                 transient,
                 before_sending: false,
                 crossed: false,
+                limited_here: false,
                 cause: None,
             }),
         }
@@ -268,12 +271,19 @@ impl CallError {
     #[must_use]
     pub fn with_limit(mut self, name: &'static str) -> Self {
         self.insert_detail("limit", name.into());
+        self.inner.limited_here = true;
         self
     }
 
     /// Which limit refused the call, if one did.
     pub fn limit(&self) -> Option<&str> {
         self.details()?.get("limit")?.as_str()
+    }
+
+    /// Which limit of this process refused this very call: not what a peer says of its own limits,
+    /// nor what became of a call inside this one.
+    pub fn own_limit(&self) -> Option<&str> {
+        self.limit().filter(|_| self.inner.limited_here && !self.inner.crossed)
     }
 
     /// Says when the same call may be made again.

@@ -38,10 +38,18 @@ fn table(sources: &[Value], now: i64) -> Table {
         let text = |name: &str| source[name].as_str().unwrap_or_default();
         let since = ago(now - source["since"].as_i64().unwrap_or(now));
         let operations = source["operations"].to_string();
-        let cells = [text("name"), text("state"), &since, &operations, &about(source, now)];
+        let cells = [text("name"), state(source), &since, &operations, &about(source, now)];
         table.add_row(cells.map(|cell| output::harmless(cell).into_owned()));
     }
     table
+}
+
+/// One that is left alone is not called, whatever else holds of it.
+fn state(source: &Value) -> &str {
+    match source["state"].as_str().unwrap_or_default() {
+        "ready" if source["leftAlone"] == true => "left alone",
+        state => state,
+    }
 }
 
 /// What it is, and what is wrong with it.
@@ -85,6 +93,10 @@ mod tests {
             (
                 json!({"name": "far", "about": "another hub", "state": "down", "since": 0, "operations": 0, "reason": "gone", "retryAt": 131_000}),
                 "far     down   2m ago  0           another hub: gone; again in 10s",
+            ),
+            (
+                json!({"name": "shop", "about": "HTTP service", "state": "ready", "leftAlone": true, "since": 1_000, "operations": 3}),
+                "shop left alone 2m ago 3 HTTP service",
             ),
         ];
         for (source, expected) in rows {

@@ -15,7 +15,7 @@ use super::bearer;
 use super::problem::Problem;
 use crate::admin::scope;
 use crate::app::Gateway;
-use crate::telemetry::Page;
+use crate::telemetry::{Page, Standing};
 
 pub(super) async fn health(State(gateway): State<Gateway>) -> Json<Value> {
     let status = if gateway.0.readiness() == "stopping" { "stopping" } else { "ok" };
@@ -46,8 +46,13 @@ pub(super) async fn ready(State(gateway): State<Gateway>, headers: HeaderMap) ->
     let mut body = json!({"status": status});
     let identity = bearer::identify(gateway.authenticator(), "/ready", &headers).await.ok();
     if may_see(identity.as_ref()) {
-        let down = gateway.0.sources().into_iter().filter(|(_, is_up)| !is_up);
-        body["down"] = down.map(|(name, _)| name).collect();
+        let sources = gateway.0.sources();
+        let names = |is_told: fn(&Standing) -> bool| -> Value {
+            let told = sources.iter().filter(|(_, standing)| is_told(standing));
+            told.map(|(name, _)| name.as_str()).collect()
+        };
+        body["down"] = names(|standing| !standing.is_up);
+        body["leftAlone"] = names(|standing| standing.is_left_alone);
     }
     let code = match status {
         "ready" => StatusCode::OK,

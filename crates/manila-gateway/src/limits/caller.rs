@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Semaphore;
+use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
 use super::bucket::Bucket;
-use super::places;
+use super::places::Places;
 use super::settings::LimitsSettings;
 
 /// So many tables, so that callers do not wait for each other.
@@ -19,27 +19,43 @@ const MANY: usize = 256;
 /// One caller.
 #[derive(Debug)]
 pub(super) struct Caller {
-    pub(super) calls: Arc<Semaphore>,
-    pub(super) subscriptions: Arc<Semaphore>,
-    pub(super) bucket: Option<Bucket>,
-    /// What there was in the beginning.
-    most: (usize, usize),
+    pub(super) calls: Arc<Places>,
+    pub(super) subscriptions: Arc<Places>,
+    pub(super) bucket: Option<Arc<Bucket>>,
+    per_minute: Option<u32>,
 }
 
 impl Caller {
     fn new(settings: &LimitsSettings) -> Self {
-        let calls = places(settings.caller_calls);
-        let subscriptions = places(settings.caller_subscriptions);
-        let most = (calls.available_permits(), subscriptions.available_permits());
-        let bucket = settings.calls_per_minute.map(Bucket::per_minute);
-        Self { calls, subscriptions, bucket, most }
+        let calls = Places::new(settings.caller_calls);
+        let subscriptions = Places::new(settings.caller_subscriptions);
+        let per_minute = settings.calls_per_minute;
+        Self { calls, subscriptions, bucket: bucket(per_minute), per_minute }
+    }
+
+    /// The same caller with other numbers. What he has in flight counts.
+    fn with(&self, settings: &LimitsSettings) -> Self {
+        let (calls, subscriptions) = (Arc::clone(&self.calls), Arc::clone(&self.subscriptions));
+        calls.resize(settings.caller_calls);
+        subscriptions.resize(settings.caller_subscriptions);
+        let per_minute = settings.calls_per_minute;
+        let bucket = match self.per_minute == per_minute {
+            true => self.bucket.clone(),
+            false => bucket(per_minute),
+        };
+        Self { calls, subscriptions, bucket, per_minute }
     }
 
     /// Whether a new one would be the same.
     fn is_idle(&self, now: u64) -> bool {
-        let free = (self.calls.available_permits(), self.subscriptions.available_permits());
-        free == self.most && self.bucket.as_ref().is_none_or(|bucket| bucket.is_full(now))
+        self.calls.are_all_free()
+            && self.subscriptions.are_all_free()
+            && self.bucket.as_ref().is_none_or(|bucket| bucket.is_full(now))
     }
+}
+
+fn bucket(per_minute: Option<u32>) -> Option<Arc<Bucket>> {
+    per_minute.map(Bucket::per_minute).map(Arc::new)
 }
 
 type Shard = HashMap<Box<str>, Arc<Caller>>;
@@ -65,7 +81,8 @@ impl Callers {
         u64::try_from((now - self.epoch).as_nanos()).unwrap_or(u64::MAX / 2)
     }
 
-    pub(super) fn get(&self, id: &str, settings: &LimitsSettings) -> Arc<Caller> {
+    /// A caller; the numbers of one who is new are looked up while nobody changes them.
+    pub(super) fn get(&self, id: &str, settings: &ArcSwap<LimitsSettings>) -> Arc<Caller> {
         let hash = usize::try_from(self.hasher.hash_one(id) % SHARDS as u64).unwrap_or_default();
         let mut shard = lock(&self.shards[hash]);
         if let Some(known) = shard.get(id) {
@@ -75,14 +92,17 @@ impl Callers {
             let now = self.since_start(Instant::now());
             shard.retain(|_, caller| Arc::strong_count(caller) > 1 || !caller.is_idle(now));
         }
-        let caller = Arc::new(Caller::new(settings));
+        let caller = Arc::new(Caller::new(&settings.load()));
         shard.insert(id.into(), Arc::clone(&caller));
         caller
     }
 
-    /// Begins again with everybody.
-    pub(super) fn forget(&self) {
-        self.shards.iter().for_each(|shard| lock(shard).clear());
+    /// Other numbers for everybody.
+    pub(super) fn change(&self, settings: &LimitsSettings) {
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            shard.values_mut().for_each(|caller| *caller = Arc::new(caller.with(settings)));
+        }
     }
 }
 
@@ -98,16 +118,32 @@ mod tests {
     fn who_does_nothing_is_forgotten_and_who_does_is_not() {
         let callers = Callers::default();
         let settings = LimitsSettings { caller_calls: 1, ..LimitsSettings::default() };
+        let settings = ArcSwap::from_pointee(settings);
         let busy = callers.get("busy", &settings);
-        let held = Arc::clone(&busy.calls).try_acquire_owned().unwrap();
+        let held = busy.calls.try_take().unwrap();
         drop(busy);
         for number in 0..20_000 {
             callers.get(&format!("caller {number}"), &settings);
         }
         let known: usize = callers.shards.iter().map(|shard| lock(shard).len()).sum();
         assert!(known <= SHARDS * MANY, "{known}");
-        assert_eq!(callers.get("busy", &settings).calls.available_permits(), 0);
+        assert!(callers.get("busy", &settings).calls.try_take().is_none());
         drop(held);
-        assert_eq!(callers.get("busy", &settings).calls.available_permits(), 1);
+        assert!(callers.get("busy", &settings).calls.try_take().is_some());
+    }
+
+    #[test]
+    fn who_has_calls_in_flight_gets_no_new_places_by_another_number() {
+        let callers = Callers::default();
+        let calls = |most| LimitsSettings { caller_calls: most, ..LimitsSettings::default() };
+        let settings = ArcSwap::from_pointee(calls(2));
+        let held = callers.get("busy", &settings).calls.try_take();
+        for (most, free) in [(1, 0), (3, 2)] {
+            callers.change(&calls(most));
+            let busy = callers.get("busy", &settings);
+            let got: Vec<_> = std::iter::from_fn(|| busy.calls.try_take()).collect();
+            assert_eq!(got.len(), free, "{most}");
+        }
+        drop(held);
     }
 }

@@ -9,6 +9,7 @@ mod bucket;
 mod caller;
 mod depth;
 mod named;
+mod places;
 mod settings;
 mod source;
 
@@ -18,7 +19,6 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use manila::hub::RESERVED_NAMES;
 use manila::{CallError, CallView, Health, Issue, Kind, Limits, Permit, Step};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::config::Config;
@@ -52,14 +52,15 @@ impl Limiter {
         }
     }
 
-    /// Other numbers from now on. Sources whose numbers are the same keep their places and their
-    /// state.
+    /// Other numbers from now on. Sources and callers whose numbers are the same keep their state.
     pub fn replace(&self, settings: LimitsSettings) {
-        self.sources.retain(|name, gate| gate.has(settings.of(name)));
-        if self.settings.load().caller() != settings.caller() {
-            self.callers.forget();
+        let settings = Arc::new(settings);
+        // First, so that whoever is new meanwhile has them already.
+        let before = self.settings.swap(Arc::clone(&settings));
+        self.sources.change(|name, gate| gate.with(settings.of(name)));
+        if before.caller() != settings.caller() {
+            self.callers.change(&settings);
         }
-        self.settings.store(Arc::new(settings));
     }
 
     /// The sources that were called, and how they are.
@@ -67,9 +68,9 @@ impl Limiter {
         self.sources.all()
     }
 
-    /// The sources that the configuration names.
-    pub(crate) fn configured(&self) -> Vec<String> {
-        self.settings.load().sources.keys().cloned().collect()
+    /// Whether a source is left alone for now.
+    pub(crate) fn leaves_alone(&self, source: &str) -> bool {
+        self.sources.all().get(source).is_some_and(|gate| gate.is_left_alone())
     }
 
     /// The source of an operation, unless the gateway answers itself.
@@ -86,7 +87,7 @@ impl Limiter {
         if call.depth() > 0 || !settings.bounds_callers() {
             return None;
         }
-        Some(self.callers.get(&call.identity?.id, settings))
+        Some(self.callers.get(&call.identity?.id, &self.settings))
     }
 
     fn let_in(&self, call: &CallView<'_>) -> Result<Permit, CallError> {
@@ -108,7 +109,7 @@ impl Limiter {
             }
             false => (&caller.calls, "caller_calls", settings.caller_calls, "calls"),
         };
-        Arc::clone(places).try_acquire_owned().map(Permit::from).map_err(|_| {
+        places.try_take().map(Permit::from).ok_or_else(|| {
             let message = format!("{most} {what} of one caller are in flight, which is the limit");
             refused(limit, message, SOON)
         })
@@ -139,6 +140,8 @@ impl Part for Limiter {
     fn change(&self, before: &Config, now: &Config, report: &mut Reloaded) {
         if before.limits.calls != now.limits.calls {
             self.replace(now.limits.calls.clone());
+        }
+        if !before.limits.calls.agrees_with(&now.limits.calls) {
             report.notes.push("other limits hold from now on".to_owned());
         }
     }
@@ -147,6 +150,9 @@ impl Part for Limiter {
         let mut needed: Vec<_> = began.limits.fixed_changes(&now.limits).into_iter().collect();
         if began.telemetry != now.telemetry {
             needed.push("telemetry".to_owned());
+        }
+        if began.cors != now.cors {
+            needed.push("http.cors".to_owned());
         }
         needed
     }
@@ -175,9 +181,4 @@ fn check_depth(call: &CallView<'_>, most: usize) -> Result<(), CallError> {
 /// A refusal by a limit, which says when to come again.
 fn refused(limit: &'static str, message: String, again: Duration) -> CallError {
     CallError::overloaded(message).with_limit(limit).with_retry_after(again)
-}
-
-/// A semaphore takes no more places than this.
-fn places(most: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))
 }

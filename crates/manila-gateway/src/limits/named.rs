@@ -47,11 +47,15 @@ impl<T> Named<T> {
         added
     }
 
-    /// Forgets what is not to be kept.
-    pub(crate) fn retain(&self, is_kept: impl Fn(&str, &T) -> bool) {
+    /// Puts something else in the place of each, where `change` makes something.
+    pub(crate) fn change(&self, change: impl Fn(&str, &T) -> Option<T>) {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut after = Table::clone(&self.table.load());
-        after.retain(|name, known| is_kept(name, known));
+        for (name, known) in &mut after {
+            if let Some(other) = change(name, known) {
+                *known = Arc::new(other);
+            }
+        }
         self.table.store(Arc::new(after));
     }
 }

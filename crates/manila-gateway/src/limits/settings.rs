@@ -85,6 +85,17 @@ impl LimitsSettings {
         self.sources.get(source).unwrap_or(&self.source)
     }
 
+    /// Whether they say the same about everything that both know: a source that comes or goes changes
+    /// nothing for others.
+    pub(super) fn agrees_with(&self, other: &Self) -> bool {
+        let known =
+            self.sources.iter().filter_map(|(name, own)| Some((own, other.sources.get(name)?)));
+        self.json_depth == other.json_depth
+            && self.caller() == other.caller()
+            && self.source == other.source
+            && known.into_iter().all(|(own, others)| own == others)
+    }
+
     /// What is about one caller.
     pub(super) fn caller(&self) -> (usize, usize, Option<u32>) {
         (self.caller_calls, self.caller_subscriptions, self.calls_per_minute)

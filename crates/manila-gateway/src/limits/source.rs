@@ -5,34 +5,45 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use manila::{CallError, CallView, Health, Permit, Step};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::breaker::{Breaker, Turn};
+use super::places::Places;
 use super::settings::SourceLimits;
-use super::{SOON, places, refused};
+use super::{SOON, refused};
 
 /// The way to one source.
 #[derive(Debug)]
 pub(crate) struct SourceGate {
     name: Box<str>,
     settings: SourceLimits,
-    /// Handed on in the order of asking.
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     waiting: Arc<AtomicUsize>,
     breaker: Option<Arc<Breaker>>,
 }
 
 impl SourceGate {
     pub(super) fn new(name: &str, settings: SourceLimits) -> Self {
-        let places = places(settings.concurrency);
+        let places = Places::new(settings.concurrency);
         let breaker = settings.breaker.map(|limits| Arc::new(Breaker::new(limits)));
         Self { name: name.into(), settings, places, waiting: Arc::default(), breaker }
     }
 
-    /// Whether these are its numbers.
-    pub(super) fn has(&self, settings: &SourceLimits) -> bool {
-        self.settings == *settings
+    /// The way to the same source with these numbers, if they are others: who runs and who waits there
+    /// counts, and so does how the source did where its breaker is the same.
+    pub(super) fn with(&self, settings: &SourceLimits) -> Option<Self> {
+        if self.settings == *settings {
+            return None;
+        }
+        self.places.resize(settings.concurrency);
+        let breaker = match self.settings.breaker == settings.breaker {
+            true => self.breaker.clone(),
+            false => settings.breaker.map(|limits| Arc::new(Breaker::new(limits))),
+        };
+        let (name, settings) = (self.name.clone(), settings.clone());
+        let (places, waiting) = (Arc::clone(&self.places), Arc::clone(&self.waiting));
+        Some(Self { name, settings, places, waiting, breaker })
     }
 
     /// How many calls wait for a place.
@@ -68,7 +79,7 @@ impl SourceGate {
         if call.depth() > 0 && call.is_inside_place_of(&self.name) {
             return Step::Now(Ok(Permit::default()));
         }
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+        if let Some(place) = self.places.try_take() {
             return Step::Now(enter(&self.name, self.breaker.as_deref(), place));
         }
         let SourceLimits { concurrency, queue, .. } = self.settings;
@@ -102,10 +113,10 @@ impl SourceGate {
         let (name, patience) = (self.name.clone(), self.settings.queue_wait);
         let (places, breaker) = (Arc::clone(&self.places), self.breaker.clone());
         async move {
-            let place = tokio::time::timeout(patience, places.acquire_owned()).await;
+            let place = tokio::time::timeout(patience, places.take()).await;
             drop(waiting);
             match place {
-                Ok(Ok(place)) => enter(&name, breaker.as_deref(), place),
+                Ok(Some(place)) => enter(&name, breaker.as_deref(), place),
                 _ => {
                     let message =
                         format!("no place at `{name}` was free for {} s", patience.as_secs_f64());

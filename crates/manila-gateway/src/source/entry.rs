@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use manila::Catalog;
 use manila::connection::SessionSettings;
-use manila::hub::{Standing, Upstream};
+use manila::hub::Upstream;
 use manila::link::WsConnector;
 use manila::mcp::McpSource;
 use manila::openapi::OpenApiSource;
@@ -12,7 +11,7 @@ use manila::protocol::Secret;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::parts::{McpParts, SourceError, rules, start_service};
-use super::sight::{self, Seen, SourceSight, SourceState};
+use super::sight::{self, Seen};
 use crate::app::Gateway;
 use crate::config::{SourceConfig, SourceKind};
 
@@ -55,7 +54,8 @@ impl Entry {
             SourceError::Service { error, .. } => error.to_string(),
             other => other.to_string(),
         });
-        let seen = Arc::new(Seen::new(&body));
+        let seen = Arc::new(Seen::new(&source.kind, &body));
+        gateway.0.board.put(&source.name, &seen);
         if let Err(reason) = &body {
             tracing::warn!(source = source.name, reason, "source disabled");
             gateway.pipeline().registry().disable(&source.name, reason.clone());
@@ -63,29 +63,6 @@ impl Entry {
         let body = body.unwrap_or(Body::Nothing);
         let watching = sight::watch(&source.name, &body, &seen).map(AbortOnDropHandle::new);
         Self { config: source.clone(), body, seen, _watching: watching }
-    }
-
-    pub(super) fn sight(
-        &self,
-        name: &str,
-        catalog: &Catalog,
-        standing: Option<Standing>,
-    ) -> SourceSight {
-        let operations = catalog.namespace(name).len();
-        let mut sight = self.seen.sight(name, &self.config.kind, operations);
-        if matches!(self.body, Body::Spoke) {
-            match standing {
-                Some(standing) if standing.is_online => {
-                    (sight.state, sight.since) = (SourceState::Ready, standing.since);
-                }
-                standing => {
-                    sight.state = SourceState::Down;
-                    sight.since = standing.map_or(sight.since, |standing| standing.since);
-                    sight.reason = Some("it is not connected".to_owned());
-                }
-            }
-        }
-        sight
     }
 
     pub(super) async fn close(self) {

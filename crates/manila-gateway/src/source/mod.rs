@@ -19,6 +19,7 @@ use entry::{Body, Entry};
 
 pub use change::SourceChanges;
 pub use parts::{McpParts, SourceError, start_service};
+pub(crate) use sight::Board;
 pub use sight::{LastError, SourceSight, SourceState};
 
 /// The sources at work. Dropping it ends them; [`Sources::close`] also waits for it.
@@ -73,10 +74,7 @@ impl Sources {
 
     /// How each of them is doing, by name.
     pub fn sight(&self) -> Vec<SourceSight> {
-        let catalog = self.gateway.pipeline().registry().catalog();
-        let hub = self.gateway.hub();
-        let seen = self.entries.iter();
-        seen.map(|(name, entry)| entry.sight(name, &catalog, hub.standing(name))).collect()
+        self.entries.iter().map(|(name, entry)| entry.seen.sight(&self.gateway.0, name)).collect()
     }
 
     /// Ends them, all at once, and says whether that was done in time. Calls that need them come

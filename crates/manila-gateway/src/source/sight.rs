@@ -1,9 +1,11 @@
 //! How a source is doing, for those who ask and for the log.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use manila::connection::Status;
+use manila::hub::Standing;
 use manila::{epoch_ms, mcp, openapi};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::entry::Body;
+use crate::app::Parts;
 use crate::config::SourceKind;
 
 /// How a source is doing.
@@ -34,6 +37,9 @@ pub struct SourceSight {
     /// When it is tried again, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<i64>,
+    /// Whether it failed again and again and is left alone, whatever its state: its calls fail at once
+    /// until one of them finds it well. Of an HTTP service, whether one of its hosts is.
+    pub left_alone: bool,
     /// How many operations it has here, offline ones too.
     pub operations: usize,
     /// What went wrong last, also if all is well now.
@@ -68,7 +74,12 @@ pub enum SourceState {
 
 /// What was last seen of a source.
 #[derive(Debug)]
-pub(super) struct Seen(Mutex<Moment>);
+pub(crate) struct Seen {
+    kind: SourceKind,
+    /// The hosts of an HTTP service.
+    hosts: Option<openapi::ServiceHosts>,
+    moment: Mutex<Moment>,
+}
 
 #[derive(Debug, Clone)]
 struct Moment {
@@ -76,34 +87,81 @@ struct Moment {
     reason: Option<String>,
     since: i64,
     retry_at: Option<i64>,
+    /// How many operations an HTTP service has, in whatever namespaces they stand.
+    operations: Option<usize>,
     last_error: Option<LastError>,
 }
 
-impl Seen {
-    pub(super) fn new(body: &Result<Body, String>) -> Self {
-        let reason = body.as_ref().err().cloned();
-        let state = if reason.is_some() { SourceState::Disabled } else { SourceState::Starting };
-        let (since, retry_at, last_error) = (epoch_ms(), None, None);
-        Self(Mutex::new(Moment { state, reason, since, retry_at, last_error }))
+/// The sources of the configuration that are there, for those who only want to know how they are. One
+/// that ends is not among them any more.
+#[derive(Debug, Default)]
+pub(crate) struct Board(Mutex<BTreeMap<String, Weak<Seen>>>);
+
+impl Board {
+    pub(super) fn put(&self, name: &str, seen: &Arc<Seen>) {
+        let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.retain(|_, seen| seen.strong_count() > 0);
+        sources.insert(name.to_owned(), Arc::downgrade(seen));
     }
 
-    pub(super) fn sight(&self, name: &str, kind: &SourceKind, operations: usize) -> SourceSight {
-        let Moment { state, reason, since, retry_at, last_error } = self.lock().clone();
-        SourceSight {
+    /// All of them by name.
+    pub(crate) fn all(&self) -> BTreeMap<String, Arc<Seen>> {
+        let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = sources.iter().filter_map(|(name, seen)| Some((name.clone(), seen.upgrade()?)));
+        there.collect()
+    }
+}
+
+impl Seen {
+    pub(super) fn new(kind: &SourceKind, body: &Result<Body, String>) -> Self {
+        let reason = body.as_ref().err().cloned();
+        let state = if reason.is_some() { SourceState::Disabled } else { SourceState::Starting };
+        let hosts = match body {
+            Ok(Body::Service(service)) => Some(service.hosts()),
+            _ => None,
+        };
+        let (since, retry_at, operations, last_error) = (epoch_ms(), None, None, None);
+        let moment = Moment { state, reason, since, retry_at, operations, last_error };
+        Self { kind: kind.clone(), hosts, moment: Mutex::new(moment) }
+    }
+
+    /// How the source is doing. Whether a spoke is there, the hub knows.
+    pub(crate) fn sight(&self, gateway: &Parts, name: &str) -> SourceSight {
+        let Moment { state, reason, since, retry_at, operations, last_error } = self.lock().clone();
+        let in_namespace = || gateway.pipeline.registry().catalog().namespace(name).len();
+        let mut sight = SourceSight {
             name: name.to_owned(),
-            kind: kind.word().to_owned(),
-            about: kind.describe(),
+            kind: self.kind.word().to_owned(),
+            about: self.kind.describe(),
             state,
             reason,
             since,
             retry_at,
-            operations,
+            left_alone: self.is_left_alone(gateway, name),
+            operations: operations.unwrap_or_else(in_namespace),
             last_error,
+        };
+        if let SourceKind::Spoke { .. } = self.kind {
+            sight.see_spoke(gateway.hub.standing(name));
         }
+        sight
+    }
+
+    /// Whether the source, or a host of it, is left alone for now.
+    fn is_left_alone(&self, gateway: &Parts, name: &str) -> bool {
+        let has_closed_gate = || gateway.limiter.as_ref().is_some_and(|it| it.leaves_alone(name));
+        self.hosts.as_ref().is_some_and(|hosts| hosts.is_any_left_alone()) || has_closed_gate()
     }
 
     fn starts(&self) {
         self.enter(SourceState::Starting, None, None);
+    }
+
+    /// An HTTP service was read, and has so many operations.
+    fn has_read(&self, counts: &openapi::Counts) {
+        self.is_ready();
+        let operations = counts.queries + counts.mutations + counts.subscriptions;
+        self.lock().operations = Some(operations);
     }
 
     fn is_ready(&self) {
@@ -123,11 +181,23 @@ impl Seen {
         if moment.state != state {
             (moment.state, moment.since) = (state, epoch_ms());
         }
-        (moment.reason, moment.retry_at) = (reason, retry_at);
+        (moment.reason, moment.retry_at, moment.operations) = (reason, retry_at, None);
     }
 
     fn lock(&self) -> MutexGuard<'_, Moment> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.moment.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SourceSight {
+    fn see_spoke(&mut self, standing: Option<Standing>) {
+        self.since = standing.as_ref().map_or(self.since, |standing| standing.since);
+        if standing.is_some_and(|standing| standing.is_online) {
+            self.state = SourceState::Ready;
+        } else {
+            self.state = SourceState::Down;
+            self.reason = Some("it is not connected".to_owned());
+        }
     }
 }
 
@@ -172,7 +242,7 @@ fn see_server(source: &str, seen: &Seen, status: &mcp::SourceStatus) {
 
 fn see_service(seen: &Seen, status: &openapi::SourceStatus) {
     match status {
-        openapi::SourceStatus::Ready(_) => seen.is_ready(),
+        openapi::SourceStatus::Ready(found) => seen.has_read(&found.counts),
         openapi::SourceStatus::Down { reason, again_in } => seen.is_down(reason, Some(*again_in)),
         _ => seen.starts(),
     }

@@ -96,7 +96,7 @@ impl Metrics {
         let outcome = outcome_of(ending);
         source.kinds[kind_of(call)].count(outcome, times.total);
         if let Ending::Failed(error) = ending
-            && let Some(limit) = error.limit().filter(|_| times.handler.is_none())
+            && let Some(limit) = error.own_limit()
             && let Ok(limit) = LIMITS.binary_search(&limit)
         {
             self.refusals[limit].fetch_add(1, Ordering::Relaxed);

@@ -22,7 +22,7 @@ pub(crate) use settings::otlp_address;
 use metrics::Metrics;
 use tracer::Tracer;
 
-pub(crate) use page::{Page, State};
+pub(crate) use page::{Page, Standing, State};
 
 /// Watches the calls of a pipeline. Cloning it shares everything.
 #[derive(Clone)]

@@ -10,11 +10,19 @@ pub(crate) struct Page(String);
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) connections: Vec<(&'static str, usize)>,
-    /// Whether each source is there.
-    pub(crate) sources: Vec<(String, bool)>,
-    /// How many wait at each source, and whether it is left alone.
-    pub(crate) queues: Vec<(String, usize, bool)>,
+    pub(crate) sources: Vec<(String, Standing)>,
+    /// How many wait at each source that was called.
+    pub(crate) queues: Vec<(String, usize)>,
     pub(crate) is_ready: bool,
+}
+
+/// How a source is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing {
+    /// Whether it is there.
+    pub(crate) is_up: bool,
+    /// Whether it failed again and again, and is not asked for a while.
+    pub(crate) is_left_alone: bool,
 }
 
 impl Page {
@@ -63,16 +71,17 @@ impl Page {
             self.value("manila_connections", &[("door", door)], number);
         }
         self.gauge("manila_source_up", "Whether a source is there.");
-        for (source, is_up) in &state.sources {
-            self.value("manila_source_up", &[("source", source)], u8::from(*is_up));
+        for (source, standing) in &state.sources {
+            self.value("manila_source_up", &[("source", source)], u8::from(standing.is_up));
         }
         self.gauge("manila_queue_depth", "Calls that wait for a place at their source.");
-        for (source, waiting, _) in &state.queues {
+        for (source, waiting) in &state.queues {
             self.value("manila_queue_depth", &[("source", source)], waiting);
         }
         self.gauge("manila_source_breaker_open", "Whether a source is left alone for a while.");
-        for (source, _, is_open) in &state.queues {
-            self.value("manila_source_breaker_open", &[("source", source)], u8::from(*is_open));
+        for (source, standing) in &state.sources {
+            let is_open = u8::from(standing.is_left_alone);
+            self.value("manila_source_breaker_open", &[("source", source)], is_open);
         }
         super::process::write(self);
     }

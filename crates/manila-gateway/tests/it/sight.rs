@@ -132,3 +132,46 @@ async fn readiness_follows_the_life_of_the_gateway_and_not_that_of_its_sources()
     gateway.stop().await;
     sources.close(std::time::Duration::from_secs(10)).await;
 }
+
+/// Two sources of one document, whose service is not there: one that is called, and one of which
+/// nothing is taken.
+#[tokio::test]
+async fn a_dead_service_is_seen_and_a_source_without_operations_is_not_down() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let document = json!({"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
+        "servers": [{"url": format!("http://{nobody}")}],
+        "paths": {"/look": {"get": {"operationId": "look", "responses": {"200": {"description": "x"}}}}}});
+    let file = std::env::temp_dir().join(format!("manila-sight-{}.json", std::process::id()));
+    std::fs::write(&file, document.to_string()).unwrap();
+    let openapi = format!("openapi = '{}'", file.display());
+    let text = format!(
+        "[source.dead]\n{openapi}\nbreaker = {{ failures = 1 }}\n\
+         [source.none]\n{openapi}\nexclude = [\"*\"]\n"
+    );
+    let config = Config::parse("manila.toml".as_ref(), &text, &|_| None).unwrap();
+    let gateway = bounded([], config.limits.calls.clone(), 10_000).await;
+    let sources = Sources::start(&gateway.gateway, &config);
+    while sources.sight().iter().any(|source| source.state != SourceState::Ready) {
+        tokio::task::yield_now().await;
+    }
+    let seen = || sources.sight().into_iter().map(|it| (it.operations, it.left_alone));
+    assert_eq!(seen().collect::<Vec<_>>(), [(1, false), (0, false)]);
+    for _ in 0..2 {
+        let answer = client().post(gateway.url("/api/dead/look")).json(&json!({}));
+        assert_eq!(answer.send().await.unwrap().status(), 503);
+    }
+    assert_eq!(seen().collect::<Vec<_>>(), [(1, true), (0, false)]);
+    for (start, expected) in [
+        ("manila_source_breaker_open{source=\"dead\"}", 1.0),
+        ("manila_source_breaker_open{source=\"none\"}", 0.0),
+        ("manila_source_up{source=\"dead\"}", 1.0),
+        ("manila_source_up{source=\"none\"}", 1.0),
+        ("manila_refusals_total{limit=\"breaker\"}", 2.0),
+    ] {
+        assert_eq!(metric(&gateway, start).await, Some(expected), "{start}");
+    }
+    sources.close(std::time::Duration::from_secs(10)).await;
+    assert_eq!(metric(&gateway, "manila_source_up{source=\"dead\"}").await, None, "it has ended");
+    gateway.stop().await;
+    std::fs::remove_file(file).unwrap();
+}

@@ -45,4 +45,4 @@ pub use offer::{Found, OpenApiError};
 pub use request::ServerSettings;
 pub use schema::Warning;
 pub use settings::{BreakerSettings, ClientSettings, Namespaces, OpenApiSettings, RetrySettings};
-pub use source::{Adjust, OpenApiSource, Review, SourceHooks, SourceStatus};
+pub use source::{Adjust, OpenApiSource, Review, ServiceHosts, SourceHooks, SourceStatus};

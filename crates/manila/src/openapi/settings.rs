@@ -173,6 +173,6 @@ pub struct BreakerSettings {
 
 impl Default for BreakerSettings {
     fn default() -> Self {
-        Self { failures: 10, open_for: Duration::from_secs(15), server_errors: false }
+        Self { failures: 5, open_for: Duration::from_secs(10), server_errors: false }
     }
 }

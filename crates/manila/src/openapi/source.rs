@@ -68,10 +68,22 @@ pub enum SourceStatus {
     },
 }
 
+/// The hosts of a service, for those who want to know how they are. It outlives its source.
+#[derive(Debug, Clone)]
+pub struct ServiceHosts(Arc<Service>);
+
+impl ServiceHosts {
+    /// Whether one of them failed again and again, and is left alone or just being tried again.
+    pub fn is_any_left_alone(&self) -> bool {
+        self.0.client.leaves_alone()
+    }
+}
+
 /// A service whose operations are operations here. Dropping it takes them away.
 #[derive(Debug)]
 pub struct OpenApiSource {
     status: watch::Receiver<SourceStatus>,
+    hosts: ServiceHosts,
     /// Asks the supervisor for its operations, which are somebody else's from then on.
     leave: oneshot::Sender<oneshot::Sender<Vec<OperationId>>>,
     tasks: TaskTracker,
@@ -126,16 +138,22 @@ impl OpenApiSource {
         let (leave, leaving) = oneshot::channel();
         let (offered, is_gateway) = Default::default();
         let (service, registry) = (Arc::new(service), registry.clone());
+        let hosts = ServiceHosts(Arc::clone(&service));
         let supervisor =
             Supervisor { service, registry, hooks, status, offered, is_gateway, predecessor };
         tasks.spawn(supervisor.run(stop.clone(), leaving));
         tasks.close();
-        Self { status: watched, leave, tasks, stop: stop.drop_guard() }
+        Self { status: watched, hosts, leave, tasks, stop: stop.drop_guard() }
     }
 
     /// How it is doing, now and whenever that changes.
     pub fn status(&self) -> watch::Receiver<SourceStatus> {
         self.status.clone()
+    }
+
+    /// How its hosts are doing, as far as calls have shown it.
+    pub fn hosts(&self) -> ServiceHosts {
+        self.hosts.clone()
     }
 
     /// Waits until the operations are there.

@@ -33,6 +33,9 @@ fn what_is_said_holds_and_sources_may_say_otherwise() {
         openapi = "x.yaml"
         breaker = { failures = 4, open = "7s" }
 
+        [source.d]
+        openapi = "x.yaml"
+
         [telemetry]
         otlp = "http://127.0.0.1:4318"
         sample = 0.5
@@ -55,10 +58,15 @@ fn what_is_said_holds_and_sources_may_say_otherwise() {
     let breaker = own.breaker.unwrap();
     assert_eq!((breaker.failures, breaker.open_for), (3, Duration::from_secs(60)));
     assert_eq!(breaker.slow, Duration::from_secs(5), "what is not said is the default");
-    let service = config.sources.iter().find(|source| source.name == "c").unwrap();
-    let SourceKind::OpenApi(settings) = &service.kind else { panic!("it is a service") };
-    let hosts = &settings.client.breaker;
-    assert_eq!((hosts.failures, hosts.open_for), (4, Duration::from_secs(7)));
+    let hosts = |config: &Config, name: &str| {
+        let service = config.sources.iter().find(|source| source.name == name).unwrap();
+        let SourceKind::OpenApi(settings) = &service.kind else { panic!("it is a service") };
+        (settings.client.breaker.failures, settings.client.breaker.open_for)
+    };
+    assert_eq!(hosts(&config, "c"), (4, Duration::from_secs(7)));
+    assert_eq!(hosts(&config, "d").0, 0, "it says nothing, so [limits] holds");
+    let plain = parse("[source.d]\nopenapi = \"x.yaml\"").unwrap();
+    assert_eq!(hosts(&plain, "d"), (5, Duration::from_secs(10)), "as for every source");
     assert_eq!(limits.calls.of("c").breaker, None, "its hosts are left alone one by one");
     let otlp = config.telemetry.otlp.as_ref().unwrap();
     assert_eq!(otlp.as_str(), "http://127.0.0.1:4318/v1/traces");
@@ -75,8 +83,18 @@ fn what_makes_no_sense_is_told() {
         ("[limits]\nqueue_wait = \"soon\"", "limits.queue_wait: expected a duration"),
         ("[limits]\nbreaker = { fails = 1 }", "limits.breaker.fails: unknown key"),
         ("[telemetry]\notlp = \"127.0.0.1:4318\"", "telemetry.otlp: the address of a collector"),
+        ("[http]\ncors = [\"*\"]", "http.cors: an origin is `https://` and a host"),
+        ("[http]\ncors = [\"null\"]", "http.cors: an origin is `https://` and a host"),
+        (
+            "[http]\ncors = [\"https://App.example/\"]",
+            "http.cors: browsers write this origin as \"https://app.example\"",
+        ),
         ("[telemetry]\nsample = 2", "telemetry.sample: a share is a number from 0 to 1"),
         ("[source.a]\nhub = { url = \"ws://x\" }\nconcurrency = 0", "source.a.concurrency: "),
+        (
+            "[source.a]\nopenapi = { document = \"x.yaml\", namespaces = \"keep\" }\nqueue = 2",
+            "source.a.queue: it is counted by namespace",
+        ),
     ] {
         let error = parse(text).unwrap_err().to_string();
         assert!(error.contains(said), "{text}\n{error}");

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use manila::openapi::Namespaces;
+
 use super::super::document::Document;
 use super::super::file::{BreakerText, LimitsConfig, LimitsText, SourceText};
 use super::super::source::{SourceConfig, SourceKind};
@@ -12,6 +14,21 @@ pub(super) struct Said {
     concurrency: Option<usize>,
     queue: Option<usize>,
     breaker: Option<BreakerText>,
+}
+
+impl Said {
+    /// Places belong to a namespace, and operations that keep theirs are in those of others.
+    fn refuse_beside_kept_namespaces(&self, document: &Document<'_>, namespaces: Namespaces) {
+        if namespaces != Namespaces::Keep {
+            return;
+        }
+        let said = [("concurrency", self.concurrency), ("queue", self.queue)];
+        for (key, _) in said.into_iter().filter(|(_, number)| number.is_some()) {
+            let message = "it is counted by namespace, and these operations keep the namespaces that \
+                           they have there; leave it out, or leave out namespaces = \"keep\"";
+            document.report(&["source", &self.name, key], message);
+        }
+    }
 }
 
 pub(super) fn said(sources: &BTreeMap<String, SourceText>) -> Vec<Said> {
@@ -52,13 +69,12 @@ pub(super) fn limits(
         match source.map(|source| &mut source.kind) {
             // The hosts of a service are told apart, and left alone one by one.
             Some(SourceKind::OpenApi(settings)) => {
-                limits.breaker = None;
-                if let Some(breaker) = own.breaker {
-                    let host = &mut settings.client.breaker;
-                    let wanted = breaker.limits();
-                    host.failures = wanted.map_or(0, |wanted| wanted.failures);
-                    host.open_for = wanted.map_or(host.open_for, |wanted| wanted.open_for);
-                }
+                own.refuse_beside_kept_namespaces(document, settings.namespaces);
+                let usual = limits.breaker.take();
+                let wanted = own.breaker.map_or(usual, |breaker| breaker.limits());
+                let host = &mut settings.client.breaker;
+                host.failures = wanted.map_or(0, |wanted| wanted.failures);
+                host.open_for = wanted.map_or(host.open_for, |wanted| wanted.open_for);
             }
             _ => {
                 limits.breaker = own.breaker.map_or(limits.breaker, |breaker| breaker.limits());

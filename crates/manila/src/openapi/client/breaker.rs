@@ -115,6 +115,12 @@ impl Breakers {
         Ok(Some(Pass { breakers: self, host, admission, is_noted: false }))
     }
 
+    /// Whether a host is left alone, or is being tried after it was.
+    pub(super) fn is_any_open(&self) -> bool {
+        let is_open = |breaker: &Breaker| !matches!(breaker, Breaker::Closed { .. });
+        self.lock().iter().any(|(_, _, breaker)| is_open(breaker))
+    }
+
     /// Whether an answer with this status is a failure of its host.
     pub(super) fn health(&self, status: u16) -> Health {
         match status {
@@ -308,9 +314,11 @@ mod tests {
         let url = |text: &str| Url::parse(text).unwrap();
         let (one, other) = (url("http://a.example:81/x"), url("http://a.example/x"));
         drop(breakers.admit(&one).unwrap());
+        assert!(!breakers.is_any_open());
         breakers.admit(&one).unwrap().unwrap().note(breakers.health(503));
         assert!(breakers.admit(&one).is_err());
         breakers.admit(&other).unwrap().unwrap().note(breakers.health(404));
         assert!(breakers.admit(&other).is_ok());
+        assert!(breakers.is_any_open());
     }
 }

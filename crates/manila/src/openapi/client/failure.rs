@@ -94,9 +94,8 @@ impl From<Failure> for CallError {
                 Self::execution(words).before_sending()
             }
             Failure::LeftAlone { host, wait } => {
-                let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                let details = json!({"host": host, "retryAfterMs": wait});
-                Self::unavailable(words).with_details(details).before_sending()
+                let refused = Self::unavailable(words).with_details(json!({"host": host}));
+                refused.with_limit("breaker").with_retry_after(wait).before_sending()
             }
             Failure::Unreachable { .. } => Self::unavailable(words).before_sending(),
             Failure::Lost { .. } => Self::unavailable(words),

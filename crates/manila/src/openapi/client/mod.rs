@@ -128,6 +128,11 @@ impl Client {
         self.hosts.store(Arc::new(hosts));
     }
 
+    /// Whether one of its hosts is left alone.
+    pub(crate) fn leaves_alone(&self) -> bool {
+        self.breakers.is_any_open()
+    }
+
     /// When a request that begins now has taken too long, given how long its caller waits.
     pub(crate) fn deadline(&self, remaining: Option<Duration>) -> Instant {
         let limit = self.settings.timeout.min(remaining.unwrap_or(Duration::MAX));

@@ -167,6 +167,7 @@ async fn a_host_that_fails_again_and_again_is_left_alone_and_tried_by_one() {
     let error =
         says(rig.call("write", json!({})).await, "UNAVAILABLE", &["127.0.0.1", "left alone"]);
     assert!(error.is_retryable() && !error.may_have_run());
+    assert_eq!((error.limit(), error.own_limit()), (Some("breaker"), Some("breaker")));
     let wait = error.details().unwrap()["retryAfterMs"].as_u64().unwrap();
     assert!((1..=2_000).contains(&wait), "{wait}");
     assert_eq!(service.count(), 3);
