@@ -34,9 +34,13 @@ use crate::app::Gateway;
 use asked::Asked;
 
 pub(super) use accept::takes_gzip;
+pub(super) use asked::trace;
 pub(super) use input::{check_content_type, read_bytes};
 pub(super) use packed::gzip;
 pub use settings::HttpDoorSettings;
+
+/// The operation that calls any other.
+const RELAY: &str = "hub.call";
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -63,9 +67,7 @@ pub(super) async fn call(gateway: Gateway, request: Request) -> Response {
     let mut response = answer(&gateway, request, &id)
         .await
         .unwrap_or_else(|problem| problem.with_request_id(id.to_string()).into_response());
-    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(id.to_string())) {
-        response.headers_mut().insert(REQUEST_ID, value);
-    }
+    name(&mut response, &id);
     if is_packed {
         let above = gateway.0.settings.http.pack_above;
         response = Box::pin(packed::pack(response, above)).await;
@@ -73,25 +75,39 @@ pub(super) async fn call(gateway: Gateway, request: Request) -> Response {
     response
 }
 
+/// Answers a request below `/api` that is none for an operation.
+pub(super) fn refuse(headers: &HeaderMap, problem: Problem) -> Response {
+    let id = request_id(headers);
+    let mut response = problem.with_request_id(id.to_string()).into_response();
+    name(&mut response, &id);
+    response
+}
+
+fn name(response: &mut Response, id: &RequestId) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(id.to_string())) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+}
+
 async fn answer(gateway: &Gateway, request: Request, id: &RequestId) -> Result<Response, Problem> {
     // Who calls comes first: nobody learns what is here by asking for it.
     let identity = bearer::identify(gateway.authenticator(), "/api", request.headers()).await;
-    let operation_id = match (&identity, operation_id(request.uri().path())) {
-        (Ok(_), named) => named?,
-        (Err(_), named) => named.unwrap_or_default(),
-    };
-    let identity = match identity {
-        Ok(identity) => identity,
-        Err(problem) => {
-            let request = CallRequest::new(&operation_id, Payload::empty_object());
-            let request = request.door("http").request_id(id.clone());
-            // Boxed, so that others do not carry the room for it.
+    let (identity, operation_id) = match (identity, operation_id(request.uri().path())) {
+        (Ok(identity), Ok(operation_id)) => (identity, operation_id),
+        // Boxed, so that others do not carry the room for it.
+        (Ok(identity), Err(problem)) => {
+            let visit = Visit { gateway, identity, operation_id: "", id };
+            return Err(Box::pin(visit.refused(request.headers(), problem)).await);
+        }
+        (Err(problem), named) => {
+            let operation_id = named.unwrap_or_default();
+            let request = bare_request(&operation_id, id, request.headers());
             Box::pin(refusal::note_stranger(gateway, request, problem.detail())).await;
             return Err(problem);
         }
     };
-    let operation = gateway.pipeline().registry().catalog().get(&operation_id).cloned();
     let visit = Visit { gateway, identity, operation_id: &operation_id, id };
+    let operation = gateway.pipeline().registry().catalog().get(&operation_id).cloned();
     match operation {
         Some(operation) if visit.admits(&operation) => visit.answer(operation, request).await,
         // Why there is none, or none for this caller, is for the pipeline to say, and to write down.
@@ -100,14 +116,28 @@ async fn answer(gateway: &Gateway, request: Request, id: &RequestId) -> Result<R
             let lacks = operation
                 .as_deref()
                 .and_then(|operation| visit.lacks(operation, request.headers()));
-            let request = CallRequest::new(&operation_id, Payload::empty_object());
-            let request = request.door("http").request_id(id.clone());
-            let refused = visit.once(request, operation.as_deref(), Form::Data).await;
+            let request = bare_request(&operation_id, id, request.headers());
+            let refused =
+                visit.once(request, operation.as_ref(), operation.as_ref(), Form::Data).await;
             refused.map_err(|problem| match lacks {
                 Some(challenge) => problem.with_header(header::WWW_AUTHENTICATE, challenge),
                 None => problem,
             })
         }
+    }
+}
+
+/// A call of which nothing is known but what it is called and whence it comes.
+fn bare_request<'a>(operation_id: &'a str, id: &RequestId, headers: &HeaderMap) -> CallRequest<'a> {
+    let request = CallRequest::new(operation_id, Payload::empty_object()).door("http");
+    traced(request.request_id(id.clone()), headers)
+}
+
+/// A call as part of the trace that the headers name.
+fn traced<'a>(request: CallRequest<'a>, headers: &HeaderMap) -> CallRequest<'a> {
+    match trace(headers) {
+        Some(trace) => request.metadata(trace),
+        None => request,
     }
 }
 
@@ -172,11 +202,16 @@ impl Visit<'_> {
             Method::GET if kind != Kind::Mutation => {}
             Method::HEAD if kind == Kind::Query => {}
             Method::OPTIONS => return Ok(allowed(kind)),
-            _ => return Err(method_not_allowed(kind)),
+            _ => {
+                let problem = method_not_allowed(kind);
+                return Err(Box::pin(self.refused(request.headers(), problem)).await);
+            }
         }
         let (head, body) = request.into_parts();
-        let (asked, input) = said(&head, &operation)?;
-        let form = accept::form(&head.headers, kind, asked.envelope)?;
+        let (asked, form, input) = match said(&head, &operation) {
+            Ok(said) => said,
+            Err(problem) => return Err(Box::pin(self.refused(&head.headers, problem)).await),
+        };
         let input = match input {
             Some(input) => input,
             None => {
@@ -188,10 +223,13 @@ impl Visit<'_> {
                 };
                 match read {
                     Ok(input) => input,
-                    Err(problem) => return Err(Box::pin(self.unreadable(problem)).await),
+                    Err(problem) => {
+                        return Err(Box::pin(self.refused(&head.headers, problem)).await);
+                    }
                 }
             }
         };
+        let target = (self.operation_id == RELAY).then(|| self.target(&input)).flatten();
         let request = self.request(&head.headers, &asked, input);
         if kind == Kind::Subscription {
             let owner = Arc::clone(&self.identity);
@@ -199,7 +237,8 @@ impl Visit<'_> {
             let terms = sse::Terms { operation, form, owner };
             return sse::respond(self.gateway, terms, last, request);
         }
-        let mut response = self.once(request, Some(&operation), form).await?;
+        let declaring = target.as_ref().unwrap_or(&operation);
+        let mut response = self.once(request, Some(&operation), Some(declaring), form).await?;
         if head.method != Method::POST {
             // What a query says may change with the next mutation, and may be for this caller only.
             let no_store = HeaderValue::from_static("no-store");
@@ -208,13 +247,14 @@ impl Visit<'_> {
         Ok(response)
     }
 
-    /// A body that is none is no input, and yet somebody has called.
-    async fn unreadable(&self, problem: Problem) -> Problem {
-        let request = CallRequest::new(self.operation_id, Payload::empty_object());
-        let request = request.door("http").request_id(self.id.clone());
-        let error = CallError::validation(problem.detail().to_owned(), &[]);
-        refusal::note(self.gateway, request, &self.identity, &error).await;
-        problem
+    /// What is no call is no input, and yet somebody has called.
+    async fn refused(&self, headers: &HeaderMap, problem: Problem) -> Problem {
+        let request = bare_request(self.operation_id, self.id, headers);
+        let error = problem.to_error();
+        match refusal::note(self.gateway, request, &self.identity, &error).await {
+            Some(too_often) => Problem::of(too_often, None),
+            None => problem,
+        }
     }
 
     fn request(&self, headers: &HeaderMap, asked: &Asked<'_>, input: Payload) -> CallRequest<'_> {
@@ -223,23 +263,29 @@ impl Visit<'_> {
         if let Some(timeout) = asked.timeout {
             request = request.timeout(timeout.min(self.gateway.0.settings.http.longest_timeout));
         }
-        match asked::trace(headers) {
-            Some(trace) => request.metadata(trace),
-            None => request,
-        }
+        traced(request, headers)
     }
 
+    /// Calls, and answers in this form. The status of an error is said by the operation that declares
+    /// it, which `hub.call` only passes on.
     async fn once(
         &self,
         request: CallRequest<'_>,
-        operation: Option<&Operation>,
+        operation: Option<&Arc<Operation>>,
+        declaring: Option<&Arc<Operation>>,
         form: Form,
     ) -> Result<Response, Problem> {
         let caller = Authority::outside(Some(Arc::clone(&self.identity)));
         match self.gateway.pipeline().call(request, caller).await {
-            Ok(outcome) => write(&outcome, operation, form),
-            Err(error) => Err(Problem::of(error, operation.map(Operation::spec))),
+            Ok(outcome) => write(&outcome, operation.map(Arc::as_ref), form),
+            Err(error) => Err(Problem::of(error, declaring.map(|operation| operation.spec()))),
         }
+    }
+
+    /// The operation that is called through `hub.call`.
+    fn target(&self, input: &Payload) -> Option<Arc<Operation>> {
+        let id = input.as_value()?.get("id")?.as_str()?;
+        self.gateway.pipeline().registry().catalog().get(id).cloned()
     }
 }
 
@@ -254,8 +300,17 @@ async fn within(
     tokio::time::timeout(limit, reading).await.map_err(late)?
 }
 
-/// What the query says: options, and the input if it is not in the body.
+/// What the head says: options, the form of the answer, and the input if it is not in the body.
 fn said<'a>(
+    head: &'a Parts,
+    operation: &Operation,
+) -> Result<(Asked<'a>, Form, Option<Payload>), Problem> {
+    let (asked, input) = said_in_query(head, operation)?;
+    let form = accept::form(&head.headers, operation.spec().kind, asked.envelope)?;
+    Ok((asked, form, input))
+}
+
+fn said_in_query<'a>(
     head: &'a Parts,
     operation: &Operation,
 ) -> Result<(Asked<'a>, Option<Payload>), Problem> {
@@ -289,8 +344,8 @@ fn write(
         if outcome.envelope.is_error() {
             return Err(failure(outcome));
         }
-        if let Some(operation) = operation.filter(|_| !outcome.warnings().is_empty()) {
-            check_fit(outcome, operation)?;
+        if let Some(error) = operation.and_then(|operation| misfit(outcome, operation)) {
+            return Err(Problem::of(error, None));
         }
     }
     let (body, content_type) = match form {
@@ -314,12 +369,16 @@ fn failure(outcome: &Outcome) -> Problem {
     )
 }
 
-/// Warnings may be about something else; whether the data fits is what the client was promised.
-fn check_fit(outcome: &Outcome, operation: &Operation) -> Result<(), Problem> {
-    let Ok(data) = outcome.envelope.data.clone().into_value() else { return Ok(()) };
+/// Why the data of an outcome is not what was declared. Warnings may be about something else; whether
+/// the data fits is what the client was promised.
+pub(super) fn misfit(outcome: &Outcome, operation: &Operation) -> Option<CallError> {
+    if outcome.warnings().is_empty() {
+        return None;
+    }
+    let data = outcome.envelope.data.clone().into_value().ok()?;
     // A schema that cannot be used promises nothing.
     if operation.spec().output_schema.fits(&data).unwrap_or(true) {
-        return Ok(());
+        return None;
     }
     let (id, spec) = (operation.id().as_str(), operation.spec());
     let error = CallError::output_validation_failed(id, outcome.warnings());
@@ -328,7 +387,7 @@ fn check_fit(outcome: &Outcome, operation: &Operation) -> Result<(), Problem> {
     if spec.kind == Kind::Mutation && !spec.idempotent {
         details["mayHaveRun"] = true.into();
     }
-    Err(Problem::of(error.with_details(details), None))
+    Some(error.with_details(details))
 }
 
 /// The methods of an operation.

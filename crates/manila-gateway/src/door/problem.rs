@@ -60,6 +60,12 @@ impl Problem {
         problem
     }
 
+    /// The error that it stands for, or the one that comes nearest where there was no call.
+    pub(super) fn to_error(&self) -> CallError {
+        let unreadable = || CallError::validation(self.detail.clone(), &[]);
+        self.error.clone().unwrap_or_else(unreadable)
+    }
+
     /// What is wrong, in words.
     pub(super) fn detail(&self) -> &str {
         &self.detail
@@ -111,8 +117,16 @@ fn status_of(error: &CallError, spec: Option<&OperationSpec>) -> StatusCode {
 fn declared_status(code: &str, spec: Option<&OperationSpec>) -> Option<StatusCode> {
     let declared = spec?.error_schemas.iter().find(|declared| declared.code == code)?;
     let status = StatusCode::from_u16(declared.http_status?).ok()?;
-    // A declared success would make a failure look like an answer.
-    (status.is_client_error() || status.is_server_error()).then_some(status)
+    is_for_callers(status).then_some(status)
+}
+
+/// A declared success would make a failure look like an answer, and a declared refusal of credentials
+/// as if this gateway had asked for some: its clients would ask for another token, or for none.
+fn is_for_callers(status: StatusCode) -> bool {
+    let is_failure = status.is_client_error() || status.is_server_error();
+    let asks_for_credentials =
+        [StatusCode::UNAUTHORIZED, StatusCode::PROXY_AUTHENTICATION_REQUIRED];
+    is_failure && !asks_for_credentials.contains(&status)
 }
 
 fn as_number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
@@ -132,6 +146,8 @@ mod tests {
         spec.error_schemas = vec![
             ErrorDefinition::new("SOLD_OUT", "").with_http_status(409),
             ErrorDefinition::new("ODD", "").with_http_status(200),
+            ErrorDefinition::new("WHO", "").with_http_status(401),
+            ErrorDefinition::new("WHO_HALFWAY", "").with_http_status(407),
             ErrorDefinition::new("PLAIN", ""),
         ];
         for (code, status) in [
@@ -147,6 +163,8 @@ mod tests {
             ("UNKNOWN_ERROR", 500),
             ("SOLD_OUT", 409),
             ("ODD", 502),
+            ("WHO", 502),
+            ("WHO_HALFWAY", 502),
             ("PLAIN", 502),
             ("UNDECLARED", 502),
         ] {

@@ -27,15 +27,16 @@ impl Strangers {
     }
 }
 
-/// Writes down that somebody's request was refused.
+/// Writes down that somebody's request was refused, and gives what to say instead where he calls too
+/// often.
 pub(super) async fn note(
     gateway: &Gateway,
     request: CallRequest<'_>,
     identity: &Arc<Identity>,
     error: &CallError,
-) {
+) -> Option<CallError> {
     let authority = Authority::outside(Some(Arc::clone(identity)));
-    gateway.pipeline().refuse(request, authority, error).await;
+    gateway.pipeline().refuse(request, authority, error).await
 }
 
 /// Writes down that somebody was refused of whom it is not known who he is.

@@ -57,7 +57,7 @@ async fn bad_requests_are_refused_by_name() {
     let json = Some("application/json");
     let large = format!("\"{}\"", "x".repeat(2_000));
     let deep = format!("{{\"a\":{}1{}, \"b\":1}}", "[".repeat(400), "]".repeat(400));
-    let rows: [(Method, &str, Option<&str>, &[u8], u16, &str); 22] = [
+    let rows: [(Method, &str, Option<&str>, &[u8], u16, &str); 23] = [
         (Method::POST, "/api/demo/%FF", json, b"{}", 400, "UTF-8"),
         (Method::POST, "/api/demo.x/add", json, b"{}", 404, "no dot"),
         (Method::POST, "/health", json, b"{}", 405, "GET"),
@@ -87,6 +87,8 @@ async fn bad_requests_are_refused_by_name() {
         ),
         (Method::POST, "/api/demo/add?envelope=perhaps", json, b"{}", 400, "envelope"),
         (Method::POST, "/api/demo/fail", json, b"{}", 409, "always fails"),
+        // The same error means the same, however its operation was called.
+        (Method::POST, "/api/hub/call", json, b"{\"id\":\"demo.fail\"}", 409, "always fails"),
     ];
     for (method, path, content_type, body, status, said) in rows {
         let mut request = client().request(method.clone(), gateway.url(path)).body(body.to_vec());
@@ -97,7 +99,11 @@ async fn bad_requests_are_refused_by_name() {
         let row = format!("{method} {path} {}", String::from_utf8_lossy(body));
         assert_eq!(response.status().as_u16(), status, "{row}");
         assert_eq!(response.headers()["content-type"], "application/problem+json", "{row}");
+        let id = response.headers().get("x-request-id").cloned();
         let problem: Value = response.json().await.unwrap();
+        if path.starts_with("/api/") {
+            assert_eq!(problem["requestId"], id.unwrap().to_str().unwrap(), "{row}");
+        }
         assert_eq!(problem["status"], json!(status), "{row}");
         assert!(problem["detail"].as_str().unwrap().contains(said), "{row}: {problem}");
     }

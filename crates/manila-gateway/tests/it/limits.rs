@@ -176,6 +176,43 @@ async fn calls_per_minute_are_counted_for_each_caller_and_not_for_what_is_inside
     gateway.stop().await;
 }
 
+/// Each row: a request that is refused before it is a call, or because there is nothing to call, and
+/// its status.
+#[tokio::test]
+async fn what_is_refused_before_it_is_a_call_counts_as_one() {
+    let rows: [(&str, &str, &str, &str, u16); 7] = [
+        ("POST", "add", "*/*", "{", 400),
+        ("POST", "add?unheard=1", "*/*", "{}", 400),
+        ("GET", "add?unheard=1", "*/*", "", 422),
+        ("PUT", "add", "*/*", "{}", 405),
+        ("POST", "add", "text/html", "{}", 406),
+        ("POST", "%FF", "*/*", "{}", 400),
+        ("POST", "none", "*/*", "{}", 404),
+    ];
+    let mut limits = LimitsSettings::default();
+    limits.calls_per_minute = Some(7);
+    let gateway = bounded([], limits, 10_000).await;
+    for is_too_often in [false, true] {
+        for (method, path, accept, body, status) in rows {
+            let url = gateway.url(&format!("/api/demo/{path}"));
+            let request = client().request(method.parse().unwrap(), url).header("accept", accept);
+            let request = request.header("content-type", "application/json");
+            let answer = request.body(body).send().await.unwrap();
+            let expected = if is_too_often { 429 } else { status };
+            assert_eq!(answer.status(), expected, "{method} {path} {body}");
+            assert_eq!(answer.headers().contains_key("retry-after"), is_too_often);
+        }
+    }
+    for (start, expected) in [
+        ("manila_calls_total{source=\"demo\",kind=\"query\",outcome=\"VALIDATION_ERROR\"}", 5.0),
+        ("manila_calls_total{source=\"demo\",kind=\"query\",outcome=\"OVERLOADED\"}", 5.0),
+        ("manila_refusals_total{limit=\"calls_per_minute\"}", 7.0),
+    ] {
+        assert_eq!(metric(&gateway, start).await, Some(expected), "{start}");
+    }
+    gateway.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_of_one_caller_are_bounded() {
     let mut limits = LimitsSettings::default();
@@ -187,8 +224,14 @@ async fn subscriptions_of_one_caller_are_bounded() {
     };
     let mut first = clock().await.unwrap();
     first.chunk().await.unwrap();
-    let second = clock().await.unwrap().text().await.unwrap();
-    assert!(second.contains("OVERLOADED") && second.contains("caller_subscriptions"), "{second}");
+    let second = clock().await.unwrap();
+    assert_eq!(
+        (second.status().as_u16(), &second.headers()["retry-after"]),
+        (429, &"1".parse().unwrap())
+    );
+    let second: Value = second.json().await.unwrap();
+    assert_eq!(second["error"]["code"], "OVERLOADED");
+    assert_eq!(second["error"]["details"]["limit"], "caller_subscriptions");
     drop(first);
     gateway.stop().await;
 }
@@ -371,10 +414,19 @@ async fn another_file_brings_other_limits_and_says_what_has_to_wait() {
             client().post(&url).json(&nested).send().await.unwrap().text().await.unwrap()
         };
         assert!(ask().await.contains("at most 1 levels"));
-        let now = "[limits]\njson_depth = 20\nconnections = 7\n[telemetry]\nsample = 0.5\n";
+        let now = "[limits]\njson_depth = 20\nconnections = 7\n[telemetry]\nsample = 0.5\n\
+                   [http]\ncors = [\"https://app.example\"]\n";
         let report = running.change(config(now)).await.unwrap();
         assert_eq!(report.notes, ["other limits hold from now on"]);
-        assert_eq!(report.restart_needed, ["limits.connections", "telemetry"]);
+        assert_eq!(report.restart_needed, ["limits.connections", "telemetry", "http.cors"]);
+        let (come, gone) = (
+            format!("{now}[source.far]\nhub = {{ url = \"ws://127.0.0.1:1/hub\" }}\n"),
+            now.to_owned(),
+        );
+        for text in [come, gone] {
+            let report = running.change(config(&text)).await.unwrap();
+            assert_eq!(report.notes, [""; 0], "no limit is another one");
+        }
         assert!(!ask().await.contains("levels"));
         drop(stop);
     };

@@ -3,6 +3,7 @@
 mod returning;
 
 use futures::StreamExt;
+use manila::{Handler, HandlerError, Kind, Operation, OperationSpec, Output, Schema};
 use manila_gateway::GatewaySettings;
 use serde_json::{Value, json};
 
@@ -43,6 +44,40 @@ async fn each_event_can_be_an_envelope() {
     let data = text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
     let envelope: Value = serde_json::from_str(data).unwrap();
     assert_eq!(envelope["meta"]["operationId"], "demo.clock");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_value_that_is_not_what_was_declared_is_no_data() {
+    let mut spec = OperationSpec::new(&"t.feed".parse().unwrap(), Kind::Subscription);
+    spec.output_schema = Schema::new(json!({"type": "integer"})).unwrap();
+    let values = Handler::stream_fn(|_, _| {
+        let values = [json!(1), json!("no number"), json!(3)]
+            .map(|value| Ok::<_, HandlerError>(Output::Data(value.into())));
+        futures::stream::iter(values).boxed()
+    });
+    let feed = Operation::from_spec(spec).handler(values).build().unwrap();
+    let gateway = Running::with([feed], GatewaySettings::default()).await;
+    for (form, expected) in
+        [("false", ["", "error", "", "complete"]), ("true", ["", "", "", "complete"])]
+    {
+        let request = client().get(gateway.url(&format!("/api/t/feed?envelope={form}")));
+        let text = request.send().await.unwrap().text().await.unwrap();
+        let events: Vec<&str> = text.split_terminator("\n\n").collect();
+        let names = events.iter().map(|event| {
+            event.lines().find_map(|line| line.strip_prefix("event: ")).unwrap_or_default()
+        });
+        assert_eq!(names.collect::<Vec<_>>(), expected, "{text}");
+        let said = events[1].lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+        let said: Value = serde_json::from_str(said).unwrap();
+        match form {
+            "false" => {
+                assert_eq!(said["error"]["code"], "OUTPUT_VALIDATION_FAILED");
+                assert_eq!(said["error"]["details"]["data"], "no number");
+            }
+            _ => assert_eq!(said["data"], "no number"),
+        }
+    }
     gateway.stop().await;
 }
 

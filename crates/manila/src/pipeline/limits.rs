@@ -173,7 +173,7 @@ impl Concurrency {
 }
 
 /// When to come again where nobody can know it.
-const SOON: Duration = Duration::from_secs(1);
+pub(super) const SOON: Duration = Duration::from_secs(1);
 
 impl Drop for Place {
     fn drop(&mut self) {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::limits::SOON;
 use super::state::CallState;
 use crate::error::CallError;
 use crate::spec::OperationId;
@@ -104,7 +105,7 @@ impl Queue {
             return Ok(waiting);
         }
         let message = format!("{most} calls are already waiting for {id}");
-        Err(CallError::overloaded(message).with_limit("exclusive_queue"))
+        Err(CallError::overloaded(message).with_limit("exclusive_queue").with_retry_after(SOON))
     }
 }
 

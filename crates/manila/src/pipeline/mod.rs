@@ -138,8 +138,8 @@ async fn stages(call: &mut CallState) -> Result<Outcome, CallError> {
 
 /// Everything before dispatch, the same for calls and subscriptions.
 async fn enter(call: &mut CallState) -> Result<dispatch::Holds, CallError> {
-    call.handler()?;
     let admission = limits::admit(call).await?;
+    call.handler()?;
     access::check(call)?;
     input::check(call)?;
     approval::obtain(call).await?;
@@ -238,16 +238,26 @@ impl Pipeline {
         Call::new(CallState::root(&self.0, request, authority))
     }
 
-    /// Writes down a call that a door refused before it became one; nobody waits for its answer.
-    pub async fn refuse(&self, request: CallRequest<'_>, authority: Authority, error: &CallError) {
-        if self.0.audit.is_none() {
-            return;
+    /// Writes down a call that a door refused before it became one, and counts it as one of its
+    /// caller's. Gives what to say instead where a limit would not have let it in.
+    pub async fn refuse(
+        &self,
+        request: CallRequest<'_>,
+        authority: Authority,
+        error: &CallError,
+    ) -> Option<CallError> {
+        let Shared { audit, limits, observer, .. } = &*self.0;
+        if audit.is_none() && limits.is_none() && observer.is_none() {
+            return None;
         }
         let mut call = CallState::root(&self.0, request, authority);
-        if audit::enter(&mut call).await.is_ok() {
+        let refused = match audit::enter(&mut call).await {
+            Ok(()) => limits::admit(&call).await.err().map(|refused| call.settle(refused)),
             // What is wrong with the journal is said in the log.
-            let _ = audit::exit(&call, &Ending::Failed(error)).await;
-        }
+            Err(_) => None,
+        };
+        let _ = audit::exit(&call, &Ending::Failed(refused.as_ref().unwrap_or(error))).await;
+        refused
     }
 
     /// A subscription on somebody's authority; a once operation gives its one value and ends.

@@ -135,7 +135,7 @@ fn duration(seconds: f64) -> Duration {
 }
 
 /// The trace that the call is part of, where the headers name one.
-pub(super) fn trace(headers: &HeaderMap) -> Option<Map<String, Value>> {
+pub(in crate::door) fn trace(headers: &HeaderMap) -> Option<Map<String, Value>> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     trace_metadata(text(TRACE_PARENT), text(TRACE_STATE))
 }

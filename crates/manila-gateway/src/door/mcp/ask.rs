@@ -170,7 +170,9 @@ impl Ask {
             asker.await_sources().await;
         }
         let caller = Authority::outside(Some(Arc::clone(&asker.identity)));
+        let metadata = self.params.metadata();
         let passing = asker.passing(&caller, respondent.as_ref());
+        let passing = Passing { metadata: metadata.as_ref(), ..passing };
         match passing.answer(&self.method, self.raw.as_deref()).await {
             Some(Ok(result)) => {
                 out.extend_from_slice(&result);
@@ -204,6 +206,7 @@ impl Asker {
             source: self.view.source.as_deref(),
             era: self.era,
             respondent,
+            metadata: None,
             patience: self.gateway.0.mcp.settings().patience,
             knows_callers: !self.gateway.authenticator().is_open(),
         }

@@ -28,7 +28,7 @@ use super::session::Session;
 use super::settings::McpView;
 use super::stream;
 use crate::app::Gateway;
-use crate::door::http::{check_content_type, read_bytes};
+use crate::door::http::{check_content_type, read_bytes, trace};
 use crate::door::{bearer, problem::Problem};
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -139,7 +139,8 @@ impl Visit {
         method: &str,
         raw: Option<&RawValue>,
     ) -> Result<(Asker, Params), Fault> {
-        let params = Params::read(raw)?;
+        let mut params = Params::read(raw)?;
+        params.carried = trace(&self.headers);
         let asker = self.asker(era::of_request(&self.headers, method, &params)?);
         asker.find_source().await?;
         Ok((asker, params))
@@ -342,7 +343,9 @@ fn unknown_session() -> Refusal {
 /// Somebody has to leave first.
 fn busy(words: impl Into<String>, id: Option<&Id>) -> Refusal {
     let fault = Fault::new(Fault::OVERLOADED, words);
-    Box::new(json(StatusCode::SERVICE_UNAVAILABLE, fault.write(id)))
+    let mut response = json(StatusCode::SERVICE_UNAVAILABLE, fault.write(id));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    Box::new(response)
 }
 
 fn not_allowed(methods: &'static str) -> Refusal {

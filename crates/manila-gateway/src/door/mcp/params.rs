@@ -27,6 +27,9 @@ pub(super) struct Params {
     pub(super) state: Option<Box<RawValue>>,
     #[serde(rename = "_meta")]
     pub(super) meta: Option<RequestMeta>,
+    /// The trace that the headers of the request name; what stands in the request itself comes first.
+    #[serde(skip)]
+    pub(super) carried: Option<Map<String, Value>>,
 }
 
 /// The members of `_meta` that this door looks at.
@@ -71,8 +74,9 @@ impl Params {
 
     /// What goes with the call: the trace that it is part of.
     pub(super) fn metadata(&self) -> Option<Map<String, Value>> {
-        let meta = self.meta.as_ref()?;
+        let Some(meta) = &self.meta else { return self.carried.clone() };
         let trace = trace_metadata(meta.traceparent.as_deref(), meta.tracestate.as_deref());
+        let trace = trace.or_else(|| self.carried.clone());
         let baggage = meta.baggage.as_deref().filter(|text| text.len() <= LONGEST_BAGGAGE);
         let Some(baggage) = baggage else { return trace };
         let mut metadata = trace.unwrap_or_default();

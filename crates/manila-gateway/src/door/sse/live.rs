@@ -12,7 +12,7 @@ use futures::StreamExt;
 use manila::{CallError, Operation, Outcome, Subscription};
 use tokio_util::sync::CancellationToken;
 
-use super::super::http::Form;
+use super::super::http::{Form, misfit};
 use super::super::problem::Problem;
 use super::Terms;
 use super::kept::Kept;
@@ -106,14 +106,27 @@ impl Live {
                 let unsaid = || CallError::execution("the tool reported an error");
                 self.failure(number, failed.unwrap_or_else(unsaid))
             }
-            Some(Ok(outcome)) => {
-                let mut event = format!("id: {id}-{number}\ndata: ").into_bytes();
-                write(&mut event, &outcome, self.terms.form);
-                event.extend_from_slice(b"\n\n");
-                event
-            }
+            Some(Ok(outcome)) => match self.misfit(&outcome) {
+                Some(error) => self.failure(number, error),
+                None => self.value(number, &outcome),
+            },
             Some(Err(error)) => self.failure(number, error),
             None => format!("event: complete\nid: {id}-{number}\ndata: {{}}\n\n").into_bytes(),
+        }
+    }
+
+    fn value(&self, number: u64, outcome: &Outcome) -> Vec<u8> {
+        let mut event = format!("id: {}-{number}\ndata: ", self.id).into_bytes();
+        write(&mut event, outcome, self.terms.form);
+        event.extend_from_slice(b"\n\n");
+        event
+    }
+
+    /// Data that is not what was declared is never sent as data, here as little as in an answer.
+    fn misfit(&self, outcome: &Outcome) -> Option<CallError> {
+        match self.terms.form {
+            Form::Data => misfit(outcome, &self.terms.operation),
+            Form::Envelope => None,
         }
     }
 

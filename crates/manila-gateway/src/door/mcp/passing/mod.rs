@@ -52,6 +52,8 @@ pub(super) struct Passing<'a> {
     pub(super) era: Era,
     /// How the client can be asked back.
     pub(super) respondent: Option<&'a Respondent>,
+    /// What goes with the request, such as the trace that it is part of.
+    pub(super) metadata: Option<&'a Map<String, Value>>,
     /// How long a source may take for its list.
     pub(super) patience: Duration,
     /// Whether callers are told apart; then nothing is for everybody.
@@ -103,6 +105,10 @@ impl Passing<'_> {
         let request = CallRequest::new(operation.id().as_str(), Value::Object(input)).door("mcp");
         let request = match timeout {
             Some(timeout) => request.timeout(timeout),
+            None => request,
+        };
+        let request = match self.metadata {
+            Some(metadata) => request.metadata(metadata.clone()),
             None => request,
         };
         let request = request.respondent(self.respondent.cloned());

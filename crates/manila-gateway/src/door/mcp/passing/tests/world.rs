@@ -111,7 +111,16 @@ impl World {
         let Self { pipeline, caller, source, patience } = self;
         let knows_callers = false;
         let (source, patience, respondent) = (*source, *patience, None);
-        Passing { pipeline, caller, source, era, respondent, patience, knows_callers }
+        Passing {
+            pipeline,
+            caller,
+            source,
+            era,
+            respondent,
+            metadata: None,
+            patience,
+            knows_callers,
+        }
     }
 
     /// The text of the result; the method must be one of these.
