@@ -1,5 +1,6 @@
 //! Connections: accepted up to a bound, each owned here, all of them drained in the end.
 
+mod overflow;
 mod room;
 mod seat;
 mod turn;
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::overflow::Overflow;
 use self::room::Room;
 use self::seat::Seat;
 use self::turn::{Answering, Asking};
@@ -68,7 +70,7 @@ async fn accept_all(
     if let Err(error) = SockRef::from(&listener).set_send_buffer_size(parts.settings.send_buffer) {
         tracing::debug!(%error, "the system keeps its own size of send buffers");
     }
-    let mut room = Room::new(parts.settings.connections);
+    let (mut room, mut overflow) = (Room::new(parts.settings.connections), Overflow::default());
     // Who was accepted and has no seat yet. Looking out for more would only fill the table of
     // descriptors, so the others wait in the system's queue.
     let mut newcomer = None;
@@ -81,11 +83,16 @@ async fn accept_all(
             () = tokio::time::sleep(LOOK_AGAIN), if newcomer.is_some() => {}
         }
         parts.seated.store(room.count(), Ordering::Relaxed);
-        if newcomer.is_some() && room.has_room() {
-            let stream = newcomer.take().expect("somebody has just been seen there");
+        let Some(stream) = newcomer.take() else { continue };
+        if room.has_room() {
+            overflow.ended();
             room.seat(|seat| {
                 connection(stream, seat, doors.clone(), &parts.settings, parts.stopping.clone())
             });
+        } else if overflow.turns_away() {
+            overflow.turn_away(stream);
+        } else {
+            newcomer = Some(stream);
         }
     }
     drop(listener);

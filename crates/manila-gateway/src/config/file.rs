@@ -3,6 +3,7 @@
 mod approval;
 mod auth;
 mod door;
+mod http;
 mod journal;
 mod limits;
 mod mcp;
@@ -27,6 +28,7 @@ use super::duration::parse_duration;
 pub(super) use approval::{ApprovalText, AskedText};
 pub(super) use auth::AuthorizationText;
 pub(super) use door::McpDoorText;
+pub(super) use http::HttpText;
 pub(super) use journal::JournalText;
 pub use limits::LimitsConfig;
 pub(super) use limits::{BreakerText, LimitsText};
@@ -63,6 +65,9 @@ pub(super) struct ConfigFile {
     /// What MCP clients see.
     #[schemars(default, extend("default" = {}))]
     pub(super) mcp: McpDoorText,
+    /// For whom the HTTP doors are open.
+    #[schemars(default, extend("default" = {}))]
+    pub(super) http: HttpText,
     /// What is written down about calls.
     #[schemars(default, extend("default" = {}))]
     pub(super) journal: JournalText,
@@ -79,6 +84,7 @@ impl ConfigFile {
         document.check_root(&[
             "approval",
             "auth",
+            "http",
             "identity",
             "journal",
             "source",
@@ -94,6 +100,7 @@ impl ConfigFile {
             source: document.entries("source"),
             mcp_servers: document.value("mcp_servers").unwrap_or_default(),
             mcp: document.value("mcp").unwrap_or_default(),
+            http: document.value("http").unwrap_or_default(),
             journal: document.value("journal").unwrap_or_default(),
             limits: document.value("limits").unwrap_or_default(),
             telemetry: document.value("telemetry").unwrap_or_default(),

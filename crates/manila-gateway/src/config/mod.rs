@@ -109,6 +109,8 @@ pub struct Config {
     pub sources: Vec<SourceConfig>,
     /// What MCP clients see.
     pub mcp: McpDoorSettings,
+    /// The origins whose pages may call.
+    pub cors: Vec<String>,
     /// How much is too much.
     pub limits: LimitsConfig,
     /// What is seen from outside.

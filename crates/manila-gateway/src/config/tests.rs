@@ -538,9 +538,10 @@ fn the_guide_is_true() {
         let blocks = guide.split(start.as_str()).skip(1);
         blocks.map(|rest| rest.split("```").next().unwrap()).collect::<Vec<_>>()
     };
-    let [good, signed, waits, clients, bad] = block("toml")[..] else {
-        panic!("four good files and a bad one")
+    let [good, signed, waits, clients, pages, bad] = block("toml")[..] else {
+        panic!("five good files and a bad one")
     };
+    assert_eq!(parse(pages).unwrap().cors, ["https://app.example"]);
     let auth = parse(signed).unwrap().auth.unwrap();
     assert_eq!((auth.audience.len(), auth.algorithms.len()), (1, 3));
     assert_eq!(parse(waits).unwrap().approval, Default::default(), "it shows the defaults");

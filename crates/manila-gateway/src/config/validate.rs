@@ -2,6 +2,7 @@
 
 mod approval;
 mod auth;
+mod http;
 mod limits;
 mod mcp;
 mod openapi;
@@ -39,8 +40,9 @@ pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
     let names = identities.iter().map(|known| known.identity.id.clone());
     let auth = file.auth.map(|text| auth::settings(document, text, names));
     let journal = journal(document, file.journal);
+    let cors = http::cors(document, file.http);
     let rest = Config::default();
-    Config { approval, auth, identities, journal, limits, mcp, sources, telemetry, ..rest }
+    Config { approval, auth, cors, identities, journal, limits, mcp, sources, telemetry, ..rest }
 }
 
 fn journal(document: &Document<'_>, text: JournalText) -> journal::Settings {

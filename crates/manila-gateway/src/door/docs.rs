@@ -81,7 +81,7 @@ pub(super) async fn root(State(gateway): State<Gateway>, request: Request) -> Re
     match guard::check_page(&gateway, &request) {
         Err(problem) => problem.into_response(),
         Ok(()) if is_browser && is_reading(request.method()) => moved("docs"),
-        Ok(()) => super::nothing_here(),
+        Ok(()) => super::nothing_here().into_response(),
     }
 }
 

@@ -5,14 +5,16 @@
 //! gateway that asks nobody who they are accepts neither; one that asks for tokens is known by names
 //! that it cannot know itself, so there only pages of other hosts are refused. Where a page asks for a
 //! picture or follows a link there is no `Origin`, and `Sec-Fetch-Site` tells. The page at `/docs` is
-//! of the same origin, so nothing has to be opened for it.
+//! of the same origin, so nothing has to be opened for it; pages of origins that the operator has named
+//! may call, whatever host they are of.
 
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use super::cors;
 use super::problem::Problem;
 use crate::app::Gateway;
 
@@ -32,33 +34,53 @@ pub(super) async fn keep_pages_out(
 /// The same for a door that looks itself: a layer makes several boxes for each request.
 pub(super) fn check(gateway: &Gateway, request: &Request) -> Result<(), Problem> {
     check_page(gateway, request)?;
+    if cors::named_origin(gateway, request.headers()).is_some() {
+        return Ok(());
+    }
     same_site(request.headers()).map_err(|message| Problem::new(StatusCode::FORBIDDEN, message))
 }
 
 /// What holds for the page of this gateway, to which anybody may link: it calls nothing by itself.
 pub(super) fn check_page(gateway: &Gateway, request: &Request) -> Result<(), Problem> {
+    let host = named_host(request)?;
+    let is_named = cors::named_origin(gateway, request.headers()).is_some();
+    let origins = (!is_named).then(|| request.headers().get_all(header::ORIGIN));
+    let origins = origins.into_iter().flatten();
     let passed = if gateway.authenticator().is_open() {
-        same_machine(request.uri(), request.headers())
+        same_machine(request.uri(), host, origins)
     } else {
-        same_host(request.headers())
+        same_host(host, origins)
     };
     passed.map_err(|message| Problem::new(StatusCode::FORBIDDEN, message))
 }
 
-fn same_machine(target: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
+/// The one `Host`, which every request of HTTP/1.1 has; an older one, and one over HTTP/2, may do
+/// without.
+fn named_host(request: &Request) -> Result<Option<&HeaderValue>, Problem> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let wrong = |words| Err(Problem::new(StatusCode::BAD_REQUEST, words));
+    match (hosts.next(), hosts.next()) {
+        (None, _) if request.version() == Version::HTTP_11 => wrong("there is no Host header"),
+        (_, Some(_)) => wrong("the Host header stands there twice"),
+        (host, None) => Ok(host),
+    }
+}
+
+fn same_machine<'r>(
+    target: &Uri,
+    host: Option<&HeaderValue>,
+    mut origins: impl Iterator<Item = &'r HeaderValue>,
+) -> Result<(), &'static str> {
     // A target with a host of its own overrules the header.
     if target.authority().is_some_and(|authority| !is_loopback(authority.as_str())) {
         return Err("the target of the request does not name this machine's loopback address");
     }
-    let rules = [
-        (header::HOST, "the Host header does not name this machine's loopback address"),
-        (header::ORIGIN, "the Origin header does not name this machine's loopback address"),
-    ];
-    for (name, message) in rules {
-        let mut values = headers.get_all(name).iter();
-        if !values.all(|value| value.to_str().is_ok_and(is_loopback)) {
-            return Err(message);
-        }
+    let is_near = |value: &HeaderValue| value.to_str().is_ok_and(is_loopback);
+    if !host.is_none_or(is_near) {
+        return Err("the Host header does not name this machine's loopback address");
+    }
+    if !origins.all(is_near) {
+        return Err("the Origin header does not name this machine's loopback address");
     }
     Ok(())
 }
@@ -73,11 +95,12 @@ fn same_site(headers: &HeaderMap) -> Result<(), &'static str> {
 }
 
 /// Ports are not compared: whoever stands in front of the gateway may have another one.
-fn same_host(headers: &HeaderMap) -> Result<(), &'static str> {
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    let host = text(header::HOST).and_then(host_of);
-    let mut origins = headers.get_all(header::ORIGIN).iter();
-    let is_same = |origin: &str| host.is_some() && host_of(origin) == host;
+fn same_host<'r>(
+    host: Option<&HeaderValue>,
+    mut origins: impl Iterator<Item = &'r HeaderValue>,
+) -> Result<(), &'static str> {
+    let host = || host.and_then(|host| host_of(host.to_str().unwrap_or_default()));
+    let is_same = |origin: &str| host().is_some_and(|host| host_of(origin) == Some(host));
     if origins.all(|origin| origin.to_str().is_ok_and(is_same)) {
         return Ok(());
     }
@@ -153,6 +176,25 @@ mod tests {
     }
 
     #[test]
+    fn a_request_of_today_names_one_host() {
+        for (version, hosts, expected) in [
+            (Version::HTTP_11, 1, true),
+            (Version::HTTP_11, 0, false),
+            (Version::HTTP_11, 2, false),
+            (Version::HTTP_10, 0, true),
+            (Version::HTTP_10, 2, false),
+            (Version::HTTP_2, 0, true),
+        ] {
+            let mut request = Request::builder().version(version);
+            for _ in 0..hosts {
+                request = request.header(header::HOST, "localhost");
+            }
+            let request = request.body(axum::body::Body::empty()).unwrap();
+            assert_eq!(named_host(&request).is_ok(), expected, "{version:?}, {hosts}");
+        }
+    }
+
+    #[test]
     fn with_tokens_only_pages_of_other_hosts_are_refused() {
         for (host, origin, expected) in [
             (Some("hub.example"), None, true),
@@ -173,7 +215,9 @@ mod tests {
                     headers.insert(name, value.parse().unwrap());
                 }
             }
-            assert_eq!(same_host(&headers).is_ok(), expected, "{host:?} {origin:?}");
+            let origins = headers.get_all(header::ORIGIN).iter();
+            let passed = same_host(headers.get(header::HOST), origins);
+            assert_eq!(passed.is_ok(), expected, "{host:?} {origin:?}");
         }
     }
 }

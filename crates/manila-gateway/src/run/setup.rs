@@ -166,6 +166,7 @@ impl Setup {
         let start_patience = settings.mcp.start_patience;
         settings.mcp = self.config.mcp.clone();
         settings.mcp.start_patience = start_patience;
+        settings.http.cors.extend(self.config.cors.iter().cloned());
         self.config.limits.bound(&mut settings);
         let limiter = Arc::new(Limiter::new(self.config.limits.calls.clone()));
         let mut parts = self.parts;

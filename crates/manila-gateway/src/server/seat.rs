@@ -72,6 +72,11 @@ impl Seat {
         self.change(|state| (state != GONE).then_some(BODY | now));
     }
 
+    /// Whether the client owes the head of a request, so that nobody answers it.
+    pub(super) fn owes_head(&self) -> bool {
+        phase(self.0.state.load(Ordering::Relaxed)) == HEAD
+    }
+
     /// Whether the client keeps us waiting; the least of several waits for a head the longest.
     pub(super) fn waiting(&self) -> Option<Waiting> {
         let state = self.0.state.load(Ordering::Relaxed);

@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use super::seat::Seat;
+use crate::door;
 
 /// How long a refused client may go on sending. Closing at once would reset the connection, and the
 /// client would lose the answer that says why.
@@ -27,12 +28,14 @@ pub(crate) struct Wire {
     stalled: Option<Pin<Box<Sleep>>>,
     /// Since our last word: when the client was silent for too long, and when it has sent for too long.
     lingering: Option<(Pin<Box<Sleep>>, Instant)>,
+    /// What is being written in the place of other bytes, and how much of it is not written yet.
+    explaining: Option<(Vec<u8>, usize)>,
     seat: Seat,
 }
 
 impl Wire {
     pub(super) fn new(stream: TcpStream, patience: Duration, seat: Seat) -> Self {
-        Self { stream, patience, stalled: None, lingering: None, seat }
+        Self { stream, patience, stalled: None, lingering: None, explaining: None, seat }
     }
 
     /// The socket alone, for a protocol that looks after its own writes.
@@ -55,6 +58,31 @@ impl Wire {
             tracing::debug!(%error, "SO_LINGER refused");
         }
         Poll::Ready(Err(Error::new(ErrorKind::TimedOut, "the client takes nothing of its answer")))
+    }
+
+    /// Whether these bytes are what hyper says to a request that it cannot read. Before the head of a
+    /// request has come nobody else says anything, and hyper has no words for it.
+    fn explains(&mut self, bytes: &[u8]) -> bool {
+        if self.explaining.is_none() && self.seat.owes_head() {
+            self.explaining = door::explained(bytes).map(|words| (words, 0));
+        }
+        self.explaining.is_some()
+    }
+
+    /// Writes the explanation, and then says that these many bytes were written.
+    fn explain(&mut self, cx: &mut Context<'_>, length: usize) -> Poll<Result<usize>> {
+        while let Some((words, mut at)) = self.explaining.take() {
+            let outcome = Pin::new(&mut self.stream).poll_write(cx, &words[at..]);
+            let outcome = self.written(cx, outcome);
+            if let Poll::Ready(written) = &outcome {
+                at += *written.as_ref().unwrap_or(&words.len());
+            }
+            if at < words.len() {
+                self.explaining = Some((words, at));
+            }
+            ready!(outcome)?;
+        }
+        Poll::Ready(Ok(length))
     }
 
     /// Reads and drops what the client sends, until it closes, falls silent or takes too long.
@@ -96,6 +124,9 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<Result<usize>> {
+        if self.explains(bytes) {
+            return self.explain(cx, bytes.len());
+        }
         let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.written(cx, outcome)
     }
@@ -105,6 +136,11 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
+        if let [only] = slices
+            && self.explains(only)
+        {
+            return self.explain(cx, only.len());
+        }
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         self.written(cx, outcome)
     }

@@ -4,7 +4,7 @@ mod browser;
 
 use manila::{Identity, Pipeline};
 use manila_gateway::auth::{Authenticator, Token};
-use manila_gateway::{Gateway, builtin};
+use manila_gateway::{Gateway, GatewaySettings, builtin};
 use reqwest::Method;
 
 use super::{Running, client};
@@ -165,5 +165,42 @@ async fn without_a_token_there_is_the_page_and_nothing_to_show_on_it() {
     }
     let page = client().get(gateway.url("/docs")).send().await.unwrap().text().await.unwrap();
     assert!(page.contains(r#"<meta name="manila-token" content="needed">"#));
+    gateway.stop().await;
+}
+
+/// Each row: the method, the origin and the path, then the status and whether the page may read it.
+#[tokio::test]
+async fn pages_of_named_origins_may_call_and_others_may_not() {
+    let (named, other) = ("https://app.example", "https://app.example.evil");
+    let mut settings = GatewaySettings::default();
+    settings.http.cors = vec![named.to_owned()];
+    let gateway = Running::with([], settings).await;
+    for (method, origin, path, status, may_read) in [
+        ("OPTIONS", named, "/api/demo/add", 204, true),
+        ("OPTIONS", named, "/mcp", 204, true),
+        ("GET", named, "/api/demo/add?a=1&b=2", 200, true),
+        ("GET", named, "/api/demo/none", 404, true),
+        ("GET", named, "/openapi.json", 200, true),
+        ("GET", other, "/api/demo/add?a=1&b=2", 403, false),
+        ("OPTIONS", other, "/api/demo/add", 403, false),
+        ("GET", "http://localhost:1", "/api/demo/add?a=1&b=2", 200, false),
+    ] {
+        let request = client().request(method.parse().unwrap(), gateway.url(path));
+        let site = if origin.starts_with("http:") { "same-site" } else { "cross-site" };
+        let request = request.header("origin", origin).header("sec-fetch-site", site);
+        let request = request.header("access-control-request-method", "POST");
+        let request = request.header("access-control-request-headers", "authorization");
+        let answer = request.send().await.unwrap();
+        let row = format!("{method} {path} of {origin}");
+        assert_eq!(answer.status().as_u16(), status, "{row}");
+        let allowed = answer.headers().get("access-control-allow-origin");
+        assert_eq!(allowed.map(|it| it.to_str().unwrap()), may_read.then_some(named), "{row}");
+        let mut varies = answer.headers().get_all("vary").iter();
+        assert!(varies.any(|by| by == "origin"), "{row}");
+        assert!(!answer.headers().contains_key("access-control-allow-credentials"), "{row}");
+        if method == "OPTIONS" && may_read {
+            assert_eq!(answer.headers()["access-control-allow-headers"], "authorization", "{row}");
+        }
+    }
     gateway.stop().await;
 }

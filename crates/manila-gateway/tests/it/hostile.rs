@@ -27,6 +27,8 @@ pub(super) struct Raw(BufReader<TcpStream>);
 
 pub(super) struct Answer {
     pub(super) status: u16,
+    /// The head in lower case.
+    pub(super) head: String,
     pub(super) body: String,
 }
 
@@ -68,7 +70,7 @@ impl Raw {
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
         in_time("a body", self.0.read_exact(&mut body)).await.unwrap();
-        Some(Answer { status, body: String::from_utf8(body).unwrap() })
+        Some(Answer { status, head, body: String::from_utf8(body).unwrap() })
     }
 }
 

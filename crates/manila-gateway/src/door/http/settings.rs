@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The numbers of the HTTP door.
+/// What bounds the HTTP door, and for whom it is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpDoorSettings {
@@ -21,6 +21,9 @@ pub struct HttpDoorSettings {
     pub waiting: usize,
     /// How many of these one caller may have; beyond that one of its own ends.
     pub waiting_of_one: usize,
+    /// The origins, such as `https://app.example`, whose pages may call and read the answers. It holds
+    /// for every door. With none, browsers keep the pages of others out.
+    pub cors: Vec<String>,
 }
 
 impl Default for HttpDoorSettings {
@@ -33,6 +36,7 @@ impl Default for HttpDoorSettings {
             kept_bytes: 256 * 1024,
             waiting: 256,
             waiting_of_one: 32,
+            cors: Vec::new(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use manila_gateway::GatewaySettings;
 use serde_json::{Value, json};
 
-use super::super::client;
+use super::super::{Running, client};
 use super::{Raw, closed, control, open, requested, stop};
 
 /// Each row: the headers of a request that is no WebSocket of ours, and the status.
@@ -40,6 +40,29 @@ async fn what_is_no_websocket_is_told_so() {
     }
     let posted = client().post(running.url("/hub")).send().await.unwrap();
     assert_eq!(posted.status().as_u16(), 405);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn when_there_are_as_many_websockets_as_there_may_be_the_next_is_told_to_come_again() {
+    let mut settings = GatewaySettings::default();
+    settings.connections = 1;
+    let running = Running::with([], settings).await;
+    let upgrade = || {
+        let request = client().get(running.url("/hub")).header("connection", "upgrade");
+        let request = request.header("upgrade", "websocket").header("sec-websocket-version", "13");
+        request.header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==").send()
+    };
+    let first = upgrade().await.unwrap();
+    assert_eq!(first.status(), 101);
+    let second = upgrade().await.unwrap();
+    assert_eq!(
+        (second.status().as_u16(), &second.headers()["retry-after"]),
+        (503, &"1".parse().unwrap())
+    );
+    let problem: Value = second.json().await.unwrap();
+    assert!(problem["detail"].as_str().unwrap().contains("1 peers are connected"), "{problem}");
+    drop(first);
     running.stop().await;
 }
 

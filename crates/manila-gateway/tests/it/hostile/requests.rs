@@ -1,8 +1,9 @@
 //! Heads that are odd, ambiguous or too large: what the server makes of each.
 
 use manila_gateway::GatewaySettings;
+use serde_json::Value;
 
-use super::{HEALTH, Neighbour, Raw, Running, add};
+use super::{Answer, HEALTH, Neighbour, Raw, Running, add};
 
 const SUM: &str = r#"{"a":1,"b":2}"#;
 
@@ -54,7 +55,11 @@ async fn every_odd_request_has_its_verdict() {
             &[403],
             Open,
         ),
-        ("two hosts", get("/health", &format!("{host}host: evil.example\r\n")), &[403], Open),
+        ("two hosts", get("/health", &format!("{host}host: evil.example\r\n")), &[400], Open),
+        ("the same host twice", get("/health", &host.repeat(2)), &[400], Open),
+        ("no host", get("/health", ""), &[400], Open),
+        ("no host but in the target", get("http://localhost/health", ""), &[400], Open),
+        ("no host for a call", add("", SUM).replace(host, &length), &[400], Open),
         ("a host that is none", get("/health", "host: a b\r\n"), &[403], Open),
         ("asterisk form", get("*", host), &[404], Open),
         (
@@ -179,7 +184,10 @@ async fn check(gateway: &Running, what: &str, bytes: &[u8], statuses: &[u16], th
     let mut seen = Vec::new();
     while seen.len() < statuses.len() {
         match raw.answer().await {
-            Some(answer) => seen.push(answer.status),
+            Some(answer) => {
+                is_explained(what, &answer);
+                seen.push(answer.status);
+            }
             None => break,
         }
     }
@@ -189,4 +197,15 @@ async fn check(gateway: &Running, what: &str, bytes: &[u8], statuses: &[u16], th
     }
     let next = raw.answer().await.map(|answer| answer.status);
     assert_eq!(next, (then == Open).then_some(200), "{what}");
+}
+
+/// Whoever is refused learns why, also by the server below the doors.
+fn is_explained(what: &str, answer: &Answer) {
+    if answer.status < 400 {
+        return;
+    }
+    assert!(answer.head.contains("application/problem+json"), "{what}: {}", answer.head);
+    let problem: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(problem["status"], answer.status, "{what}");
+    assert!(problem["detail"].as_str().is_some_and(|words| !words.is_empty()), "{what}");
 }

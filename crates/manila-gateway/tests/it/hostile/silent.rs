@@ -102,6 +102,30 @@ async fn where_everybody_is_served_a_newcomer_waits() {
 }
 
 #[tokio::test]
+async fn where_everybody_is_served_for_long_a_newcomer_is_told_to_come_again() {
+    let gateway = Running::with([], few(1)).await;
+    let mut busy = Raw::connect(gateway.address).await;
+    busy.say(add("content-length: 17\r\n", r#"{"ms":   3600000}"#).replace("/add", "/slow")).await;
+    let pipeline = gateway.gateway.pipeline();
+    eventually("it runs", || pipeline.in_flight() == 1).await;
+    for round in 0..3 {
+        let mut newcomer = Raw::connect(gateway.address).await;
+        newcomer.say(HEALTH).await;
+        let answer = newcomer.answer().await.unwrap();
+        assert_eq!(answer.status, 503, "round {round}");
+        assert!(answer.head.contains("\r\nretry-after: 1\r\n"), "{}", answer.head);
+        let problem: Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(problem["status"], 503, "{problem}");
+        assert!(newcomer.answer().await.is_none(), "round {round}");
+    }
+    drop(busy);
+    let mut newcomer = Raw::connect(gateway.address).await;
+    newcomer.say(HEALTH).await;
+    assert_eq!(newcomer.answer().await.unwrap().status, 200, "there is room again");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn silence_ends_with_the_time_for_a_head() {
     let mut settings = GatewaySettings::default();
     settings.header_timeout = Duration::from_millis(200);
