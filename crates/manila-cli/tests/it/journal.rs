@@ -129,6 +129,10 @@ fn verify_names_the_place_of_whatever_was_done() {
     let anchor = folder.path().join("anchor.json");
     let anchored = ["log", "verify", "--head", anchor.to_str().unwrap()];
     assert_eq!(rig::offline(&folder, &anchored).status.code(), Some(0));
+    std::fs::remove_dir_all(file.parent().unwrap()).unwrap();
+    let output = rig::offline(&folder, &["log", "verify"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("record 1: cut"), "{}", stderr(&output));
     std::fs::remove_dir_all(folder.path().join("data/journal")).unwrap();
     let output = rig::offline(&folder, &anchored);
     assert_eq!(output.status.code(), Some(1));

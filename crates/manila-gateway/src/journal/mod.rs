@@ -247,8 +247,9 @@ impl Places {
             let parts = PARTS.iter().filter_map(|part| name.strip_suffix(part));
             found.extend(parts.map(String::from));
         }
-        found.extend(names(&self.records)?.into_iter().filter(|name| key::is_gateway_id(name)));
-        Ok(found.into_iter().collect())
+        found.extend(names(&self.records)?);
+        // Copies that somebody made have other names.
+        Ok(found.into_iter().filter(|name| key::is_gateway_id(name)).collect())
     }
 
     fn key_file(&self, gateway_id: &str) -> PathBuf {
@@ -338,6 +339,7 @@ impl Places {
         let head = Seal::sign(&key, About::Head, 0, genesis, epoch_ms());
         head.write(&self.seal_files(&gateway_id).head)?;
         make_folder(self.segments(&gateway_id).folder())?;
+        durable::sync_folder(&self.records)?;
         durable::replace(&self.key_file(&gateway_id), &bytes)?;
         let writer = self.writer(&gateway_id, settings);
         start(writer.map_err(io::Error::other)?, &gateway_id, settings, lock)

@@ -117,9 +117,10 @@ impl Segments {
             Some(previous) => self.last_of(list[previous])?,
             None => start,
         };
-        let mut end = End { segment: seq + 1, bytes: 0, seq, hash };
-        if !end.agrees_with(head) {
-            return Err(self.damaged(seq, seq + 1));
+        let segment = list.get(holds_head).copied().unwrap_or(start.0 + 1);
+        let mut end = End { segment, bytes: 0, seq, hash };
+        if seq != segment - 1 || !end.agrees_with(head) {
+            return Err(self.damaged(segment, segment));
         }
         let mut unfinished = 0;
         for &segment in &list[holds_head..] {

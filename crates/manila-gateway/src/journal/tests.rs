@@ -496,14 +496,17 @@ async fn no_start_signs_what_somebody_did_to_the_files() {
         fill_files(&journal, places.segments(&gateway_id).folder(), 3).await;
         drop(journal);
         harm(&places, &gateway_id);
+        // Files before that of the head are for `verify` to look at.
+        let goes_on = expected.is_none() || name == "the first file is gone";
+        // A copy of a head is no journal.
+        std::fs::write(places.seals.join("copy.head"), "").unwrap();
         for is_restarted in [false, true] {
             let verdicts = archive(&scratch).verify(None).unwrap();
+            assert_eq!(verdicts.len(), 1 + usize::from(is_restarted && !goes_on), "{name}");
             let verdict = verdicts.iter().find(|one| one.gateway_id == gateway_id).unwrap();
             let kind = verdict.problem.as_ref().map(|problem| problem.kind.as_str());
             assert_eq!(kind, expected, "{name}, {is_restarted}: {verdict:?}");
             let journal = Journal::open(&scratch.0, &small()).unwrap();
-            // Files before that of the head are for `verify` to look at.
-            let goes_on = expected.is_none() || name == "the first file is gone";
             assert_eq!(journal.gateway_id() == gateway_id, goes_on, "{name}, {is_restarted}");
         }
     }

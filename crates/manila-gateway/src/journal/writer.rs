@@ -18,7 +18,7 @@ use super::queue::Group;
 use super::record::Stored;
 use super::retention;
 use super::segment::{Broken, End, Segments};
-use super::{Committed, Mode, Settings, Shared};
+use super::{Committed, Mode, Settings, Shared, make_folder};
 
 /// How long records gather before they are written, where nobody waits for them.
 const GATHER: Duration = Duration::from_millis(20);
@@ -64,13 +64,13 @@ impl Writer {
         segments: Segments,
         settings: Settings,
     ) -> Result<Self, Broken> {
-        std::fs::create_dir_all(segments.folder())?;
         let head = Seal::read(&seals.head)?;
         let start = start_of(&seals, key.gateway_id())?;
         if !head.is_genuine() || head.gateway_id != key.gateway_id() {
             return Err(io::Error::other("the head was not signed by this gateway").into());
         }
         let end = segments.recover(&head, start)?;
+        make_folder(segments.folder())?;
         let file = open_at(&segments, &end)?;
         let (index, block) = match indexed(&segments, &end).or_else(|error| {
             tracing::warn!(%error, "the index of the journal is damaged and made again");
