@@ -291,6 +291,24 @@ fn what_one_service_is_shown_is_not_shown_to_another() {
     assert!(!add(&["other.yaml", "--replace"]));
 }
 
+/// What is wrong with the rest of a file was wrong before.
+#[test]
+fn a_change_is_refused_for_what_it_makes_wrong_and_nothing_else() {
+    let folder = Folder::new("openapi-twice");
+    folder.write("pets.yaml", &pets());
+    folder.write("theirs.json", r#"{"mcpServers": {"one": {"command": "x"}}}"#);
+    let file = "mcp_servers = [\"theirs.json\"]\n[source.odd]\ntimout = 5\n";
+    folder.write("manila.toml", file);
+    let twice = folder.manila(&["add", "openapi", "one", "pets.yaml"]);
+    assert_eq!(twice.status.code(), Some(2), "{}", stdout(&twice));
+    let said = stderr(&twice);
+    assert!(said.contains("there is a source `one` already") && !said.contains("odd"), "{said}");
+    assert_eq!(folder.read("manila.toml"), file);
+    let other = folder.manila(&["add", "openapi", "two", "pets.yaml"]);
+    assert_eq!(other.status.code(), Some(0), "{}", stderr(&other));
+    assert!(folder.read("manila.toml").starts_with(file));
+}
+
 /// Each row: the document as it is typed, the configuration, and the document as it is written there.
 #[test]
 fn a_document_is_found_from_wherever_the_configuration_is() {

@@ -32,7 +32,7 @@ fn colours_are_for_terminals_and_for_those_who_want_them() {
     }
 }
 
-/// The call waits for somebody's word, and the one who makes it once more sees that.
+/// The call waits for somebody's word, and the one who makes it once more sees that, and its end.
 #[test]
 fn a_replay_shows_what_it_waits_for() {
     let folder = Folder::new("replay-waits");
@@ -47,6 +47,9 @@ fn a_replay_shows_what_it_waits_for() {
     let written = terminal.written(&format!("manila replay {seq} --run --data data --timeout 2s"));
     assert!(written.contains("waiting for approval as"), "{written:?}");
     assert!(written.contains("TIMEOUT"), "{written:?}");
+    let written = terminal.written("manila log --errors --op demo.note --data data");
+    assert!(written.trim_start().starts_with("SEQ  TIME "), "{written:?}");
+    assert!(written.contains("\u{1b}[31mTIMEOUT: "), "{written:?}");
 }
 
 /// What the shell says when it waits for the next command. No program prints it.

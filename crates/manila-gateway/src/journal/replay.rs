@@ -187,6 +187,9 @@ fn compare_at(
 
 #[cfg(test)]
 mod tests {
+    use manila::Change;
+
+    use super::super::{Archive, Settings, operations};
     use super::*;
 
     #[test]
@@ -229,6 +232,26 @@ mod tests {
         ] {
             let words = asked(&recorded).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(words.contains(said) && words.is_empty() == said.is_empty(), "{words}");
+        }
+    }
+
+    /// Each row: who asks, what was called, and why that would fail.
+    #[test]
+    fn what_would_be_refused_is_not_promised() {
+        let registry = crate::builtin::registry();
+        let archive = Archive::new("none".as_ref(), &Settings::default());
+        let closed = operations(&archive, &registry).into_iter().map(Change::Replace);
+        registry.apply(closed).unwrap();
+        let (somebody, operator) = (Identity::new("ci"), crate::admin::operator());
+        for (identity, operation, input, said) in [
+            (&somebody, "demo.add", json!({"a": 1, "b": 2}), ""),
+            (&somebody, "demo.add", json!({"a": 1}), "missing"),
+            (&somebody, "demo.none", json!({}), "there is no operation demo.none any more"),
+            (&somebody, "gateway.verify", json!({}), "`ci` lacks the scope `manila:read`"),
+            (&operator, "gateway.verify", json!({}), ""),
+        ] {
+            let found = problems(&registry.catalog(), Some(identity), operation, &input).join("; ");
+            assert!(found.contains(said) && found.is_empty() == said.is_empty(), "{found}");
         }
     }
 }
