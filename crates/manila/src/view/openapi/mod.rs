@@ -5,6 +5,7 @@
 //! | `operation` | one operation: its path, and what stands there |
 //! | `parameter` | the input in the query, and the options beside it |
 //! | `response` | what is answered, and every way to fail |
+//! | `link` | what can be asked about an answer |
 //! | `component` | schemas where every reference in the document finds them |
 //! | `excerpt` | the same for schemas that share most of what they say |
 //! | `publish` | a schema in words that every reader of documents takes |
@@ -13,6 +14,7 @@
 
 mod component;
 mod excerpt;
+mod link;
 mod name;
 mod operation;
 mod parameter;
@@ -70,6 +72,7 @@ impl HttpApi {
             let item = operation::item(operation, &mut components, &mut names);
             paths.insert(name::path(operation.id()), item);
         }
+        link::add(&mut paths);
         let mut document = json!({
             "openapi": "3.1.0",
             "info": {"title": self.title, "version": self.version, "description": shared::INTRODUCTION},

@@ -13,6 +13,8 @@ use crate::spec::{ErrorDefinition, Kind, OperationSpec};
 
 const JSON: &str = "application/json";
 const ENVELOPE: &str = "application/vnd.manila.envelope+json";
+/// The operation that calls any other.
+const RELAY: &str = "hub.call";
 const EVENTS: &str = "text/event-stream";
 
 /// Every response of an operation, by its status.
@@ -32,12 +34,24 @@ pub(super) fn responses(
         responses.insert(status, problem(status, problems, usual));
     }
     if spec.kind == Kind::Subscription {
-        responses.insert(200, events());
+        responses.insert(200, events(schemas, components));
         responses.insert(204, json!({"description": shared::NO_MORE_EVENTS}));
     } else {
         responses.insert(200, answer(schemas, components));
     }
-    responses.into_iter().map(|(status, response)| (status.to_string(), response)).collect()
+    let responses = responses.into_iter();
+    let mut responses: Map<_, _> =
+        responses.map(|(status, response)| (status.to_string(), response)).collect();
+    if spec.id().is_ok_and(|id| id.as_str() == RELAY) {
+        responses.insert("default".to_owned(), problem(0, vec![relayed()], None));
+    }
+    responses
+}
+
+/// Whatever the operation declares that is called through another one.
+fn relayed() -> (String, Value) {
+    let words = "An error that the called operation declares, with the status that it has there.";
+    (words.to_owned(), reference("Problem"))
 }
 
 fn answer(schemas: &Schemas, components: &mut Components) -> Value {
@@ -57,11 +71,17 @@ fn answer(schemas: &Schemas, components: &mut Components) -> Value {
     })
 }
 
-fn events() -> Value {
+/// A stream, whose values are those that its operation declares, where it declares any.
+fn events(schemas: &Schemas, components: &mut Components) -> Value {
+    let output = &schemas.output.reference;
+    let event = match output.get("$ref") {
+        None => reference("Event"),
+        Some(_) => components.add(&format!("{}Event", schemas.stem), shared::event(Some(output))),
+    };
     json!({
         "description": shared::EVENTS,
         "headers": shared::request_id(),
-        "content": {EVENTS: {"schema": reference("Event")}},
+        "content": {EVENTS: {"schema": event}},
     })
 }
 
@@ -76,7 +96,8 @@ fn declared(
         let code = ErrorCode::from(&*error.code);
         // What every operation may fail with has its status already.
         let own = error.http_status.filter(|_| matches!(code, ErrorCode::Domain(_)));
-        let own = own.filter(|status| (400..600).contains(status));
+        // A success is no failure, and who calls is between a client and the gateway alone.
+        let own = own.filter(|status| (400..600).contains(status) && !matches!(status, 401 | 407));
         let status = own.unwrap_or_else(|| code.meaning().http_status);
         let problem = problem_of(error, details, &schemas.stem, components);
         declared.entry(status).or_default().push((error.description.clone(), problem));

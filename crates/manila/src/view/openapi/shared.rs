@@ -145,7 +145,7 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
         ("WarnedEnvelope", warned_envelope(data)),
         ("FailedEnvelope", envelope(data, &reference("FailedMeta"))),
         ("FailedMeta", failed_meta(&schemas)),
-        ("Event", event()),
+        ("Event", event(None)),
         ("Repair", repair()),
         ("Issue", issue()),
         ("Problem", problem(&reference("CallError"))),
@@ -189,8 +189,16 @@ fn failed_meta(schemas: &[(String, Value)]) -> Value {
     meta
 }
 
-/// One event of a stream; what is not of the stream itself has a name.
-fn event() -> Value {
+/// One event of a stream, whose data is text as far as the stream is concerned; what is not of the
+/// stream itself has a name.
+pub(super) fn event(value: Option<&Value>) -> Value {
+    let mut data = json!({"type": "string", "contentMediaType": "application/json"});
+    if let Some(value) = value {
+        data["contentSchema"] = value.clone();
+        data["description"] =
+            "Of a `message`, the value; its envelope for those who ask for it. An `error` is a problem."
+                .into();
+    }
     json!({
         "description": "One event of a stream, its fields as text.",
         "type": "object",
@@ -198,7 +206,7 @@ fn event() -> Value {
         "properties": {
             "id": {"type": "string", "description": "What to return with."},
             "event": {"type": "string", "description": "`message` for a value, else `gap`, `error` or `complete`."},
-            "data": {"type": "string", "contentMediaType": "application/json"},
+            "data": data,
         },
     })
 }

@@ -167,6 +167,7 @@ fn declared_errors_stand_at_their_status() {
         ErrorDefinition::new("NOT_HERE", "It moved").with_http_status(404),
         ErrorDefinition::new("TIMEOUT", "Too slow.").with_http_status(418),
         ErrorDefinition::new("ODD", "").with_http_status(200),
+        ErrorDefinition::new("WHO", "").with_http_status(401),
     ];
     let made = Operation::from_spec(spec).build().unwrap();
     let document = document([&made]);
@@ -175,7 +176,8 @@ fn declared_errors_stand_at_their_status() {
     let to = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     assert_eq!(*schema("409"), to("ABSoldOutProblem"));
     assert_eq!(*schema("404"), json!({"anyOf": [to("ABNotHereProblem"), to("Problem")]}));
-    assert_eq!(*schema("502"), json!({"anyOf": [to("ABOddProblem"), to("Problem")]}));
+    let others = [to("ABOddProblem"), to("ABWhoProblem"), to("Problem")];
+    assert_eq!(*schema("502"), json!({"anyOf": others}));
     let schemas = &document["components"]["schemas"];
     let error = &schemas["ABSoldOutError"]["properties"];
     assert_eq!(error["code"], json!({"const": "SOLD_OUT"}));
@@ -184,6 +186,48 @@ fn declared_errors_stand_at_their_status() {
     assert_eq!(said, "It moved. `OPERATION_NOT_FOUND`: there is no such operation.");
     assert!(responses.get("418").is_none(), "whatever is declared, this comes with its own status");
     assert_eq!(*schema("504"), json!({"anyOf": [to("ABTimeoutProblem"), to("Problem")]}));
+}
+
+#[test]
+fn what_is_called_through_another_operation_fails_in_its_own_ways() {
+    let [relay, other] =
+        ["hub.call", "a.b"].map(|id| operation(id, Kind::Mutation, json!({}), json!({})));
+    let document = document([&relay, &other]);
+    for (path, is_open) in [("/api/hub/call", true), ("/api/a/b", false)] {
+        let responses = &document["paths"][path]["post"]["responses"];
+        assert_eq!(responses.get("default").is_some(), is_open, "{path}");
+    }
+}
+
+/// Each row: the operations that there are, and whether the list leads to the description.
+#[test]
+fn a_list_leads_to_the_description_of_what_it_lists() {
+    for (ids, is_linked) in [(vec!["hub.list", "hub.schema"], true), (vec!["hub.list"], false)] {
+        let made = ids.iter().map(|id| operation(id, Kind::Query, json!({}), json!({})));
+        let document = document(&made.collect::<Vec<_>>());
+        for method in ["get", "post"] {
+            let answer = &document["paths"]["/api/hub/list"][method]["responses"]["200"];
+            let leads_to = answer["links"]["schema"]["operationId"].as_str();
+            assert_eq!(leads_to, is_linked.then_some("hub.schema.get"), "{ids:?}");
+        }
+    }
+}
+
+/// Each row: what a subscription declares, and what stands beside the text of its events.
+#[test]
+fn the_values_of_a_stream_are_described() {
+    for (output, expected) in [
+        (json!({"type": "integer"}), json!({"$ref": "#/components/schemas/ABOutput"})),
+        (json!({}), Value::Null),
+    ] {
+        let made = operation("a.b", Kind::Subscription, json!({}), output.clone());
+        let document = document([&made]);
+        let answer = &document["paths"]["/api/a/b"]["get"]["responses"]["200"]["content"];
+        let event = answer["text/event-stream"]["schema"]["$ref"].as_str().unwrap();
+        let event = document.pointer(event.strip_prefix('#').unwrap()).unwrap();
+        let data = &event["properties"]["data"];
+        assert_eq!((&data["type"], &data["contentSchema"]), (&json!("string"), &expected));
+    }
 }
 
 #[test]
