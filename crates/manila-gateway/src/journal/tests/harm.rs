@@ -1,0 +1,153 @@
+//! What somebody without the key can do to files and folders, and what a start makes of it.
+
+use super::super::*;
+use super::{Scratch, archive, fill, fill_files, small};
+
+/// Does something to the text of every record, and makes every hash again.
+pub(super) fn forge(segments: &Segments, gateway_id: &str, change: impl Fn(&str) -> String) {
+    let mut hash = Hash::genesis(gateway_id);
+    for first in segments.list().unwrap() {
+        let mut out = Vec::new();
+        for line in std::fs::read_to_string(segments.path(first)).unwrap().lines() {
+            let content = change(&line[chain::PREFIX..]);
+            hash = hash.next(content.as_bytes());
+            hash.write_line(content.as_bytes(), &mut out);
+        }
+        std::fs::write(segments.path(first), out).unwrap();
+    }
+}
+
+/// What somebody without the key can do to several files. A start signs none of it: the chain is left
+/// alone, another is begun, and both before and after that it is told what was done.
+#[tokio::test]
+async fn no_start_signs_what_somebody_did_to_the_files() {
+    type Harm = fn(&Places, &str);
+    let rows: [(&str, Harm, Option<&str>); 10] = [
+        ("nothing", |_, _| (), None),
+        ("forged", |places, id| forged(&places.segments(id), id), Some("rewritten")),
+        (
+            "forged, and another file that is empty",
+            |places, id| {
+                let (segments, seals) = (places.segments(id), places.seal_files(id));
+                forged(&segments, id);
+                let next = Seal::read(&seals.head).unwrap().seq + 1;
+                std::fs::write(segments.path(next), "").unwrap();
+            },
+            Some("rewritten"),
+        ),
+        (
+            "an empty file far behind",
+            |places, id| std::fs::write(places.segments(id).path(1_000_000), "").unwrap(),
+            Some("missing"),
+        ),
+        ("the first file is gone", |places, id| remove(&places.segments(id), 0), Some("missing")),
+        ("one between is gone", |places, id| remove(&places.segments(id), 1), Some("missing")),
+        ("the last file is gone", |places, id| remove(&places.segments(id), 2), Some("cut")),
+        (
+            "all files are gone",
+            |places, id| std::fs::remove_dir_all(places.segments(id).folder()).unwrap(),
+            Some("cut"),
+        ),
+        (
+            "two files have each other's names",
+            |places, id| {
+                let segments = places.segments(id);
+                let list = segments.list().unwrap();
+                let (one, two) = (segments.path(list[0]), segments.path(list[1]));
+                let text = std::fs::read(&one).unwrap();
+                std::fs::rename(&two, &one).unwrap();
+                std::fs::write(two, text).unwrap();
+            },
+            Some("missing"),
+        ),
+        (
+            "the head is empty",
+            |places, id| std::fs::write(places.seal_files(id).head, "").unwrap(),
+            Some("head"),
+        ),
+    ];
+    for (name, harm, expected) in rows {
+        let scratch = Scratch::new("journal-files");
+        let places = Places::new(&scratch.0, &small());
+        let journal = Journal::open(&scratch.0, &small()).unwrap();
+        let gateway_id = journal.gateway_id().to_owned();
+        fill_files(&journal, places.segments(&gateway_id).folder(), 3).await;
+        drop(journal);
+        harm(&places, &gateway_id);
+        // Files before that of the head are for `verify` to look at.
+        let goes_on = expected.is_none() || name == "the first file is gone";
+        // A copy of a head is no journal.
+        std::fs::write(places.seals.join("copy.head"), "").unwrap();
+        for is_restarted in [false, true] {
+            let verdicts = archive(&scratch).verify(None).unwrap();
+            assert_eq!(verdicts.len(), 1 + usize::from(is_restarted && !goes_on), "{name}");
+            let verdict = verdicts.iter().find(|one| one.gateway_id == gateway_id).unwrap();
+            let kind = verdict.problem.as_ref().map(|problem| problem.kind.as_str());
+            assert_eq!(kind, expected, "{name}, {is_restarted}: {verdict:?}");
+            let journal = Journal::open(&scratch.0, &small()).unwrap();
+            assert_eq!(journal.gateway_id() == gateway_id, goes_on, "{name}, {is_restarted}");
+        }
+    }
+}
+
+fn forged(segments: &Segments, gateway_id: &str) {
+    forge(segments, gateway_id, |content| content.replacen("\"text\":\"x", "\"text\":\"y", 1));
+}
+
+fn remove(segments: &Segments, at: usize) {
+    std::fs::remove_file(segments.path(segments.list().unwrap()[at])).unwrap();
+}
+
+/// Whatever is left of a chain is enough to miss the rest.
+#[tokio::test]
+async fn no_chain_disappears_with_a_part_of_it() {
+    let rows: [(&[&str], Option<&str>); 5] = [
+        (&["key"], None),
+        (&["head"], Some("head")),
+        (&["key", "head"], Some("head")),
+        (&["key", "records"], Some("cut")),
+        (&["head", "records"], Some("head")),
+    ];
+    for (parts, expected) in rows {
+        let scratch = Scratch::new("journal-parts");
+        let places = Places::new(&scratch.0, &Settings::default());
+        let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+        let gateway_id = journal.gateway_id().to_owned();
+        fill(&journal).await;
+        drop(journal);
+        for part in parts {
+            match *part {
+                "key" => std::fs::remove_file(places.key_file(&gateway_id)).unwrap(),
+                "head" => std::fs::remove_file(places.seal_files(&gateway_id).head).unwrap(),
+                _ => std::fs::remove_dir_all(places.segments(&gateway_id).folder()).unwrap(),
+            }
+        }
+        // Another one is begun, and is looked at as well.
+        let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+        assert_ne!(journal.gateway_id(), gateway_id, "{parts:?}");
+        let verdicts = archive(&scratch).verify(None).unwrap();
+        let find = |id: &str| verdicts.iter().find(|one| one.gateway_id == id).unwrap();
+        let kind = find(&gateway_id).problem.as_ref().map(|problem| problem.kind.as_str());
+        assert_eq!(kind, expected, "{parts:?}");
+        assert!(find(journal.gateway_id()).ok, "{parts:?}: {verdicts:?}");
+    }
+}
+
+/// A process that is killed while it begins a chain leaves nothing that has to be looked at, and a key
+/// that is half written stops nobody.
+#[test]
+fn a_chain_that_was_not_begun_is_no_damage_and_a_broken_key_stops_nobody() {
+    let scratch = Scratch::new("journal-unbegun");
+    let places = Places::new(&scratch.0, &Settings::default());
+    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+    let gateway_id = journal.gateway_id().to_owned();
+    drop(journal);
+    let (key, other) = (Key::generate().unwrap().1, places.key_file(&gateway_id));
+    for broken in [Vec::new(), key[..20].to_vec(), key] {
+        std::fs::write(&other, broken).unwrap();
+        let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+        assert_ne!(journal.gateway_id(), gateway_id);
+    }
+    std::fs::remove_file(other).unwrap();
+    assert!(archive(&scratch).verify(None).unwrap().iter().all(|verdict| verdict.ok));
+}
