@@ -121,11 +121,11 @@ async fn a_call_is_found_whole_wherever_it_ended() {
         let held = held.lock().unwrap().take();
         async move {
             held.unwrap().await.unwrap();
-            Err::<Value, _>(manila::HandlerError::from(manila::CallError::execution("at last")))
+            Err::<Value, _>(HandlerError::from(manila::CallError::execution("at last")))
         }
     };
     let registry: Registry = builtin::registry();
-    registry.register(manila::Operation::query("test.wait", wait).build().unwrap()).unwrap();
+    registry.register(Operation::query("test.wait", wait).build().unwrap()).unwrap();
     let pipeline = Pipeline::builder(registry.clone()).audit(journal.sink(&registry)).build();
     let files = async {
         fill_files(&journal, &folder, 3).await;
