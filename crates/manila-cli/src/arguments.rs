@@ -209,8 +209,8 @@ pub(crate) struct ApproveOptions {
     /// Which call, as `manila approvals` names it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// Only if its input is still the one with this SHA-256
-    #[arg(long, value_name = "SHA256")]
+    /// Only if its input is still the one with this digest, which `approvals --json` shows
+    #[arg(long, value_name = "DIGEST")]
     pub(crate) input: Option<String>,
     #[command(flatten)]
     pub(crate) running: Running,

@@ -29,7 +29,7 @@ pub(crate) async fn approvals(running: &Running, format: Format) -> Result<(), F
 pub(crate) async fn approve(options: &ApproveOptions) -> Result<(), Failure> {
     let mut input = json!({"id": options.id});
     if let Some(seen) = &options.input {
-        input["inputSha256"] = seen.as_str().into();
+        input["inputDigest"] = seen.as_str().into();
     }
     decide(&options.running, options.format, "gateway.approve", input).await
 }

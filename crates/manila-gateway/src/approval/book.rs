@@ -92,7 +92,7 @@ impl<W> Book<W> {
         now: Instant,
         id: &str,
         approver: &str,
-        input_sha256: Option<&str>,
+        input_digest: Option<&str>,
         ending: String,
     ) -> Result<(Proposal, W), Undecided> {
         let Some(at) = self.waiting.iter().position(|(waiting, ..)| waiting == id) else {
@@ -106,7 +106,7 @@ impl<W> Book<W> {
         if proposal.caller.as_deref() == Some(approver) {
             return Err(Undecided::Own(approver.to_owned()));
         }
-        if input_sha256.is_some_and(|seen| !seen.eq_ignore_ascii_case(&proposal.input_sha256)) {
+        if input_digest.is_some_and(|seen| !seen.eq_ignore_ascii_case(&proposal.input_digest)) {
             return Err(Undecided::OtherInput);
         }
         let (id, proposal, waiter) = self.waiting.remove(at).expect("it was found there");
@@ -193,7 +193,7 @@ mod tests {
             operation: "t.op".to_owned(),
             caller: caller.map(str::to_owned),
             input: json!({}),
-            input_sha256: "ab".to_owned(),
+            input_digest: "ab".to_owned(),
             since,
             until: since + Duration::from_secs(10),
         }

@@ -213,7 +213,7 @@ fn proposal(
         let message = format!("an input of more than {MOST_SHOWN} bytes is not waited for");
         return Err(CallError::validation(message, &[]));
     }
-    let input_sha256 = approvals.0.digests.of(&value)?;
+    let input_digest = approvals.0.digests.of(&value)?;
     if let Some(operation) = call.operation {
         operation.spec().input_schema.secrets().mask(&mut value);
     }
@@ -224,7 +224,7 @@ fn proposal(
         operation: call.operation_id.to_owned(),
         caller: call.identity.map(|identity| identity.id.clone()),
         input: value,
-        input_sha256,
+        input_digest,
         since,
         until: since + settings.expires,
     })

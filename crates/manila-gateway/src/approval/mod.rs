@@ -142,12 +142,12 @@ impl Approvals {
         &self,
         id: &str,
         approver: &str,
-        input_sha256: Option<&str>,
+        input_digest: Option<&str>,
         verdict: Verdict,
     ) -> Result<Proposal, Undecided> {
         let outcome = verdict.ending(approver);
         let (proposal, waiter) =
-            self.book().decide(Instant::now(), id, approver, input_sha256, outcome)?;
+            self.book().decide(Instant::now(), id, approver, input_digest, outcome)?;
         match waiter.send(verdict) {
             Ok(()) => Ok(proposal),
             Err(_) => Err(Undecided::Ended("it was withdrawn by its caller".to_owned())),

@@ -67,9 +67,9 @@ struct Listed {
 struct Approve {
     /// Which call, as `gateway.approvals` names it.
     id: String,
-    /// The `inputSha256` that was looked at; a call with another input is left alone.
+    /// The `inputDigest` that was looked at; a call with another input is left alone.
     #[serde(default)]
-    input_sha256: Option<String>,
+    input_digest: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -93,7 +93,7 @@ struct Decided {
     operation: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<String>,
-    input_sha256: String,
+    input_digest: String,
     /// The id of the call.
     request_id: String,
 }
@@ -111,7 +111,7 @@ fn approve(
     input: &Approve,
 ) -> Result<Decided, HandlerError> {
     let approver = approver(context)?;
-    let seen = input.input_sha256.as_deref();
+    let seen = input.input_digest.as_deref();
     let decided = approvals.decide(&input.id, &approver, seen, Verdict::Approved);
     let proposal = decided.map_err(|undecided| refused(&undecided))?;
     tracing::info!(id = input.id, approver, operation = proposal.operation, "a call was approved");
@@ -159,7 +159,7 @@ impl Decided {
             status: status.to_owned(),
             operation: proposal.operation,
             caller: proposal.caller,
-            input_sha256: proposal.input_sha256,
+            input_digest: proposal.input_digest,
             request_id: proposal.request_id,
         }
     }

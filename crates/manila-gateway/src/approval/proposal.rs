@@ -20,7 +20,7 @@ pub(super) struct Proposal {
     /// The input without what is hidden.
     pub(super) input: Value,
     /// What the whole input is known by, secrets included.
-    pub(super) input_sha256: String,
+    pub(super) input_digest: String,
     pub(super) since: Instant,
     pub(super) until: Instant,
 }
@@ -63,7 +63,7 @@ pub(super) struct Shown {
     input: Value,
     /// What the whole input is known by as long as this gateway runs: HMAC-SHA-256 with a key that
     /// nobody has.
-    input_sha256: String,
+    input_digest: String,
     /// Where the call came in.
     door: String,
     /// The id of the call.
@@ -84,7 +84,7 @@ impl Shown {
             operation: proposal.operation.clone(),
             caller: proposal.caller.clone(),
             input: proposal.input.clone(),
-            input_sha256: proposal.input_sha256.clone(),
+            input_digest: proposal.input_digest.clone(),
             door: proposal.door.to_owned(),
             request_id: proposal.request_id.clone(),
             parent_request_id: proposal.parent_request_id.clone(),

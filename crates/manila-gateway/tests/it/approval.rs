@@ -175,13 +175,13 @@ async fn a_call_waits_at_every_door_until_somebody_else_agrees_once() {
         assert_eq!(waiting["operation"], "bank.pay", "{door}");
         assert_eq!(waiting["caller"], "ada", "{door}");
         assert_eq!(waiting["input"], json!({"amount": 5, "pin": "***", "to": "bob"}), "{door}");
-        let seen = waiting["inputSha256"].as_str().unwrap();
+        let seen = waiting["inputDigest"].as_str().unwrap();
         let id = json!({"id": waiting["id"]});
-        let other = json!({"id": waiting["id"], "inputSha256": "0".repeat(64)});
+        let other = json!({"id": waiting["id"], "inputDigest": "0".repeat(64)});
         assert_eq!(bank.call("bob", "gateway.approve", &other).await.0, 409, "{door}");
         assert_eq!(bank.call("ada", "gateway.approve", &id).await.0, 403, "{door}: no scope");
         assert_eq!(bank.paid(), 5 * (number - 1), "{door}: nothing runs before somebody agrees");
-        let exact = json!({"id": waiting["id"], "inputSha256": seen});
+        let exact = json!({"id": waiting["id"], "inputDigest": seen});
         let (status, decided) = bank.call("bob", "gateway.approve", &exact).await;
         assert_eq!((status.as_u16(), &decided["status"]), (200, &json!("approved")), "{decided}");
         assert_eq!(decided["requestId"], waiting["requestId"], "{door}");
