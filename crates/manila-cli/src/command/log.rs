@@ -308,7 +308,7 @@ impl Behind {
         let config =
             Config::here().map(|file| Config::load(&file)).transpose()?.unwrap_or_default();
         let archive = Archive::new(data.path(), &config.journal);
-        let registry = builtin::registry();
+        let registry = builtin::registry_for(&config);
         let all = journal::operations(&archive, &registry).into_iter().chain(Hub::contract());
         registry.apply(all.map(Change::Replace)).expect("replacing cannot clash");
         let pipeline = Pipeline::new(registry);

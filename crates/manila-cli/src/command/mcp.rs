@@ -39,7 +39,8 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), Failure> {
     settings.mcp.start_patience = options.wait;
     let sight = sight(&config)?;
     let data = data(options, &config)?;
-    let setup = Setup::new(builtin::registry(), config).settings(settings).sight(sight);
+    let registry = builtin::registry_for(&config);
+    let setup = Setup::new(registry, config).settings(settings).sight(sight);
     // Nobody but the client can reach this process, and he does not approve his own calls.
     let mut setup = setup.unattended();
     if let Some(data) = data {
@@ -95,8 +96,8 @@ fn check_depth() -> Result<(), Failure> {
 
 /// Whoever asks for one source needs no other.
 fn keep_only(config: &mut Config, name: &str) -> Result<(), Failure> {
-    let is_built_in =
-        builtin::registry().catalog().list().iter().any(|one| one.id().namespace() == name);
+    let built_in = builtin::registry_for(config).catalog();
+    let is_built_in = built_in.list().iter().any(|one| one.id().namespace() == name);
     let names = config.sources.iter().map(|source| source.name.as_str());
     if !is_built_in && !names.clone().any(|known| known == name) {
         let hint = nearest(name, names).map(|near| format!("; did you mean `{near}`?"));

@@ -3,9 +3,11 @@
 mod descriptors;
 mod offer;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use manila_gateway::builtin::BuiltIn;
 use manila_gateway::config::Config;
 use manila_gateway::{
     DataFolder, GatewaySettings, ListenError, Origin, Running, Setup, Sight, builtin, check_address,
@@ -32,7 +34,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let mut reloads = ReloadRequests::new()?;
     let data = DataFolder::open(options.data.as_deref()).map_err(anyhow::Error::from)?;
     let operator = data.operator_token().map_err(anyhow::Error::from)?.hash();
-    let registry = builtin::registry();
+    let registry = builtin::registry_for(&config);
     let mut settings = GatewaySettings::default();
     settings.drain = options.drain;
     descriptors::provide_for(config.limits.connections());
@@ -41,6 +43,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
         .settings(settings)
         .operator(operator)
         .sight(sight(&config)?)
+        .part(Arc::new(BuiltIn::new(registry.clone())))
         .journal(data.path())
         .map_err(anyhow::Error::from)?
         .mcp(parts(Asking::Nobody).await);

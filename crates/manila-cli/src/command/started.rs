@@ -11,6 +11,7 @@ use manila::hub::RESERVED_NAMES;
 use manila::mcp::McpSource;
 use manila::openapi::OpenApiSource;
 use manila_gateway::approval::{ApprovalSettings, Unattended};
+use manila_gateway::builtin::BuiltIn;
 use manila_gateway::config::{ClientFile, Config, SourceConfig, SourceKind};
 use manila_gateway::start_service;
 
@@ -54,9 +55,10 @@ impl Started {
     ) -> Result<Self, Failure> {
         let name = wanted.source();
         if name.is_some_and(|name| RESERVED_NAMES.contains(&name)) {
-            return Self::of_built_in(file, wanted);
+            return Self::of_built_in(registry, file);
         }
         let Some(config) = load(file)? else { return Ok(Self::default()) };
+        leave_out(registry, &config);
         let mut started = Self { approval: config.approval, ..Self::default() };
         let mut asked: Vec<SourceConfig> = Vec::new();
         for source in config.sources {
@@ -106,11 +108,9 @@ impl Started {
 
     /// Nothing is started for what is built in, but what must not be called alone must not be here
     /// either.
-    fn of_built_in(file: Option<&Path>, wanted: Wanted<'_>) -> Result<Self, Failure> {
-        let config = match (wanted, present(file)) {
-            (Wanted::Operation(_), Some(file)) => Config::load(&file)?,
-            _ => Config::default(),
-        };
+    fn of_built_in(registry: &Registry, file: Option<&Path>) -> Result<Self, Failure> {
+        let config = present(file).map(|file| Config::load(&file)).transpose()?.unwrap_or_default();
+        leave_out(registry, &config);
         Ok(Self { approval: config.approval, ..Self::default() })
     }
 
@@ -202,6 +202,13 @@ impl<'a> Wanted<'a> {
                 (name != "hub").then_some(name)
             }
         }
+    }
+}
+
+/// Takes out what is built in and the configuration does not want.
+fn leave_out(registry: &Registry, config: &Config) {
+    if config.without_demo {
+        BuiltIn::new(registry.clone()).remove();
     }
 }
 

@@ -1,6 +1,6 @@
 //! `list`, `search`, `schema` and `completions`.
 
-use super::{json, manila, stderr, stdout};
+use super::{Folder, json, manila, stderr, stdout};
 
 #[test]
 fn list_shows_every_operation_or_a_namespace() {
@@ -26,6 +26,24 @@ fn list_shows_every_operation_or_a_namespace() {
     assert_eq!(ids(&["list", "--namespace", "none"]), [""; 0]);
     assert_eq!(ids(&["search", "two", "numbers"])[0], "demo.add");
     assert_eq!(ids(&["search", "time", "--limit", "1"]).len(), 1);
+}
+
+/// Each row: a command, its exit code, and whether it shows an operation to try.
+#[test]
+fn operations_to_try_can_be_left_out() {
+    let folder = Folder::new("catalog-demo");
+    folder.write("manila.toml", "demo = false\n");
+    for (arguments, code) in [
+        (&["list"][..], 0),
+        (&["list", "--namespace", "demo"], 0),
+        (&["search", "numbers"], 0),
+        (&["schema", "demo.add"], 1),
+        (&["call", "demo.add", "--a", "1", "--b", "2"], 1),
+    ] {
+        let output = folder.manila(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        assert!(!stdout(&output).contains("\"demo.add\""), "{arguments:?}: {}", stdout(&output));
+    }
 }
 
 #[test]

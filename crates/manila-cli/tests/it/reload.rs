@@ -27,6 +27,18 @@ fn names(report: &Value, key: &str) -> Vec<String> {
     names.iter().map(|name| name.as_str().unwrap().to_owned()).collect()
 }
 
+#[test]
+fn operations_to_try_come_and_go_with_a_reload() {
+    let gateway = Gateway::start("reload-demo", "");
+    for (text, status) in [("demo = false\n", 404), ("", 200), ("demo = false\n", 404)] {
+        gateway.write(text);
+        let (_, report) = gateway.reload();
+        assert_eq!(names(&report, "notes").len(), 1, "{report}");
+        let (found, said) = gateway.call("demo.add", None, &json!({"a": 2, "b": 3}));
+        assert_eq!(found, status, "{text}: {said}");
+    }
+}
+
 /// Each row: what is added to a file with one source that stays, and what is said of the sources.
 #[test]
 fn a_reload_touches_what_changed_and_nothing_else() {

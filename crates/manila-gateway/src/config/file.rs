@@ -55,6 +55,9 @@ pub(super) struct ConfigFile {
     /// Who may come in. With none, everybody on this machine may, without a token.
     #[schemars(default, extend("default" = {}))]
     pub(super) identity: BTreeMap<String, IdentityText>,
+    /// Whether the operations to try, `demo.*`, are there.
+    #[schemars(default, extend("default" = true))]
+    pub(super) demo: bool,
     /// Where operations come from. The name becomes their namespace.
     #[schemars(default, extend("default" = {}))]
     pub(super) source: BTreeMap<String, SourceText>,
@@ -84,6 +87,7 @@ impl ConfigFile {
         document.check_root(&[
             "approval",
             "auth",
+            "demo",
             "http",
             "identity",
             "journal",
@@ -96,6 +100,7 @@ impl ConfigFile {
         Self {
             approval: document.value("approval").unwrap_or_default(),
             auth: document.value("auth"),
+            demo: document.value("demo").unwrap_or(true),
             identity: document.entries("identity"),
             source: document.entries("source"),
             mcp_servers: document.value("mcp_servers").unwrap_or_default(),

@@ -107,6 +107,8 @@ pub struct Config {
     pub identities: Vec<IdentityConfig>,
     /// Where operations come from, by name.
     pub sources: Vec<SourceConfig>,
+    /// Whether the operations to try are left out.
+    pub without_demo: bool,
     /// What MCP clients see.
     pub mcp: McpDoorSettings,
     /// The origins whose pages may call.

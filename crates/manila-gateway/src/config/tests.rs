@@ -522,6 +522,7 @@ fn the_schema_describes_the_file() {
             // What everything in it is about cannot be left out.
             "auth" => "[auth]\nissuer = \"https://as.example\"\naudience = [\"a\"]".to_owned(),
             _ if property["type"] == "array" => format!("{key} = []"),
+            _ if property["type"] == "boolean" => format!("{key} = {}", property["default"]),
             _ => format!("[{key}]"),
         };
         assert!(parse(&empty).is_ok(), "the reader knows {key}");

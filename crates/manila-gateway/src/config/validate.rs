@@ -41,8 +41,19 @@ pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
     let auth = file.auth.map(|text| auth::settings(document, text, names));
     let journal = journal(document, file.journal);
     let cors = http::cors(document, file.http);
-    let rest = Config::default();
-    Config { approval, auth, cors, identities, journal, limits, mcp, sources, telemetry, ..rest }
+    Config {
+        approval,
+        auth,
+        cors,
+        identities,
+        journal,
+        limits,
+        mcp,
+        sources,
+        telemetry,
+        without_demo: !file.demo,
+        ..Config::default()
+    }
 }
 
 fn journal(document: &Document<'_>, text: JournalText) -> journal::Settings {

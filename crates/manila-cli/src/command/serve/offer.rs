@@ -171,7 +171,9 @@ fn print_callers(config: &Config, address: SocketAddr) -> std::io::Result<()> {
         ("Open to every program on this machine, without a token.".to_owned(), "")
     };
     output::print_line(&format!("\n{who} Try:"))?;
-    output::print_line(&format!(
-        "  curl http://{address}/api/demo/add{header} --json '{{\"a\": 2, \"b\": 3}}'\n"
-    ))
+    let call = match config.without_demo {
+        true => format!("/openapi.json{header}"),
+        false => format!("/api/demo/add{header} --json '{{\"a\": 2, \"b\": 3}}'"),
+    };
+    output::print_line(&format!("  curl http://{address}{call}\n"))
 }

@@ -16,6 +16,10 @@ const BEGINNING: &str = r#"# The configuration of a Manila gateway. A gateway th
 #
 # ${VAR} is an environment variable, ${file:PATH} what a file holds, in every string.
 
+# Whether the operations to try, demo.*, are there.
+#
+#demo = false
+
 # Where operations come from: the name of a source is the namespace of its operations.
 #
 #[source.files]
@@ -99,6 +103,7 @@ mod tests {
         let config = parse(BEGINNING);
         assert!(config.identities.is_empty() && config.sources.is_empty());
         assert_eq!(config.mcp, Config::default().mcp);
+        assert!(!config.without_demo);
         let proposed = BEGINNING.lines().filter_map(|line| {
             line.strip_prefix('#').filter(|rest| !rest.is_empty() && !rest.starts_with(' '))
         });
@@ -106,6 +111,7 @@ mod tests {
         let names: Vec<_> = config.sources.iter().map(|source| source.name.as_str()).collect();
         assert_eq!(names, ["files", "pets", "tracker"]);
         assert_eq!(config.identities.len(), 1);
+        assert!(config.without_demo);
     }
 
     #[test]
