@@ -296,7 +296,10 @@ impl Shown {
 
     /// What helps the operator whom the gateway does not take for one.
     fn remedies(&self) -> Remedies {
-        let unset = format!("the token in {TOKEN_VARIABLE} was shown; without it, {OPERATORS}");
+        let unset = format!(
+            "the token in {TOKEN_VARIABLE} was shown; where that is not set, the operator's is read \
+             from the data folder, which --data names"
+        );
         let (unknown, denied) = match self {
             Self::Nothing => (OPERATORS.to_owned(), Some(OPERATORS.to_owned())),
             Self::Typed(_) => (NEEDED.to_owned(), None),
