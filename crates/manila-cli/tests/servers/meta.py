@@ -1,4 +1,5 @@
-"""An MCP server on standard input and output whose one tool says which `_meta` it was called with."""
+"""An MCP server on standard input and output that says which `_meta` it was asked with: its tool, its
+resource, its prompt, its lists and its completions."""
 
 import json
 import sys
@@ -10,13 +11,22 @@ TOOL = {"name": "look", "description": "Says what came beside the arguments",
 def answer(message):
     method, params = message["method"], message.get("params", {})
     if method == "initialize":
-        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "completions": {}},
                 "serverInfo": {"name": "meta", "version": "1"}}
     if method == "tools/list":
         return {"tools": [TOOL]}
     if method == "tools/call":
         meta = params.get("_meta", {})
         return {"content": [{"type": "text", "text": json.dumps(meta)}], "structuredContent": meta}
+    meta = json.dumps(params.get("_meta", {}))
+    if method == "resources/list":
+        return {"resources": [{"uri": "meta:it", "name": meta}]}
+    if method == "resources/read":
+        return {"contents": [{"uri": params["uri"], "text": meta}]}
+    if method == "prompts/get":
+        return {"description": meta, "messages": []}
+    if method == "completion/complete":
+        return {"completion": {"values": [meta]}}
     return None
 
 

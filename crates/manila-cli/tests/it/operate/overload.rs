@@ -65,17 +65,21 @@ async fn ten_times_too_much_delays_nobody_who_is_let_in() {
         all.refused.extend(seen.refused);
     }
     let (accepted, refused) = (all.accepted.len(), all.refused.len());
+    let (worst, worst_refused) = (nearly_worst(&all.accepted), nearly_worst(&all.refused));
     let (loaded, quick) = (median(all.accepted), median(all.refused));
     let ratio = loaded.as_secs_f64() / alone.as_secs_f64();
     eprintln!(
-        "overload: {accepted} accepted in {loaded:?} (alone {alone:?}, {ratio:.2} times), {refused} \
-         refused in {quick:?}, memory {:.1} MB, at most {:.1} MB",
+        "overload: {accepted} accepted in {loaded:?}, at worst {worst:?} (alone {alone:?}, {ratio:.2} \
+         times), {refused} refused in {quick:?}, at worst {worst_refused:?}, memory {:.1} MB, at most {:.1} MB",
         memory / 1e6,
         most / 1e6
     );
     assert!(accepted > 0 && refused > accepted, "it was too much");
     assert!(ratio < 3.0, "{loaded:?} of {alone:?}");
-    assert!(quick < alone, "who is refused does not wait");
+    // Who is let in waits for one place at most, and who is refused for none.
+    assert!(worst < alone * 3, "{worst:?} of {alone:?}");
+    assert!(quick < alone / 4, "who is refused does not wait: {quick:?} of {alone:?}");
+    assert!(worst_refused < alone / 2, "nor does anybody else: {worst_refused:?} of {alone:?}");
     assert!(most - memory < 64e6, "{memory} {most}");
     let counted = "manila_refusals_total{limit=\"source_queue\"}";
     #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
@@ -85,6 +89,13 @@ async fn ten_times_too_much_delays_nobody_who_is_let_in() {
     assert_eq!(served.metric("manila_queue_depth{source=\"slow\"}").await, 0.0);
     let after = measure(&served, 5).await;
     assert!(after < alone * 3, "{after:?}");
+}
+
+/// What all but one in a hundred stay below.
+fn nearly_worst(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times.get(times.len() * 99 / 100).copied().unwrap_or_default()
 }
 
 /// The median of calls one after another.

@@ -140,7 +140,10 @@ async fn over_the_hub(address: &str) -> u64 {
         let request = CallRequest::new("demo.add", json!({"a": n, "b": 1}));
         client.call(request).await.unwrap();
     }
-    drop(client.call(CallRequest::new("demo.slow", json!({"ms": 5_000}))));
+    // Asked for, and left before it is answered.
+    let mut left = Box::pin(client.call(CallRequest::new("demo.slow", json!({"ms": 5_000}))));
+    assert!(futures::poll!(&mut left).is_pending());
+    drop(left);
     client.close(manila::link::CloseReason::going_away());
     let _ = running.await;
     20

@@ -192,6 +192,72 @@ async fn a_trace_goes_through_every_door_to_every_source_and_to_the_collector() 
     drop(session);
 }
 
+/// Each row: a method with its params, where its answer says what the server saw, and whether the trace
+/// comes in `_meta` or in a header.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_method_of_mcp_carries_its_trace() {
+    let service = Service::start(Duration::ZERO).await;
+    let served = Served::start("methods", &config(&service, "methods"), &[], &[]);
+    served.ready().await;
+    let mut caller = served.caller().await;
+    let meta = json!({"traceparent": parent("01"), "tracestate": "a=b"});
+    let headers = format!("traceparent: {}\r\ntracestate: a=b\r\n", parent("01"));
+    let other = format!("traceparent: 00-{}-{PARENT}-01\r\n", "1".repeat(32));
+    let prompt = json!({"type": "ref/prompt", "name": "p"});
+    let rows = [
+        ("resources/list", json!({}), "/result/resources/0/name"),
+        ("resources/read", json!({"uri": "meta:it"}), "/result/contents/0/text"),
+        ("prompts/get", json!({"name": "p"}), "/result/description"),
+        (
+            "completion/complete",
+            json!({"ref": prompt, "argument": {"name": "a", "value": ""}}),
+            "/result/completion/values/0",
+        ),
+        ("tools/call", json!({"name": "look", "arguments": {}}), "/result/content/0/text"),
+    ];
+    for (method, params, at) in rows {
+        for (lines, inside) in [("", Some(&meta)), (&headers, None), (&other, Some(&meta))] {
+            let mut params = params.clone();
+            if let Some(inside) = inside {
+                params["_meta"] = inside.clone();
+            }
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+            let address = "/mcp?source=meta&tools=all&dialect=data";
+            let answer = caller.ask("POST", address, lines, &body.to_string()).await.unwrap();
+            let said = answer.json();
+            let said = said.pointer(at).and_then(Value::as_str);
+            let said = said.unwrap_or_else(|| panic!("{method}: {}", answer.body));
+            let seen: Value = serde_json::from_str(said).unwrap();
+            assert_eq!(seen["traceparent"], parent("01"), "{method}, {lines}");
+            assert_eq!(seen["tracestate"], "a=b", "{method}, {lines}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_a_door_refuses_is_part_of_its_trace() {
+    let service = Service::start(Duration::ZERO).await;
+    let (collector, address) = Collector::start().await;
+    let config = config(&service, "refused") + &format!("[telemetry]\notlp = \"{address}\"\n");
+    let served = Served::start("refused", &config, &[], &[]);
+    served.ready().await;
+    let mut caller = served.caller().await;
+    let headers = format!("traceparent: {}\r\n", parent("01"));
+    let rows = [
+        ("POST", "/api/demo/add", "{", 400),
+        ("PUT", "/api/demo/add", "{}", 405),
+        ("POST", "/api/demo/add?unheard=1", "{}", 400),
+        ("POST", "/api/demo/none", "{}", 404),
+    ];
+    for (method, path, body, status) in rows {
+        let answer = caller.ask(method, path, &headers, body).await.unwrap();
+        assert_eq!(answer.status, status, "{method} {path}");
+    }
+    for span in collector.spans(TRACE, rows.len()).await.values() {
+        assert_eq!(text(span, "parentSpanId"), PARENT);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_collector_traces_pass_as_they_came() {
     let service = Service::start(Duration::ZERO).await;

@@ -1,5 +1,7 @@
 //! Many reloads while many call: nobody who calls what did not change notices.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,8 +11,8 @@ use manila::protocol::Secret;
 use manila::{HandlerError, Operation};
 use serde_json::{Value, json};
 
-use super::connect;
 use super::world::{Gateway, Service, eventually, identity, standing};
+use super::{connect, subscribe};
 
 const CALLERS: usize = 64;
 const RELOADS: usize = 50;
@@ -75,17 +77,31 @@ async fn fifty_reloads_while_sixty_four_call_and_no_call_fails() {
             failed
         }));
     }
+    let watching = {
+        let (over, stream) = (Arc::clone(&over), subscribe(&gateway, &of_ci));
+        tokio::task::spawn_blocking(move || watch(stream, &over))
+    };
+    let talking = {
+        let (over, gateway, token) = (Arc::clone(&over), Arc::clone(&gateway), of_ci.clone());
+        tokio::task::spawn_blocking(move || talk(&gateway, &token, &over))
+    };
     let reloading = Arc::clone(&gateway);
     let counted = Arc::clone(&calls);
     let reloads = tokio::task::spawn_blocking(move || reload_often(&reloading, &stays, &counted));
-    let refused = reloads.await.unwrap();
+    let refused = reloads.await;
     over.store(true, Ordering::Relaxed);
+    let refused = refused.unwrap();
     let mut failed = Vec::new();
     for caller in callers {
         failed.extend(caller.await.unwrap());
     }
     let calls = calls.load(Ordering::Relaxed);
-    eprintln!("{RELOADS} reloads, {refused} refused, {calls} calls by {CALLERS} callers");
+    let (ticks, talks) = (watching.await.unwrap(), talking.await.unwrap());
+    eprintln!(
+        "{RELOADS} reloads, {refused} refused, {calls} calls by {CALLERS} callers, {talks} in one MCP \
+         session, {ticks} events of one stream"
+    );
+    assert!(ticks > 10 && talks > 10, "{ticks} {talks}");
     assert_eq!(failed, [""; 0]);
     assert!(calls > 1_000 && refused == RELOADS / 10, "{calls} {refused}");
     assert_eq!(who(&gateway, &of_ci, "files.who"), before, "the same process, greeted once");
@@ -106,6 +122,7 @@ fn reload_often(gateway: &Gateway, stays: &str, calls: &AtomicU64) -> usize {
             6 => "not TOML".to_owned(),
             7 => identity("newcomer", "").0,
             8 => "[mcp]\ncompact_above = 7\n".to_owned(),
+            9 => format!("[limits]\nsource_calls = {}\ncaller_calls = {}\n", 90 + turn, 900 + turn),
             _ => String::new(),
         };
         gateway.write(&format!("{stays}{others}"));
@@ -129,4 +146,52 @@ fn who(gateway: &Gateway, token: &str, id: &str) -> Value {
     let (status, said) = gateway.call(id, Some(token), &json!({}));
     assert_eq!(status, 200, "{said}");
     said["data"].clone()
+}
+
+/// Reads a stream as long as others call, and then one event more; says how many there were.
+fn watch(stream: BufReader<TcpStream>, over: &AtomicBool) -> usize {
+    let mut ticks = 0;
+    for line in stream.lines().map(Result::unwrap) {
+        assert!(!line.starts_with("event: "), "the stream goes on: {line}");
+        ticks += usize::from(line.starts_with("data: "));
+        if over.load(Ordering::Relaxed) && line.starts_with("data: ") {
+            return ticks;
+        }
+    }
+    panic!("the stream ended after {ticks} events");
+}
+
+/// Calls in one MCP session as long as others call; says how often.
+fn talk(gateway: &Gateway, token: &str, over: &AtomicBool) -> usize {
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "load", "version": "1"}}});
+    let welcome = ask(gateway, token, "", &hello).to_ascii_lowercase();
+    let session = welcome.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
+    let headers = format!("mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n");
+    let mut talks = 0;
+    while !over.load(Ordering::Relaxed) {
+        talks += 1;
+        let call = json!({"jsonrpc": "2.0", "id": talks, "method": "tools/call", "params": {
+            "name": "demo__add", "arguments": {"a": 1, "b": talks}}});
+        let answer = ask(gateway, token, &headers, &call);
+        assert!(answer.contains(&format!("\"sum\":{}", talks + 1)), "{answer}");
+    }
+    talks
+}
+
+/// What is answered at `/mcp`, with its head.
+fn ask(gateway: &Gateway, token: &str, headers: &str, body: &Value) -> String {
+    let body = body.to_string();
+    let head = format!(
+        "POST /mcp?dialect=data HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/json\r\naccept: application/json\r\n\
+         authorization: Bearer {token}\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(&gateway.address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
