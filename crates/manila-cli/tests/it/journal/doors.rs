@@ -83,6 +83,19 @@ fn refusals_are_written_down_too() {
             assert_eq!((&found["code"], &found["door"]), (&json!(code), &json!(door)), "{found}");
         }
     }
+    // What never became a call: another method would be needed, or another query, or another form.
+    for (path, headers) in [
+        ("/api/demo/add?unheard=1", &[][..]),
+        ("/api/demo/note?unheard=1", &[]),
+        ("/api/demo/slow", &["accept: text/html"]),
+    ] {
+        let (status, _) = gateway.post_with(path, &json!({}), headers);
+        assert!((400..500).contains(&status), "{path}: {status}");
+        let operation = path["/api/".len()..].split('?').next().unwrap().replace('/', ".");
+        let found = newest(&gateway, &operation);
+        let expected = (&json!("VALIDATION_ERROR"), &json!("http"), &json!("local"));
+        assert_eq!((&found["code"], &found["door"], &found["who"]), expected, "{found}");
+    }
     let wrong = ["authorization: Bearer mnl_nobody"];
     let (status, _) = gateway.post_with("/api/demo/add", &json!({"a": 1, "b": 1}), &wrong);
     assert_eq!(status, 401);

@@ -183,6 +183,9 @@ async fn a_full_queue_refuses() {
         handles.iter().for_each(|handle| handle.abort("done"));
     };
     let (results, ()) = tokio::join!(futures::future::join_all(calls), stop);
+    let refused = results[3].as_ref().unwrap_err();
+    assert_eq!(refused.limit(), Some("exclusive_queue"));
+    assert_eq!(refused.retry_after(), Some(Duration::from_secs(1)));
     let codes: Vec<_> = results.into_iter().map(code).collect();
     assert_eq!(codes, ["ABORTED", "ABORTED", "ABORTED", "OVERLOADED"]);
 }

@@ -58,11 +58,7 @@ fn answer(schemas: &Schemas, components: &mut Components) -> Value {
     let output = &schemas.output.reference;
     let envelope = match output.get("$ref") {
         None => reference("Envelope"),
-        Some(_) => {
-            let fitting = shared::envelope(output, &reference("Meta"));
-            let fitting = components.add(&format!("{}Envelope", schemas.stem), fitting);
-            json!({"anyOf": [fitting, reference("WarnedEnvelope"), reference("FailedEnvelope")]})
-        }
+        Some(_) => json!({"anyOf": envelopes(schemas, components)}),
     };
     json!({
         "description": "The data, or the envelope for those who ask for it.",
@@ -71,12 +67,23 @@ fn answer(schemas: &Schemas, components: &mut Components) -> Value {
     })
 }
 
+/// The envelopes of an operation that declares what it gives: with that, or with a word of warning.
+fn envelopes(schemas: &Schemas, components: &mut Components) -> [Value; 3] {
+    let fitting = shared::envelope(&schemas.output.reference, &reference("Meta"));
+    let fitting = components.add(&format!("{}Envelope", schemas.stem), fitting);
+    [fitting, reference("WarnedEnvelope"), reference("FailedEnvelope")]
+}
+
 /// A stream, whose values are those that its operation declares, where it declares any.
 fn events(schemas: &Schemas, components: &mut Components) -> Value {
     let output = &schemas.output.reference;
     let event = match output.get("$ref") {
         None => reference("Event"),
-        Some(_) => components.add(&format!("{}Event", schemas.stem), shared::event(Some(output))),
+        Some(_) => {
+            let mut said = vec![output.clone()];
+            said.extend(envelopes(schemas, components));
+            components.add(&format!("{}Event", schemas.stem), shared::event(Some(said)))
+        }
     };
     json!({
         "description": shared::EVENTS,

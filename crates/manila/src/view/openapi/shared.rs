@@ -190,14 +190,18 @@ fn failed_meta(schemas: &[(String, Value)]) -> Value {
 }
 
 /// One event of a stream, whose data is text as far as the stream is concerned; what is not of the
-/// stream itself has a name.
-pub(super) fn event(value: Option<&Value>) -> Value {
+/// stream itself has a name. `values` are what a value may be, where that is known.
+pub(super) fn event(values: Option<Vec<Value>>) -> Value {
     let mut data = json!({"type": "string", "contentMediaType": "application/json"});
-    if let Some(value) = value {
-        data["contentSchema"] = value.clone();
-        data["description"] =
-            "Of a `message`, the value; its envelope for those who ask for it. An `error` is a problem."
-                .into();
+    if let Some(mut said) = values {
+        said.push(reference("Problem"));
+        said.push(
+            json!({"type": "object", "required": ["lost", "isNew"], "description": "A `gap`."}),
+        );
+        said.push(
+            json!({"type": "object", "maxProperties": 0, "description": "It is `complete`."}),
+        );
+        data["contentSchema"] = json!({"anyOf": said});
     }
     json!({
         "description": "One event of a stream, its fields as text.",

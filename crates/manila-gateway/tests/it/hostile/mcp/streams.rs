@@ -162,6 +162,7 @@ async fn listeners_leave_room_for_those_who_call() {
         raw.say(listen("more")).await;
         let refused = raw.answer().await.unwrap();
         assert_eq!(refused.status, 503);
+        assert!(refused.head.contains("\r\nretry-after: 1\r\n"), "{}", refused.head);
         let body: Value = serde_json::from_str(&refused.body).unwrap();
         assert_eq!((&body["id"], &body["error"]["code"]), (&json!("more"), &json!(-32_000)));
         assert_eq!(body["error"]["message"], "8 clients are listening, which is the limit");
