@@ -145,6 +145,12 @@ impl Operation {
         self.offline
     }
 
+    /// Whether a part of what it takes or gives is secret, so that words about a call may be, too.
+    pub fn has_secrets(&self) -> bool {
+        let OperationSpec { input_schema, output_schema, .. } = &*self.spec;
+        [input_schema, output_schema].iter().any(|schema| !schema.secrets().is_empty())
+    }
+
     /// The spoke or hub that calls are forwarded to, if it does not run here.
     pub fn via(&self) -> Option<&str> {
         self.via.as_deref()

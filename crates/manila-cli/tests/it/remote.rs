@@ -84,7 +84,7 @@ fn whoever_is_not_taken_for_the_operator_is_told_why() {
         (&[][..], "", 1, "operator's token is in the gateway's data folder, which --data names"),
         (&["--data", others], "", 1, "others/operator.token is of another gateway"),
         (&[], &token, 1, "the token in MANILA_TOKEN was shown"),
-        (&["--token", &token], "", 1, "lacks the scope"),
+        (&["--token", &token], "", 1, "ACCESS_DENIED: `ci` "),
         (&["--data", missing], "", 2, "there is no folder"),
     ] {
         for asked in [&["sources"][..], &["log"], &["approvals"]] {

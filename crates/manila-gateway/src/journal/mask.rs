@@ -148,9 +148,7 @@ fn may_quote_secrets(operation: Option<&Operation>, error: &CallError) -> bool {
 }
 
 fn has_secrets(operation: Option<&Operation>) -> bool {
-    operation.map(Operation::spec).is_some_and(|spec| {
-        !spec.input_schema.secrets().is_empty() || !spec.output_schema.secrets().is_empty()
-    })
+    operation.is_some_and(Operation::has_secrets)
 }
 
 /// Issues quote the value that does not fit, and bodies are said by others.

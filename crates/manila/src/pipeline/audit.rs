@@ -9,6 +9,7 @@ use super::observe::Times;
 use super::seam::{CallView, Step};
 use super::state::CallState;
 use crate::error::{CallError, Origin};
+use crate::operation::Operation;
 use crate::outcome::Outcome;
 
 /// Writes down what happens.
@@ -134,13 +135,23 @@ fn log(call: &CallState, ending: &Ending<'_>, took: Duration) {
             tracing::debug!(%request_id, trace_id = trace_id(), operation, door, who = who(), outcome, ms = ms(), error = error.to_string(), "call refused");
         }
         Ending::Failed(error) => {
-            let (outcome, causes) = (error.code().as_str(), causes(error));
-            tracing::info!(%request_id, trace_id = trace_id(), operation, door, who = who(), outcome, ms = ms(), error = error.to_string(), causes, "call failed");
+            let outcome = error.code().as_str();
+            let (words, causes) = match may_quote_secrets(&view, error) {
+                true => (None, None),
+                false => (Some(error.to_string()), Some(causes(error))),
+            };
+            tracing::info!(%request_id, trace_id = trace_id(), operation, door, who = who(), outcome, ms = ms(), error = words, causes, "call failed");
         }
         Ending::Completed { values } => {
             tracing::debug!(%request_id, trace_id = trace_id(), operation, door, who = who(), outcome = "ok", ms = ms(), values, "subscription completed");
         }
     }
+}
+
+/// Whether an error may be in words of a source about something that belongs into no log. One out of
+/// a call inside this one is told of there.
+fn may_quote_secrets(call: &CallView<'_>, error: &CallError) -> bool {
+    error.is_crossed() || call.operation.is_some_and(Operation::has_secrets)
 }
 
 /// What lies behind an error, from the outside in, without the words that the error says itself.

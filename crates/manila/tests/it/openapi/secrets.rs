@@ -106,6 +106,29 @@ async fn planted_secrets_are_in_no_error_no_log_and_nothing_that_is_printed() {
     assert!(!log.contains(PLANTED), "{log}");
 }
 
+/// What a caller gives in secret is repeated by the service, and the caller may hear it, but nobody else.
+#[tokio::test(flavor = "current_thread")]
+async fn what_a_service_says_about_a_secret_input_is_in_no_log() {
+    let log = Everything::default();
+    let _logging = tracing::subscriber::set_default(log.clone());
+    let service = Service::start(|seen| {
+        Reply::json(500, &json!({"message": format!("cannot log in with {}", seen.body)}))
+    })
+    .await;
+    let secret =
+        json!({"type": "object", "properties": {"pin": {"type": "string", "writeOnly": true}}});
+    let document = json!({
+        "openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": service.origin}],
+        "paths": {"/": {"post": {"operationId": "login", "requestBody": {
+            "required": true, "content": {"application/json": {"schema": secret}}}}}},
+    });
+    let rig = Rig::of(&document, settings());
+    let error = rig.call("login", json!({"body": {"pin": PLANTED}})).await.unwrap_err();
+    assert!(error.to_string().contains(PLANTED), "the service repeats it: {error}");
+    let log = log.0.lock().unwrap();
+    assert!(log.contains("x.login") && !log.contains(PLANTED), "{log}");
+}
+
 /// Each row: where a key stands, and whether one is configured. The parameter is required, and need not
 /// be given where the configuration gives it.
 #[tokio::test]
