@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Result, Row, params};
 use super::record::{Facts, What};
 
 /// A stretch ends after so many records.
-const RECORDS: u64 = 2_048;
+const RECORDS: u64 = 1_024;
 /// And after so many bytes.
 const BYTES: u64 = 1024 * 1024;
 
