@@ -62,6 +62,7 @@ enum Outcome {
     Ok,
     Error,
     Completed,
+    Left,
 }
 
 impl<'a> Stored<'a> {

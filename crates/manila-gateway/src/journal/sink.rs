@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use manila::{
-    AuditSink, CallError, CallView, Ending, Entered, Outcome, Payload, Registry, Step, epoch_ms,
+    AuditSink, CallError, CallView, Ending, Entered, ErrorCode, Kind, Outcome, Payload, Registry,
+    Step, epoch_ms,
 };
 use serde_json::{Map, Value};
 
@@ -67,7 +68,7 @@ impl AuditSink for Sink {
         // A call whose beginning was not recorded has no end either.
         let Some(enter) = call.mark else { return Step::Now(Ok(())) };
         let time = epoch_ms();
-        let what = What::Exit { enter, failed: has_failed(ending) };
+        let what = What::Exit { enter, failed: has_failed(call, ending) };
         let facts = self.facts(call, time, what);
         let is_sync = self.journal.settings.mode == Mode::Sync;
         let taken = SCRATCH.with_borrow_mut(|out| {
@@ -184,7 +185,7 @@ impl Sink {
         is_relay: bool,
         members: &mut Members<'_>,
     ) {
-        members.add("outcome", "error");
+        members.add("outcome", if was_left(call, error) { "left" } else { "error" });
         members.add("code", error.code().as_str());
         members.add("message", mask::message(call.operation, error));
         if !is_relay && let Some(details) = mask::details(call.operation, error) {
@@ -210,12 +211,18 @@ fn findings(outcome: &Outcome) -> Vec<Map<String, Value>> {
     outcome.repairs().iter().map(finding).collect()
 }
 
-fn has_failed(ending: &Ending<'_>) -> bool {
+fn has_failed(call: &CallView<'_>, ending: &Ending<'_>) -> bool {
     match ending {
         Ending::Answered(outcome) => is_tool_error(outcome),
-        Ending::Failed(_) => true,
+        Ending::Failed(error) => !was_left(call, error),
         _ => false,
     }
+}
+
+/// Whoever has seen enough of a subscription leaves it; that is how most of them end.
+fn was_left(call: &CallView<'_>, error: &CallError) -> bool {
+    let kind = call.operation.map(|operation| operation.spec().kind);
+    kind == Some(Kind::Subscription) && *error.code() == ErrorCode::Aborted
 }
 
 fn is_tool_error(outcome: &Outcome) -> bool {

@@ -5,7 +5,7 @@ mod harm;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt};
 use manila::{Authority, CallRequest, HandlerError, Identity, Operation, Pipeline, Registry};
 use serde_json::{Value, json};
 
@@ -232,7 +232,7 @@ async fn a_call_is_two_records_that_say_what_happened() {
     }
 }
 
-/// Newest first: one whose caller gave it up, one whose caller went away, one whose handler panicked.
+/// Newest first: a subscription that somebody has left, one whose caller gave it up, one whose caller went away, one whose handler panicked.
 #[tokio::test]
 async fn a_call_that_does_not_end_by_itself_has_an_end_all_the_same() {
     let scratch = Scratch::new("journal-abandoned");
@@ -253,13 +253,23 @@ async fn a_call_that_does_not_end_by_itself_has_an_end_all_the_same() {
     let given_up = begin();
     given_up.abort_handle().abort("enough");
     assert!(given_up.await.is_err());
+    let request = CallRequest::new("demo.clock", json!({"count": 9}));
+    let mut left = pipeline.start_subscription(request, Authority::outside(None));
+    assert!(left.next().await.unwrap().is_ok());
+    drop(left);
     assert!(pipeline.drain(Duration::from_secs(30)).await);
     journal.close();
     let calls = archive(&scratch).calls(&Filter::default()).unwrap();
     let found: Vec<_> = calls.iter().map(|call| (&call["operation"], &call["code"])).collect();
     let (slow, aborted) = (&json!("demo.slow"), &json!("ABORTED"));
     let panicked = (&json!("t.panics"), &json!("EXECUTION_ERROR"));
-    assert_eq!(found, [(slow, aborted), (slow, aborted), panicked]);
+    assert_eq!(found[1..], [(slow, aborted), (slow, aborted), panicked]);
+    assert_eq!(
+        (&calls[0]["operation"], &calls[0]["outcome"]),
+        (&json!("demo.clock"), &json!("left"))
+    );
+    let failed = Filter { errors: true, ..Filter::default() };
+    assert_eq!(archive(&scratch).calls(&failed).unwrap().len(), 3, "to leave is no failure");
 }
 
 #[tokio::test]
