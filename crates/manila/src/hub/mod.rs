@@ -72,7 +72,8 @@ pub struct Standing {
 pub struct HubSettings {
     /// What bounds each connection.
     pub connection: ConnectionSettings,
-    /// How many names of spokes are known, offline ones too.
+    /// How many names of spokes are known, offline ones too, beside those that the operator has settled.
+    /// With none, nobody else offers anything.
     pub spokes: usize,
     /// How many operations a spoke may offer.
     pub operations: usize,

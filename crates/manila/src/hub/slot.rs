@@ -166,6 +166,10 @@ impl Spokes {
         if is_settled(name) || others < most {
             return Ok(Vec::new());
         }
+        if most == 0 {
+            let message = format!("the name `{name}` is not one that the operator has settled");
+            return Err(CallError::access_denied(message));
+        }
         let away = self
             .known
             .iter()

@@ -26,7 +26,7 @@ const BEGINNING: &str = r#"# The configuration of a Manila gateway. A gateway th
 #mcp = { command = "npx", args = ["-y", "@modelcontextprotocol/server-filesystem", "/data"] }
 #
 #[source.tracker]
-#mcp = { url = "https://mcp.example/mcp", bearer = "${TRACKER_TOKEN:-}x" }
+#mcp = { url = "https://mcp.example/mcp", bearer = "${TRACKER_TOKEN}" }
 #access = { scopes = ["tracker"] }
 #
 #[source.pets]
@@ -37,7 +37,7 @@ const BEGINNING: &str = r#"# The configuration of a Manila gateway. A gateway th
 # Who may come in; `manila token new NAME` makes one. With none, everybody on this machine may.
 #
 #[identity.ci]
-#token_hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+#token_hash = "0c4c257804e3d7fd02cc24504d29bf110a643ec9f308d17afe7f1ba0dddd0d47"
 #scopes = ["tracker"]
 
 # What MCP clients see.
@@ -95,7 +95,8 @@ mod tests {
     use crate::config::Config;
 
     fn parse(text: &str) -> Config {
-        Config::parse("manila.toml".as_ref(), text, &|_| None).unwrap()
+        let environment = |name: &str| (name == "TRACKER_TOKEN").then(|| "x".to_owned());
+        Config::parse("manila.toml".as_ref(), text, &environment).unwrap()
     }
 
     #[test]

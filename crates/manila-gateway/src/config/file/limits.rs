@@ -49,8 +49,9 @@ pub(in super::super) struct LimitsText {
     exclusive_queue: usize,
     /// How deep calls may nest.
     nesting: u32,
-    /// How many names of spokes are known, offline ones too.
-    spokes: NonZeroUsize,
+    /// How many names of spokes are known, offline ones too, beside those that are sources. With 0 only
+    /// those that are sources may offer operations.
+    spokes: usize,
     /// How many operations a spoke may offer.
     spoke_operations: NonZeroUsize,
     /// How long a call may take that names no deadline.
@@ -117,7 +118,7 @@ impl Default for LimitsText {
             breaker: BreakerText::default(),
             exclusive_queue: pipeline.exclusive_queue,
             nesting: pipeline.nesting,
-            spokes: some(gateway.hub.spokes),
+            spokes: gateway.hub.spokes,
             spoke_operations: some(gateway.hub.operations),
             call_timeout: DurationText(pipeline.call_timeout),
             header_timeout: DurationText(gateway.header_timeout),
@@ -143,7 +144,7 @@ impl LimitsText {
         gateway.body_bytes = self.body_bytes.get();
         gateway.websocket.frame_bytes = self.frame_bytes.get();
         gateway.connections = self.connections.get();
-        gateway.hub.spokes = self.spokes.get();
+        gateway.hub.spokes = self.spokes;
         gateway.hub.operations = self.spoke_operations.get();
         gateway.header_timeout = self.header_timeout.0;
         gateway.body_timeout = self.body_timeout.0;

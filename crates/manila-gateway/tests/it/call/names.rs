@@ -1,5 +1,6 @@
 //! What spokes offer: under which names, what of it is taken, and what is left when they leave.
 
+use manila::hub::SpokeRules;
 use manila_gateway::GatewaySettings;
 use serde_json::{Value, json};
 
@@ -41,6 +42,28 @@ async fn a_name_belongs_to_whoever_used_it_first_and_some_to_nobody() {
     let mut again = Raw::with_token(running.address, "ci").await;
     again.register("box", &offer).await.unwrap();
     stop(running, (again, root)).await;
+}
+
+/// Where nobody but those whom the operator has named may offer operations.
+#[tokio::test]
+async fn only_names_that_are_settled_are_taken() {
+    let mut settings = GatewaySettings::default();
+    settings.hub.spokes = 0;
+    let running = closed(settings).await;
+    let mut rules = SpokeRules::default();
+    rules.owner = Some("ci".to_owned());
+    running.gateway.hub().expect("box", rules);
+    let offer = json!([spec("fs", "read", "query")]);
+    for (who, name, expected) in [
+        ("ci", "box", None),
+        ("ci", "other", Some("ACCESS_DENIED")),
+        ("root", "box", Some("ACCESS_DENIED")),
+        ("root", "other", Some("ACCESS_DENIED")),
+    ] {
+        let mut raw = Raw::with_token(running.address, who).await;
+        assert_eq!(raw.register(name, &offer).await.err().as_deref(), expected, "{who} {name}");
+    }
+    running.stop().await;
 }
 
 #[tokio::test]
