@@ -93,6 +93,13 @@ impl Live {
         drop(values);
     }
 
+    /// It stops, and whoever reads it hears why.
+    pub(super) fn abort(&self, reason: &str) {
+        if let Some(values) = &self.lock().values {
+            values.abort_handle().abort(reason);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

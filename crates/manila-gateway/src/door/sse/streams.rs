@@ -57,7 +57,7 @@ impl Streams {
         let ended: Vec<_> =
             self.lock().extract_if(|_, found| is_over(&found.live.terms.owner.id)).collect();
         for (_, found) in &ended {
-            found.live.end();
+            found.live.abort("who you are does not hold here any more");
         }
         ended.len()
     }
