@@ -248,6 +248,10 @@ fn what_a_source_lacks_stops_nobody_else() {
     assert!(seen["reason"].as_str().unwrap().contains("`NO_SUCH_VARIABLE` is not set"), "{seen}");
     let (status, said) = gateway.call("lacks.any", None, &json!({}));
     assert_eq!(status, 503, "{said}");
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "lacks__any", "arguments": {}}});
+    let said = gateway.post("/mcp", &call)["error"]["message"].to_string();
+    assert!(said.contains("unknown tool") && said.contains("is not set"), "{said}");
     let checked = gateway.folder.manila(&["serve", "--check"]);
     assert_eq!(checked.status.code(), Some(2), "whoever checks wants to know");
     let file = "[source.lacks]\naccess = \"open\"\nmcp = { command = \"python3\", args = [\"SCRIPT\", \"mcp\"], env = { STANDING_LABEL = \"${file:late}\" } }\n";

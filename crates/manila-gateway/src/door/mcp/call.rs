@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
 use manila::view::{Collector, Tool};
-use manila::{Authority, CallError, CallRequest, Kind, Outcome, Payload, Progress, nearest};
+use manila::{
+    Authority, CallError, CallRequest, ErrorCode, Kind, Outcome, Payload, Progress, nearest,
+};
 use tokio::time::Instant;
 
 use super::ask::Ask;
@@ -19,10 +21,7 @@ impl Ask {
     pub(super) async fn call(&mut self, out: &mut Vec<u8>, outlet: &Outlet) -> Result<(), Fault> {
         let tool = match self.tool() {
             Ok(tool) => tool,
-            Err(fault) => {
-                Box::pin(self.note_unknown()).await;
-                return Err(fault);
-            }
+            Err(fault) => return Err(Box::pin(self.unknown(fault)).await),
         };
         let era = self.asker.era;
         if !is_tool(tool.operation(), &self.asker.identity) {
@@ -114,17 +113,24 @@ impl Ask {
         Err(Fault::invalid_params(format!("unknown tool: `{shown}`{hint}")))
     }
 
-    /// A tool that is not there, or not for this client, was called all the same.
-    async fn note_unknown(&self) {
-        let Some(name) = &self.params.name else { return };
+    /// A tool that is not there, or not for this client, was called all the same. The pipeline writes it
+    /// down, and knows whether its source should be there.
+    async fn unknown(&self, fault: Fault) -> Fault {
+        let Some(name) = &self.params.name else { return fault };
         let id = operation_of(name);
-        let catalog = self.asker.gateway.pipeline().registry().catalog();
-        let error = match catalog.get(&id) {
-            Some(_) => CallError::access_denied("this tool is not for this client"),
-            None => CallError::operation_not_found(&id),
-        };
+        let pipeline = self.asker.gateway.pipeline();
         let request = CallRequest::new(&id, Payload::empty_object()).door("mcp");
-        self.note(request, &error).await;
+        if pipeline.registry().catalog().get(&id).is_some() {
+            let error = CallError::access_denied("this tool is not for this client");
+            self.note(request, &error).await;
+            return fault;
+        }
+        match pipeline.call(request, self.authority()).await {
+            Err(error) if *error.code() == ErrorCode::Unavailable => {
+                Fault { message: format!("{}; {}", fault.message, error.message()), ..fault }
+            }
+            _ => fault,
+        }
     }
 
     async fn note(&self, request: CallRequest<'_>, error: &CallError) {
