@@ -103,8 +103,8 @@ pub use operation::{Operation, OperationBuilder, OperationError, OutputPolicy, R
 pub use outcome::Outcome;
 pub use payload::{Payload, PayloadError};
 pub use pipeline::{
-    ApprovalGate, AuditSink, Call, CallRequest, CallView, Ending, Entered, Health, Limits,
-    Observer, Permit, Pipeline, PipelineBuilder, Settings, Step, Subscription, Times,
+    Approval, ApprovalGate, AuditSink, Call, CallRequest, CallView, Ending, Entered, Health,
+    Limits, Observer, Permit, Pipeline, PipelineBuilder, Settings, Step, Subscription, Times,
 };
 pub use query::{QueryForm, QueryParameter, QueryStyle};
 pub use registry::{Catalog, Change, Registry, SearchHit, nearest};

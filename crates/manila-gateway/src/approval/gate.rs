@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use manila::{ApprovalGate, CallError, CallView, OperationSpec, Progress, ProgressSender, Step};
+use manila::{
+    Approval, ApprovalGate, CallError, CallView, OperationSpec, Progress, ProgressSender, Step,
+};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -18,10 +20,10 @@ const EVERY: Duration = Duration::from_secs(10);
 const MOST_SHOWN: usize = 256 * 1024;
 
 impl ApprovalGate for Approvals {
-    fn obtain(&self, call: &CallView<'_>) -> Step<()> {
+    fn obtain(&self, call: &CallView<'_>) -> Step<Option<Approval>> {
         let settings = self.settings();
         if !is_needed(&settings, call) {
-            return Step::Now(Ok(()));
+            return Step::Now(Ok(None));
         }
         match Waiting::begin(self, &settings, call) {
             Ok(waiting) => Step::Later(Box::pin(waiting.end())),
@@ -42,9 +44,9 @@ impl Unattended {
 }
 
 impl ApprovalGate for Unattended {
-    fn obtain(&self, call: &CallView<'_>) -> Step<()> {
+    fn obtain(&self, call: &CallView<'_>) -> Step<Option<Approval>> {
         if !is_needed(&self.0, call) {
-            return Step::Now(Ok(()));
+            return Step::Now(Ok(None));
         }
         let id = call.operation_id;
         Step::Now(Err(CallError::access_denied(format!(
@@ -107,7 +109,7 @@ impl Waiting {
     /// # Cancellation
     ///
     /// Dropping it withdraws the proposal.
-    async fn end(mut self) -> Result<(), CallError> {
+    async fn end(mut self) -> Result<Option<Approval>, CallError> {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -132,7 +134,7 @@ impl Waiting {
     }
 
     /// Somebody decided in this very moment, and his word is on its way.
-    async fn was_quicker(&mut self) -> Result<(), CallError> {
+    async fn was_quicker(&mut self) -> Result<Option<Approval>, CallError> {
         let said = (&mut self.verdict).await;
         self.said(said.ok())
     }
@@ -151,9 +153,9 @@ impl Waiting {
         self.progress.send(Progress::new(waited / 1e6).with_message(words));
     }
 
-    fn said(&self, verdict: Option<Verdict>) -> Result<(), CallError> {
+    fn said(&self, verdict: Option<Verdict>) -> Result<Option<Approval>, CallError> {
         match verdict {
-            Some(Verdict::Approved) => Ok(()),
+            Some(Verdict::Approved { by }) => Ok(Some(Approval { id: self.id.clone(), by })),
             Some(Verdict::Rejected { by, reason }) => Err(self.rejected(&by, reason)),
             Some(Verdict::Dismissed) => Err(self.dismissed()),
             None => Err(CallError::unavailable("nobody is there any more who could approve")),

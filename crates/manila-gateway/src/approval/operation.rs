@@ -112,7 +112,8 @@ fn approve(
 ) -> Result<Decided, HandlerError> {
     let approver = approver(context)?;
     let seen = input.input_digest.as_deref();
-    let decided = approvals.decide(&input.id, &approver, seen, Verdict::Approved);
+    let verdict = Verdict::Approved { by: approver.clone() };
+    let decided = approvals.decide(&input.id, &approver, seen, verdict);
     let proposal = decided.map_err(|undecided| refused(&undecided))?;
     tracing::info!(id = input.id, approver, operation = proposal.operation, "a call was approved");
     Ok(Decided::of(&input.id, "approved", proposal))

@@ -28,7 +28,9 @@ pub(super) struct Proposal {
 /// What somebody said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    Approved,
+    Approved {
+        by: String,
+    },
     Rejected {
         by: String,
         reason: Option<String>,
@@ -41,7 +43,7 @@ impl Verdict {
     /// What those are told who come too late.
     pub(super) fn ending(&self, approver: &str) -> String {
         match self {
-            Self::Approved => format!("it was approved by `{approver}`"),
+            Self::Approved { .. } => format!("it was approved by `{approver}`"),
             Self::Rejected { .. } => format!("it was rejected by `{approver}`"),
             Self::Dismissed => "its caller is not who he was when he called".to_owned(),
         }

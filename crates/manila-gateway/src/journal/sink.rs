@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use manila::{
-    AuditSink, CallError, CallView, Ending, Entered, ErrorCode, Kind, Outcome, Payload, Registry,
-    Step, epoch_ms,
+    Approval, AuditSink, CallError, CallView, Ending, Entered, ErrorCode, Kind, Outcome, Payload,
+    Registry, Step, epoch_ms,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::queue::{Taken, Written};
 use super::record::{DETAILS, Facts, INPUT, Members, OUTPUT, What};
@@ -139,6 +139,9 @@ impl Sink {
             members.add("who", &identity.id);
         }
         members.add("tookUs", &u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        if let Some(Approval { id, by }) = call.approval {
+            members.add("approval", &json!({"id": id, "by": by}));
+        }
         let is_relay = RELAYS.contains(&call.operation_id);
         match ending {
             Ending::Answered(outcome) => self.write_answer(call, outcome, is_relay, &mut members),

@@ -41,7 +41,7 @@ use crate::payload::{Payload, PayloadError};
 use crate::registry::Registry;
 use crate::spec::Kind;
 
-pub use approval::ApprovalGate;
+pub use approval::{Approval, ApprovalGate};
 pub use audit::{AuditSink, Ending, Entered};
 pub use call::Call;
 pub use limits::{Health, Limits, Permit};

@@ -3,6 +3,7 @@
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 
+use super::approval::Approval;
 use crate::access::Identity;
 use crate::error::CallError;
 use crate::handler::{CallContext, ProgressSender, RequestId};
@@ -43,6 +44,8 @@ pub struct CallView<'a> {
     pub input: Option<&'a Payload>,
     /// What [`AuditSink::enter`](super::AuditSink::enter) said about it.
     pub mark: Option<u64>,
+    /// Whose word it had to wait for, as soon as that was given.
+    pub approval: Option<&'a Approval>,
     /// What came with the call beside its input.
     pub metadata: Option<&'a Map<String, Value>>,
     /// The spans of the call, where it is recorded.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::Shared;
+use super::approval::Approval;
 use super::request::CallRequest;
 use super::seam::{CallView, Step};
 use crate::access::Authority;
@@ -41,6 +42,8 @@ pub(super) struct CallState {
     pub(super) dispatched_at: Option<Instant>,
     /// How whoever writes it down knows it again.
     pub(super) mark: Option<u64>,
+    /// Whose word it had to wait for.
+    pub(super) approval: Option<Box<Approval>>,
     pub(super) dispatched: bool,
     /// Its spans, where it is recorded.
     span: Option<Box<CallSpan>>,
@@ -119,6 +122,7 @@ impl CallState {
             began: None,
             dispatched_at: None,
             mark: None,
+            approval: None,
             dispatched: false,
             span,
         }
@@ -141,6 +145,7 @@ impl CallState {
             began: None,
             dispatched_at: None,
             mark: None,
+            approval: None,
             dispatched: false,
             span,
         }
@@ -193,6 +198,7 @@ impl CallState {
             span: self.span.as_deref(),
             context: &self.context,
             mark: self.mark,
+            approval: self.approval.as_deref(),
         }
     }
 

@@ -294,7 +294,7 @@ async fn kinds_meet_the_wrong_consumer() {
 struct Slow;
 
 impl ApprovalGate for Slow {
-    fn obtain(&self, _: &CallView<'_>) -> Step<()> {
+    fn obtain(&self, _: &CallView<'_>) -> Step<Option<Approval>> {
         Step::Later(Box::pin(std::future::pending()))
     }
 }
@@ -341,7 +341,7 @@ impl Deliberate {
 }
 
 impl ApprovalGate for Deliberate {
-    fn obtain(&self, _: &CallView<'_>) -> Step<()> {
+    fn obtain(&self, _: &CallView<'_>) -> Step<Option<Approval>> {
         Self::wait()
     }
 }

@@ -41,7 +41,7 @@ impl Limits for Seams {
 }
 
 impl ApprovalGate for Seams {
-    fn obtain(&self, _: &CallView<'_>) -> Step<()> {
+    fn obtain(&self, _: &CallView<'_>) -> Step<Option<Approval>> {
         self.at("approval")
     }
 }
@@ -184,14 +184,14 @@ async fn too_many_calls_are_refused_and_nothing_is_started() {
 async fn an_approved_call_is_held_against_what_holds_by_then() {
     struct Tightened(Registry);
     impl ApprovalGate for Tightened {
-        fn obtain(&self, _: &CallView<'_>) -> Step<()> {
+        fn obtain(&self, _: &CallView<'_>) -> Step<Option<Approval>> {
             let registry = self.0.clone();
             Step::Later(Box::pin(async move {
                 let mut spec = spec("t.op", Kind::Query);
                 spec.access_control.required_scopes = vec!["more".to_owned()];
                 let tightened = Operation::from_spec(spec).build().unwrap();
                 registry.apply([crate::registry::Change::Replace(tightened)]).unwrap();
-                Ok(())
+                Ok(None)
             }))
         }
     }
