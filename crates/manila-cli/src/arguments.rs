@@ -392,6 +392,11 @@ pub(crate) struct Remote {
 /// Where the gateway is that is meant where none is named.
 const URL_VARIABLE: &str = "MANILA_URL";
 
+/// The gateway of those who always mean the same.
+fn set_url() -> Option<String> {
+    std::env::var(URL_VARIABLE).ok().filter(|url| !url.trim().is_empty())
+}
+
 impl Remote {
     /// The gateway that is meant, if it is one: whoever names a configuration means that.
     ///
@@ -399,8 +404,7 @@ impl Remote {
     ///
     /// A token is for a gateway, and none is meant.
     pub(crate) fn gateway(&self) -> Result<Option<String>, String> {
-        let set = || std::env::var(URL_VARIABLE).ok().filter(|url| !url.trim().is_empty());
-        let url = self.url.clone().or_else(|| set().filter(|_| self.config.is_none()));
+        let url = self.url.clone().or_else(|| set_url().filter(|_| self.config.is_none()));
         if url.is_none() && self.token.is_some() {
             return Err(format!("a token is for a gateway; name it with --url or {URL_VARIABLE}"));
         }
@@ -411,9 +415,9 @@ impl Remote {
 /// The running gateway that a command is about.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Running {
-    /// The running gateway
-    #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value = Self::DEFAULT)]
-    pub(crate) url: String,
+    /// The running gateway; MANILA_URL if it is absent, else ws://127.0.0.1:7411
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
     /// What the gateway knows you by; MANILA_TOKEN if it is absent, else the operator's token in the
     /// data folder
     #[arg(long, value_name = "TOKEN")]
@@ -426,9 +430,15 @@ pub(crate) struct Running {
 impl Running {
     const DEFAULT: &str = "ws://127.0.0.1:7411";
 
-    /// Whether what it left behind will do as well: nobody said where it runs, or its folder was named.
+    /// Where it runs.
+    pub(crate) fn url(&self) -> String {
+        self.url.clone().or_else(set_url).unwrap_or_else(|| Self::DEFAULT.to_owned())
+    }
+
+    /// Whether what it left behind will do as well: an address that was typed is meant, and one that
+    /// is set is, unless a folder was typed.
     pub(crate) fn may_be_away(&self) -> bool {
-        self.url == Self::DEFAULT || self.data.is_some()
+        self.url.is_none() && (self.data.is_some() || set_url().is_none())
     }
 }
 

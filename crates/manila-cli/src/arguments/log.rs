@@ -24,6 +24,9 @@ pub(crate) struct LogOptions {
     pub(crate) command: Option<LogCommand>,
     #[command(flatten)]
     pub(crate) filter: LogFilter,
+    /// Only this journal of the data folder; all of them if it is absent
+    #[arg(long, value_name = "ID", conflicts_with = "follow")]
+    pub(crate) gateway: Option<String>,
     /// Show calls as they end; with --since or --limit after those that are there
     #[arg(long, short)]
     pub(crate) follow: bool,
@@ -76,6 +79,9 @@ pub(crate) struct VerifyOptions {
 pub(crate) struct ExportOptions {
     #[command(flatten)]
     pub(crate) filter: LogFilter,
+    /// Only this journal of the data folder; all of them if it is absent
+    #[arg(long, value_name = "ID")]
+    pub(crate) gateway: Option<String>,
     #[command(flatten)]
     pub(crate) running: Running,
     /// Said wherever it can be; what is exported is JSON anyway.

@@ -71,14 +71,15 @@ impl Backend {
 
     /// Asks a running gateway about itself, as its operator unless another token is given.
     pub(super) async fn operator(running: &Running) -> Result<Self, Failure> {
+        let url = running.url();
         let shown = match Shown::of(running.token.as_ref()) {
             // The token of the gateway on this machine is nobody else's to see.
-            Shown::Nothing if running.data.is_some() || is_loopback(&running.url) => {
+            Shown::Nothing if running.data.is_some() || is_loopback(&url) => {
                 operator_token(running.data.as_deref())?
             }
             shown => shown,
         };
-        Self::connect(&running.url, shown.token(), shown.remedies()).await
+        Self::connect(&url, shown.token(), shown.remedies()).await
     }
 
     async fn connect(

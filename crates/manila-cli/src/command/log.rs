@@ -2,6 +2,7 @@
 
 mod show;
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
@@ -45,19 +46,50 @@ pub(crate) async fn log(options: &LogOptions) -> Result<(), Failure> {
 async fn list(options: &LogOptions) -> Result<(), Failure> {
     let plain = output::is_plain(options.format.json);
     let books = Books::open_for(plain, &options.running).await?;
-    let answer = books.ask("gateway.journal", wanted(options)).await?;
-    print_listed(&answer, plain)
+    let answer = list_all(&books, wanted(options)).await;
+    books.close().await;
+    print_listed(&answer?, plain)
+}
+
+/// The newest calls of every journal. A gateway answers for its own, and is asked for the others of its
+/// folder after that.
+async fn list_all(books: &Books, input: Value) -> Result<Vec<Value>, Failure> {
+    let answer = books.ask_again("gateway.journal", input.clone()).await?;
+    if books.is_off(&answer) {
+        output::warning("the journal of this gateway is off; what is shown was written before");
+    }
+    let asked = answer["gatewayId"].as_str().filter(|_| input.get("gatewayId").is_none());
+    let others = asked.map(|asked| gateway_ids(&answer).filter(move |id| *id != asked));
+    let mut calls = listed(&answer).to_vec();
+    for other in others.into_iter().flatten() {
+        let mut input = input.clone();
+        input["gatewayId"] = other.into();
+        calls.extend_from_slice(listed(&books.ask_again("gateway.journal", input).await?));
+    }
+    calls.sort_by_key(|call| Reverse((call["time"].as_i64(), call["seq"].as_u64())));
+    let most = input["limit"].as_u64().and_then(|limit| usize::try_from(limit).ok());
+    calls.truncate(most.unwrap_or(usize::MAX));
+    calls.reverse();
+    Ok(calls)
+}
+
+/// The journals of the data folder.
+fn gateway_ids(answer: &Value) -> impl Iterator<Item = &str> {
+    answer["gatewayIds"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// What is asked for where calls are listed.
 fn wanted(options: &LogOptions) -> Value {
     let mut input = asked(&options.filter);
     input["limit"] = options.limit.unwrap_or(LISTED).into();
+    if let Some(gateway_id) = &options.gateway {
+        input["gatewayId"] = gateway_id.as_str().into();
+    }
     input
 }
 
-fn print_listed(answer: &Value, plain: bool) -> Result<(), Failure> {
-    let calls = listed(answer);
+/// The oldest first, for people and for programs: what comes next is further down.
+fn print_listed(calls: &[Value], plain: bool) -> Result<(), Failure> {
     match plain {
         true => Ok(calls.iter().try_for_each(output::print_plain)?),
         false => Ok(show::table(calls)?),
@@ -110,7 +142,8 @@ async fn print_followed(
         };
         let ended = listed(&answer).iter().filter(|call| call.get("endSeq").is_some());
         shown.extend(ended.map(|call| call["seq"].as_u64()));
-        print_listed(&answer, plain)?;
+        let calls: Vec<Value> = listed(&answer).iter().rev().cloned().collect();
+        print_listed(&calls, plain)?;
     }
     let mut calls = futures::stream::iter(meanwhile).chain(calls);
     while let Some(call) = calls.next().await {
@@ -131,21 +164,28 @@ async fn print_followed(
 
 async fn export(options: &ExportOptions) -> Result<(), Failure> {
     let books = Books::open(&options.running).await?;
-    let result = export_all(&books, &options.filter).await;
+    let result = export_all(&books, options).await;
     books.close().await;
     result
 }
 
 /// Numbers count in one journal, so each is read to its end before the next.
-async fn export_all(books: &Books, filter: &LogFilter) -> Result<(), Failure> {
-    for gateway_id in books.behind.gateway_ids()? {
-        let mut input = asked(filter);
-        if let Some(gateway_id) = gateway_id {
-            input["gatewayId"] = gateway_id.into();
-        }
+async fn export_all(books: &Books, options: &ExportOptions) -> Result<(), Failure> {
+    for gateway_id in exported(books, options).await? {
+        let mut input = asked(&options.filter);
+        input["gatewayId"] = gateway_id.into();
         export_one(books, input).await?;
     }
     Ok(())
+}
+
+/// The journals that are exported.
+async fn exported(books: &Books, options: &ExportOptions) -> Result<Vec<String>, Failure> {
+    if let Some(gateway_id) = &options.gateway {
+        return Ok(vec![gateway_id.clone()]);
+    }
+    let answer = books.ask_again("gateway.journal", json!({"limit": 0})).await?;
+    Ok(gateway_ids(&answer).map(String::from).collect())
 }
 
 /// Page after page, from the newest call to the oldest.
@@ -173,17 +213,20 @@ async fn verify(options: &VerifyOptions) -> Result<(), Failure> {
     }
     let plain = output::is_plain(options.format.json);
     let books = Books::open_for(plain, &options.running).await?;
+    let place = books.place.clone();
     let answer = books.ask("gateway.verify", input).await?;
     match plain {
         true => output::print_plain(&answer)?,
         false => show::verdicts(&answer)?,
     }
-    let is_ok = answer["ok"] == true;
-    if !is_ok {
-        show::problems(&answer);
-        return Err(Failure::Reported);
+    if answer["ok"] == true {
+        return Ok(());
     }
-    Ok(())
+    if answer["journals"].as_array().is_some_and(Vec::is_empty) {
+        output::error(&format!("there is no journal in {place}"));
+    }
+    show::problems(&answer);
+    Err(Failure::Reported)
 }
 
 fn read_head(file: &Path) -> Result<Value, Failure> {
@@ -243,11 +286,13 @@ struct Books {
     behind: Behind,
     /// Whether programs read what is printed.
     plain: bool,
+    /// Where the journals are, in words.
+    place: String,
 }
 
 enum Behind {
     Gateway(Backend),
-    Files(Pipeline, Client, Archive),
+    Files(Pipeline, Client),
 }
 
 impl Books {
@@ -258,18 +303,29 @@ impl Books {
 
     /// An address that was typed is meant; where none was, and nobody is there, the files will do.
     async fn open_for(plain: bool, running: &Running) -> Result<Self, Failure> {
-        let behind = match Backend::operator(running).await {
-            Ok(backend) => Behind::Gateway(backend),
-            Err(Failure::Unreachable(_)) if running.may_be_away() => Behind::files(running)?,
+        let (behind, place) = match Backend::operator(running).await {
+            Ok(backend) => {
+                (Behind::Gateway(backend), format!("the data folder of {}", running.url()))
+            }
+            Err(Failure::Unreachable(_)) if running.may_be_away() => {
+                let data = DataFolder::look(running.data.as_deref())
+                    .map_err(|error| Failure::Usage(error.to_string()))?;
+                (Behind::files(data.path()), data.path().display().to_string())
+            }
             Err(failure) => return Err(failure),
         };
-        Ok(Self { behind, plain })
+        Ok(Self { behind, plain, place })
+    }
+
+    /// Whether a gateway runs and writes nothing down.
+    fn is_off(&self, answer: &Value) -> bool {
+        matches!(self.behind, Behind::Gateway(_)) && answer.get("gatewayId").is_none()
     }
 
     fn client(&self) -> &Client {
         match &self.behind {
             Behind::Gateway(backend) => &backend.client,
-            Behind::Files(_, client, _) => client,
+            Behind::Files(_, client) => client,
         }
     }
 
@@ -302,12 +358,10 @@ impl Books {
 }
 
 impl Behind {
-    fn files(running: &Running) -> Result<Self, Failure> {
-        let data = DataFolder::look(running.data.as_deref())
-            .map_err(|error| Failure::Usage(error.to_string()))?;
-        let config =
-            Config::here().map(|file| Config::load(&file)).transpose()?.unwrap_or_default();
-        let archive = Archive::new(data.path(), &config.journal);
+    /// Where the records are is told by the folder, and not by the configuration of whoever looks.
+    fn files(data: &Path) -> Self {
+        let config = configured();
+        let archive = Archive::new(data, &journal::Settings::default());
         let registry = builtin::registry_for(&config);
         let all = journal::operations(&archive, &registry).into_iter().chain(Hub::contract());
         registry.apply(all.map(Change::Replace)).expect("replacing cannot clash");
@@ -315,17 +369,15 @@ impl Behind {
         // Whoever can read the files needs no token to.
         let caller = Authority::outside(Some(admin::operator().into()));
         let client = Client::in_process(pipeline.clone(), caller);
-        Ok(Self::Files(pipeline, client, archive))
+        Self::Files(pipeline, client)
     }
+}
 
-    /// Whose journals are read: a gateway that runs answers for its own, which is `None`.
-    fn gateway_ids(&self) -> Result<Vec<Option<String>>, Failure> {
-        match self {
-            Self::Gateway(_) => Ok(vec![None]),
-            Self::Files(_, _, archive) => {
-                let found = archive.gateway_ids().map_err(anyhow::Error::from)?;
-                Ok(found.into_iter().map(Some).collect())
-            }
-        }
-    }
+/// What is configured here, which says what a replay finds and nothing about the journal.
+fn configured() -> Config {
+    let loaded = Config::here().map(|file| Config::load(&file)).transpose();
+    loaded.map(Option::unwrap_or_default).unwrap_or_else(|error| {
+        output::warning(&format!("the configuration here cannot be used: {error}"));
+        Config::default()
+    })
 }

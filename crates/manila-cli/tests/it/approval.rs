@@ -91,6 +91,13 @@ fn a_call_waits_until_the_operator_decides() {
     assert_eq!(again.status.code(), Some(1));
     assert!(stderr(&again).contains("approved by `operator`"), "{}", stderr(&again));
 
+    // Who agreed is on record.
+    let recorded = super::journal::rig::until_some(|| {
+        let listed = gateway.decide(&["log", "--op", "demo.note"]);
+        serde_json::from_str::<Value>(&stdout(&listed)).ok()?.get("approval").cloned()
+    });
+    assert_eq!(recorded, serde_json::json!({"id": id, "by": "operator"}));
+
     let call = gateway.call(None);
     let id = gateway.waiting()["id"].as_str().unwrap().to_owned();
     let rejected = gateway.decide(&["reject", &id, "--reason", "not today"]);

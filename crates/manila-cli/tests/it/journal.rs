@@ -4,6 +4,7 @@ mod doors;
 pub(super) mod rig;
 
 use std::collections::HashSet;
+use std::process::Output;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -77,7 +78,7 @@ fn what_was_acknowledged_survives_kill_9() {
 
 /// More calls than are asked for at once, in two journals whose numbers are the same.
 #[test]
-fn an_export_without_a_gateway_gives_every_call_once() {
+fn every_journal_of_the_folder_is_shown_and_exported_once() {
     const CALLS: u64 = 520;
     let folder = Folder::new("journal-export");
     let mut gateways = [0, 1].map(|_| Gateway::start(&folder));
@@ -86,12 +87,91 @@ fn an_export_without_a_gateway_gives_every_call_once() {
             assert_eq!(gateway.post("/api/demo/add", &json!({"a": offset + n, "b": 1})).0, 200);
         }
     }
+    gateways.iter().for_each(|gateway| gateway.wait_for_calls("demo.add", 50));
+    let ids = gateways.each_ref().map(|gateway| gateway.health()["journal"]["gatewayId"].clone());
+    let second = ids[1].as_str().unwrap().to_owned();
+    let check = |ask: &dyn Fn(&[&str]) -> Output, state: &str| {
+        let numbers = |arguments: &[&str]| -> Vec<u64> {
+            let shown = stdout(&ask(&[arguments, &["--op", "demo.add"]].concat()));
+            let calls = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            calls.map(|call| call["input"]["a"].as_u64().unwrap()).collect()
+        };
+        let mut all = numbers(&["export"]);
+        all.sort_unstable();
+        assert_eq!(all, (0..2 * CALLS).collect::<Vec<_>>(), "{state}");
+        assert_eq!(numbers(&["export", "--gateway", &second]).len() as u64, CALLS, "{state}");
+        let newest: Vec<u64> = (2 * CALLS - 3..2 * CALLS).collect();
+        assert_eq!(numbers(&["--limit", "3"]), newest, "{state}");
+        assert_eq!(numbers(&["--limit", "3", "--gateway", &second]), newest, "{state}");
+        assert_eq!(numbers(&["--limit", "600"]).len(), 600, "{state}");
+        let unknown = stderr(&ask(&["--gateway", "nobody"]));
+        assert!(unknown.contains("there is no journal `nobody`"), "{state}: {unknown}");
+    };
+    check(&|arguments| gateways[0].log(arguments), "it runs");
     gateways.iter_mut().for_each(Gateway::stop);
-    let exported = stdout(&rig::offline(&folder, &["log", "export", "--op", "demo.add"]));
-    let calls = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let mut numbers: Vec<u64> = calls.map(|call| call["input"]["a"].as_u64().unwrap()).collect();
-    numbers.sort_unstable();
-    assert_eq!(numbers, (0..2 * CALLS).collect::<Vec<_>>());
+    check(&|arguments| rig::offline(&folder, &[&["log"], arguments].concat()), "it does not run");
+}
+
+/// A check of what is not there must not pass, and what was typed is meant.
+#[test]
+fn a_journal_that_is_not_there_is_told() {
+    let folder = Folder::new("journal-none");
+    folder.write("manila.toml", "journal = \"off\"\n");
+    let mut gateway = Gateway::start(&folder);
+    let verdict = gateway.log(&["verify"]);
+    assert_eq!((verdict.status.code(), &parsed(&verdict)["ok"]), (Some(1), &json!(false)));
+    assert!(stderr(&verdict).contains("there is no journal in"), "{}", stderr(&verdict));
+    let listed = gateway.log(&[]);
+    assert_eq!(listed.status.code(), Some(0));
+    assert!(stderr(&listed).contains("is off"), "{}", stderr(&listed));
+    gateway.stop();
+    let verdict = rig::offline(&folder, &["log", "verify"]);
+    assert_eq!(verdict.status.code(), Some(1));
+    assert!(stderr(&verdict).contains("there is no journal in"), "{}", stderr(&verdict));
+    for arguments in [&["log"][..], &["log", "verify"], &["log", "export"]] {
+        let typed = rig::offline(&folder, &[arguments, &["--url", "ws://127.0.0.1:9"]].concat());
+        assert_eq!(typed.status.code(), Some(3), "{arguments:?}: {}", stderr(&typed));
+    }
+}
+
+/// Whoever looks need not stand where the gateway was started, nor have a configuration that can be
+/// read.
+#[test]
+fn records_that_are_elsewhere_are_found_from_anywhere() {
+    let folder = Folder::new("journal-elsewhere");
+    folder.write("manila.toml", "[journal]\npath = \"elsewhere\"\n");
+    let mut gateway = Gateway::start(&folder);
+    assert_eq!(gateway.post("/api/demo/add", &json!({"a": 1, "b": 1})).0, 200);
+    gateway.stop();
+    assert!(folder.path().join("elsewhere").is_dir());
+    for config in ["", "this is [no configuration", "[journal]\npath = \"nowhere\"\n"] {
+        folder.write("manila.toml", config);
+        let calls = rig::offline(&folder, &["log", "--op", "demo.add"]);
+        assert_eq!(stdout(&calls).lines().count(), 1, "{config}: {}", stderr(&calls));
+        assert_eq!(stderr(&calls).contains("warning"), config.contains("no conf"), "{config}");
+        let verdict = rig::offline(&folder, &["log", "verify"]);
+        assert_eq!(verdict.status.code(), Some(0), "{config}: {}", stderr(&verdict));
+    }
+}
+
+/// What was under way when the process was killed has no end, and never will.
+#[test]
+fn calls_that_were_under_way_are_lost_with_the_gateway() {
+    let folder = Folder::new("journal-lost");
+    folder.write("manila.toml", "[approval]\noperations = [\"demo.note\"]\n");
+    let mut gateway = Gateway::start(&folder);
+    let address = gateway.address.clone();
+    let waits = move || rig::post(&address, "/api/demo/note", &json!({"text": "never"}), &[]);
+    let caller = std::thread::spawn(waits);
+    gateway.wait_for_begun("demo.note");
+    let lost = |gateway: &Gateway| {
+        let calls = stdout(&gateway.log(&["--op", "demo.note"]));
+        serde_json::from_str::<Value>(&calls).unwrap().get("lost").cloned()
+    };
+    assert_eq!(lost(&gateway), None);
+    gateway.kill();
+    assert_eq!(caller.join().unwrap(), None);
+    assert_eq!(lost(&Gateway::start(&folder)), Some(json!(true)));
 }
 
 #[test]
@@ -243,7 +323,7 @@ fn a_replay_shows_what_it_would_do_and_compares_what_it_did() {
     gateway.wait_for_calls("demo.note", 2);
     let calls = stdout(&gateway.log(&["--limit", "200"]));
     let calls: Vec<Value> = calls.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let of = |op: &str| calls.iter().find(|call| call["operation"] == op).unwrap();
+    let of = |op: &str| calls.iter().rfind(|call| call["operation"] == op).unwrap();
     assert_eq!(of("demo.note")["parent"], of("hub.call")["id"]);
     assert_eq!(of("demo.note")["who"], "operator");
     let parents: Vec<&Value> =
@@ -303,7 +383,7 @@ fn calls_are_found_by_time_and_by_name_before_and_while_they_are_followed() {
 
     let mut following = gateway.follow(&["--op", "demo.*", "--since", "1h", "--limit", "2"]);
     let before = [following.next(), following.next()].map(|call| call["input"]["a"].clone());
-    assert_eq!(before, [json!(2), json!(1)], "newest first, as they are listed");
+    assert_eq!(before, [json!(1), json!(2)], "oldest first, and what comes next behind them");
     let next = following.next_after(|| {
         gateway.post("/api/demo/fail", &json!({}));
     });

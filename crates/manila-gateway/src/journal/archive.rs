@@ -56,13 +56,16 @@ impl Archive {
         Ok(found.into_iter().map(|gateway_id| self.chain(gateway_id)).collect())
     }
 
-    /// Whose journals there are.
+    /// Whose journals there are, that of this process first.
     ///
     /// # Errors
     ///
     /// The folder cannot be read.
     pub fn gateway_ids(&self) -> io::Result<Vec<String>> {
-        self.places.chains()
+        let mut found = self.places.chains()?;
+        let own = self.live.as_ref().map(Journal::gateway_id);
+        found.sort_by_key(|gateway_id| Some(gateway_id.as_str()) != own);
+        Ok(found)
     }
 
     /// The calls that fit, newest first. Numbers count in one journal: where there are several, pages
@@ -79,9 +82,22 @@ impl Archive {
         for chain in self.chains()?.into_iter().filter(is_wanted) {
             found.extend(query::calls(&chain, filter)?);
         }
+        for call in &mut found {
+            self.mark_lost(&mut call.value);
+        }
         found.sort_by_key(|call| std::cmp::Reverse((call.time, call.seq)));
         found.truncate(filter.limit);
         Ok(found.into_iter().map(|call| call.value).collect())
+    }
+
+    /// A call of this process's journal that began before the process did, and has no end, will have
+    /// none. Of other journals nobody can tell: whoever writes them may still be at it.
+    fn mark_lost(&self, call: &mut Value) {
+        let Some(journal) = &self.live else { return };
+        let is_before = call["seq"].as_u64().is_some_and(|seq| seq <= journal.0.began_behind);
+        if is_before && call["gatewayId"] == journal.gateway_id() && call.get("endSeq").is_none() {
+            call["lost"] = true.into();
+        }
     }
 
     /// A call by its request id, the newest of that id, or by the number of its first record.
@@ -95,7 +111,8 @@ impl Archive {
         // A number may stand in several journals; this gateway's own is meant.
         chains.sort_by_key(|chain| Some(chain.gateway_id.as_str()) != own);
         for chain in chains {
-            if let Some(found) = query::call(&chain, id)? {
+            if let Some(mut found) = query::call(&chain, id)? {
+                self.mark_lost(&mut found);
                 return Ok(Some(found));
             }
         }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `record`, `chain` | the text of a record, and how each hash covers the one before |
 //! | `key`, `head` | who signs, and what is signed: how far a chain goes, where it begins |
-//! | `durable` | how what has to last is put on the disk |
+//! | `durable`, `place` | how what has to last is put on the disk; where the records of a chain are |
 //! | `mask`, `sink` | what is not written down; a call as it enters and leaves the pipeline |
 //! | `queue`, `writer` | records gather in a buffer, one thread writes them in groups |
 //! | `segment`, `index` | the files of records, and the database that finds calls in them again |
@@ -22,6 +22,7 @@ mod joined;
 mod key;
 mod mask;
 mod operations;
+mod place;
 mod query;
 mod queue;
 mod record;
@@ -88,7 +89,7 @@ pub struct Settings {
     pub retain_for: Option<Duration>,
     /// How many bytes of records are kept.
     pub retain_size: Option<u64>,
-    /// Where records are, if not in the data folder.
+    /// Where records are written, if not in the data folder.
     pub path: Option<PathBuf>,
 }
 
@@ -134,6 +135,10 @@ struct Inner {
     settings: Settings,
     /// Taken by whoever closes it.
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The last record that was there when this process began to write.
+    began_behind: u64,
+    /// How many chains of the folder do not hold, and cannot be gone on with.
+    damaged: usize,
     /// Held, so that nobody else writes the same chain.
     _lock: File,
 }
@@ -196,6 +201,9 @@ impl Journal {
         if let Some(trouble) = trouble {
             health["reason"] = (&*trouble).into();
         }
+        if self.0.damaged > 0 {
+            health["damaged"] = self.0.damaged.into();
+        }
         health
     }
 
@@ -247,7 +255,9 @@ impl Places {
             let parts = PARTS.iter().filter_map(|part| name.strip_suffix(part));
             found.extend(parts.map(String::from));
         }
-        found.extend(names(&self.records)?);
+        for folder in self.record_folders()? {
+            found.extend(names(&folder)?);
+        }
         // Copies that somebody made have other names.
         Ok(found.into_iter().filter(|name| key::is_gateway_id(name)).collect())
     }
@@ -261,55 +271,96 @@ impl Places {
         SealFiles { head: file("head"), checkpoint: file("checkpoint") }
     }
 
+    /// The records of a chain: where they are written now, else where it was written down that they
+    /// are, else in the data folder.
     fn segments(&self, gateway_id: &str) -> Segments {
-        Segments::new(self.records.join(gateway_id))
+        let given = self.records.join(gateway_id);
+        let own = self.seals.join(gateway_id);
+        let is_known = given.exists();
+        let remembered = || place::read(&self.seals, gateway_id).map(|it| it.join(gateway_id));
+        match remembered().filter(|_| !is_known) {
+            Some(remembered) => Segments::new(remembered),
+            None if !is_known && own.exists() => Segments::new(own),
+            None => Segments::new(given),
+        }
+    }
+
+    /// Every folder that holds records of chains.
+    fn record_folders(&self) -> io::Result<BTreeSet<PathBuf>> {
+        let mut folders = BTreeSet::from([self.seals.clone(), self.records.clone()]);
+        let names = names(&self.seals)?;
+        let ids = names.iter().filter_map(|name| name.strip_suffix(place::ENDING));
+        folders.extend(ids.filter_map(|gateway_id| place::read(&self.seals, gateway_id)));
+        Ok(folders)
+    }
+
+    /// Whether the records of a chain are written where this process writes its own.
+    fn is_here(&self, gateway_id: &str) -> bool {
+        self.segments(gateway_id).folder() == self.records.join(gateway_id)
     }
 
     fn open(&self, settings: &Settings) -> io::Result<Journal> {
         make_folder(&self.seals)?;
         make_folder(&self.records)?;
-        let mut own = None;
+        let (mut own, mut damaged) = (None, 0);
         for gateway_id in self.chains()? {
-            if own.is_none() {
-                own = self.take_up(&gateway_id, settings)?;
-            } else {
-                self.look_after(&gateway_id, settings);
+            let is_wanted = own.is_none() && self.is_here(&gateway_id);
+            let found = match is_wanted {
+                true => self.free(&gateway_id, settings)?,
+                false => self.look_after(&gateway_id, settings),
+            };
+            match found {
+                Free::Yes(lock, writer) => own = Some((gateway_id, lock, writer)),
+                Free::Damaged => damaged += 1,
+                Free::No => {}
             }
         }
-        own.map_or_else(|| self.begin(settings), Ok)
+        let (gateway_id, lock, writer) = own.map_or_else(|| self.begin(settings), Ok)?;
+        place::write(&self.seals, &gateway_id, &self.records)?;
+        start(writer, &gateway_id, settings, (lock, damaged))
     }
 
-    fn take_up(&self, gateway_id: &str, settings: &Settings) -> io::Result<Option<Journal>> {
-        let Some((lock, writer)) = self.free(gateway_id, settings)? else { return Ok(None) };
-        start(writer, gateway_id, settings, lock).map(Some)
-    }
-
-    /// What is too old goes also from a chain that nobody writes at the moment, and that a key is gone
-    /// is told at every start.
-    fn look_after(&self, gateway_id: &str, settings: &Settings) {
-        let has_key = self.key_file(gateway_id).exists();
-        if has_key && !retention::is_overdue(&self.segments(gateway_id), settings) {
-            return;
+    /// What is too old goes also from a chain that nobody writes at the moment, and one that does not
+    /// hold is told at every start. To look takes no lock, so that whoever starts at the same time
+    /// finds his chain free.
+    fn look_after(&self, gateway_id: &str, settings: &Settings) -> Free {
+        if retention::is_overdue(&self.segments(gateway_id), settings) {
+            match self.free(gateway_id, settings) {
+                Ok(Free::Yes(_lock, writer)) => writer.clear(),
+                Ok(found) => return found,
+                Err(error) => tracing::warn!(gateway_id, %error, "old records cannot be removed"),
+            }
         }
-        match self.free(gateway_id, settings) {
-            Ok(Some((_lock, writer))) => writer.clear(),
-            Ok(None) => {}
-            Err(error) => tracing::warn!(gateway_id, %error, "old records cannot be removed"),
+        // Looked at twice, because what is too old may be removed meanwhile.
+        match self.check(gateway_id).or_else(|_| self.check(gateway_id)) {
+            Ok(()) => Free::No,
+            Err(error) => self.broken(gateway_id, &error),
         }
     }
 
-    /// One that somebody else writes is left to him, and one that is damaged to be looked at.
-    fn free(&self, gateway_id: &str, settings: &Settings) -> io::Result<Option<(File, Writer)>> {
-        let Some(lock) = self.lock(gateway_id)? else { return Ok(None) };
+    /// Whether a chain could be gone on with, as far as its last file tells.
+    fn check(&self, gateway_id: &str) -> Result<(), Broken> {
+        let key = self.key(gateway_id)?;
+        Writer::end_of(&key, &self.seal_files(gateway_id), &self.segments(gateway_id)).map(drop)
+    }
+
+    /// One that somebody else writes is left to him, and one that is damaged to be looked at, which is
+    /// told at every start.
+    fn free(&self, gateway_id: &str, settings: &Settings) -> io::Result<Free> {
+        let Some(lock) = self.lock(gateway_id)? else { return Ok(Free::No) };
         match self.writer(gateway_id, settings) {
-            Ok(writer) => Ok(Some((lock, writer))),
-            Err(Broken::Key(_)) if self.is_unbegun(gateway_id) => Ok(None),
-            Err(error) => {
-                let said = "a journal is damaged, and left as it is to be looked at";
-                tracing::error!(gateway_id, %error, "{said}");
-                Ok(None)
-            }
+            Ok(writer) => Ok(Free::Yes(lock, Box::new(writer))),
+            Err(error) => Ok(self.broken(gateway_id, &error)),
         }
+    }
+
+    fn broken(&self, gateway_id: &str, error: &Broken) -> Free {
+        if matches!(error, Broken::Key(_)) && self.is_unbegun(gateway_id) {
+            return Free::No;
+        }
+        let said = "a journal is damaged, and left as it is to be looked at";
+        tracing::error!(gateway_id, %error, "{said}");
+        Free::Damaged
     }
 
     /// Whether somebody was killed before he could begin it.
@@ -319,18 +370,23 @@ impl Places {
         head.is_ok_and(|head| head.seq == 0) && files.is_ok_and(|files| files.is_empty())
     }
 
-    fn writer(&self, gateway_id: &str, settings: &Settings) -> Result<Writer, Broken> {
+    fn key(&self, gateway_id: &str) -> Result<Key, Broken> {
         let key = Key::read(&self.key_file(gateway_id)).map_err(Broken::Key)?;
-        if key.gateway_id() != gateway_id {
-            return Err(Broken::Key(io::Error::other("it is that of another journal")));
+        match key.gateway_id() == gateway_id {
+            true => Ok(key),
+            false => Err(Broken::Key(io::Error::other("it is that of another journal"))),
         }
+    }
+
+    fn writer(&self, gateway_id: &str, settings: &Settings) -> Result<Writer, Broken> {
+        let key = self.key(gateway_id)?;
         let (seals, segments) = (self.seal_files(gateway_id), self.segments(gateway_id));
         Writer::open(key, seals, segments, settings.clone())
     }
 
     /// The head is the first to be written, so that what is killed here is a chain of no records; the
     /// key is the last, so that a chain that has one has everything.
-    fn begin(&self, settings: &Settings) -> io::Result<Journal> {
+    fn begin(&self, settings: &Settings) -> io::Result<(String, File, Box<Writer>)> {
         let (key, bytes) = Key::generate()?;
         let gateway_id = key.gateway_id().to_owned();
         let lock = self.lock(&gateway_id)?;
@@ -338,11 +394,11 @@ impl Places {
         let genesis = Hash::genesis(&gateway_id);
         let head = Seal::sign(&key, About::Head, 0, genesis, epoch_ms());
         head.write(&self.seal_files(&gateway_id).head)?;
-        make_folder(self.segments(&gateway_id).folder())?;
+        make_folder(&self.records.join(&gateway_id))?;
         durable::sync_folder(&self.records)?;
         durable::replace(&self.key_file(&gateway_id), &bytes)?;
-        let writer = self.writer(&gateway_id, settings);
-        start(writer.map_err(io::Error::other)?, &gateway_id, settings, lock)
+        let writer = self.writer(&gateway_id, settings).map_err(io::Error::other)?;
+        Ok((gateway_id, lock, Box::new(writer)))
     }
 
     /// The system lets go of it when the process ends, however it ends.
@@ -357,8 +413,24 @@ impl Places {
     }
 }
 
-fn start(writer: Writer, gateway_id: &str, settings: &Settings, lock: File) -> io::Result<Journal> {
+/// Whether a chain can be gone on with.
+enum Free {
+    Yes(File, Box<Writer>),
+    /// Somebody writes it, or it was never begun.
+    No,
+    Damaged,
+}
+
+fn start(
+    mut writer: Box<Writer>,
+    gateway_id: &str,
+    settings: &Settings,
+    (lock, damaged): (File, usize),
+) -> io::Result<Journal> {
+    let began_behind = writer.end().seq;
     let shared = Arc::new(Shared::new(writer.end()));
+    // Before anybody can close it, so that what is too old goes however short it is open.
+    writer.keep_up(&shared);
     let of_thread = Arc::clone(&shared);
     let thread = std::thread::Builder::new()
         .name("journal".to_owned())
@@ -368,6 +440,8 @@ fn start(writer: Writer, gateway_id: &str, settings: &Settings, lock: File) -> i
         gateway_id: gateway_id.to_owned(),
         settings: settings.clone(),
         thread: Mutex::new(Some(thread)),
+        began_behind,
+        damaged,
         _lock: lock,
     })))
 }

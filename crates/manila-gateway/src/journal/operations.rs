@@ -132,15 +132,27 @@ struct Asked {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct Answered {
     /// Newest first.
     calls: Vec<Value>,
+    /// The journal that they are in; absent where it is every one, because none is written here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gateway_id: Option<String>,
+    /// The journals of the data folder, that of this gateway first.
+    gateway_ids: Vec<String>,
 }
 
 async fn journal(archive: Archive, input: Asked) -> Result<Answered, HandlerError> {
     let own = archive.live().map(|(journal, _)| journal.gateway_id().to_owned());
+    let gateway_ids = archive.gateway_ids().map_err(|error| unreadable(error.into()))?;
+    if let Some(unknown) = input.gateway_id.as_ref().filter(|asked| !gateway_ids.contains(asked)) {
+        let message = format!("there is no journal `{unknown}` in the data folder");
+        return Err(CallError::validation(message, &[]).into());
+    }
+    let gateway_id = input.gateway_id.or(own);
     let filter = Filter {
-        gateway: input.gateway_id.or(own),
+        gateway: gateway_id.clone(),
         operation: input.op.map(Glob::new),
         who: input.who,
         since: input.since.as_ref().map(Moment::millis).transpose()?.unwrap_or(i64::MIN),
@@ -149,7 +161,7 @@ async fn journal(archive: Archive, input: Asked) -> Result<Answered, HandlerErro
         limit: input.limit.unwrap_or(LIMIT).min(MOST),
     };
     let calls = aside(move || archive.calls(&filter)).await?.map_err(unreadable)?;
-    Ok(Answered { calls })
+    Ok(Answered { calls, gateway_id, gateway_ids })
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -161,7 +173,7 @@ struct Verified {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Verdicts {
-    /// Whether all is as it was written.
+    /// Whether there is a journal, and all is as it was written.
     ok: bool,
     /// One for each gateway that writes into the data folder.
     journals: Vec<Verdict>,
@@ -172,7 +184,9 @@ async fn verify(archive: Archive, input: Verified) -> Result<Verdicts, HandlerEr
     let anchor = anchor.map_err(|said| CallError::validation(said, &[]))?;
     let verified = aside(move || archive.verify(anchor.as_ref())).await?;
     let journals = verified.map_err(|error| unreadable(error.into()))?;
-    Ok(Verdicts { ok: journals.iter().all(|verdict| verdict.ok), journals })
+    // A check of something that is gone must not pass.
+    let ok = !journals.is_empty() && journals.iter().all(|verdict| verdict.ok);
+    Ok(Verdicts { ok, journals })
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -96,7 +96,7 @@ impl Segments {
         Ok(stored.map(|stored| stored.time))
     }
 
-    /// Finds where the chain ends, and forgets what a crash left half written behind its head.
+    /// Finds where the chain ends, and how much a crash left half written behind that.
     ///
     /// Everything up to the head was on the disk before the head was, so nothing up to there may be
     /// wrong. What follows it was being written when the process or the machine died: whole records
@@ -105,7 +105,7 @@ impl Segments {
     /// It begins with the file that holds the record of the head and reads everything behind it. What
     /// stands before that file needs no look: its last hash is taken at its word, and if that is wrong
     /// the record of the head has another hash than was signed.
-    pub(super) fn recover(&self, head: &Seal, start: (u64, Hash)) -> Result<End, Broken> {
+    pub(super) fn recover(&self, head: &Seal, start: (u64, Hash)) -> Result<(End, u64), Broken> {
         if head.seq < start.0 {
             return Err(Broken::OldHead { head: head.seq, removed: start.0 });
         }
@@ -131,8 +131,7 @@ impl Segments {
             }
             (end, unfinished) = self.follow(segment, end, head)?;
         }
-        self.forget_behind(&end, unfinished)?;
-        end.reaching(head)
+        Ok((end.reaching(head)?, unfinished))
     }
 
     /// Reads a file that goes on where another ended: where it ends, and how many bytes that are no
@@ -151,7 +150,8 @@ impl Segments {
         Ok((end, unfinished))
     }
 
-    fn forget_behind(&self, end: &End, unfinished: u64) -> io::Result<()> {
+    /// Forgets what is not whole.
+    pub(super) fn forget_behind(&self, end: &End, unfinished: u64) -> io::Result<()> {
         if unfinished > 0 {
             let after = end.seq;
             tracing::warn!(bytes = unfinished, after, "the journal had an unfinished end");

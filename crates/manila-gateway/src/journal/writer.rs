@@ -64,12 +64,8 @@ impl Writer {
         segments: Segments,
         settings: Settings,
     ) -> Result<Self, Broken> {
-        let head = Seal::read(&seals.head)?;
-        let start = start_of(&seals, key.gateway_id())?;
-        if !head.is_genuine() || head.gateway_id != key.gateway_id() {
-            return Err(io::Error::other("the head was not signed by this gateway").into());
-        }
-        let end = segments.recover(&head, start)?;
+        let (end, unfinished) = Self::end_of(&key, &seals, &segments)?;
+        segments.forget_behind(&end, unfinished)?;
         make_folder(segments.folder())?;
         let file = open_at(&segments, &end)?;
         let (index, block) = match indexed(&segments, &end).or_else(|error| {
@@ -105,6 +101,20 @@ impl Writer {
         Ok(writer)
     }
 
+    /// Where a chain ends, and how many bytes that are no record stand behind that. It is only looked.
+    pub(super) fn end_of(
+        key: &Key,
+        seals: &SealFiles,
+        segments: &Segments,
+    ) -> Result<(End, u64), Broken> {
+        let head = Seal::read_live(&seals.head)?;
+        let start = start_of(seals, key.gateway_id())?;
+        if !head.is_genuine() || head.gateway_id != key.gateway_id() {
+            return Err(io::Error::other("the head was not signed by this gateway").into());
+        }
+        segments.recover(&head, start)
+    }
+
     pub(super) fn end(&self) -> End {
         self.end
     }
@@ -122,7 +132,6 @@ impl Writer {
         let gather = if self.settings.mode == Mode::Sync { Duration::ZERO } else { GATHER };
         let upkeep = self.settings.segment_age().map_or(UPKEEP, |age| age.min(UPKEEP));
         let mut group = Group::default();
-        self.keep_up(shared);
         while shared.queue.take(gather, upkeep, &mut group).is_some() {
             if !group.is_empty() && !self.write(&mut group, shared) {
                 break;
@@ -262,7 +271,7 @@ impl Writer {
 
     /// Finishes a file that is large or old enough, looks for what may be removed, and says so in the
     /// chain; the removal follows when that is written.
-    fn keep_up(&mut self, shared: &Shared) {
+    pub(super) fn keep_up(&mut self, shared: &Shared) {
         self.looked = Instant::now();
         if self.is_due() {
             self.roll();

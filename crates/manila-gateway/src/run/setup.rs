@@ -129,6 +129,8 @@ impl Setup {
             archive = archive.with_live(&journal);
             self.pipeline = self.pipeline.audit(journal.sink(&self.registry));
             self.journal = Some(journal);
+        } else {
+            tracing::info!("the journal is off: no call is written down");
         }
         let own = journal::operations(&archive, &self.registry).into_iter().map(Change::Replace);
         self.registry.apply(own).expect("replacing cannot clash");

@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use crate::output;
 
-/// The calls as a table, oldest first: the newest stands where the eye is. Where one is not of today, all
-/// have their date.
+/// The calls as a table. Where one is not of today, all have their date.
 pub(super) fn table(calls: &[Value]) -> io::Result<()> {
     if calls.is_empty() {
         return output::print_line("no calls");
@@ -21,7 +20,7 @@ pub(super) fn table(calls: &[Value]) -> io::Result<()> {
         "{:>8}  {time:width$}  {:<5} {:<12} {:>8}  {}",
         "SEQ", "DOOR", "WHO", "TOOK", "OPERATION"
     ))?;
-    calls.iter().rev().try_for_each(|call| print(call, times))
+    calls.iter().try_for_each(|call| print(call, times))
 }
 
 /// One call on one line, as soon as it has ended.
@@ -44,8 +43,11 @@ fn print(call: &Value, times: fn(i64) -> String) -> io::Result<()> {
     let begin =
         format!("{seq:>8}  {time}  {door:<5} {who:<12} {took:>8}  {nested}{operation}{via}");
     let (style, end) = end_of(call);
+    let approved = call["approval"]["by"].as_str();
+    let approved = approved.map(|by| format!("  approved by {by}")).unwrap_or_default();
     let (begin, end) = (output::harmless(&begin), output::harmless(&end));
-    output::print_line(&format!("{begin}  {style}{end}{style:#}"))
+    let approved = output::harmless(&approved);
+    output::print_line(&format!("{begin}  {style}{end}{style:#}{approved}"))
 }
 
 /// What came of a call, and how that looks.
@@ -58,6 +60,7 @@ fn end_of(call: &Value) -> (Style, String) {
         }
         Some("error") => (red, "error".to_owned()),
         Some(outcome) => (Style::new(), outcome.to_owned()),
+        None if call["lost"] == true => (red, "lost when the gateway ended".to_owned()),
         None => (Style::new(), "has not ended".to_owned()),
     }
 }
@@ -102,9 +105,6 @@ fn took_words(micros: u64) -> String {
 
 pub(super) fn verdicts(answer: &Value) -> io::Result<()> {
     let journals = answer["journals"].as_array().map_or(&[][..], Vec::as_slice);
-    if journals.is_empty() {
-        return output::print_line("there is no journal yet");
-    }
     for journal in journals {
         let id = journal["gatewayId"].as_str().unwrap_or_default();
         let records = &journal["records"];

@@ -182,7 +182,8 @@ impl Drop for Following {
 /// The journal of a gateway that does not run.
 pub(in super::super) fn offline(folder: &Folder, arguments: &[&str]) -> Output {
     let data = folder.path().join("data").display().to_string();
-    manila(&[arguments, &["--url", "ws://127.0.0.1:9", "--data", &data]].concat())
+    let mut command = command(&[arguments, &["--data", &data]].concat());
+    command.env("MANILA_URL", "ws://127.0.0.1:9").current_dir(folder.path()).output().unwrap()
 }
 
 /// The only file of records.
@@ -236,6 +237,16 @@ fn request(
 pub(in super::super) fn some_number(range: Range<usize>) -> usize {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     range.start + now.subsec_nanos() as usize % range.len()
+}
+
+/// What comes in the end.
+pub(in super::super) fn until_some<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    until(|| {
+        found = look();
+        found.is_some()
+    });
+    found.expect("it was waited for")
 }
 
 pub(in super::super) fn until(mut is_so: impl FnMut() -> bool) {

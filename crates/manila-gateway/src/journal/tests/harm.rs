@@ -86,6 +86,9 @@ async fn no_start_signs_what_somebody_did_to_the_files() {
             assert_eq!(kind, expected, "{name}, {is_restarted}: {verdict:?}");
             let journal = Journal::open(&scratch.0, &small()).unwrap();
             assert_eq!(journal.gateway_id() == gateway_id, goes_on, "{name}, {is_restarted}");
+            // Every start tells it, and not only the one that found it.
+            let damaged = journal.health()["damaged"].as_u64();
+            assert_eq!(damaged, (!goes_on).then_some(1), "{name}, {is_restarted}");
         }
     }
 }
@@ -96,6 +99,34 @@ fn forged(segments: &Segments, gateway_id: &str) {
 
 fn remove(segments: &Segments, at: usize) {
     std::fs::remove_file(segments.path(segments.list().unwrap()[at])).unwrap();
+}
+
+/// Where the records are is known without the settings of whoever wrote them, and a chain that is
+/// elsewhere is no damage.
+#[tokio::test]
+async fn records_are_found_wherever_they_were_written() {
+    let scratch = Scratch::new("journal-place");
+    let settings = |folder: Option<&str>| Settings {
+        path: folder.map(|folder| scratch.0.join(folder)),
+        ..Settings::default()
+    };
+    let mut chains = BTreeSet::new();
+    // The last one comes back to where it was.
+    for (folder, count) in [(Some("one"), 1), (Some("two"), 2), (None, 3), (Some("one"), 3)] {
+        let journal = Journal::open(&scratch.0, &settings(folder)).unwrap();
+        assert!(journal.health().get("damaged").is_none(), "{folder:?}");
+        fill(&journal).await;
+        chains.insert(journal.gateway_id().to_owned());
+        drop(journal);
+        assert_eq!(chains.len(), count, "{folder:?}");
+        for reader in [None, Some("one"), Some("two")] {
+            let archive = Archive::new(&scratch.0, &settings(reader));
+            let verdicts = archive.verify(None).unwrap();
+            assert!(verdicts.iter().all(|verdict| verdict.ok), "{reader:?}: {verdicts:?}");
+            assert_eq!(verdicts.len(), count, "{reader:?}");
+        }
+    }
+    assert_eq!(archive(&scratch).calls(&Filter::default()).unwrap().len(), 40);
 }
 
 /// Whatever is left of a chain is enough to miss the rest.
