@@ -39,6 +39,24 @@ pub(super) struct Block {
     pub(super) last_seq: u64,
 }
 
+/// A stretch as it stands in the database.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written {
+    id: i64,
+    pub(super) segment: u64,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) first_seq: u64,
+    pub(super) last_seq: u64,
+    last_time: i64,
+}
+
+impl Written {
+    pub(super) fn begins_as(&self, open: &OpenBlock) -> bool {
+        (self.segment, self.offset, self.first_seq) == (open.segment, open.offset, open.first_seq)
+    }
+}
+
 /// A stretch that is still being written.
 #[derive(Debug, Default)]
 pub(super) struct OpenBlock {
@@ -184,6 +202,69 @@ impl Index {
     pub(super) fn last(&self) -> Result<Option<Block>> {
         let sql = "SELECT id, segment, offset, bytes, last_seq FROM block ORDER BY id DESC LIMIT 1";
         self.0.prepare_cached(sql)?.query_row([], block).optional()
+    }
+
+    /// All stretches in their order. From here on this sees the database as it was then, whatever is
+    /// written meanwhile.
+    pub(super) fn written(&self) -> Result<Vec<Written>> {
+        self.0.execute_batch("BEGIN")?;
+        let sql = "SELECT id, segment, offset, bytes, last_seq, first_seq, last_time FROM block
+                   ORDER BY id";
+        let mut statement = self.0.prepare(sql)?;
+        let rows = statement.query_map([], |row| {
+            let Block { id, segment, offset, bytes, last_seq } = block(row)?;
+            let first_seq = row.get::<_, i64>(5)?.cast_unsigned();
+            Ok(Written { id, segment, offset, bytes, first_seq, last_seq, last_time: row.get(6)? })
+        })?;
+        rows.collect()
+    }
+
+    /// Whether everything in a stretch is found by what the database knows of it.
+    pub(super) fn covers(&self, written: &Written, open: &OpenBlock) -> Result<bool> {
+        let is_same = written.bytes == open.bytes
+            && written.last_seq == open.first_seq + open.records - 1
+            && written.last_time >= open.last_time;
+        let marks = self.marks(written.id)?;
+        let is_marked = |operation: &str, who: &str, failed: bool| {
+            let by_whom = marks.get(operation).and_then(|callers| callers.get(who));
+            by_whom.is_some_and(|known| known[usize::from(failed)])
+        };
+        let all_marked = open.marks.iter().all(|(operation, callers)| {
+            callers.iter().all(|(who, &failed)| {
+                is_marked(operation, who, false) && (!failed || is_marked(operation, who, true))
+            })
+        });
+        let mut ends_known = true;
+        for stray in &open.strays {
+            ends_known &= self.knows_end(stray, written.id)?;
+        }
+        Ok(is_same && all_marked && ends_known)
+    }
+
+    /// By operation and caller, whether there were calls and whether some failed.
+    fn marks(&self, block: i64) -> Result<HashMap<String, HashMap<String, [bool; 2]>>> {
+        let sql = "SELECT o.text, w.text, m.failed FROM mark m JOIN name o ON o.id = m.operation
+                   JOIN name w ON w.id = m.who WHERE m.block = ?";
+        let mut statement = self.0.prepare_cached(sql)?;
+        let mut rows = statement.query([block])?;
+        let mut marks: HashMap<String, HashMap<String, [bool; 2]>> = HashMap::new();
+        while let Some(row) = rows.next()? {
+            let known = marks.entry(row.get(0)?).or_default().entry(row.get(1)?).or_default();
+            known[usize::from(row.get::<_, bool>(2)?)] = true;
+        }
+        Ok(marks)
+    }
+
+    /// Whether the end of a call that began in another stretch is found, and its failure where it began.
+    fn knows_end(&self, stray: &Stray, block: i64) -> Result<bool> {
+        if self.end_of(stray.enter)?.is_none_or(|found| found.id != block) {
+            return Ok(false);
+        }
+        let Some((operation, who)) = &stray.failed else { return Ok(true) };
+        let Some(began) = self.holding(stray.enter)? else { return Ok(true) };
+        let marks = self.marks(began.id)?;
+        let known = marks.get(operation).and_then(|callers| callers.get(who));
+        Ok(known.is_some_and(|known| known[1]))
     }
 
     /// The stretch that a record is in.

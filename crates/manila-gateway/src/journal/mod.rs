@@ -9,11 +9,12 @@
 //! | `queue`, `writer` | records gather in a buffer, one thread writes them in groups |
 //! | `segment`, `index` | the files of records, and the database that finds calls in them again |
 //! | `retention` | old files go, and leave a signed checkpoint |
-//! | `archive`, `query`, `joined`, `verify` | reading: calls by what they are, and whether all is as it was |
+//! | `archive`, `query`, `joined`, `verify`, `comparison` | reading: calls by what they are, and whether all is as it was |
 //! | `operations`, `following`, `replay` | all of it as operations of the namespace `gateway` |
 
 mod archive;
 mod chain;
+mod comparison;
 mod durable;
 mod following;
 mod head;

@@ -341,6 +341,8 @@ async fn heads_tell_what_the_records_alone_do_not() {
     std::fs::write(&file, &records).unwrap();
     assert_eq!(kind(None).as_deref(), Some("cut"));
     std::fs::write(&seals.head, &head).unwrap();
+    assert_eq!(kind(None).as_deref(), Some("index"), "the index knows of later records");
+    std::fs::remove_file(file.parent().unwrap().join(INDEX)).unwrap();
     assert_eq!(kind(None), None, "without an anchor an older state cannot be told from a true one");
     assert_eq!(kind(Some(&anchor)).as_deref(), Some("anchor"));
 

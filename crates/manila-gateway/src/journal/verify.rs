@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::archive::Chain;
-use super::chain::{Hash, Line};
+use super::chain::{Hash, Line, PREFIX};
+use super::comparison::Comparison;
 use super::head::{About, Seal};
 use super::writer::start_of;
 
@@ -68,7 +69,7 @@ pub struct Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Problem {
-    /// `edited`, `missing`, `order`, `damaged`, `cut`, `rewritten`, `head` or `anchor`
+    /// `edited`, `missing`, `order`, `damaged`, `cut`, `rewritten`, `head`, `anchor` or `index`
     pub kind: String,
     /// The record.
     pub seq: u64,
@@ -127,6 +128,7 @@ fn verify_once(chain: &Chain, anchor: Option<&Anchor>) -> Verdict {
         seq: 0,
         hash: Hash::genesis(&chain.gateway_id),
         records: 0,
+        comparison: None,
     };
     let mut first = 1;
     let problem = match walk.check_head(&head) {
@@ -160,6 +162,8 @@ struct Walk<'a> {
     seq: u64,
     hash: Hash,
     records: u64,
+    /// Whether the index finds what is read.
+    comparison: Option<Comparison>,
 }
 
 impl Walk<'_> {
@@ -182,14 +186,29 @@ impl Walk<'_> {
         if let Some(problem) = self.check_removed().or_else(|| self.check_seals()) {
             return Some(problem);
         }
+        // Before the files are listed: the index never knows more than is in them.
+        self.comparison = Comparison::begin(self.chain, self.seq);
         match self.files() {
-            Ok(None) => self.check_end(),
+            Ok(None) => self.check_end().or_else(|| self.check_index()),
             Ok(problem) => problem,
             Err(error) => {
                 let message = format!("what follows cannot be read: {error}");
                 Some(Problem::new("damaged", self.seq + 1, message))
             }
         }
+    }
+
+    /// What is wrong with the records is said first.
+    fn check_index(&mut self) -> Option<Problem> {
+        let (first, last) = self.comparison.take()?.end()?;
+        let file = self.chain.segments.folder().join(super::INDEX);
+        let message = format!(
+            "searches miss calls: the index does not say what records {first} to {last} hold; the \
+             records are as they were written, and the next start makes the index again when its \
+             file is deleted"
+        );
+        let place = file.display().to_string();
+        Some(Problem { place, ..Problem::new("index", first, message) })
     }
 
     /// Whether something was signed that is not there to be compared any more. The head is never
@@ -226,6 +245,9 @@ impl Walk<'_> {
         if let Some(mut problem) = self.number(first) {
             problem.place = format!("{}:1", path.display());
             return Ok(Some(problem));
+        }
+        if let Some(comparison) = &mut self.comparison {
+            comparison.file(first);
         }
         let mut reader = BufReader::with_capacity(1024 * 1024, File::open(&path)?);
         let mut long = Vec::new();
@@ -274,6 +296,10 @@ impl Walk<'_> {
         }
         (self.seq, self.hash) = (line.seq, hash);
         self.records += 1;
+        if let Some(comparison) = &mut self.comparison {
+            let bytes = PREFIX + line.content.len() + 1;
+            comparison.record(line.seq, line.content, bytes as u64);
+        }
         self.check_seals()
     }
 

@@ -129,6 +129,51 @@ async fn records_are_found_wherever_they_were_written() {
     assert_eq!(archive(&scratch).calls(&Filter::default()).unwrap().len(), 40);
 }
 
+/// Whoever changes the index hides calls from searches, and is told of.
+#[tokio::test]
+async fn an_index_that_hides_calls_is_told() {
+    let scratch = Scratch::new("journal-index");
+    let places = Places::new(&scratch.0, &small());
+    let journal = Journal::open(&scratch.0, &small()).unwrap();
+    let segments = places.segments(journal.gateway_id());
+    fill(&journal).await;
+    fill_files(&journal, segments.folder(), 3).await;
+    fill(&journal).await;
+    let problem = || archive(&scratch).verify(None).unwrap().swap_remove(0).problem;
+    assert_eq!(problem(), None, "while it is written");
+    drop(journal);
+    let (file, kept) = (segments.folder().join(INDEX), scratch.0.join("kept"));
+    std::fs::copy(&file, &kept).unwrap();
+    for (change, is_told) in [
+        ("UPDATE name SET text = text", false),
+        ("DELETE FROM block", false),
+        ("DELETE FROM mark WHERE block = 2", true),
+        ("DELETE FROM mark WHERE failed = 1", true),
+        ("UPDATE name SET text = 'demo.other' WHERE text = 'demo.fail'", true),
+        ("UPDATE block SET last_time = 0 WHERE id = 1", true),
+        ("UPDATE block SET first_seq = first_seq + 1 WHERE id = 2", true),
+        ("UPDATE block SET last_seq = last_seq - 1 WHERE id = 2", true),
+        ("UPDATE block SET bytes = bytes + 1 WHERE id = 2", true),
+        ("UPDATE block SET id = 1000 WHERE id = 1", true),
+        ("DELETE FROM block WHERE id = 1", true),
+        ("INSERT INTO block VALUES (1000, 1000000, 0, 9, 1000000, 1000001, 0)", true),
+    ] {
+        std::fs::copy(&kept, &file).unwrap();
+        let index = rusqlite::Connection::open(&file).unwrap();
+        index.execute_batch(change).unwrap();
+        drop(index);
+        let found = problem();
+        assert_eq!(found.is_some(), is_told, "{change}: {found:?}");
+        assert!(found.is_none_or(|problem| problem.kind == "index"), "{change}");
+    }
+    // What helps is what is said.
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(problem(), None, "absent");
+    drop(Journal::open(&scratch.0, &small()).unwrap());
+    assert!(file.exists());
+    assert_eq!(problem(), None, "made again");
+}
+
 /// Whatever is left of a chain is enough to miss the rest.
 #[tokio::test]
 async fn no_chain_disappears_with_a_part_of_it() {
