@@ -131,8 +131,9 @@ impl<'a> Document<'a> {
             let field = misfit.field.clone();
             // A key that is there and does not fit is missing, too, once it is skipped.
             let table = field.as_deref().unwrap_or(node.key());
-            let is_reported =
-                misfit.missing.is_some_and(|missing| self.skips(&join(table, missing)));
+            let is_reported = misfit.missing.is_some_and(|missing| {
+                self.skips(&join(table, missing)) || self.suggests_in(table, missing)
+            });
             if !is_reported {
                 let is_absence = misfit.is_absence;
                 let (offset, key, message) = misfit.placed(node);
@@ -184,7 +185,10 @@ impl<'a> Document<'a> {
 
     /// Whether an unknown key of this table was taken for a misspelt `name`.
     pub(super) fn suggests(&self, table: &[&str], name: &str) -> bool {
-        let table = table.iter().fold(String::new(), |key, part| join(&key, part));
+        self.suggests_in(&table.iter().fold(String::new(), |key, part| join(&key, part)), name)
+    }
+
+    fn suggests_in(&self, table: &str, name: &str) -> bool {
         let message = format!("unknown key; {}", suggestion(name, &[name]));
         let is_of = |key: &str| key.rsplit_once('.').is_some_and(|(above, _)| above == table);
         self.problems.borrow().iter().any(|(_, key, said)| *said == message && is_of(key))

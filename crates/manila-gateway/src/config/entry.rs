@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use manila::mcp::McpSettings;
 
 use super::document::join;
@@ -145,6 +146,8 @@ pub struct OpenApiEntry {
     pub server: Option<String>,
     /// What is sent with every request.
     pub headers: BTreeMap<String, String>,
+    /// Whether the document is given only to those who show what the service is shown.
+    pub private: bool,
     /// Hosts beside those that the document names.
     pub hosts: Vec<String>,
     /// A token.
@@ -167,6 +170,34 @@ impl OpenApiEntry {
     /// A document, and nothing else said.
     pub fn new(document: impl Into<String>) -> Self {
         Self { document: document.into(), ..Self::default() }
+    }
+
+    /// The token and the headers as they are shown where a private document is, with their variables
+    /// replaced. `file` is what errors call the configuration and where relative paths start.
+    ///
+    /// # Errors
+    ///
+    /// What is not there, or cannot be sent.
+    pub fn shown(&self, file: &Path, name: &str) -> Result<HeaderMap, ConfigError> {
+        let mut problems = Problems::new(file, join(&join("source", name), "auth"));
+        let environment = |name: &str| std::env::var(name).ok();
+        let values = Values::new(&environment, folder_of(file));
+        let bearer = self.bearer.iter().map(|token| ("authorization", format!("Bearer {token}")));
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        let mut shown = HeaderMap::new();
+        for (header, raw) in bearer.chain(headers) {
+            let value = values.expand(&raw).map_err(|error| error.to_string());
+            let sent = value.and_then(|value| {
+                let sent =
+                    HeaderName::try_from(header).ok().zip(HeaderValue::try_from(&*value).ok());
+                sent.ok_or_else(|| "this cannot be sent in a header".to_owned())
+            });
+            match sent {
+                Ok((header, value)) => drop(shown.insert(header, value)),
+                Err(message) => problems.report(&[header], &message),
+            }
+        }
+        problems.finish(Some(shown))
     }
 
     /// Whether something is said about what the service is shown.

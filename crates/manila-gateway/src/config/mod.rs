@@ -6,6 +6,7 @@
 
 mod clients;
 mod document;
+mod doubt;
 mod duration;
 mod edit;
 mod entry;
@@ -40,8 +41,8 @@ pub use clients::{ClientFile, ClientServer, RefusedServer};
 pub use duration::parse_duration;
 pub use edit::{
     EditError, Existing, Overview, Part, SourceEntry, begin_with_clients, kept_entry, kept_service,
-    overview, path_from, remove_source, replaced_settings, write_beginning, write_identity,
-    write_source,
+    overview, path_from, remove_identity, remove_source, replaced_settings, write_beginning,
+    write_identity, write_source,
 };
 pub use entry::{McpEntry, OpenApiEntry};
 pub use file::LimitsConfig;

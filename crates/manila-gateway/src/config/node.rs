@@ -68,15 +68,6 @@ impl<'a> Node<'a> {
         fields
     }
 
-    fn visit_table<V: Visitor<'a>>(
-        self,
-        known: Option<&[&str]>,
-        visitor: V,
-    ) -> Result<V::Value, Misfit> {
-        let (rest, is_struct) = (self.fields(known).into_iter(), known.is_some());
-        visitor.visit_map(Fields { rest, value: None, is_struct })
-    }
-
     fn visit_number<V: Visitor<'a>>(&self, visitor: V) -> Result<V::Value, Misfit> {
         match self.value.get_ref() {
             DeValue::Integer(number) => {
@@ -100,7 +91,11 @@ impl<'a> Deserializer<'a> for Node<'a> {
             DeValue::String(text) => visitor.visit_string(self.text(text)?),
             DeValue::Boolean(value) => visitor.visit_bool(*value),
             DeValue::Array(_) => visitor.visit_seq(Items { node: self, next: 0 }),
-            DeValue::Table(_) => self.visit_table(None, visitor),
+            // Whoever takes other things as well knows the names in the table.
+            DeValue::Table(_) => {
+                let rest = self.fields(None).into_iter();
+                visitor.visit_map(Fields { rest, value: None, is_struct: true })
+            }
             DeValue::Integer(_) | DeValue::Float(_) | DeValue::Datetime(_) => {
                 self.visit_number(visitor)
             }
@@ -126,9 +121,23 @@ impl<'a> Deserializer<'a> for Node<'a> {
         visitor: V,
     ) -> Result<V::Value, Misfit> {
         match self.value.get_ref() {
-            DeValue::Table(_) => self.visit_table(Some(fields), visitor),
+            DeValue::Table(_) => {
+                let rest = self.fields(Some(fields)).into_iter();
+                visitor.visit_map(Fields { rest, value: None, is_struct: true })
+            }
             // A list would be read as the fields in their order, which nobody means.
             other => Err(Misfit::invalid_type(Unexpected::Other(other.type_str()), &visitor)),
+        }
+    }
+
+    /// A table of free names, which may be many.
+    fn deserialize_map<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Misfit> {
+        match self.value.get_ref() {
+            DeValue::Table(_) => {
+                let rest = self.fields(None).into_iter();
+                visitor.visit_map(Fields { rest, value: None, is_struct: false })
+            }
+            _ => self.deserialize_any(visitor),
         }
     }
 
@@ -151,7 +160,7 @@ impl<'a> Deserializer<'a> for Node<'a> {
     serde::forward_to_deserialize_any! {
         <V: Visitor<'a>>
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map identifier
+        unit_struct seq tuple tuple_struct identifier
     }
 }
 
@@ -181,7 +190,7 @@ impl<'a> MapAccess<'a> for Fields<'a> {
         let key: StrDeserializer<'_, Misfit> = name.into_deserializer();
         let read = seed.deserialize(key).map_err(|mut misfit| {
             misfit.place = Some((at, node.key.clone()));
-            misfit
+            misfit.inside(&node)
         });
         self.value = Some(node);
         read.map(Some)
@@ -271,6 +280,9 @@ impl serde::de::Error for Misfit {
             "a sequence" => "a list".to_owned(),
             "a map" => "a table".to_owned(),
             "a boolean" => "true or false".to_owned(),
+            "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on".to_owned(),
+            "a nonzero u32" | "a nonzero usize" => "a whole number from 1 on".to_owned(),
+            "f32" | "f64" => "a number".to_owned(),
             other => other.to_owned(),
         };
         Self::custom(format!("expected {expected}, found {}", kind(&found)))

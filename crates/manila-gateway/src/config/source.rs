@@ -258,7 +258,9 @@ impl Adjustments {
         unfit
             .map(|(key, glob)| (key, glob.as_str()))
             .chain(renamed)
-            .map(|(key, text)| format!("`{key}` has `{text}`, which fits no operation"))
+            .map(|(key, text)| {
+                format!("`{key}` has `{text}`, which fits no operation{}", cost(key))
+            })
             .chain(self.unknown_operations(names))
             .collect()
     }
@@ -332,6 +334,11 @@ impl Access {
         }
         control
     }
+}
+
+/// What it costs that a pattern fits nothing, where that is not to be seen.
+fn cost(key: &str) -> &'static str {
+    if key == "approval" { ": nothing waits because of it" } else { "" }
 }
 
 #[cfg(test)]

@@ -171,9 +171,28 @@ fn every_problem_has_a_place_a_key_and_a_remedy() {
     let identity = format!("[identity.ci]\ntoken_hash = \"{HASH}\"\n");
     let twice = format!("{identity}[identity.cd]\ntoken_hash = \"{}\"\n", HASH.to_uppercase());
     let misspelt = format!("{identity}scope = []\n\"odd key\" = 1\n[sources.x]\n");
+    let spaced = format!("{identity}scopes = [\"a b\", \"\"]\n");
     let local = format!("[identity.local]\ntoken_hash = \"{HASH}\"\n");
     let resource = format!("{identity}resources = {{ repo = [\"read\"], \":x\" = [] }}\n");
-    let rows: [(&str, &[&str]); 34] = [
+    let rows: [(&str, &[&str]); 37] = [
+        (
+            "[journal]\nmod = 1\nbody_limit = \"x\"\nretain_size = true\nretain_for = \"y\"\n",
+            &[
+                "2:1: journal.mod: unknown key; did you mean `mode`?",
+                "3:14: journal.body_limit: expected a size",
+                "4:15: journal.retain_size: expected a size",
+                "5:14: journal.retain_for: expected a duration",
+            ],
+        ),
+        (
+            "[limits]\ncalls = 0\nsource_queue = -1\nnesting = \"x\"\n",
+            &[
+                "2:9: limits.calls: expected a whole number from 1 on, found a number",
+                "3:16: limits.source_queue: expected a whole number from 0 on, found a number",
+                "4:11: limits.nesting: expected a whole number from 0 on, found a string",
+            ],
+        ),
+        (&spaced, &["3:10: identity.ci.scopes: a scope is one word, without white space"]),
         ("a = ", &["1:5: this is not TOML: "]),
         ("[identity", &["1:10: this is not TOML: "]),
         ("a = 1\na = 2", &["2:1: this is not TOML: duplicate key"]),
@@ -376,7 +395,7 @@ fn approval_is_asked_for_by_pattern_source_and_operation() {
     assert_eq!(
         strays,
         [
-            "`approval` has `del*`, which fits no operation",
+            "`approval` has `del*`, which fits no operation: nothing waits because of it",
             "`operation` has `delete`, which is no operation",
             "`operation` has `get/it`, which is no operation; did you mean `get/id`?",
         ]

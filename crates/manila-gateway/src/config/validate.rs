@@ -79,6 +79,9 @@ fn identities(
                 document.report(&["identity", &name, "resources", resource], RESOURCE);
             }
         }
+        if !text.scopes.iter().all(|scope| is_scope(scope)) {
+            document.report(&["identity", &name, "scopes"], SCOPE);
+        }
         let place = ["identity", &name, "token_hash"];
         let token_hash = match text.token_hash.parse::<TokenHash>() {
             Ok(hash) => hash,
@@ -107,6 +110,14 @@ fn identities(
 
 /// How a resource is written.
 pub(super) const RESOURCE: &str = "a resource is `type:id`, or `type:*` for every one of a type";
+
+/// How a scope is written.
+pub(super) const SCOPE: &str = "a scope is one word, without white space";
+
+/// Whether a text can be a scope: several are told apart by white space elsewhere.
+pub(super) fn is_scope(text: &str) -> bool {
+    !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+}
 
 /// An identity's name stands in log lines and in messages, so it is plain.
 pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
@@ -289,6 +300,9 @@ fn access(document: &Document<'_>, place: &[&str], text: &AccessText) -> Access 
             if scopes.is_empty() {
                 let message = "no scope is asked for; write access = \"open\" if that is meant";
                 document.report(&[place, &["access", "scopes"]].concat(), message);
+            }
+            if !scopes.iter().all(|scope| is_scope(scope)) {
+                document.report(&[place, &["access", "scopes"]].concat(), SCOPE);
             }
             Access::Scopes(scopes.clone())
         }

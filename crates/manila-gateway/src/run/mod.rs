@@ -26,7 +26,7 @@ use crate::app::{Gateway, ListenError, Starting};
 use crate::config::Config;
 use crate::server::Drained;
 use crate::source::{SourceSight, SourceState};
-use reload::Reloader;
+use reload::{Asker, Reloader};
 
 pub use origin::Origin;
 pub use reload::{Part, ReloadError, Reloaded};
@@ -40,6 +40,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What is left for servers to end in, however long calls took.
 const LEAST_PATIENCE: Duration = Duration::from_secs(3);
+
+enum Never {}
 
 /// A gateway with its sources, as its configuration says. Dropping it ends the sources.
 ///
@@ -85,7 +87,7 @@ impl Running {
     ///
     /// Why it cannot hold; then everything is as before.
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
-        self.reloader.reload().await
+        self.reloader.reload(Asker::Person).await
     }
 
     /// Makes another configuration hold, wherever it came from.
@@ -114,7 +116,10 @@ impl Running {
         });
         // From before the first request on.
         let starting = self.gateway.starting();
-        let (served, ()) = tokio::join!(serving, self.start(starting));
+        let served = tokio::select! {
+            served = serving => served,
+            never = self.look_after(starting) => match never {},
+        };
         let spent = asked.map(|since| since.elapsed()).unwrap_or_default();
         let left = self.gateway.0.settings.drain.saturating_sub(spent).max(LEAST_PATIENCE);
         if !self.close(left).await {
@@ -123,9 +128,26 @@ impl Running {
         served
     }
 
-    /// Says at `/ready` that the gateway starts until each source was found or is known to be down.
-    /// One that takes long is not waited for, and neither is any when the gateway stops.
-    async fn start(&self, starting: Starting) {
+    /// Says at `/ready` that the gateway starts until its sources have; then, and after each change,
+    /// says in the log which calls nobody is asked about although the configuration means some.
+    async fn look_after(&self, starting: Starting) -> Never {
+        let mut changes = self.reloader.changes();
+        self.settle().await;
+        drop(starting);
+        loop {
+            for problem in self.reloader.unfit_approvals().await {
+                tracing::warn!(problem, "an approval is configured that nothing needs");
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            self.settle().await;
+        }
+    }
+
+    /// Waits until each source was found or is known to be down. One that takes long is not waited
+    /// for, and neither is any when the gateway stops.
+    async fn settle(&self) {
         let settled = async {
             let is_starting = |source: &SourceSight| source.state == SourceState::Starting;
             while self.sources().await.iter().any(is_starting) {
@@ -137,7 +159,6 @@ impl Running {
             () = tokio::time::sleep(STARTING) => {}
             () = self.gateway.0.stopping.cancelled() => {}
         }
-        drop(starting);
     }
 
     /// Ends the sources, and says whether that was done in time. Calls that need them come first, and

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::reload::{ReloadError, Reloaded, Reloader};
+use super::reload::{Asker, ReloadError, Reloaded, Reloader};
 use crate::admin::scope;
 use crate::source::SourceSight;
 
@@ -61,7 +61,7 @@ async fn list(reloader: Weak<Reloader>) -> Result<Listed, HandlerError> {
 
 async fn reload(reloader: Weak<Reloader>) -> Result<Reloaded, HandlerError> {
     let reloader = living(&reloader)?;
-    reloader.reload().await.map_err(|error| refusal(&error))
+    reloader.reload(Asker::Person).await.map_err(|error| refusal(&error))
 }
 
 fn living(reloader: &Weak<Reloader>) -> Result<Arc<Reloader>, HandlerError> {

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use super::Origin;
 use super::setup::authenticator;
 use crate::app::Gateway;
 use crate::auth::TokenHash;
 use crate::config::{Config, ConfigError, IdentityConfig};
-use crate::source::{SourceChanges, SourceSight, Sources};
+use crate::source::{SourceChanges, SourceSight, SourceState, Sources};
 
 /// How long calls in flight may go on at a source that is taken out or reached otherwise.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -96,6 +96,15 @@ impl ReloadError {
     }
 }
 
+/// Who wants the configuration to be read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// Somebody, who wants to hear what came of it in any case.
+    Person,
+    /// One of its files has changed, or may have.
+    Files,
+}
+
 /// The one who changes what holds, one change after another.
 #[derive(Debug)]
 pub(super) struct Reloader {
@@ -106,6 +115,8 @@ pub(super) struct Reloader {
     /// What held at the start; a part of it may still do.
     began: Config,
     holds: Mutex<Holding>,
+    /// How often another configuration has begun to hold.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
@@ -132,7 +143,8 @@ impl Reloader {
         let began = config.clone();
         let holds =
             Mutex::new(Holding { config, file, refused: Vec::new(), sources: Some(sources) });
-        Self { gateway, origin, operator, parts, began, holds }
+        let (changes, _) = watch::channel(0);
+        Self { gateway, origin, operator, parts, began, holds, changes }
     }
 
     pub(super) async fn config(&self) -> Config {
@@ -141,6 +153,23 @@ impl Reloader {
 
     pub(super) async fn sight(&self) -> Vec<SourceSight> {
         self.holds.lock().await.sources.as_ref().map(Sources::sight).unwrap_or_default()
+    }
+
+    /// Tells when another configuration holds.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// The patterns of `[approval]` that fit none of the operations that are there. Those that may be
+    /// about a source that is not there are not among them.
+    pub(super) async fn unfit_approvals(&self) -> Vec<String> {
+        let config = self.config().await;
+        let sight = self.sight().await;
+        let unseen = sight.iter().filter(|source| source.state != SourceState::Ready);
+        let unseen: Vec<&str> = unseen.map(|source| source.name.as_str()).collect();
+        let catalog = self.gateway.0.pipeline.registry().catalog();
+        let ids: Vec<&str> = catalog.list().iter().map(|known| known.id().as_str()).collect();
+        config.unfit_approvals(&ids, &unseen)
     }
 
     /// The files whose changes matter.
@@ -162,25 +191,33 @@ impl Reloader {
     }
 
     /// Reads the configuration again, makes it hold, and tells the log what came of it.
-    pub(super) async fn reload(&self) -> Result<Reloaded, ReloadError> {
+    pub(super) async fn reload(&self, asker: Asker) -> Result<Reloaded, ReloadError> {
         if self.origin == Origin::Nowhere {
             let mut report = Reloaded::default();
             report.notes.push("there is no file that could be read again".to_owned());
             return Ok(report);
         }
-        let reloaded = self.read_again().await;
+        let mut reloaded = self.read_again().await;
+        self.gateway.0.sight.note_reload(reloaded.is_ok());
         self.holds.lock().await.refused = match &reloaded {
             Err(ReloadError::Config(error)) => error.files().to_vec(),
             _ => Vec::new(),
         };
         match &reloaded {
-            Ok(report) if report.is_nothing() => tracing::debug!("configuration read: the same"),
+            Ok(report) if report.is_nothing() => match asker {
+                Asker::Person => tracing::info!("configuration read: the same"),
+                Asker::Files => tracing::debug!("configuration read: the same"),
+            },
             Ok(report) => tell(report),
             Err(error) => {
                 for problem in error.problems() {
                     tracing::error!(problem, "configuration refused; the old one holds");
                 }
             }
+        }
+        if let Ok(report) = &mut reloaded {
+            // The log hears of these when the sources have started.
+            report.notes.extend(self.unfit_approvals().await);
         }
         reloaded
     }
@@ -216,6 +253,7 @@ impl Reloader {
         self.gateway.dismiss(&|id| over.has(id));
         report.notes.extend(config.notes.iter().filter(|it| !before.notes.contains(it)).cloned());
         *before = config;
+        self.changes.send_modify(|count| *count += 1);
         Ok(report)
     }
 

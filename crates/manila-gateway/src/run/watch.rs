@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::reload::Reloader;
+use super::reload::{Asker, Reloader};
 use crate::config::FileStamp;
 
 /// How long files must have rested before they are read: some are written in several steps.
@@ -37,7 +37,7 @@ pub(super) async fn watch(reloader: Weak<Reloader>, interval: Duration) {
         }
         let Some(living) = reloader.upgrade() else { return };
         // What came of it, it has said itself.
-        let _ = living.reload().await;
+        let _ = living.reload(Asker::Files).await;
         // As they were before they were read, so that what has changed since is seen the next time. A
         // file that was named only now is not among them, and everything is read once more.
         before = now;

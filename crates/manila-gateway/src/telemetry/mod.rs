@@ -7,6 +7,7 @@ mod export;
 mod metrics;
 mod page;
 mod process;
+mod reloads;
 mod settings;
 mod tracer;
 
@@ -20,6 +21,7 @@ pub use settings::TelemetrySettings;
 pub(crate) use settings::otlp_address;
 
 use metrics::Metrics;
+use reloads::Reloads;
 use tracer::Tracer;
 
 pub(crate) use page::{Page, Standing, State};
@@ -31,6 +33,7 @@ pub struct Sight(Arc<Parts>);
 struct Parts {
     metrics: Metrics,
     tracer: Option<Tracer>,
+    reloads: Reloads,
 }
 
 impl Sight {
@@ -42,7 +45,8 @@ impl Sight {
     /// The address for spans cannot be used; the words say why.
     pub fn new(settings: &TelemetrySettings) -> Result<Self, String> {
         let tracer = settings.otlp.as_ref().map(|_| Tracer::start(settings)).transpose()?;
-        Ok(Self(Arc::new(Parts { metrics: Metrics::new(settings.per_operation), tracer })))
+        let (metrics, reloads) = (Metrics::new(settings.per_operation), Reloads::default());
+        Ok(Self(Arc::new(Parts { metrics, tracer, reloads })))
     }
 
     /// Who is told of every call.
@@ -57,8 +61,14 @@ impl Sight {
         }
     }
 
+    /// The configuration was read, and holds or was refused.
+    pub(crate) fn note_reload(&self, is_successful: bool) {
+        self.0.reloads.note(is_successful);
+    }
+
     pub(crate) fn write(&self, page: &mut Page) {
         self.0.metrics.write(page);
+        self.0.reloads.write(page);
         if let Some(tracer) = &self.0.tracer {
             tracer.write(page);
         }
@@ -67,7 +77,8 @@ impl Sight {
 
 impl Default for Sight {
     fn default() -> Self {
-        Self(Arc::new(Parts { metrics: Metrics::new(false), tracer: None }))
+        let (metrics, reloads) = (Metrics::new(false), Reloads::default());
+        Self(Arc::new(Parts { metrics, tracer: None, reloads }))
     }
 }
 

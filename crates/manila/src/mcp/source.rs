@@ -363,7 +363,7 @@ impl Supervisor {
         });
         let Ok((import, listed)) = importing.await else { return };
         for warning in &import.warnings {
-            tracing::warn!(source = %self.desk.name, warning, "a tool is odd");
+            tracing::warn!(source = %self.desk.name, warning, "the tools of a source, or what is configured about them, are odd");
         }
         let peer = &session.peer;
         let found = Found {

@@ -7,7 +7,7 @@ use toml_edit::{Array, InlineTable, TableLike};
 
 use super::{EditError, Existing, Part, Place, set};
 use crate::auth::{TokenHash, is_resource};
-use crate::config::validate::{RESOURCE, check_identity_name};
+use crate::config::validate::{RESOURCE, SCOPE, check_identity_name, is_scope};
 
 /// Writes `[identity.NAME]` with comments and order kept. A file that is not there is made, for its
 /// owner only. The change is there whole or not at all.
@@ -24,6 +24,9 @@ pub fn write_identity(
     check_identity_name(&identity.id).map_err(EditError::Invalid)?;
     if !identity.resources.keys().all(|resource| is_resource(resource)) {
         return Err(EditError::Invalid(RESOURCE.to_owned()));
+    }
+    if !identity.scopes.iter().all(|scope| is_scope(scope)) {
+        return Err(EditError::Invalid(SCOPE.to_owned()));
     }
     let place = Place { file, part: Part::Identity, name: &identity.id };
     place.write(existing, |entry| fill(entry, identity, token_hash))

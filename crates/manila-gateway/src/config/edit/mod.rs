@@ -25,7 +25,7 @@ use replacement::Replacement;
 pub use identity::write_identity;
 pub use init::write_beginning;
 pub use kept::{kept_entry, kept_service, replaced_settings};
-pub use remove::remove_source;
+pub use remove::{remove_identity, remove_source};
 pub use source::{SourceEntry, write_source};
 
 /// What happens to an entry of the same name.
@@ -103,6 +103,29 @@ pub enum EditError {
         file: PathBuf,
         /// What there is.
         known: String,
+    },
+    /// There is nobody whose token could be taken back.
+    #[error("there is no identity `{name}` in {file}; {known}", file = .file.display())]
+    NoIdentity {
+        /// Which name.
+        name: String,
+        /// Where.
+        file: PathBuf,
+        /// Who there is.
+        known: String,
+    },
+    /// Without this one nobody would be asked for a token any more.
+    #[error(
+        "`{name}` is the last identity in {file}: without it a gateway would be open to every program \
+         on this machine, and one that runs would not take that up; make another token first, or edit \
+         the file and start the gateway again",
+        file = .file.display()
+    )]
+    LastIdentity {
+        /// Which name.
+        name: String,
+        /// Where.
+        file: PathBuf,
     },
     /// There is a file already.
     #[error("{file} is there already; it is left as it is", file = .0.display())]

@@ -1,4 +1,4 @@
-//! A source is taken out again.
+//! An entry is taken out again.
 
 use std::path::Path;
 
@@ -18,7 +18,30 @@ pub fn remove_source(file: &Path, name: &str) -> Result<(), EditError> {
     if !known.iter().any(|known| known == name) {
         return Err(absent(file, name, &known));
     }
-    rewrite(file, |text| removed(file, text, name))
+    let place = Place { file, part: Part::Source, name };
+    rewrite(file, |text| removed(&place, text))
+}
+
+/// Takes `[identity.NAME]` out, as [`remove_source`] does a source.
+///
+/// # Errors
+///
+/// It is not there, it is the last one and nobody would be asked for a token any more, a source waits
+/// for it, the file is no configuration, or the system refuses.
+pub fn remove_identity(file: &Path, name: &str) -> Result<(), EditError> {
+    let known = super::overview(file)?;
+    if !known.identities.iter().any(|known| known == name) {
+        return Err(unknown(file, name, &known.identities));
+    }
+    if known.identities.len() == 1 && !known.auth {
+        return Err(EditError::LastIdentity { name: name.to_owned(), file: file.to_owned() });
+    }
+    let place = Place { file, part: Part::Identity, name };
+    rewrite(file, |text| {
+        let left = removed(&place, text)?;
+        super::check::holds(&place, text, &left)?;
+        Ok(left)
+    })
 }
 
 fn absent(file: &Path, name: &str, known: &[String]) -> EditError {
@@ -29,12 +52,20 @@ fn absent(file: &Path, name: &str, known: &[String]) -> EditError {
     EditError::NoSource { name: name.to_owned(), file: file.to_owned(), known }
 }
 
-fn removed(file: &Path, text: &str, name: &str) -> Result<String, EditError> {
-    let mut document = parse(file, text)?;
-    let place = Place { file, part: Part::Source, name };
-    let sources = document.get_mut("source").and_then(Item::as_table_like_mut);
-    let sources = sources.ok_or_else(|| place.no_table())?;
-    let entry = sources.remove(name).ok_or_else(|| absent(file, name, &[]))?;
+fn unknown(file: &Path, name: &str, known: &[String]) -> EditError {
+    let known = match known {
+        [] => "nobody has a token".to_owned(),
+        known => format!("there are: {}", known.join(", ")),
+    };
+    EditError::NoIdentity { name: name.to_owned(), file: file.to_owned(), known }
+}
+
+fn removed(place: &Place<'_>, text: &str) -> Result<String, EditError> {
+    let mut document = parse(place.file, text)?;
+    let key = place.part.key();
+    let entries = document.get_mut(key).and_then(Item::as_table_like_mut);
+    let entries = entries.ok_or_else(|| place.no_table())?;
+    let entry = entries.remove(place.name).ok_or_else(|| place.no_table())?;
     if let Item::Table(table) = &entry {
         let mut of_entry = Vec::new();
         tables(table, &mut |table| of_entry.extend(table.position()));
@@ -42,10 +73,10 @@ fn removed(file: &Path, text: &str, name: &str) -> Result<String, EditError> {
             keep(&mut document, *first, &comments(table));
         }
     }
-    // A table that was there only for this source is not left behind as `source = {}`.
+    // A table that was there only for this entry is not left behind as `source = {}`.
     let is_empty = |item: &Item| item.as_table_like().is_some_and(TableLike::is_empty);
-    if document.get("source").is_some_and(|item| is_empty(item) && !is_typed(item)) {
-        document.remove("source");
+    if document.get(key).is_some_and(|item| is_empty(item) && !is_typed(item)) {
+        document.remove(key);
     }
     Ok(document.to_string())
 }
@@ -124,7 +155,7 @@ mod tests {
     const FILE: &str = "manila.toml";
 
     fn without(text: &str, name: &str) -> String {
-        removed(Path::new(FILE), text, name).unwrap()
+        removed(&Place { file: Path::new(FILE), part: Part::Source, name }, text).unwrap()
     }
 
     /// Each row: the file before and after `a` is taken out.

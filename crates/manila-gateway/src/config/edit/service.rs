@@ -53,6 +53,9 @@ fn fill_document(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     let more = more.into_iter().filter_map(|(key, value)| Some((key, value?)));
     let mut said = InlineTable::from_iter([("document", &entry.document)]);
     said.extend(more);
+    if entry.private {
+        said.insert("private", true.into());
+    }
     let is_table = table.get("openapi").is_some_and(Item::is_table_like);
     if said.len() == 1 && !is_table {
         return set(table, "openapi", &entry.document);
@@ -95,8 +98,11 @@ mod tests {
         whole.bearer = Some("${TOKEN}".to_owned());
         whole.include = vec!["a*".to_owned()];
         whole.rename = [("a".to_owned(), "b".to_owned())].into();
+        let mut private = plain.clone();
+        private.private = true;
         for (before, entry, expected) in [
             ("", &plain, "openapi = \"api.yaml\"\n"),
+            ("", &private, "openapi = { document = \"api.yaml\", private = true }\n"),
             (
                 "# kept\nprefix = \"p_\" # why\nmcp.command = \"x\"\n",
                 &plain,
