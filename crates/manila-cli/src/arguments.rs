@@ -3,7 +3,7 @@
 mod add;
 mod log;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use manila::view::{Dialect, Listed};
 use manila_gateway::config::{Config, parse_duration};
+
+use crate::output::is_plain;
 
 pub(crate) use add::{
     AddCommand, AddMcpOptions, AddOpenApiOptions, DocumentOptions, ImportOptions, RemoveOptions,
@@ -112,6 +114,35 @@ caller. The operator's token is read from the data folder of the gateway on this
     },
 }
 
+impl Command {
+    /// Whether a program reads standard output: it was asked for, or there is no terminal. Where only a
+    /// token, data or a script is printed, nobody looks for an error there.
+    pub(crate) fn prints_json(&self) -> bool {
+        match self {
+            Self::Mcp(_) | Self::Completions { .. } => false,
+            Self::Serve(options) => options.json,
+            Self::Token { command } => command.prints_json(),
+            Self::Call(invocation) | Self::Subscribe(invocation) => invocation.prints_json(),
+            Self::Add { command: AddCommand::Mcp(options) } => is_plain(options.json),
+            Self::Add { command: AddCommand::Openapi(options) } => is_plain(options.json),
+            Self::Import(options) => is_plain(options.json),
+            Self::Init(options) => is_plain(options.format.json),
+            Self::Remove(options) => is_plain(options.format.json),
+            Self::Reload(options) => is_plain(options.format.json),
+            Self::Sources(options) => is_plain(options.format.json),
+            Self::List(options) => is_plain(options.format.json),
+            Self::Search(options) => is_plain(options.format.json),
+            Self::Schema { format, .. } | Self::Approvals { format, .. } => is_plain(format.json),
+            Self::Approve(options) => is_plain(options.format.json),
+            Self::Reject(options) => is_plain(options.format.json),
+            Self::Cast(options) => is_plain(options.format.json),
+            Self::Decode(input) | Self::Encode(input) => is_plain(input.format.json),
+            Self::Log(options) => is_plain(options.format.json),
+            Self::Replay(options) => is_plain(options.format.json),
+        }
+    }
+}
+
 /// The subcommand that nobody types: the gateway starts its MCP servers with it.
 pub(crate) const WATCH_CHILD: &str = "watch-child";
 
@@ -156,10 +187,22 @@ pub(crate) struct ServeOptions {
     pub(crate) drain: Duration,
 }
 
+/// The one name that is the same everywhere is taken, too; others may lead anywhere.
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
+    if let Some(port) = local {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
     text.parse().map_err(|_| {
-        "write the number of an address and a port, such as 127.0.0.1:7411 or [::1]:7411".to_owned()
+        "write an address and a port, such as 127.0.0.1:7411, [::1]:7411 or localhost:7411"
+            .to_owned()
     })
+}
+
+/// How many of something to show.
+fn parse_limit<const MOST: u16>(text: &str) -> Result<u16, String> {
+    let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
+    number.ok_or_else(|| format!("write a whole number from 1 to {MOST}"))
 }
 
 /// How log lines are written.
@@ -236,6 +279,42 @@ pub(crate) struct RejectOptions {
 pub(crate) enum TokenCommand {
     /// Make a token, print it once, and keep its SHA-256 in the configuration
     New(TokenOptions),
+    /// List who has a token and what they may do
+    List(TokenListOptions),
+    /// Take a token back: whoever shows it is not known any more
+    Revoke(TokenRevokeOptions),
+}
+
+impl TokenCommand {
+    /// The token is printed alone, unless JSON is asked for.
+    fn prints_json(&self) -> bool {
+        match self {
+            Self::New(options) => options.json,
+            Self::List(options) => is_plain(options.format.json),
+            Self::Revoke(options) => is_plain(options.format.json),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenListOptions {
+    /// The configuration to read
+    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
+    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenRevokeOptions {
+    /// Whose token it is
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The configuration to write to
+    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
+    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -322,8 +401,7 @@ pub(crate) struct SearchOptions {
     #[arg(required = true, value_name = "WORDS")]
     pub(crate) words: Vec<String>,
     /// How many operations to show
-    #[arg(long, default_value_t = 20, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse_limit::<100>)]
     pub(crate) limit: u16,
     #[command(flatten)]
     pub(crate) remote: Remote,
@@ -497,6 +575,15 @@ pub(crate) struct CallOptions {
 }
 
 impl Invocation {
+    /// Whether a program reads errors from standard output; where only data is wanted, none does.
+    fn prints_json(&self) -> bool {
+        let words = self.words.iter().skip(1).take_while(|word| *word != "--");
+        let is_typed = |option: &str| words.clone().any(|word| word == option);
+        !self.options.data
+            && !is_typed("--data")
+            && is_plain(self.options.json || is_typed("--json"))
+    }
+
     /// Takes our own options out of what follows the operation; the rest is input.
     pub(crate) fn resolve(self) -> Result<(CallOptions, String, Vec<String>), String> {
         let mut options = self.options;

@@ -24,6 +24,8 @@ pub(crate) enum Failure {
     },
     /// The gateway or the source is not there, or not any more.
     Unreachable(String),
+    /// Programs have read of it already; people have not.
+    Shown(Box<Failure>),
     /// What there is to say has been printed.
     Reported,
     /// Anything else that stops a command.
@@ -33,33 +35,67 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    pub(crate) fn report(self) -> ExitCode {
+    /// Says what went wrong on standard error, and to programs that read standard output there too.
+    pub(crate) fn report(self, reader: Reader) -> ExitCode {
         match self {
             Self::Usage(message) => {
-                output::error(&message);
+                report_message(&message, reader);
                 ExitCode::from(2)
             }
             Self::Config(error) => {
-                for problem in error.problems() {
-                    output::error(&problem.to_string());
-                }
+                report_problems(&error, reader);
                 ExitCode::from(2)
             }
+            Self::Shown(failure) => failure.report(Reader::Person),
             Self::Call { error, hint, json } => {
                 report_call(&error, hint.as_deref(), json);
                 ExitCode::from(error.code().meaning().exit_code)
             }
             Self::Unreachable(message) => {
-                output::error(&message);
+                report_message(&message, reader);
                 ExitCode::from(3)
             }
             Self::Reported => ExitCode::from(1),
             Self::Other(error) => {
-                output::error(&format!("{error:#}"));
+                report_message(&format!("{error:#}"), reader);
                 ExitCode::from(1)
             }
             Self::BrokenPipe => ExitCode::SUCCESS,
         }
+    }
+}
+
+/// Who reads standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    Person,
+    Program,
+}
+
+fn report_message(message: &str, reader: Reader) {
+    output::error(message);
+    print_error(&json!({"message": message}), reader);
+}
+
+/// Everything that is wrong with a configuration, each with its place.
+fn report_problems(error: &ConfigError, reader: Reader) {
+    for problem in error.problems() {
+        output::error(&problem.to_string());
+    }
+    let problems = error.problems().iter().map(|problem| {
+        let (line, column) = problem.place.unzip();
+        let file = problem.file.display().to_string();
+        let (key, message) = (&problem.key, &problem.message);
+        json!({"file": file, "line": line, "column": column, "key": key, "message": message})
+    });
+    let problems: Vec<Value> = problems.collect();
+    print_error(&json!({"message": error.to_string(), "problems": problems}), reader);
+}
+
+fn print_error(error: &Value, reader: Reader) {
+    if reader == Reader::Program {
+        // A reader that has gone does not change what went wrong.
+        let _ = output::print_plain(&json!({"error": error}));
     }
 }
 

@@ -84,7 +84,8 @@ The document is read first, what it would become is shown, and then the source i
 only the name is written, never the value.
   manila add openapi pets petstore.yaml --server http://127.0.0.1:8080
   manila add openapi github github.json --bearer '${GITHUB_TOKEN}' --include 'issues/*'
-  manila add openapi shop https://shop.example/openapi.json --api-key '${SHOP_KEY}'")]
+  manila add openapi shop https://shop.example/openapi.json --api-key '${SHOP_KEY}'
+  manila add openapi east https://east.example/openapi.json --private --bearer '${EAST_TOKEN}'")]
 pub(crate) struct AddOpenApiOptions {
     /// The name of the source and the namespace of its operations
     #[arg(value_name = "NAME")]
@@ -106,12 +107,18 @@ pub(crate) struct AddOpenApiOptions {
     /// What is sent with every request; can be given several times
     #[arg(long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<Hidden>,
+    /// Show the token and the headers where the document is, too, as another gateway asks for it
+    #[arg(long)]
+    pub(crate) private: bool,
     /// The configuration to write to
     #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
     pub(crate) config: PathBuf,
     /// Put it in the place of a source of that name; what is adjusted about that one stays
     #[arg(long)]
     pub(crate) replace: bool,
+    /// Write without a look at the document
+    #[arg(long)]
+    pub(crate) no_connect: bool,
     /// Plain JSON, also on a terminal
     #[arg(long)]
     pub(crate) json: bool,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use manila_gateway::config::parse_duration;
 
-use super::{Format, Running};
+use super::{Format, Running, parse_limit};
 
 #[derive(Debug, Args)]
 #[command(
@@ -31,8 +31,7 @@ pub(crate) struct LogOptions {
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// How many calls to show; 50 if it is absent
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = parse_limit::<1000>)]
     pub(crate) limit: Option<u16>,
     #[command(flatten)]
     pub(crate) running: Running,
@@ -46,7 +45,7 @@ pub(crate) struct LogFilter {
     #[arg(long, value_name = "OP")]
     pub(crate) op: Option<String>,
     /// Only what began then or later: how long ago, such as 15m, or 2026-11-16T12:00:00Z
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
     pub(crate) since: Option<String>,
     /// Only by this identity
     #[arg(long, value_name = "NAME")]
@@ -54,6 +53,15 @@ pub(crate) struct LogFilter {
     /// Only what failed
     #[arg(long)]
     pub(crate) errors: bool,
+}
+
+/// The gateway reads it; what is no time at all is known before it is asked.
+fn parse_since(text: &str) -> Result<String, String> {
+    let has_day = text.split('-').count() == 3 && text.starts_with(|c: char| c.is_ascii_digit());
+    if has_day || parse_duration(text).is_ok() {
+        return Ok(text.to_owned());
+    }
+    Err("write how long ago, such as 15m or 2h, or 2026-11-16T12:00:00Z".to_owned())
 }
 
 #[derive(Debug, Subcommand)]

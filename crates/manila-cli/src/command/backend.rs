@@ -29,9 +29,30 @@ pub(super) struct Backend {
     remedies: Remedies,
 }
 
+/// Whether a gateway was shown a token.
+#[derive(Debug, Clone, Copy, Default)]
+enum HasToken {
+    Yes,
+    #[default]
+    No,
+}
+
+impl HasToken {
+    /// What it means that the gateway refuses. What the protocol says about its frames helps nobody who
+    /// typed a command.
+    fn refused(self, words: &str) -> String {
+        match self {
+            Self::Yes => format!("the gateway does not take the token: {words}"),
+            Self::No => "the gateway asks for a token, and none was given".to_owned(),
+        }
+    }
+}
+
 /// What helps whoever is not let in.
 #[derive(Default)]
 struct Remedies {
+    /// Whether a token was shown.
+    shown: HasToken,
     /// Nobody knows the token, or there is none.
     unknown: String,
     /// Its owner may not.
@@ -49,7 +70,8 @@ impl Backend {
         match remote.gateway().map_err(Failure::Usage)? {
             Some(url) => {
                 let shown = Shown::of(remote.token.as_ref());
-                let remedies = Remedies { unknown: NEEDED.to_owned(), denied: None };
+                let (has_token, unknown) = (shown.has_token(), NEEDED.to_owned());
+                let remedies = Remedies { shown: has_token, unknown, denied: None };
                 Self::connect(&url, shown.token(), remedies).await
             }
             None => Self::in_process(remote, wanted).await,
@@ -145,12 +167,13 @@ impl Backend {
         }
         let is_unknown = *error.code() == ErrorCode::OperationNotFound
             && error.message().ends_with(&format!(": {operation}"));
-        let is_refused = self
-            .client
-            .close_reason()
-            .is_some_and(|reason| reason.code == CloseReason::UNAUTHENTICATED);
+        let refused = self.client.close_reason();
+        let refused = refused.filter(|reason| reason.code == CloseReason::UNAUTHENTICATED);
+        if let Some(reason) = refused {
+            let error = CallError::access_denied(self.remedies.shown.refused(&reason.words));
+            return Failure::Call { error, hint: Some(self.remedies.unknown.clone()), json };
+        }
         let hint = match () {
-            () if is_refused => Some(self.remedies.unknown.clone()),
             () if *error.code() == ErrorCode::AccessDenied => self.remedies.denied.clone(),
             () if is_unknown => Some(self.suggest(operation).await),
             () => None,
@@ -272,7 +295,7 @@ enum Shown {
     Operator(Secret, PathBuf),
 }
 
-const NEEDED: &str = "a token is needed: --token or MANILA_TOKEN; `manila token new` makes one";
+const NEEDED: &str = "give one with --token or MANILA_TOKEN; `manila token new` makes one";
 const OPERATORS: &str =
     "the operator's token is in the gateway's data folder, which --data names; or use --token";
 
@@ -310,7 +333,11 @@ impl Shown {
                 (format!("the token in {file} is of another gateway; {OPERATORS}"), None)
             }
         };
-        Remedies { unknown, denied }
+        Remedies { shown: self.has_token(), unknown, denied }
+    }
+
+    fn has_token(&self) -> HasToken {
+        if matches!(self, Self::Nothing) { HasToken::No } else { HasToken::Yes }
     }
 }
 

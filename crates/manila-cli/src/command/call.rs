@@ -1,5 +1,8 @@
 //! `call` and `subscribe`: run an operation and print what it gives.
 
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
+
 use futures::StreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use manila::connection::{CallAbort, Client};
@@ -191,8 +194,10 @@ async fn draw(mut reports: mpsc::Receiver<Progress>, what: Option<String>) -> Ne
     };
     let (share, turning) = (style("{bar:32} {percent:>3}% {msg}"), style("{spinner} {pos} {msg}"));
     let _clear = Clear(&bar);
+    let mut told = Told::default();
     while let Some(report) = reports.recv().await {
         waiting.take();
+        told.tell(report.message.as_deref());
         if let Some(total) = report.total.filter(|total| *total > 0.0) {
             bar.set_style(share.clone());
             bar.set_length(1_000);
@@ -218,11 +223,55 @@ async fn draw(mut reports: mpsc::Receiver<Progress>, what: Option<String>) -> Ne
     std::future::pending().await
 }
 
+/// What was said of the progress where there is no terminal to draw it on: one line for each kind of
+/// message, so that whoever reads a log learns what is waited for and is not flooded.
+#[derive(Default)]
+struct Told {
+    kinds: BTreeSet<String>,
+}
+
+impl Told {
+    /// How many kinds are told of; a source may say anything.
+    const MOST: usize = 32;
+
+    fn tell(&mut self, message: Option<&str>) {
+        let Some(message) = message.filter(|_| !std::io::stderr().is_terminal()) else { return };
+        if self.is_new(message) {
+            output::remark(message);
+        }
+    }
+
+    /// Messages that differ only in their numbers are of one kind.
+    fn is_new(&mut self, message: &str) -> bool {
+        let kind: String = message.chars().filter(|c| !c.is_ascii_digit()).collect();
+        !message.is_empty() && self.kinds.len() < Self::MOST && self.kinds.insert(kind)
+    }
+}
+
 /// Takes the bar off the screen, also when drawing is interrupted by the answer.
 struct Clear<'a>(&'a ProgressBar);
 
 impl Drop for Clear<'_> {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_message_is_told_once() {
+        let mut told = Told::default();
+        for (message, expected) in [
+            ("", false),
+            ("waits for approval until 12:00", true),
+            ("waits for approval until 12:05", false),
+            ("reads page 1", true),
+            ("reads page 20", false),
+        ] {
+            assert_eq!(told.is_new(message), expected, "{message}");
+        }
     }
 }

@@ -130,9 +130,9 @@ fn read_schema(text: &str) -> Result<Schema, Failure> {
     } else {
         document::read(Some(Path::new(text)))?
     };
-    let json = serde_json::from_str(&json).context("the schema is not JSON")?;
-    let schema = Schema::new(json).context("the schema cannot be used")?;
-    Ok(schema)
+    let json = serde_json::from_str(&json)
+        .map_err(|error| Failure::Usage(format!("the schema is not JSON: {error}")))?;
+    Schema::new(json).map_err(|error| Failure::Usage(format!("the schema cannot be used: {error}")))
 }
 
 fn print(fitted: &Fitted, json: bool) -> Result<(), Failure> {

@@ -15,7 +15,7 @@ use manila_gateway::{DataError, DataFolder, GatewaySettings, McpView, Setup, bui
 
 use super::backend::TOKEN_VARIABLE;
 use super::connect::{Asking, parts};
-use super::serve::sight;
+use super::serve::{doubts, sight};
 use super::signal::StopRequests;
 use crate::arguments::McpOptions;
 use crate::failure::Failure;
@@ -30,6 +30,9 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), Failure> {
     let file = options.config.clone().or_else(Config::here);
     let mut config = file.as_deref().map(Config::load).transpose()?.unwrap_or_default();
     check_depth()?;
+    for doubt in doubts(&config) {
+        tracing::warn!(doubt, "this is probably not meant");
+    }
     if let Some(name) = &options.source {
         keep_only(&mut config, name)?;
     }

@@ -10,7 +10,8 @@ use anyhow::anyhow;
 use manila_gateway::builtin::BuiltIn;
 use manila_gateway::config::Config;
 use manila_gateway::{
-    DataFolder, GatewaySettings, ListenError, Origin, Running, Setup, Sight, builtin, check_address,
+    DataError, DataFolder, GatewaySettings, ListenError, Origin, Running, Setup, Sight, builtin,
+    check_address,
 };
 
 use super::connect::{Asking, parts};
@@ -28,12 +29,14 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     if options.check {
         config.check_complete()?;
         check_address(options.listen, &config.authenticator()).map_err(refused)?;
-        return Ok(offer::print_check(file.as_deref(), &config, options.json)?);
+        let checked =
+            offer::Checked { file: file.as_deref(), config: &config, doubts: doubts(&config) };
+        return Ok(checked.print(options.json)?);
     }
     // Whoever asks for a reload during the start means the configuration that has been read.
     let mut reloads = ReloadRequests::new()?;
-    let data = DataFolder::open(options.data.as_deref()).map_err(anyhow::Error::from)?;
-    let operator = data.operator_token().map_err(anyhow::Error::from)?.hash();
+    let data = DataFolder::open(options.data.as_deref()).map_err(unusable)?;
+    let operator = data.operator_token().map_err(unusable)?.hash();
     let registry = builtin::registry_for(&config);
     let mut settings = GatewaySettings::default();
     settings.drain = options.drain;
@@ -86,11 +89,25 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
 
 enum Never {}
 
-/// An address that nobody may be served at was typed; one that cannot be had is the system's affair.
+/// What is probably not meant in a configuration, before any source was started.
+pub(super) fn doubts(config: &Config) -> Vec<String> {
+    let catalog = builtin::registry_for(config).catalog();
+    let ids: Vec<&str> = catalog.list().iter().map(|known| known.id().as_str()).collect();
+    config.doubts(&ids)
+}
+
+/// The folder was typed, or is the one that is meant where none is.
+fn unusable(error: DataError) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+/// An address was typed that nobody may be served at, or that cannot be had.
 fn refused(error: ListenError) -> Failure {
     match error {
         ListenError::NotLoopback(_) => Failure::Usage(error.to_string()),
-        ListenError::Bind { .. } => anyhow!("{error}; choose another address with --listen").into(),
+        ListenError::Bind { .. } => {
+            Failure::Usage(format!("{error}; choose another address with --listen"))
+        }
         other => anyhow!(other).into(),
     }
 }

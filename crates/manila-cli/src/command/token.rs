@@ -1,20 +1,67 @@
-//! `token`: a secret for somebody, shown once.
+//! `token`: a secret for somebody, shown once, and taken back.
 
 use anyhow::Context;
 use manila::Identity;
 use manila_gateway::auth::Token;
-use manila_gateway::config::{Existing, overview, write_identity};
-use serde_json::json;
+use manila_gateway::config::{Config, Existing, overview, remove_identity, write_identity};
+use serde_json::{Value, json};
 
 use super::neighbour;
-use crate::arguments::{TokenCommand, TokenOptions};
+use crate::arguments::{TokenCommand, TokenListOptions, TokenOptions, TokenRevokeOptions};
 use crate::failure::Failure;
 use crate::output;
 
 pub(crate) fn token(command: TokenCommand) -> Result<(), Failure> {
     match command {
         TokenCommand::New(options) => new(options),
+        TokenCommand::List(options) => list(&options),
+        TokenCommand::Revoke(options) => revoke(&options),
     }
+}
+
+/// Who is known, and what they may do; nothing of what they are known by.
+fn list(options: &TokenListOptions) -> Result<(), Failure> {
+    let config = Config::load(&options.config)?;
+    let known = config.identities.iter().map(|known| &known.identity);
+    if output::is_plain(options.format.json) {
+        let all: Vec<Value> = known.map(to_json).collect();
+        return Ok(output::print_plain(&all)?);
+    }
+    for identity in known {
+        output::print_line(&output::harmless(&describe(identity)))?;
+    }
+    if config.identities.is_empty() {
+        output::print_line("Nobody has a token; `manila token new NAME` makes one.")?;
+    }
+    Ok(())
+}
+
+fn to_json(identity: &Identity) -> Value {
+    let Identity { id, scopes, resources, capabilities, .. } = identity;
+    json!({"name": id, "scopes": scopes, "resources": resources, "capabilities": capabilities})
+}
+
+/// `ci: github:read; repo:manila=read,write`.
+fn describe(identity: &Identity) -> String {
+    let scopes = identity.scopes.join(", ");
+    let scopes = if scopes.is_empty() { "no scopes" } else { &scopes };
+    let resources = identity.resources.iter();
+    let resources: String =
+        resources.map(|(name, actions)| format!("; {name}={}", actions.join(","))).collect();
+    format!("{}: {scopes}{resources}", identity.id)
+}
+
+fn revoke(options: &TokenRevokeOptions) -> Result<(), Failure> {
+    let (name, file) = (&options.name, &options.config);
+    remove_identity(file, name)?;
+    if output::is_plain(options.format.json) {
+        let file = file.display().to_string();
+        output::print_plain(&json!({"name": name, "revoked": true, "file": file}))?;
+    } else {
+        output::print_line(&format!("`{name}` is no longer in {}.", file.display()))?;
+    }
+    output::remark(output::TAKEN_UP);
+    Ok(())
 }
 
 /// The token is the only thing on standard output, so that a script can take it.

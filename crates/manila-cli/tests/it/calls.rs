@@ -64,8 +64,8 @@ fn failures_have_a_code_and_words() {
             Some("TIMEOUT"),
             &["deadline"],
         ),
-        (&["call", "demo.add", "{"], 2, None, &["not JSON"]),
-        (&["call", "demo.clock"], 2, None, &["manila subscribe demo.clock"]),
+        (&["call", "demo.add", "{", "--data"], 2, None, &["not JSON"]),
+        (&["call", "demo.clock", "--data"], 2, None, &["manila subscribe demo.clock"]),
     ];
     for (arguments, exit, code, said) in rows {
         let output = manila(arguments);
@@ -74,6 +74,7 @@ fn failures_have_a_code_and_words() {
             Some(code) => assert_eq!(json(&output)["error"]["code"], code, "{arguments:?}"),
             None => assert_eq!(stdout(&output), "", "{arguments:?}"),
         }
+        assert!(!stderr(&output).contains("INFO"), "{arguments:?}: {}", stderr(&output));
         for words in said {
             assert!(stderr(&output).contains(words), "{arguments:?}: {}", stderr(&output));
         }

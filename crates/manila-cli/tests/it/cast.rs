@@ -63,7 +63,7 @@ fn what_cannot_be_used_is_named() {
         (&["cast", "--jsonl", "/no/such/file"], 2, "cannot read `/no/such/file`"),
         (&["decode", "/no/such/file"], 2, "cannot read `/no/such/file`"),
         (&["encode", "/no/such/file"], 2, "cannot read `/no/such/file`"),
-        (&["cast", "--schema", "{"], 1, "the schema is not JSON"),
+        (&["cast", "--schema", "{"], 2, "the schema is not JSON"),
         (&["cast", "--schema", "{\"type\":\"nonsense\"}", "-"], 1, "does not compile"),
     ] {
         let output = piped(arguments, "1");

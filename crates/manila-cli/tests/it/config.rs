@@ -39,6 +39,8 @@ fn a_token_that_is_made_is_asked_for_and_known() {
     let first = lines.next().unwrap();
     let port = first.rsplit_once(':').unwrap().1.to_owned();
     let offer: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
+    let link = format!("http://127.0.0.1:{port}/docs");
+    assert!(offer.iter().any(|line| line.ends_with(&link)), "{offer:?}");
     let said = "Asks for a token; 1 identity has one.";
     assert!(offer.iter().any(|line| line.contains(said)), "{offer:?}");
     for (header, status) in [
@@ -115,7 +117,9 @@ fn tokens_that_cannot_be_made_are_refused_by_name() {
     folder.write("broken.toml", "[identity\n");
     folder.write("busy.toml", "");
     folder.write(".busy.toml.new", "");
-    let rows: [(&[&str], i32, &str); 9] = [
+    let rows: [(&[&str], i32, &str); 11] = [
+        (&["x", "--scope", ""], 2, "a scope is one word, without white space"),
+        (&["x", "--scope", "a b"], 2, "a scope is one word, without white space"),
         (&["ci"], 2, "`ci` exists already in manila.toml; --replace gives it a new token"),
         (&["cd", "--replace"], 2, "there is no `cd` in manila.toml"),
         (&["a b"], 2, "the name of an identity is"),
@@ -161,6 +165,23 @@ fn check_says_what_there_is_or_everything_that_is_wrong() {
     ] {
         assert!(problems.contains(said), "{problems}");
     }
+    let told: serde_json::Value =
+        serde_json::from_str(&check(&["--config", "bad.toml", "--json"], 2).0).unwrap();
+    let problems = told["error"]["problems"].as_array().unwrap();
+    let places: Vec<_> = problems.iter().map(|it| (&it["line"], &it["column"])).collect();
+    assert_eq!(places, [(&1.into(), &1.into()), (&2.into(), &15.into()), (&3.into(), &1.into())]);
+    assert_eq!(
+        (&problems[2]["file"], &problems[2]["key"]),
+        (&"bad.toml".into(), &"source.demo.timout".into())
+    );
+    folder.write("doubt.toml", "[approval]\noperations = [\"demo.nte\"]\n");
+    let (out, warnings) = check(&["--config", "doubt.toml"], 0);
+    assert!(
+        out.contains("is fine") && warnings.contains("did you mean `demo.note`?"),
+        "{warnings}"
+    );
+    let told = check(&["--config", "doubt.toml", "--json"], 0).0;
+    assert!(told.contains("\"warnings\":[\"[approval] has `demo.nte`"), "{told}");
     assert!(check(&["--config", "none.toml"], 2).1.contains("none.toml: cannot be read"));
     let served = folder.manila(&["serve", "--config", "bad.toml"]);
     assert_eq!(served.status.code(), Some(2), "nothing is served by a bad file");
@@ -216,4 +237,64 @@ fn the_schema_of_the_file_is_printed() {
     let schema = json(&manila(&["schema", "config"]));
     assert_eq!(schema["title"], "manila.toml");
     assert!(schema["properties"]["identity"]["description"].is_string());
+}
+
+#[test]
+fn tokens_are_listed_and_taken_back() {
+    let folder = Folder::new("token-revoke");
+    for name in ["ci", "box"] {
+        folder.manila(&["token", "new", name, "--scope", "a", "--resource", "repo:x=read"]);
+    }
+    let typed = format!("# mine\n{}", folder.read("manila.toml"));
+    folder.write("manila.toml", &typed);
+    let listed = folder.manila(&["token", "list"]);
+    let ci = serde_json::json!({"name": "ci", "scopes": ["a"], "resources": {"repo:x": ["read"]}, "capabilities": []});
+    assert_eq!(json(&listed)[1], ci);
+    assert!(!stdout(&listed).contains("hash"), "{}", stdout(&listed));
+    let spoke = format!("{typed}[source.s]\nspoke = {{ identity = \"box\" }}\n");
+    folder.write("manila.toml", &spoke);
+    let rows: [(&str, i32, &str); 4] = [
+        ("nobody", 2, "there is no identity `nobody` in manila.toml; there are: "),
+        ("box", 2, "source.s.spoke.identity: no [identity.NAME] has this name"),
+        ("ci", 0, "A gateway that runs takes it up by itself."),
+        ("box", 2, "`box` is the last identity in manila.toml"),
+    ];
+    for (name, exit, said) in rows {
+        let output = folder.manila(&["token", "revoke", name]);
+        assert_eq!(output.status.code(), Some(exit), "{name}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{name}: {}", stderr(&output));
+        assert_eq!(json(&output)["error"].is_null(), exit == 0, "{}", stdout(&output));
+    }
+    let left = folder.read("manila.toml");
+    assert!(left.starts_with("# mine\n") && left.contains("[identity.box]"), "{left}");
+    assert!(!left.contains("identity.ci"), "{left}");
+}
+
+/// Each row: what is typed, the exit code, and what is said on both sides.
+#[test]
+fn programs_read_every_error_on_standard_output() {
+    let folder = Folder::new("json-errors");
+    folder.write("manila.toml", "[source.files]\nmcp = { command = \"x\" }\naccess = \"open\"\n");
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("ws://{nowhere}");
+    let rows: [(&[&str], i32, &str); 6] = [
+        (&["sources", "--url", &url], 3, "is `manila serve` running there?"),
+        (&["call", "demo.add", "{\"a\":1"], 2, "not JSON"),
+        (&["call", "demo.add", "--url", &url], 3, "is `manila serve` running there?"),
+        (&["add", "mcp", "files", "--", "x"], 2, "`files` exists already"),
+        (&["cast", "--schema", "{"], 2, "the schema is not JSON"),
+        (&["list", "--config", "none.toml"], 2, "none.toml: cannot be read"),
+    ];
+    for (typed, exit, said) in rows {
+        let output = folder.manila(typed);
+        assert_eq!(output.status.code(), Some(exit), "{typed:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{typed:?}: {}", stderr(&output));
+        let told = json(&output);
+        assert!(told["error"]["message"].as_str().unwrap().contains(said), "{typed:?}: {told}");
+    }
+    let quiet = folder.manila(&["call", "demo.add", "{\"a\":1", "--data"]);
+    assert_eq!(stdout(&quiet), "", "where only data is wanted, none is printed");
+    for typed in [&["log", "--since", "yesterday"][..], &["log", "--limit", "x"]] {
+        assert_eq!(folder.manila(typed).status.code(), Some(2), "{typed:?}");
+    }
 }

@@ -135,7 +135,8 @@ fn what_is_no_document_is_told_with_the_reason() {
         let told = stderr(&output);
         assert_eq!(output.status.code(), Some(exit), "{name}: {told}");
         assert!(told.starts_with("error: ") && told.contains(said), "{name}: {told}");
-        assert_eq!(stdout(&output), "", "{name}");
+        let told = crate::json(&output)["error"]["message"].to_string();
+        assert!(told.contains(said), "{name}: {told}");
     }
     let gone = folder.manila(&["import", "nothing.yaml"]);
     assert_eq!(gone.status.code(), Some(2));
@@ -404,6 +405,30 @@ fn what_fits_no_operation_is_told() {
         let told: Vec<_> = told.iter().map(|odd| odd["message"].as_str().unwrap()).collect();
         assert_eq!(told, expected, "{typed:?}");
     }
+}
+
+/// Each row: what is typed beside the address, the exit code, and what is written.
+#[test]
+fn a_gateway_that_knows_its_callers_is_added_by_its_token() {
+    let folders = ["far", "near"].map(|end| Folder::new(&format!("openapi-private-{end}")));
+    let token = stdout(&folders[0].manila(&["token", "new", "near"])).trim().to_owned();
+    let far = Gateway::start(&folders[0]);
+    let url = format!("http://{}/openapi.json", far.address());
+    let shown = ["--private", "--bearer", "${FAR_TOKEN}"];
+    let unseen = ["--no-connect"];
+    for (name, typed, exit) in
+        [("a", &[][..], 3), ("b", &shown[1..], 3), ("c", &shown, 0), ("d", &unseen, 0)]
+    {
+        let all = [&["add", "openapi", name, &url], typed].concat();
+        let mut adding = command(&all);
+        adding.current_dir(folders[1].path()).env("FAR_TOKEN", &token);
+        let output = adding.output().unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{name}: {}", stderr(&output));
+    }
+    let written = folders[1].read("manila.toml");
+    assert!(written.contains("private = true") && written.contains("${FAR_TOKEN}"), "{written}");
+    assert!(!written.contains(&token) && written.contains("[source.d]"), "{written}");
+    assert!(!written.contains("[source.a]") && !written.contains("[source.b]"), "{written}");
 }
 
 /// Two processes, of which one knows the other by its document.

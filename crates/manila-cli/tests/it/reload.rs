@@ -39,6 +39,38 @@ fn operations_to_try_come_and_go_with_a_reload() {
     }
 }
 
+#[test]
+fn an_approval_that_fits_nothing_is_told_at_the_start_and_after_each_reload() {
+    let asks = |pattern: &str| format!("[approval]\noperations = [\"{pattern}\"]\n");
+    let gateway = Gateway::start("reload-approval", &asks("demo.nte"));
+    let said = |pattern: &str| format!("[approval] has `{pattern}`, which fits no operation");
+    eventually("the start warns", || gateway.log().contains(&said("demo.nte")));
+    for (pattern, is_told) in [("demo.note", false), ("dem.note", true), ("dem.note", true)] {
+        gateway.write(&asks(pattern));
+        let (_, report) = gateway.reload();
+        let is_noted = names(&report, "notes").iter().any(|note| note.starts_with(&said(pattern)));
+        assert_eq!(is_noted, is_told, "{pattern}: {report}");
+    }
+    eventually("a reload warns", || gateway.log().contains(&said("dem.note")));
+    assert!(!gateway.log().contains(&said("demo.note")), "{}", gateway.log());
+}
+
+#[test]
+fn a_refused_configuration_is_seen_in_the_metrics_and_one_that_is_the_same_in_the_log() {
+    let gateway = Gateway::start("reload-metrics", "");
+    let successful =
+        || gateway.get("/metrics").contains("manila_config_last_reload_successful 1\n");
+    assert!(successful());
+    gateway.signal("-HUP");
+    eventually("it says so", || gateway.log().contains("configuration read: the same"));
+    for (text, expected) in [("wrong = 1\n", false), ("", true)] {
+        gateway.write(text);
+        gateway.reload();
+        assert_eq!(successful(), expected, "{text}");
+    }
+    assert!(gateway.get("/metrics").contains("manila_config_last_reload_timestamp_seconds 1"));
+}
+
 /// Each row: what is added to a file with one source that stays, and what is said of the sources.
 #[test]
 fn a_reload_touches_what_changed_and_nothing_else() {

@@ -176,10 +176,17 @@ fn tokens_are_asked_for_and_never_shown() {
         command(&call).args(["--url", &gateway.url]).env("MANILA_TOKEN", &token).output().unwrap();
     assert_eq!(stdout(&by_variable).trim(), r#"{"sum":2}"#);
     let wrong = "mnl_0000000000000000000000000000000000000000000";
-    for refused in [with(wrong), gateway.manila(&call)] {
+    for (refused, said) in [
+        (with(wrong), "the gateway does not take the token: this token is not known here"),
+        (gateway.manila(&call), "the gateway asks for a token, and none was given"),
+    ] {
         assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
-        assert!(stderr(&refused).contains("ACCESS_DENIED"), "{}", stderr(&refused));
-        let remedy = "a token is needed: --token or MANILA_TOKEN; `manila token new` makes one";
+        assert!(
+            stderr(&refused).contains(&format!("ACCESS_DENIED: {said}")),
+            "{}",
+            stderr(&refused)
+        );
+        let remedy = "give one with --token or MANILA_TOKEN; `manila token new` makes one";
         assert!(stderr(&refused).contains(remedy), "{}", stderr(&refused));
         assert!(!stderr(&refused).contains("mnl_"), "{}", stderr(&refused));
     }
@@ -195,6 +202,8 @@ fn a_gateway_that_is_not_there_exits_with_three() {
         let output = manila(&all);
         assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
         assert!(stderr(&output).contains("is `manila serve` running there?"));
+        let told = crate::json(&output)["error"]["message"].as_str().unwrap().to_owned();
+        assert!(told.contains("is `manila serve` running there?"), "{told}");
     }
     for (url, said) in [("127.0.0.1:7411", "ws://127.0.0.1:7411"), ("ftp://x", "use ws://")] {
         let output = manila(&["list", "--url", url]);

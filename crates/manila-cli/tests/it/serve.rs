@@ -53,11 +53,17 @@ fn addresses_that_cannot_be_served_are_refused_with_the_reason() {
         (&["0.0.0.0:0"][..], 2, "there is no authentication"),
         (&["0.0.0.0:0", "--check"], 2, "there is no authentication"),
         (&["7411"], 2, "such as 127.0.0.1:7411"),
-        (&[address.as_str()], 1, "choose another address with --listen"),
+        (&["localhost:x"], 2, "or localhost:7411"),
+        (&["localhost:0", "--check", "--config", "none.toml"], 2, "none.toml: cannot be read"),
+        (&["127.0.0.1:0", "--data", "/dev/null/x"], 2, "/dev/null/x"),
+        (&[address.as_str()], 2, "choose another address with --listen"),
     ] {
         let output = manila(&[&["serve", "--listen"], arguments].concat());
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");
         assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        let words = stderr(&output);
+        let system = "Not a directory";
+        assert!(words.matches(system).count() <= 1, "nothing is said twice: {words}");
     }
 }
 

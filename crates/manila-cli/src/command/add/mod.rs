@@ -70,14 +70,17 @@ pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), Failure> {
     match &reports[..] {
         [Report { server, found: Look::Failed(reason), .. }] => {
             let said = format!("`{}` cannot be used: {reason}\n  {NOT_WRITTEN}", server.name);
-            Err(nothing_written(&reports, said))
+            let failure = nothing_written(&reports, said);
+            let is_shown = options.json || options.from.is_some();
+            Err(if is_shown { Failure::Shown(failure.into()) } else { failure })
         }
         // Those that were taken are what was wanted; of the others each has been told.
         all if all.iter().any(|report| !matches!(report.found, Look::Failed(_))) => Ok(()),
         all => {
             let said =
                 format!("none of the {} servers can be used; nothing was written", all.len());
-            Err(nothing_written(&reports, said))
+            // Each of them has been told.
+            Err(Failure::Shown(nothing_written(&reports, said).into()))
         }
     }
 }

@@ -1,15 +1,15 @@
 //! `add openapi`.
 
-use manila::openapi::Location;
+use manila::openapi::{Inspection, LoadSettings, Location};
 use manila_gateway::config::{
     Access, EditError, Existing, OpenApiEntry, Overview, Part, kept_service, overview, path_from,
     write_source,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::add::{header, secret};
 use super::super::neighbour;
-use super::{read, renamed, report};
+use super::{Shown, read, renamed, report};
 use crate::arguments::AddOpenApiOptions;
 use crate::failure::Failure;
 use crate::output;
@@ -18,15 +18,7 @@ pub(crate) async fn add_openapi(options: &AddOpenApiOptions) -> Result<(), Failu
     let known = overview(&options.config)?;
     check_name(options, &known)?;
     let entry = kept_service(&options.config, &options.name, entry(options)?)?;
-    // An address with variables in it is what the gateway makes of it.
-    let server = entry.server.as_deref().filter(|server| !server.contains("${"));
-    let read = read(&options.document, &options.name, server).await?;
-    let found = &read.report;
-    if found.operations.is_empty() {
-        let what = options.document.document.as_str();
-        let said = format!("`{what}` has no operation that can be called; nothing was written");
-        return Err(Failure::Usage(said));
-    }
+    let read = if options.no_connect { None } else { Some(look(options, &entry).await?) };
     // On loopback, where nobody is known, everybody may call.
     let has_identities = known.knows_callers();
     let access = (!has_identities).then_some(Access::Open);
@@ -39,27 +31,63 @@ pub(crate) async fn add_openapi(options: &AddOpenApiOptions) -> Result<(), Failu
         output::remark("`auth` of before stays if the document and the server are the same.");
     }
     if output::is_plain(options.json) {
-        let counts = found.counts();
-        output::print_plain(&json!({
-            "name": options.name,
-            "written": true,
-            "file": options.config.display().to_string(),
-            "access": output::access_json(&access),
-            "operations": found.operations.len(),
-            "counts": counts,
-            "skipped": found.skipped,
-            "warnings": found.warnings,
-            "tokens": report::cost(&found.operations),
-        }))?;
+        output::print_plain(&to_json(options, &access, read.as_ref()))?;
     } else {
-        report::print_for_people(&read)?;
-        let (name, file) = (&options.name, options.config.display());
-        let who = output::who(&access, has_identities);
-        output::print_line(&format!("Written to {file} as [source.{name}], {who}."))?;
-        let first = &found.operations[0].name;
-        output::print_line(&output::harmless(&format!("Try: manila schema {name}.{first}")))?;
+        print(options, &output::who(&access, has_identities), read.as_ref())?;
     }
     output::remark(output::TAKEN_UP);
+    Ok(())
+}
+
+/// Reads the document, as the gateway will.
+async fn look(options: &AddOpenApiOptions, entry: &OpenApiEntry) -> Result<Inspection, Failure> {
+    if entry.private && entry.basic.is_some() {
+        let said = "a document is looked at with --bearer or --header; --no-connect writes the source \
+                    without a look";
+        return Err(Failure::Usage(said.to_owned()));
+    }
+    let mut loading = LoadSettings::default();
+    if entry.private {
+        loading.headers = entry.shown(&options.config, &options.name)?;
+    }
+    // An address with variables in it is what the gateway makes of it.
+    let server = entry.server.as_deref().filter(|server| !server.contains("${"));
+    let read = read(&options.document, &options.name, Shown { server, loading }).await?;
+    if read.report.operations.is_empty() {
+        let what = options.document.document.as_str();
+        let said = format!("`{what}` has no operation that can be called; nothing was written");
+        return Err(Failure::Usage(said));
+    }
+    Ok(read)
+}
+
+fn to_json(options: &AddOpenApiOptions, access: &Access, read: Option<&Inspection>) -> Value {
+    let mut told = json!({
+        "name": options.name,
+        "written": true,
+        "file": options.config.display().to_string(),
+        "access": output::access_json(access),
+    });
+    if let Some(Inspection { report: found, .. }) = read {
+        told["operations"] = found.operations.len().into();
+        told["counts"] = json!(found.counts());
+        told["skipped"] = json!(found.skipped);
+        told["warnings"] = json!(found.warnings);
+        told["tokens"] = report::cost(&found.operations).into();
+    }
+    told
+}
+
+fn print(options: &AddOpenApiOptions, who: &str, read: Option<&Inspection>) -> std::io::Result<()> {
+    if let Some(read) = read {
+        report::print_for_people(read)?;
+    }
+    let (name, file) = (&options.name, options.config.display());
+    output::print_line(&format!("Written to {file} as [source.{name}], {who}."))?;
+    if let Some(first) = read.and_then(|read| read.report.operations.first()) {
+        let first = &first.name;
+        output::print_line(&output::harmless(&format!("Try: manila schema {name}.{first}")))?;
+    }
     Ok(())
 }
 
@@ -89,6 +117,7 @@ fn entry(options: &AddOpenApiOptions) -> Result<OpenApiEntry, Failure> {
     let mut entry = OpenApiEntry::new(written(options)?);
     entry.server.clone_from(&options.server);
     entry.hosts.clone_from(&document.hosts);
+    entry.private = options.private;
     entry.include.clone_from(&document.include);
     entry.exclude.clone_from(&document.exclude);
     entry.prefix.clone_from(&document.prefix);

@@ -19,24 +19,34 @@ use crate::failure::Failure;
 pub(crate) use add::add_openapi;
 
 pub(crate) async fn import(options: &ImportOptions) -> Result<(), Failure> {
-    let read = read(&options.document, &options.name, None).await?;
+    let nothing = Shown::default();
+    let read = read(&options.document, &options.name, nothing).await?;
     report::print(&read, options.json)?;
     Ok(())
+}
+
+/// What a service is known by beside its document.
+#[derive(Default)]
+struct Shown<'a> {
+    /// Where it is, instead of where the document says.
+    server: Option<&'a str>,
+    /// How the document is read.
+    loading: LoadSettings,
 }
 
 /// The document with what is wanted of it.
 async fn read(
     options: &DocumentOptions,
     name: &str,
-    server: Option<&str>,
+    shown: Shown<'_>,
 ) -> Result<Inspection, Failure> {
     let adjustments = adjustments(options)?;
     let location = Location::of(&options.document);
-    let mut settings = LoadSettings::default();
+    let mut settings = shown.loading;
     settings.hosts.clone_from(&options.hosts);
     let spinner = Spinner::new(format!("reading {}", location.shown()));
     let is_remote = matches!(location, Location::Url(_));
-    let server = server.map(server_at).transpose()?.unwrap_or_default();
+    let server = shown.server.map(server_at).transpose()?.unwrap_or_default();
     let read = inspect(location, &settings, &server, name).await;
     drop(spinner);
     let mut read = read.map_err(|error| match error {

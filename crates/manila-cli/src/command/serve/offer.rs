@@ -1,6 +1,6 @@
 //! What `serve` says on standard output: what there is, where, and for whom.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,20 +24,64 @@ pub(super) fn print(
     print_operations(registry, config)?;
     print_sources(file, config)?;
     print_data(data)?;
-    print_callers(config, address)
+    print_callers(config, from_here(address))
 }
 
-pub(super) fn print_check(
-    file: Option<&Path>,
-    config: &Config,
-    is_json: bool,
-) -> std::io::Result<()> {
-    if is_json {
-        return output::print_plain(&checked(file, config));
-    }
-    let Some(file) = file else {
-        return output::print_line("No manila.toml here: the embedded default, open on loopback.");
+/// Where this machine finds the gateway: every address is none that can be opened.
+fn from_here(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
     };
+    SocketAddr::new(ip, address.port())
+}
+
+/// A configuration that holds, and what is probably not meant in it.
+pub(super) struct Checked<'a> {
+    pub(super) file: Option<&'a Path>,
+    pub(super) config: &'a Config,
+    pub(super) doubts: Vec<String>,
+}
+
+impl Checked<'_> {
+    pub(super) fn print(&self, is_json: bool) -> std::io::Result<()> {
+        if is_json {
+            return output::print_plain(&self.to_json());
+        }
+        match self.file {
+            Some(file) => print_check(file, self.config)?,
+            None => {
+                output::print_line("No manila.toml here: the embedded default, open on loopback.")?
+            }
+        }
+        self.doubts.iter().for_each(|doubt| output::warning(doubt));
+        Ok(())
+    }
+
+    /// What a configuration holds, for programs.
+    fn to_json(&self) -> Value {
+        let identities = self.config.identities.iter().map(|known| &known.identity);
+        let identities =
+            identities.map(|identity| json!({"name": identity.id, "scopes": identity.scopes}));
+        let sources = self.config.sources.iter().map(|source| {
+            let mut told = json!({"name": source.name, "about": source.kind.describe()});
+            if let Some(access) = source.adjustments.effective_access() {
+                told["access"] = output::access_json(access);
+            }
+            told
+        });
+        json!({
+            "file": self.file.map(|file| file.display().to_string()),
+            "identities": identities.collect::<Vec<_>>(),
+            "sources": sources.collect::<Vec<_>>(),
+            "notes": self.config.notes,
+            "warnings": self.doubts,
+        })
+    }
+}
+
+fn print_check(file: &Path, config: &Config) -> std::io::Result<()> {
     output::print_line(&format!(
         "{} is fine: {}, {}.",
         file.display(),
@@ -56,26 +100,6 @@ pub(super) fn print_check(
         output::print_line(&output::harmless(&format!("  {note}")))?;
     }
     Ok(())
-}
-
-/// What a configuration holds, for programs.
-fn checked(file: Option<&Path>, config: &Config) -> Value {
-    let identities = config.identities.iter();
-    let identities =
-        identities.map(|known| json!({"name": known.identity.id, "scopes": known.identity.scopes}));
-    let sources = config.sources.iter().map(|source| {
-        let mut told = json!({"name": source.name, "about": source.kind.describe()});
-        if let Some(access) = source.adjustments.effective_access() {
-            told["access"] = output::access_json(access);
-        }
-        told
-    });
-    json!({
-        "file": file.map(|file| file.display().to_string()),
-        "identities": identities.collect::<Vec<_>>(),
-        "sources": sources.collect::<Vec<_>>(),
-        "notes": config.notes,
-    })
 }
 
 fn describe(source: &SourceConfig) -> String {
@@ -125,7 +149,8 @@ fn print_doors(address: SocketAddr) -> std::io::Result<()> {
     )?;
     output::print_line("  GET  /openapi.json             the HTTP API in OpenAPI 3.1")?;
     output::print_line(&format!(
-        "  GET  /docs                     the same for people: http://{address}/docs"
+        "  GET  /docs                     the same for people: http://{}/docs",
+        from_here(address)
     ))?;
     output::print_line("  GET  /health                   whether it is alive")?;
     output::print_line("  GET  /ready                    whether it wants new calls")?;
