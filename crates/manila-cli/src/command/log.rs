@@ -291,7 +291,7 @@ struct Books {
 }
 
 enum Behind {
-    Gateway(Backend),
+    Gateway(Box<Backend>),
     Files(Pipeline, Client),
 }
 
@@ -305,7 +305,8 @@ impl Books {
     async fn open_for(plain: bool, running: &Running) -> Result<Self, Failure> {
         let (behind, place) = match Backend::operator(running).await {
             Ok(backend) => {
-                (Behind::Gateway(backend), format!("the data folder of {}", running.url()))
+                let behind = Behind::Gateway(Box::new(backend));
+                (behind, format!("the data folder of {}", running.url()))
             }
             Err(Failure::Unreachable(_)) if running.may_be_away() => {
                 let data = DataFolder::look(running.data.as_deref())

@@ -35,8 +35,8 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
     }
     // Whoever asks for a reload during the start means the configuration that has been read.
     let mut reloads = ReloadRequests::new()?;
-    let data = DataFolder::open(options.data.as_deref()).map_err(unusable)?;
-    let operator = data.operator_token().map_err(unusable)?.hash();
+    let data = DataFolder::open(options.data.as_deref()).map_err(|error| unusable(&error))?;
+    let operator = data.operator_token().map_err(|error| unusable(&error))?.hash();
     let registry = builtin::registry_for(&config);
     let mut settings = GatewaySettings::default();
     settings.drain = options.drain;
@@ -97,7 +97,7 @@ pub(super) fn doubts(config: &Config) -> Vec<String> {
 }
 
 /// The folder was typed, or is the one that is meant where none is.
-fn unusable(error: DataError) -> Failure {
+fn unusable(error: &DataError) -> Failure {
     Failure::Usage(error.to_string())
 }
 

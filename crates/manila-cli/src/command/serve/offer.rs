@@ -52,7 +52,7 @@ impl Checked<'_> {
         match self.file {
             Some(file) => print_check(file, self.config)?,
             None => {
-                output::print_line("No manila.toml here: the embedded default, open on loopback.")?
+                output::print_line("No manila.toml here: the embedded default, open on loopback.")?;
             }
         }
         self.doubts.iter().for_each(|doubt| output::warning(doubt));
