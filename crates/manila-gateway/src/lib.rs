@@ -13,6 +13,7 @@
 //! | [`journal`] | every call, written down |
 //! | `door` | HTTP in and out; each door translates one outcome type |
 //! | `limits` | how much is too much, for one caller and for one source |
+//! | [`room`] | the workspace: messages, capabilities, rooms |
 //! | `run` | a gateway with its configuration and sources, changed while it runs |
 //! | `server` | connections: accepted, bounded, owned, drained |
 //! | `source` | the sources of a configuration, started and ended |
@@ -40,6 +41,7 @@ mod data;
 mod door;
 pub mod journal;
 mod limits;
+pub mod room;
 mod run;
 mod server;
 mod source;

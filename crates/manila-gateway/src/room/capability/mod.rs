@@ -1,0 +1,1 @@
+//! Which messages somebody may send.
