@@ -30,7 +30,8 @@ pub struct RoomSettings {
 
 impl Default for RoomSettings {
     fn default() -> Self {
-        let usual = ["chat", "chat/*", "mcp/proposal", "mcp/withdraw", "mcp/response", "reasoning/*"];
+        let usual =
+            ["chat", "chat/*", "mcp/proposal", "mcp/withdraw", "mcp/response", "reasoning/*"];
         Self {
             history: 1_000,
             history_bytes: 8 * 1024 * 1024,

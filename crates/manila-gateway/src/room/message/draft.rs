@@ -1,0 +1,178 @@
+//! A message as somebody sent it.
+
+use serde_json::value::RawValue;
+
+use super::kind::Kind;
+use super::member::{self, Members};
+use super::protocol::Protocol;
+
+/// How many bytes an id or a name may have.
+const LONGEST_NAME: usize = 256;
+/// How many bytes a time may have.
+const LONGEST_TIME: usize = 64;
+/// How many names `to` and `correlation_id` may have.
+const MOST_NAMES: usize = 256;
+/// How many members a message may have that nobody here knows.
+const MOST_EXTRA: usize = 64;
+/// How much of what was sent is repeated in an error.
+const REPEATED: usize = 256;
+
+/// A message as somebody sent it, before the gateway has filled anything in.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Draft {
+    /// What its sender speaks.
+    pub protocol: Option<Protocol>,
+    /// What answers refer to.
+    pub id: Option<Box<str>>,
+    /// When it was sent, by the clock of its sender.
+    pub ts: Option<Box<str>>,
+    /// Who its sender says he is.
+    pub from: Option<Box<str>>,
+    /// Whom it is for; everybody where it is empty.
+    pub to: Vec<Box<str>>,
+    /// What it is, as its sender says.
+    pub kind: Kind,
+    /// The messages that it answers or belongs to, the one that matters first.
+    pub correlation: Vec<Box<str>>,
+    /// The thread that it belongs to, as it came.
+    pub context: Option<Box<RawValue>>,
+    /// What it carries, byte for byte.
+    pub payload: Option<Box<RawValue>>,
+    /// Members that nobody here knows; they are handed on.
+    pub extra: Vec<(Box<str>, Box<RawValue>)>,
+}
+
+/// Why a text is no message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct ReadError {
+    /// `invalid_message` or `unsupported_protocol`.
+    pub error: &'static str,
+    /// What is wrong, for a person.
+    pub message: String,
+    /// The id of the message, where it has one that can be answered.
+    pub id: Option<String>,
+    /// The kind that it says it has, not longer than can be shown.
+    pub kind: Option<String>,
+}
+
+impl Draft {
+    /// Reads one message: an object in which no key stands twice at any depth, at most 128 deep.
+    ///
+    /// Members that are `null` count as absent. `to` and `correlation_id` may be one text or a list. A
+    /// `context_of` is left out, because it is the gateway's word and nobody else's.
+    ///
+    /// # Errors
+    ///
+    /// `unsupported_protocol`: it is in a protocol that is not spoken here. `invalid_message`: anything
+    /// else, in words that name the member.
+    pub fn read(text: &str) -> Result<Self, ReadError> {
+        let wrong = |(error, message)| ReadError { error, message, ..ReadError::about(text) };
+        member::check(text).map_err(|error| wrong(invalid(error.to_string())))?;
+        let mut members = Members::read(text)
+            .map_err(|_| wrong(invalid("a message is a JSON object".to_owned())))?;
+        Self::of(&mut members).map_err(wrong)
+    }
+
+    fn of(members: &mut Members<'_>) -> Result<Self, Wrong> {
+        members.take("context_of");
+        Ok(Self {
+            protocol: members.take("protocol").map(protocol).transpose()?,
+            id: name(members, "id", LONGEST_NAME)?,
+            ts: name(members, "ts", LONGEST_TIME)?,
+            from: name(members, "from", LONGEST_NAME)?,
+            to: names(members, "to")?,
+            kind: kind(members.take("kind"))?,
+            correlation: names(members, "correlation_id")?,
+            context: members.take("context").map(ToOwned::to_owned),
+            payload: members.take("payload").map(ToOwned::to_owned),
+            extra: extra(members)?,
+        })
+    }
+}
+
+impl ReadError {
+    /// An error about a text of which no more can be said.
+    pub(super) fn invalid(message: String) -> Self {
+        Self { error: "invalid_message", message, id: None, kind: None }
+    }
+
+    /// What can be known about a text that is no message, if it is JSON at all.
+    fn about(text: &str) -> Self {
+        let mut found = Self::invalid(String::new());
+        let Ok(mut members) = Members::read(text) else { return found };
+        let id = members.take("id").and_then(member::text);
+        found.id = id.filter(|id| check_name("id", id, LONGEST_NAME).is_ok()).map(Into::into);
+        let kind = members.take("kind").and_then(member::text);
+        found.kind = kind.map(|kind| member::cut(&kind, REPEATED).into_owned());
+        found
+    }
+}
+
+/// A code and what is wrong in words.
+type Wrong = (&'static str, String);
+
+fn invalid(message: String) -> Wrong {
+    ("invalid_message", message)
+}
+
+pub(super) fn protocol(raw: &RawValue) -> Result<Protocol, Wrong> {
+    let text = member::text(raw).ok_or_else(|| invalid("`protocol` must be a text".to_owned()))?;
+    Protocol::parse(&text).ok_or_else(|| {
+        let spoken = Protocol::ALL.map(|protocol| format!("`{protocol}`")).join(", ");
+        let said = member::cut(&text, 100);
+        ("unsupported_protocol", format!("the protocol `{said}` is not spoken here: {spoken} are"))
+    })
+}
+
+fn kind(raw: Option<&RawValue>) -> Result<Kind, Wrong> {
+    let raw = raw.ok_or_else(|| invalid("a message has a `kind`".to_owned()))?;
+    let text = member::text(raw).ok_or_else(|| invalid("`kind` must be a text".to_owned()))?;
+    Kind::parse(&text).map_err(|error| invalid(error.to_string()))
+}
+
+/// A member that is one name, if it is there.
+pub(super) fn name(
+    members: &mut Members<'_>,
+    member: &str,
+    longest: usize,
+) -> Result<Option<Box<str>>, Wrong> {
+    let Some(raw) = members.take(member) else { return Ok(None) };
+    let text = member::text(raw).ok_or_else(|| invalid(format!("`{member}` must be a text")))?;
+    check_name(member, &text, longest)?;
+    Ok(Some(text))
+}
+
+fn names(members: &mut Members<'_>, member: &str) -> Result<Vec<Box<str>>, Wrong> {
+    let Some(raw) = members.take(member) else { return Ok(Vec::new()) };
+    let texts = member::texts(raw)
+        .ok_or_else(|| invalid(format!("`{member}` must be a text or a list of texts")))?;
+    if texts.len() > MOST_NAMES {
+        return Err(invalid(format!("`{member}` has more than {MOST_NAMES} entries")));
+    }
+    texts.iter().try_for_each(|text| check_name(member, text, LONGEST_NAME))?;
+    Ok(texts)
+}
+
+fn check_name(member: &str, text: &str, longest: usize) -> Result<(), Wrong> {
+    let wrong = if text.is_empty() {
+        "is empty".to_owned()
+    } else if text.len() > longest {
+        format!("has more than {longest} bytes")
+    } else if text.contains(char::is_control) {
+        "has a control character".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(invalid(format!("`{member}` {wrong}")))
+}
+
+fn extra(members: &mut Members<'_>) -> Result<Vec<(Box<str>, Box<RawValue>)>, Wrong> {
+    if members.0.len() > MOST_EXTRA {
+        return Err(invalid(format!("the message has more than {MOST_EXTRA} unknown members")));
+    }
+    let owned = |(key, value): (_, &RawValue)| (Box::from(key), value.to_owned());
+    Ok(members.0.drain(..).map(owned).collect())
+}

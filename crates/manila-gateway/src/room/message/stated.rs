@@ -1,0 +1,243 @@
+//! A message as the room has it, and the forms in which it is shown and kept.
+
+use std::sync::Arc;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::{Deserialize, Serialize as DeriveSerialize};
+use serde_json::value::RawValue;
+
+use super::kind::Kind;
+use super::member::{self, Members};
+use super::protocol::Protocol;
+
+/// The members that have a meaning here, in the order in which they are written.
+const OURS: [&str; 10] = [
+    "protocol",
+    "id",
+    "ts",
+    "from",
+    "to",
+    "kind",
+    "correlation_id",
+    "context",
+    "context_of",
+    "payload",
+];
+
+/// A message as the room has it: complete, and with a kind that says what it is about.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Message {
+    /// What its sender speaks.
+    pub protocol: Protocol,
+    /// What answers refer to.
+    pub id: Box<str>,
+    /// When it was sent.
+    pub ts: Box<str>,
+    /// Who sent it, as the gateway knows him.
+    pub from: Arc<str>,
+    /// Whom it is for; everybody where it is empty.
+    pub to: Vec<Box<str>>,
+    /// What it is, in full.
+    pub kind: Kind,
+    /// The messages that it answers or belongs to, the one that matters first.
+    pub correlation: Vec<Box<str>>,
+    /// The thread that it belongs to, as it came.
+    pub context: Option<Box<RawValue>>,
+    /// What was asked, for answers.
+    pub context_of: Option<ContextOf>,
+    /// What it carries, byte for byte.
+    pub payload: Option<Box<RawValue>>,
+    /// Members that nobody here knows. None of them takes the place of one that is known.
+    pub extra: Vec<(Box<str>, Box<RawValue>)>,
+}
+
+/// What an answer is about, so that nobody needs its request to understand it.
+#[derive(Debug, Clone, PartialEq, Eq, DeriveSerialize, Deserialize)]
+#[non_exhaustive]
+pub struct ContextOf {
+    /// The method that was asked for.
+    pub method: Box<str>,
+    /// The tool, the resource, the prompt or the completion's reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Box<str>>,
+    /// The id of the request.
+    pub request_id: Box<str>,
+    /// Who asked.
+    #[serde(with = "shared")]
+    pub from: Arc<str>,
+    /// The proposal that the request fulfilled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal_id: Option<Box<str>>,
+    /// Who proposed it.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "shared_option")]
+    pub proposer: Option<Arc<str>>,
+    /// How it went.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+}
+
+/// How a request went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DeriveSerialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// There is a `result`.
+    Result,
+    /// There is an `error`.
+    Error,
+}
+
+/// A stored text that is no message; it is not from here, or damaged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the stored message is damaged: {0}")]
+pub struct StoredError(String);
+
+impl Message {
+    /// The message in the form of a family: for `mcpx` the full kind and one correlation, for `mew` the
+    /// short kind and a list. The payload is written as it came.
+    pub fn write(&self, protocol: Protocol) -> String {
+        let form = match protocol.is_mew() {
+            true => Form { message: self, protocol, kind: self.kind.short(), correlations: None },
+            false => {
+                let first = self.correlation.first();
+                Form { message: self, protocol, kind: self.kind.full(), correlations: Some(first) }
+            }
+        };
+        form.text()
+    }
+
+    /// The message with everything that is known of it. A payload that has line breaks keeps them.
+    pub fn stored(&self) -> String {
+        let (protocol, kind) = (self.protocol, self.kind.full());
+        Form { message: self, protocol, kind, correlations: None }.text()
+    }
+
+    /// The message that was stored.
+    ///
+    /// # Errors
+    ///
+    /// The text was not made by [`Message::stored`].
+    pub fn from_stored(text: &str) -> Result<Self, StoredError> {
+        let damaged = |error: serde_json::Error| StoredError(error.to_string());
+        let mut members = Members::read(text).map_err(damaged)?;
+        let protocol = needed(&mut members, "protocol")?;
+        let kind = needed(&mut members, "kind")?;
+        let context_of = members.take("context_of").map(|raw| serde_json::from_str(raw.get()));
+        Ok(Self {
+            protocol: Protocol::parse(&protocol).ok_or_else(|| lacks("protocol"))?,
+            id: needed(&mut members, "id")?,
+            ts: needed(&mut members, "ts")?,
+            from: needed(&mut members, "from")?.into(),
+            to: list(&mut members, "to")?,
+            kind: Kind::parse(&kind).map_err(|error| StoredError(error.to_string()))?,
+            correlation: list(&mut members, "correlation_id")?,
+            context: members.take("context").map(ToOwned::to_owned),
+            context_of: context_of.transpose().map_err(damaged)?,
+            payload: members.take("payload").map(ToOwned::to_owned),
+            extra: members.0.into_iter().map(|(key, raw)| (key.into(), raw.to_owned())).collect(),
+        })
+    }
+}
+
+fn lacks(member: &str) -> StoredError {
+    StoredError(format!("it has no `{member}` that can be read"))
+}
+
+fn needed(members: &mut Members<'_>, name: &str) -> Result<Box<str>, StoredError> {
+    members.take(name).and_then(member::text).ok_or_else(|| lacks(name))
+}
+
+fn list(members: &mut Members<'_>, name: &str) -> Result<Vec<Box<str>>, StoredError> {
+    let Some(raw) = members.take(name) else { return Ok(Vec::new()) };
+    member::texts(raw).ok_or_else(|| lacks(name))
+}
+
+/// A message and what differs between its forms.
+struct Form<'a> {
+    message: &'a Message,
+    protocol: Protocol,
+    kind: &'a str,
+    /// The one correlation of a family that has one; all of them as a list otherwise.
+    correlations: Option<Option<&'a Box<str>>>,
+}
+
+impl Form<'_> {
+    fn text(&self) -> String {
+        serde_json::to_string(self).expect("texts and JSON have a JSON form")
+    }
+}
+
+impl Serialize for Form<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let message = self.message;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("protocol", self.protocol.as_str())?;
+        map.serialize_entry("id", &message.id)?;
+        map.serialize_entry("ts", &message.ts)?;
+        map.serialize_entry("from", &*message.from)?;
+        list_entry(&mut map, "to", &message.to)?;
+        map.serialize_entry("kind", self.kind)?;
+        match self.correlations {
+            Some(one) => entry(&mut map, "correlation_id", one)?,
+            None => list_entry(&mut map, "correlation_id", &message.correlation)?,
+        }
+        entry(&mut map, "context", message.context.as_ref())?;
+        entry(&mut map, "context_of", message.context_of.as_ref())?;
+        entry(&mut map, "payload", message.payload.as_ref())?;
+        for (key, value) in message.extra.iter().filter(|(key, _)| !OURS.contains(&&**key)) {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+fn entry<M: SerializeMap>(
+    map: &mut M,
+    name: &str,
+    value: Option<&impl Serialize>,
+) -> Result<(), M::Error> {
+    value.map_or(Ok(()), |value| map.serialize_entry(name, value))
+}
+
+fn list_entry<M: SerializeMap>(
+    map: &mut M,
+    name: &str,
+    list: &Vec<Box<str>>,
+) -> Result<(), M::Error> {
+    entry(map, name, Some(list).filter(|list| !list.is_empty()))
+}
+
+/// Names that many messages share.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(name: &Arc<str>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(name)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Arc<str>, D::Error> {
+        Box::<str>::deserialize(from).map(Into::into)
+    }
+}
+
+mod shared_option {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        name: &Option<Arc<str>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        name.as_deref().serialize(to)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(
+        from: D,
+    ) -> Result<Option<Arc<str>>, D::Error> {
+        Ok(Option::<Box<str>>::deserialize(from)?.map(Into::into))
+    }
+}
