@@ -175,3 +175,183 @@ fn text(raw: Option<&RawValue>) -> serde_json::Result<Option<Box<str>>> {
     let text = raw.map(RawValue::get).filter(|text| text.starts_with('"'));
     text.map(serde_json::from_str).transpose()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn a_payload_says_what_it_asks_for() {
+        for (payload, method, name) in [
+            (r#"{"method":"tools/call","params":{"name":"a","uri":"b"}}"#, Some("tools/call"), "a"),
+            (
+                r#"{"params":{"name":"a\u0062"},"\u006dethod":"prompts/get"}"#,
+                Some("prompts/get"),
+                "ab",
+            ),
+            (
+                r#"{"method":"resources/read","params":{"uri":"u:/"}}"#,
+                Some("resources/read"),
+                "u:/",
+            ),
+            (
+                r#"{"method":"resources/subscribe","params":{"uri":"u"}}"#,
+                Some("resources/subscribe"),
+                "u",
+            ),
+            (
+                r#"{"method":"resources/unsubscribe","params":{"uri":"u"}}"#,
+                Some("resources/unsubscribe"),
+                "u",
+            ),
+            (
+                r#"{"method":"completion/complete","params":{"ref":{"name":"p"}}}"#,
+                Some("completion/complete"),
+                "p",
+            ),
+            (
+                r#"{"method":"completion/complete","params":{"ref":{"uri":"u"}}}"#,
+                Some("completion/complete"),
+                "u",
+            ),
+            (
+                r#"{"method":"completion/complete","params":{"ref":
+                    {"type":"ref/resource","name":"p","uri":"u"}}}"#,
+                Some("completion/complete"),
+                "u",
+            ),
+            (
+                r#"{"method":"completion/complete","params":{"ref":{"name":"p","uri":"u"}}}"#,
+                Some("completion/complete"),
+                "",
+            ),
+            (r#"{"method":"tools/list","params":{"name":"a"}}"#, Some("tools/list"), ""),
+            (r#"{"method":"tools/call","params":{"name":7}}"#, Some("tools/call"), ""),
+            (r#"{"method":"tools/call","params":["a"]}"#, Some("tools/call"), ""),
+            (r#"{"method":"tools/call"}"#, Some("tools/call"), ""),
+            (r#"{"method":["tools/call"]}"#, None, ""),
+            (r#"["tools/call",{"name":"a"}]"#, None, ""),
+            (r#"{"result":{"method":"x"}}"#, None, ""),
+            ("\"text\"", None, ""),
+        ] {
+            let found = asked(Some(&raw(payload))).unwrap();
+            assert_eq!(found.as_ref().map(|asked| &*asked.method), method, "{payload}");
+            let found = found.and_then(|asked| asked.name).unwrap_or_default();
+            assert_eq!(&*found, name, "{payload}");
+        }
+        assert_eq!(asked(None).unwrap(), None);
+        let twice = asked(Some(&raw(r#"{"method":"a","method":"b"}"#))).unwrap_err();
+        assert_eq!(twice.error, "invalid_message");
+    }
+
+    #[test]
+    fn a_kind_is_completed_or_contradicted_by_its_payload() {
+        let call = r#"{"method":"tools/call","params":{"name":"read_file"}}"#;
+        let odd = r#"{"method":"tools/call","params":{"name":"a%2A*"}}"#;
+        let read = r#"{"method":"resources/read","params":{"uri":"file:///a%20b"}}"#;
+        let list = r#"{"method":"tools/list"}"#;
+        for (kind, payload, expected) in [
+            ("mcp/request", call, Ok("mcp/request:tools/call:read_file")),
+            ("mcp/proposal:tools/call", call, Ok("mcp/proposal:tools/call:read_file")),
+            ("mcp/request:tools/call:read_file", call, Ok("mcp/request:tools/call:read_file")),
+            ("mcp/request:tools/call:read_file", "", Ok("mcp/request:tools/call:read_file")),
+            ("mcp/request", "{}", Ok("mcp/request")),
+            ("mcp/request", "[1]", Ok("mcp/request")),
+            ("mcp/request", odd, Ok("mcp/request:tools/call:a%252A%2A")),
+            ("mcp/request:tools/call:a%2A*", odd, Ok("mcp/request:tools/call:a%252A%2A")),
+            ("mcp/request:tools/call:a%252A%2A", odd, Ok("mcp/request:tools/call:a%252A%2A")),
+            (
+                "mcp/request:resources/read:file:///a%20b",
+                read,
+                Ok("mcp/request:resources/read:file:///a%2520b"),
+            ),
+            (
+                "mcp/request:resources/read:file:///a%2520b",
+                read,
+                Ok("mcp/request:resources/read:file:///a%2520b"),
+            ),
+            ("mcp/notification", list, Ok("mcp/notification:tools/list")),
+            ("mcp/response:tools/call", call, Ok("mcp/response:tools/call")),
+            ("chat", call, Ok("chat")),
+            ("mcp/withdraw", call, Ok("mcp/withdraw")),
+            (
+                "mcp/request:tools/call:delete_file",
+                call,
+                Err("the kind says `delete_file` and its payload says `read_file`"),
+            ),
+            (
+                "mcp/request:tools/list",
+                call,
+                Err("the kind says `tools/list` and its payload says `tools/call`"),
+            ),
+            (
+                "mcp/request:tools/list:x",
+                list,
+                Err("the kind says `x` and its payload names nothing"),
+            ),
+            (
+                "mcp/request:tools/call:x",
+                r#"{"method":"tools/call","params":{"name":["x"]}}"#,
+                Err("the kind says `x` and its payload names nothing"),
+            ),
+            (
+                "mcp/request:tools/call",
+                "{}",
+                Err("the kind says `tools/call` and its payload names no method"),
+            ),
+            (
+                "mcp/request:tools/call",
+                r#"["tools/call"]"#,
+                Err("the kind says `tools/call` and its payload names no method"),
+            ),
+        ] {
+            let payload = (!payload.is_empty()).then(|| raw(payload));
+            let said = upgraded(Kind::parse(kind).unwrap(), payload.as_deref());
+            let said = said.map_err(|mismatch| {
+                assert_eq!(mismatch.error, "kind_mismatch", "{kind}");
+                mismatch.message
+            });
+            let said = said.as_ref().map(Kind::full).map_err(String::as_str);
+            assert_eq!(said, expected, "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_method_or_a_name_that_no_kind_can_name_is_refused() {
+        let long =
+            format!(r#"{{"method":"tools/call","params":{{"name":"{}"}}}}"#, "x".repeat(5_000));
+        for payload in [
+            r#"{"method":"tools/call:read_file"}"#,
+            r#"{"method":"*"}"#,
+            r#"{"method":""}"#,
+            r#"{"method":"tools/call","params":{"name":"a\nb"}}"#,
+            &long,
+        ] {
+            let refused = upgraded(Kind::parse("mcp/request").unwrap(), Some(&raw(payload)));
+            assert_eq!(refused.unwrap_err().error, "invalid_message", "{payload}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_about_what_was_asked() {
+        let call = Asked { method: "tools/call".into(), name: Some("a*".into()) };
+        let list = Asked { method: "tools/list".into(), name: None };
+        for (kind, asked, expected) in [
+            ("mcp/response", &call, Some("mcp/response:tools/call:a%2A")),
+            ("mcp/response:tools/call", &call, Some("mcp/response:tools/call:a%2A")),
+            ("mcp/response:tools/call:a*", &call, Some("mcp/response:tools/call:a%2A")),
+            ("mcp/response:tools/call:a%2A", &call, Some("mcp/response:tools/call:a%2A")),
+            ("mcp/response", &list, Some("mcp/response:tools/list")),
+            ("mcp/response:tools/call:b", &call, None),
+            ("mcp/response:tools/list", &call, None),
+            ("mcp/response:tools/list:a", &list, None),
+        ] {
+            let answer = answers(Kind::parse(kind).unwrap(), asked);
+            assert_eq!(answer.ok().as_ref().map(Kind::full), expected, "{kind}");
+        }
+    }
+}

@@ -1,10 +1,13 @@
 //! A message as somebody sent it.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 
 use super::kind::Kind;
 use super::member::{self, Members};
 use super::protocol::Protocol;
+use super::stated::Message;
 
 /// How many bytes an id or a name may have.
 const LONGEST_NAME: usize = 256;
@@ -74,6 +77,30 @@ impl Draft {
         let mut members = Members::read(text)
             .map_err(|_| wrong(invalid("a message is a JSON object".to_owned())))?;
         Self::of(&mut members).map_err(wrong)
+    }
+
+    /// The message, with what the gateway knows of its sender. `id` and `ts` are for those who said
+    /// none, and the kind is still the one that was said.
+    pub fn complete(
+        self,
+        from: Arc<str>,
+        protocol: Protocol,
+        id: Box<str>,
+        ts: Box<str>,
+    ) -> Message {
+        Message {
+            protocol: self.protocol.unwrap_or(protocol),
+            id: self.id.unwrap_or(id),
+            ts: self.ts.unwrap_or(ts),
+            from,
+            to: self.to,
+            kind: self.kind,
+            correlation: self.correlation,
+            context: self.context,
+            context_of: None,
+            payload: self.payload,
+            extra: self.extra,
+        }
     }
 
     fn of(members: &mut Members<'_>) -> Result<Self, Wrong> {
@@ -175,4 +202,112 @@ fn extra(members: &mut Members<'_>) -> Result<Vec<(Box<str>, Box<RawValue>)>, Wr
     }
     let owned = |(key, value): (_, &RawValue)| (Box::from(key), value.to_owned());
     Ok(members.0.drain(..).map(owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_simple_senders_say_is_read_and_what_is_null_is_absent() {
+        let text = r#" {"kind":"mcp/response","correlation_id":"a","to":"b","id":null,"ts":null,
+            "protocol":null,"from":null,"context":{"topic": 1},"payload":{"b" : 1.0},
+            "context_of":{"method":"forged"},"mood":[ 1 ],"empty":null} "#;
+        let draft = Draft::read(text).unwrap();
+        assert_eq!((draft.protocol, draft.id, draft.ts, draft.from), (None, None, None, None));
+        assert_eq!((&*draft.to[0], draft.to.len()), ("b", 1));
+        assert_eq!((&*draft.correlation[0], draft.correlation.len()), ("a", 1));
+        assert_eq!(draft.kind.full(), "mcp/response");
+        assert_eq!(draft.context.unwrap().get(), r#"{"topic": 1}"#);
+        assert_eq!(draft.payload.unwrap().get(), r#"{"b" : 1.0}"#);
+        let extra: Vec<_> = draft.extra.iter().map(|(key, raw)| (&**key, raw.get())).collect();
+        assert_eq!(extra, [("mood", "[ 1 ]")]);
+    }
+
+    #[test]
+    fn the_gateway_fills_in_what_was_not_said() {
+        let complete = |text| {
+            let draft = Draft::read(text).unwrap();
+            draft.complete("me".into(), Protocol::Mew04, "new".into(), "now".into())
+        };
+        let filled = complete(r#"{"kind":"chat"}"#);
+        assert_eq!((filled.protocol, &*filled.id, &*filled.ts), (Protocol::Mew04, "new", "now"));
+        let said =
+            complete(r#"{"kind":"chat","protocol":"mcpx/v0.1","id":"i","ts":"t","from":"x"}"#);
+        assert_eq!((said.protocol, &*said.id, &*said.ts), (Protocol::Mcpx01, "i", "t"));
+        assert_eq!(&*said.from, "me");
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_with_words_that_name_the_member() {
+        let with = |member: &str, value: serde_json::Value| {
+            let mut message = json!({"id": "1", "kind": "chat"});
+            message[member] = value;
+            message.to_string()
+        };
+        let many = |most: usize| json!(vec!["x"; most]);
+        let long = |bytes: usize| json!("x".repeat(bytes));
+        let extra = |most: usize| {
+            let members: Vec<_> = (0..most).map(|n| format!("\"x{n}\":1")).collect();
+            format!("{{\"kind\":\"chat\",{}}}", members.join(","))
+        };
+        for (text, said) in [
+            (String::new(), "EOF"),
+            ("[]".to_owned(), "JSON object"),
+            ("7".to_owned(), "JSON object"),
+            (
+                r#"{"kind":"chat","payload":{"a":{"b":1,"b":2}}}"#.to_owned(),
+                "`b` stands there twice",
+            ),
+            (r#"{"kind":"chat","\u006bind":"x"}"#.to_owned(), "`kind` stands there twice"),
+            (format!("{{\"kind\":\"chat\",\"payload\":{}", "[".repeat(9_999)), "recursion limit"),
+            (r#"{"id":"1"}"#.to_owned(), "has a `kind`"),
+            (with("kind", json!(1)), "`kind` must be a text"),
+            (with("kind", json!("")), "the kind is empty"),
+            (with("kind", json!("a\nb")), "control character"),
+            (with("kind", long(5_000)), "more than 4096 bytes"),
+            (with("kind", json!("mcp/request:")), "METHOD"),
+            (with("id", json!(5)), "`id` must be a text"),
+            (with("id", json!("")), "`id` is empty"),
+            (with("id", long(257)), "`id` has more than 256 bytes"),
+            (with("id", json!("a\u{1b}")), "`id` has a control character"),
+            (with("ts", long(65)), "`ts` has more than 64 bytes"),
+            (with("from", json!({})), "`from` must be a text"),
+            (with("to", json!([1])), "`to` must be a text or a list of texts"),
+            (with("to", json!({"a": "b"})), "`to` must be a text or a list of texts"),
+            (with("to", many(257)), "`to` has more than 256 entries"),
+            (with("correlation_id", json!([""])), "`correlation_id` is empty"),
+            (with("correlation_id", json!(7)), "`correlation_id` must be"),
+            (with("protocol", json!(1)), "`protocol` must be a text"),
+            (with("protocol", json!("mew/v9")), "`mew/v9` is not spoken here: `mcpx/v0.1`"),
+            (extra(65), "more than 64 unknown members"),
+        ] {
+            let error = Draft::read(&text).unwrap_err();
+            let start = &text[..text.len().min(80)];
+            assert!(error.message.contains(said), "{start}: {error}");
+            assert!(error.message.len() < 300, "{start}: {error}");
+            let is_protocol = error.error == "unsupported_protocol";
+            assert_eq!(is_protocol, said.contains("spoken"), "{start}");
+        }
+        for text in [with("id", long(256)), with("to", many(256)), with("to", json!([])), extra(64)]
+        {
+            Draft::read(&text).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_error_knows_the_message_where_there_is_one() {
+        for (text, id, kind) in [
+            (r#"{"id":"7","kind":"chat","to":5}"#, Some("7"), Some("chat")),
+            (r#"{"id":"7","kind":"chat","payload":{"a":1,"a":2}}"#, Some("7"), Some("chat")),
+            (r#"{"id":7,"kind":"mcp/request:"}"#, None, Some("mcp/request:")),
+            (r#"{"id":"7","kind":"chat","#, None, None),
+            ("[]", None, None),
+        ] {
+            let error = Draft::read(text).unwrap_err();
+            assert_eq!((error.id.as_deref(), error.kind.as_deref()), (id, kind), "{text}");
+        }
+    }
 }

@@ -48,3 +48,33 @@ fn no_id() -> ReadError {
         "data of a stream is `#<stream>#<data>`, and the id of a stream has 1 to {LONGEST_ID} bytes"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_whatever_stands_behind_the_second_mark() {
+        let long = format!("#{}#", "x".repeat(LONGEST_ID + 1));
+        for (text, expected) in [
+            ("#stream-1#", Some(Some(("stream-1", "")))),
+            ("#stream-1#a#b\n", Some(Some(("stream-1", "a#b\n")))),
+            ("", None),
+            ("{}", None),
+            (" #a#b", None),
+            ("#", Some(None)),
+            ("##", Some(None)),
+            ("##data", Some(None)),
+            ("#a", Some(None)),
+            ("#a\n#b", Some(None)),
+            (&long, Some(None)),
+        ] {
+            assert_eq!(stream_frame(text).map(Result::ok), expected, "{text}");
+            let bytes = stream_bytes(text.as_bytes()).map(Result::ok);
+            let expected = expected.map(|it| it.map(|(id, data)| (id, data.as_bytes())));
+            assert_eq!(bytes, expected, "{text}");
+        }
+        assert_eq!(stream_bytes(b"#a#\xff").unwrap().unwrap(), ("a", &b"\xff"[..]));
+        assert!(stream_bytes(b"#\xff#").unwrap().is_err());
+    }
+}

@@ -76,3 +76,59 @@ fn history(raw: &RawValue) -> Result<usize, (&'static str, String)> {
     serde_json::from_str(raw.get())
         .map_err(|_| ("invalid_message", "`history` must be a whole number".to_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_comes_in_says_it_in_one_of_two_ways() {
+        for text in [
+            r#"{"type":"join","space":"s","token":"t","participantId":"p","capabilities":[{}]}"#,
+            r#"{"kind":"system/join","payload":{"space":"s","token":"t","participantId":"p"}}"#,
+            r#"{"type":"join","topic":"s","token":"t","participant_id":"p"}"#,
+            r#"{"type":"join","kind":"system/join","space":"s","payload":
+                {"space":"other","token":"t","participant_id":"p"}}"#,
+            r#"{"type":"join","space":"s","token":"t","participantId":"p","payload":7}"#,
+        ] {
+            let join = join(text).unwrap().unwrap();
+            assert_eq!(join.space.as_deref(), Some("s"), "{text}");
+            assert_eq!(join.token.as_ref().map(Token::reveal), Some("t"), "{text}");
+            assert_eq!(join.participant.as_deref(), Some("p"), "{text}");
+            assert!(join.protocol.is_none() && join.history.is_none(), "{text}");
+            assert!(!format!("{join:?}").contains("\"t\""), "a token is not shown");
+        }
+        let text = r#"{"type":"join","history":5,"protocol":"mcpx/v0.1","token":null}"#;
+        let join = join(text).unwrap().unwrap();
+        assert_eq!((join.history, join.protocol), (Some(5), Some(Protocol::Mcpx01)));
+        assert!(join.token.is_none() && join.space.is_none() && join.participant.is_none());
+    }
+
+    #[test]
+    fn other_frames_are_no_join_and_wrong_ones_are_told() {
+        for text in [
+            "",
+            "#a#b",
+            "[]",
+            r#"{"kind":"chat"}"#,
+            r#"{"type":"join","kind":"chat"}"#,
+            r#"{"type":"joined"}"#,
+            r#"{"type":["join"]}"#,
+            r#"{"type":"join","token":"a","token":"b"}"#,
+        ] {
+            assert!(join(text).is_none(), "{text}");
+        }
+        let long = format!(r#"{{"type":"join","space":"{}"}}"#, "x".repeat(257));
+        for (text, error, said) in [
+            (r#"{"type":"join","space":7}"#, "invalid_message", "`space` must be a text"),
+            (r#"{"type":"join","token":""}"#, "invalid_message", "`token` is empty"),
+            (&*long, "invalid_message", "`space` has more than 256 bytes"),
+            (r#"{"type":"join","history":-1}"#, "invalid_message", "`history` must be"),
+            (r#"{"type":"join","protocol":"x"}"#, "unsupported_protocol", "`x` is not spoken"),
+        ] {
+            let refused = join(text).unwrap().unwrap_err();
+            assert_eq!(refused.error, error, "{text}");
+            assert!(refused.message.contains(said), "{text}: {refused}");
+        }
+    }
+}

@@ -185,3 +185,60 @@ fn read_context(written: &str) -> Cow<'_, str> {
     }
     written.replace("%2A", "*").replace("%2a", "*").replace("%25", "%").into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_taken_apart_and_put_together() {
+        let uri = "file:///a:b?c=d";
+        for (text, short, method, context, full) in [
+            ("chat", "chat", None, None, "chat"),
+            ("mcp/reject", "mcp/reject", None, None, "mcp/reject"),
+            ("custom:a:b", "custom:a:b", None, None, "custom:a:b"),
+            ("mcp/requests:a", "mcp/requests:a", None, None, "mcp/requests:a"),
+            ("mcp/request", "mcp/request", None, None, "mcp/request"),
+            ("mcp/request:x", "mcp/request", Some("x"), None, "mcp/request:x"),
+            ("mcp/proposal:x:", "mcp/proposal", Some("x"), Some(""), "mcp/proposal:x:"),
+            ("mcp/response:x:y:z", "mcp/response", Some("x"), Some("y:z"), "mcp/response:x:y:z"),
+            (
+                "mcp/request:resources/read:file:///a:b?c=d",
+                "mcp/request",
+                Some("resources/read"),
+                Some(uri),
+                "mcp/request:resources/read:file:///a:b?c=d",
+            ),
+            ("mcp/request:x:a*", "mcp/request", Some("x"), Some("a*"), "mcp/request:x:a%2A"),
+            ("mcp/request:x:a%2a", "mcp/request", Some("x"), Some("a*"), "mcp/request:x:a%2A"),
+            ("mcp/request:x:%252A", "mcp/request", Some("x"), Some("%2A"), "mcp/request:x:%252A"),
+            ("mcp/request:x:a%20", "mcp/request", Some("x"), Some("a%20"), "mcp/request:x:a%2520"),
+            ("mcp/request:x:%", "mcp/request", Some("x"), Some("%"), "mcp/request:x:%25"),
+        ] {
+            let kind = Kind::parse(text).unwrap();
+            let parts = (kind.short(), kind.method(), kind.context(), kind.full());
+            assert_eq!(parts, (short, method, context, full), "{text}");
+            assert_eq!(Kind::parse(full).unwrap().context(), context, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_could_be_taken_for_another_kind_is_none() {
+        let long = "x".repeat(Kind::LONGEST + 1);
+        for (text, error) in [
+            ("", KindError::Empty),
+            (&long, KindError::TooLong),
+            ("chat\u{7f}", KindError::Control),
+            ("mcp/request:tools/call:a\r", KindError::Control),
+            ("mcp/request:", KindError::Method),
+            ("mcp/request::a", KindError::Method),
+            ("mcp/request:*", KindError::Method),
+            ("mcp/request:tools%2Fcall:a", KindError::Method),
+        ] {
+            assert_eq!(Kind::parse(text).unwrap_err(), error);
+        }
+        // What is short enough may be too long once it is encoded.
+        let stars = format!("mcp/request:x:{}", "*".repeat(Kind::LONGEST / 2));
+        assert_eq!(Kind::parse(&stars).unwrap_err(), KindError::TooLong);
+    }
+}

@@ -28,6 +28,8 @@ mod kind;
 mod member;
 mod protocol;
 mod stated;
+#[cfg(test)]
+mod tests;
 
 pub use asked::{Asked, Mismatch, answers, asked, upgraded};
 pub use draft::{Draft, ReadError};

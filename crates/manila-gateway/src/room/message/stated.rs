@@ -241,3 +241,84 @@ mod shared_option {
         Ok(Option::<Box<str>>::deserialize(from)?.map(Into::into))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::room::message::Draft;
+
+    fn answer() -> Message {
+        let text = r#"{"protocol":"mew/v0.4","id":"R","ts":"t","to":["human"],"kind":"mcp/response",
+            "correlation_id":["F","P"],"context":"thread","payload":{ "result" : 1.0 },
+            "mood":"good"}"#;
+        let draft = Draft::read(text).unwrap();
+        let mut message =
+            draft.complete("fs".into(), Protocol::Mew04, Box::default(), Box::default());
+        message.kind = Kind::parse("mcp/response:tools/call:a%2A").unwrap();
+        message.context_of = Some(ContextOf {
+            method: "tools/call".into(),
+            name: Some("a*".into()),
+            request_id: "F".into(),
+            from: "human".into(),
+            proposal_id: Some("P".into()),
+            proposer: Some("agent".into()),
+            outcome: Some(Outcome::Result),
+        });
+        message
+    }
+
+    /// What every form of the answer has in the same words.
+    const ABOUT: &str = r#""context":"thread","context_of":{"method":"tools/call","name":"a*","request_id":"F","from":"human","proposal_id":"P","proposer":"agent","outcome":"result"},"payload":{ "result" : 1.0 },"mood":"good"}"#;
+
+    #[test]
+    fn each_family_has_its_form() {
+        let start = r#""id":"R","ts":"t","from":"fs","to":["human"],"kind":"mcp/response"#;
+        for (protocol, rest) in [
+            (Protocol::Mcpx01, r#":tools/call:a%2A","correlation_id":"F""#),
+            (Protocol::Mew03, r#"","correlation_id":["F","P"]"#),
+            (Protocol::Mew04, r#"","correlation_id":["F","P"]"#),
+        ] {
+            let expected = format!(r#"{{"protocol":"{protocol}",{start}{rest},{ABOUT}"#);
+            assert_eq!(answer().write(protocol), expected);
+        }
+        let stored = format!(
+            r#"{{"protocol":"mew/v0.4",{start}:tools/call:a%2A","correlation_id":["F","P"],{ABOUT}"#
+        );
+        assert_eq!(answer().stored(), stored);
+        assert_eq!(Message::from_stored(&stored).unwrap().stored(), stored);
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_written_and_nothing_takes_the_place_of_what_is_known() {
+        let mut message = Draft::read(r#"{"kind":"chat"}"#).unwrap().complete(
+            "me".into(),
+            Protocol::Mcpx01,
+            "1".into(),
+            "t".into(),
+        );
+        for name in OURS {
+            message.extra.push((name.into(), RawValue::from_string("7".to_owned()).unwrap()));
+        }
+        let expected = r#"{"protocol":"mcpx/v0.1","id":"1","ts":"t","from":"me","kind":"chat"}"#;
+        assert_eq!(message.write(Protocol::Mcpx01), expected);
+        assert_eq!(message.stored(), expected);
+    }
+
+    #[test]
+    fn what_was_not_stored_here_is_damaged() {
+        let stored = answer().stored();
+        for (from, to) in [
+            (r#""id":"R","#, ""),
+            (r#""from":"fs","#, r#""from":1,"#),
+            ("mew/v0.4", "mew/v9"),
+            (r#""request_id":"F","#, ""),
+            (r#"["human"]"#, "7"),
+            ("mcp/response:tools/call:a%2A", "mcp/response:"),
+        ] {
+            let damaged = stored.replacen(from, to, 1);
+            assert_ne!(damaged, stored);
+            Message::from_stored(&damaged).unwrap_err();
+        }
+        Message::from_stored("[]").unwrap_err();
+    }
+}
