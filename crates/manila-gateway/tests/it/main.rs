@@ -22,6 +22,7 @@ mod mcp;
 mod mcp_corpus;
 mod openapi;
 mod refusals;
+mod room_message_corpus;
 mod security;
 mod sight;
 mod spokes;
