@@ -5,11 +5,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::index::Mark;
+use super::messages::{MessageFilter, Sought};
 use super::query::{Filter, QueryError};
 use super::segment::Segments;
 use super::verify::{Anchor, Verdict};
 use super::writer::SealFiles;
-use super::{Journal, Places, Settings, query, verify};
+use super::{Journal, Places, Settings, joined, messages, query, verify};
 
 /// The journals of a data folder, to be read. Cloning it is cheap.
 #[derive(Debug, Clone)]
@@ -30,7 +32,11 @@ pub(super) struct Chain {
 impl Archive {
     /// The journals of a folder; it need not be there.
     pub fn new(data: &Path, settings: &Settings) -> Self {
-        Self { places: Places::new(data, settings), live: None }
+        Self::of(Places::new(data, settings))
+    }
+
+    pub(super) fn of(places: Places) -> Self {
+        Self { places, live: None }
     }
 
     /// With the one that is written by this process.
@@ -88,6 +94,29 @@ impl Archive {
         found.sort_by_key(|call| std::cmp::Reverse((call.time, call.seq)));
         found.truncate(filter.limit);
         Ok(found.into_iter().map(|call| call.value).collect())
+    }
+
+    /// What was said in rooms and what was refused, newest first, as one object each.
+    pub(super) fn messages(&self, filter: &MessageFilter) -> Result<Vec<Value>, QueryError> {
+        let is_wanted = |chain: &Chain| {
+            filter.gateway.as_ref().is_none_or(|wanted| *wanted == chain.gateway_id)
+        };
+        let marks =
+            if filter.errors { &[Mark::Refusal][..] } else { &[Mark::Message, Mark::Refusal] };
+        let fits = |room: &str| filter.room.matches(room);
+        let MessageFilter { since, before, limit: most, .. } = *filter;
+        let who = filter.who.as_deref();
+        let sought = Sought { who, since, before, marks, most, ..Sought::of(&fits) };
+        let mut found = Vec::new();
+        for chain in self.chains()?.into_iter().filter(is_wanted) {
+            for noted in messages::look(&chain, &sought)? {
+                let value = joined::alone(&chain.gateway_id, &noted.content);
+                found.push(((noted.time, noted.seq), value));
+            }
+        }
+        found.sort_by_key(|(key, _)| std::cmp::Reverse(*key));
+        found.truncate(filter.limit);
+        Ok(found.into_iter().map(|(_, value)| value).collect())
     }
 
     /// A call of this process's journal that began before the process did, and has no end, will have

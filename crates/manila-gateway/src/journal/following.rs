@@ -10,9 +10,10 @@ use tokio::sync::watch;
 use super::archive::Chain;
 use super::joined::joined;
 use super::operations::{aside, unreadable};
-use super::query::{self, contents};
+use super::query;
 use super::record::{Stored, What};
 use super::segment::End;
+use super::stretch::contents;
 use super::{Committed, Journal};
 use crate::config::Glob;
 
@@ -137,7 +138,7 @@ impl Following {
                 };
                 found.extend(call.map(Ok));
             }
-            What::Checkpoint => {}
+            What::Message | What::Refusal | What::Checkpoint => {}
         }
     }
 

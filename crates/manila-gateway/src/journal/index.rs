@@ -1,4 +1,5 @@
-//! The index: which stretches of the records hold calls of an operation, of somebody, or that failed.
+//! The index: which stretches of the records hold calls of an operation, of somebody, or that failed,
+//! and which hold messages of a room.
 //!
 //! It is made from the records, can be deleted at any time, and knows stretches of some thousand
 //! records rather than single ones: a stretch is read in a millisecond, and a row for each call would
@@ -66,10 +67,34 @@ pub(super) struct OpenBlock {
     first_seq: u64,
     records: u64,
     last_time: i64,
-    /// Whether calls of an operation by somebody were seen, and whether some failed.
-    marks: HashMap<String, HashMap<String, bool>>,
+    /// What was seen of an operation or a room, by whom: a bit for each mark.
+    marks: HashMap<String, HashMap<String, u8>>,
     /// The ends of calls that began before this stretch.
     strays: Vec<Stray>,
+}
+
+/// What a stretch holds of an operation or a room. What somebody calls an operation is his to choose, so
+/// a room is told from one by this and not by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    Call,
+    /// Beside that of the call itself.
+    Failed,
+    Message,
+    Refusal,
+}
+
+impl Mark {
+    const ALL: [Self; 4] = [Self::Call, Self::Failed, Self::Message, Self::Refusal];
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
+    /// None of them where somebody else wrote the number.
+    fn bit_of(number: i64) -> u8 {
+        Self::ALL.into_iter().find(|mark| *mark as i64 == number).map_or(0, Self::bit)
+    }
 }
 
 #[derive(Debug)]
@@ -89,10 +114,12 @@ impl OpenBlock {
         self.records += 1;
         self.last_time = self.last_time.max(facts.time);
         match facts.what {
-            What::Enter => self.mark(facts, false),
+            What::Enter => self.mark(facts, Mark::Call),
+            What::Message => self.mark(facts, Mark::Message),
+            What::Refusal => self.mark(facts, Mark::Refusal),
             What::Exit { enter, failed } if enter >= self.first_seq => {
                 if failed {
-                    self.mark(facts, true);
+                    self.mark(facts, Mark::Failed);
                 }
             }
             What::Exit { enter, failed } => {
@@ -103,14 +130,14 @@ impl OpenBlock {
         }
     }
 
-    fn mark(&mut self, facts: &Facts<'_>, failed: bool) {
+    fn mark(&mut self, facts: &Facts<'_>, mark: Mark) {
         if !self.marks.contains_key(facts.operation) {
             self.marks.insert(facts.operation.to_owned(), HashMap::new());
         }
         let Some(callers) = self.marks.get_mut(facts.operation) else { return };
         match callers.get_mut(facts.who) {
-            Some(known) => *known |= failed,
-            None => drop(callers.insert(facts.who.to_owned(), failed)),
+            Some(known) => *known |= mark.bit(),
+            None => drop(callers.insert(facts.who.to_owned(), mark.bit())),
         }
     }
 
@@ -185,10 +212,9 @@ impl Index {
             ])?;
         let block = transaction.last_insert_rowid();
         for (operation, callers) in &open.marks {
-            for (who, &failed) in callers {
-                write_mark(&transaction, (operation, who), false, block)?;
-                if failed {
-                    write_mark(&transaction, (operation, who), true, block)?;
+            for (who, &seen) in callers {
+                for mark in Mark::ALL.into_iter().filter(|mark| seen & mark.bit() != 0) {
+                    write_mark(&transaction, (operation, who), mark, block)?;
                 }
             }
         }
@@ -225,14 +251,11 @@ impl Index {
             && written.last_seq == open.first_seq + open.records - 1
             && written.last_time >= open.last_time;
         let marks = self.marks(written.id)?;
-        let is_marked = |operation: &str, who: &str, failed: bool| {
-            let by_whom = marks.get(operation).and_then(|callers| callers.get(who));
-            by_whom.is_some_and(|known| known[usize::from(failed)])
+        let known = |operation: &str, who: &str| {
+            marks.get(operation).and_then(|callers| callers.get(who)).copied().unwrap_or_default()
         };
         let all_marked = open.marks.iter().all(|(operation, callers)| {
-            callers.iter().all(|(who, &failed)| {
-                is_marked(operation, who, false) && (!failed || is_marked(operation, who, true))
-            })
+            callers.iter().all(|(who, &seen)| seen & !known(operation, who) == 0)
         });
         let mut ends_known = true;
         for stray in &open.strays {
@@ -242,15 +265,15 @@ impl Index {
     }
 
     /// By operation and caller, whether there were calls and whether some failed.
-    fn marks(&self, block: i64) -> Result<HashMap<String, HashMap<String, [bool; 2]>>> {
+    fn marks(&self, block: i64) -> Result<HashMap<String, HashMap<String, u8>>> {
         let sql = "SELECT o.text, w.text, m.failed FROM mark m JOIN name o ON o.id = m.operation
                    JOIN name w ON w.id = m.who WHERE m.block = ?";
         let mut statement = self.0.prepare_cached(sql)?;
         let mut rows = statement.query([block])?;
-        let mut marks: HashMap<String, HashMap<String, [bool; 2]>> = HashMap::new();
+        let mut marks: HashMap<String, HashMap<String, u8>> = HashMap::new();
         while let Some(row) = rows.next()? {
             let known = marks.entry(row.get(0)?).or_default().entry(row.get(1)?).or_default();
-            known[usize::from(row.get::<_, bool>(2)?)] = true;
+            *known |= Mark::bit_of(row.get(2)?);
         }
         Ok(marks)
     }
@@ -264,7 +287,7 @@ impl Index {
         let Some(began) = self.holding(stray.enter)? else { return Ok(true) };
         let marks = self.marks(began.id)?;
         let known = marks.get(operation).and_then(|callers| callers.get(who));
-        Ok(known.is_some_and(|known| known[1]))
+        Ok(known.is_some_and(|known| known & Mark::Failed.bit() != 0))
     }
 
     /// The stretch that a record is in.
@@ -279,14 +302,14 @@ impl Index {
         self.0.prepare_cached(sql)?.query_row([whole(enter)], block).optional()
     }
 
-    /// The operations that were called, whether or not there are such.
+    /// The operations that were called, whether or not there are such, the rooms and the callers.
     pub(super) fn names(&self) -> Result<Vec<(i64, String)>> {
         let mut statement = self.0.prepare_cached("SELECT id, text FROM name")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         rows.collect()
     }
 
-    /// The stretches in which something that is wanted began, newest first.
+    /// The stretches in which something that is wanted began, or stands, newest first.
     pub(super) fn blocks(&self, wanted: &Wanted<'_>) -> Result<Vec<Block>> {
         let mut sql = String::from(
             "SELECT b.id, b.segment, b.offset, b.bytes, b.last_seq FROM block b
@@ -304,9 +327,9 @@ impl Index {
         } else {
             sql += " AND ?3 IS NULL";
         }
-        if wanted.failed {
-            sql += " AND m.failed = 1";
-        }
+        let marks: Vec<String> =
+            wanted.marks.iter().map(|&mark| (mark as u8).to_string()).collect();
+        sql += &format!(" AND m.failed IN ({})", marks.join(","));
         sql += ") ORDER BY b.id DESC";
         let mut statement = self.0.prepare(&sql)?;
         let before = whole(wanted.before);
@@ -335,26 +358,27 @@ impl Index {
 }
 
 /// What is looked for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Wanted<'a> {
-    /// The numbers of the names of operations.
+    /// One of these.
+    pub(super) marks: &'a [Mark],
+    /// The numbers of the names of operations, or of rooms.
     pub(super) operations: Option<&'a [i64]>,
     pub(super) who: Option<&'a str>,
     pub(super) since: i64,
     /// Records with smaller numbers.
     pub(super) before: u64,
-    pub(super) failed: bool,
 }
 
 fn write_mark(
     connection: &Connection,
     (operation, who): (&str, &str),
-    failed: bool,
+    mark: Mark,
     block: i64,
 ) -> Result<()> {
     let (operation, who) = (name(connection, operation)?, name(connection, who)?);
     let sql = "INSERT OR IGNORE INTO mark (operation, who, failed, block) VALUES (?, ?, ?, ?)";
-    connection.prepare_cached(sql)?.execute(params![operation, who, failed, block]).map(drop)
+    connection.prepare_cached(sql)?.execute(params![operation, who, mark as u8, block]).map(drop)
 }
 
 /// A call that failed is found where it began.
@@ -363,7 +387,7 @@ fn write_stray(connection: &Connection, stray: &Stray, block: i64) -> Result<()>
     connection.prepare_cached(sql)?.execute(params![whole(stray.enter), block])?;
     let Some((operation, who)) = &stray.failed else { return Ok(()) };
     match holding(connection, stray.enter)? {
-        Some(began) => write_mark(connection, (operation, who), true, began.id),
+        Some(began) => write_mark(connection, (operation, who), Mark::Failed, began.id),
         None => Ok(()),
     }
 }

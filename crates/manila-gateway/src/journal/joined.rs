@@ -1,4 +1,4 @@
-//! The two records of a call as one object.
+//! The two records of a call as one object, and the one record of a message.
 
 use std::fmt;
 
@@ -20,6 +20,19 @@ pub(super) fn joined(gateway_id: &str, enter: &[u8], exit: Option<&[u8]>) -> Val
         add(&mut call, exit, of_end);
     }
     call.into()
+}
+
+/// A record that stands for itself, under the names that it has.
+pub(super) fn alone(gateway_id: &str, record: &[u8]) -> Value {
+    let mut members = Map::new();
+    add(&mut members, record, of_its_own);
+    members.insert("gatewayId".to_owned(), gateway_id.into());
+    members.into()
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "others leave some out")]
+fn of_its_own(name: &str) -> Option<&str> {
+    Some(name)
 }
 
 fn of_beginning(name: &str) -> Option<&str> {

@@ -1,4 +1,5 @@
-//! The journal: every call as two records in a chain that shows what was done to it.
+//! The journal: every call as two records, and every message of a room as one, in a chain that shows
+//! what was done to it.
 //!
 //! | file | holds |
 //! |---|---|
@@ -6,10 +7,12 @@
 //! | `key`, `head` | who signs, and what is signed: how far a chain goes, where it begins |
 //! | `durable`, `place` | how what has to last is put on the disk; where the records of a chain are |
 //! | `mask`, `sink` | what is not written down; a call as it enters and leaves the pipeline |
+//! | `room` | messages of rooms, before they are handed on |
 //! | `queue`, `writer` | records gather in a buffer, one thread writes them in groups |
 //! | `segment`, `index` | the files of records, and the database that finds calls in them again |
 //! | `retention` | old files go, and leave a signed checkpoint |
-//! | `archive`, `query`, `joined`, `verify`, `comparison` | reading: calls by what they are, and whether all is as it was |
+//! | `archive`, `stretch`, `query`, `joined`, `messages` | reading: calls and messages by what they are |
+//! | `verify`, `comparison` | whether all is as it was |
 //! | `operations`, `following`, `replay` | all of it as operations of the namespace `gateway` |
 
 mod archive;
@@ -22,6 +25,7 @@ mod index;
 mod joined;
 mod key;
 mod mask;
+mod messages;
 mod operations;
 mod place;
 mod query;
@@ -29,8 +33,11 @@ mod queue;
 mod record;
 mod replay;
 mod retention;
+#[allow(dead_code, reason = "rooms are there soon")]
+mod room;
 mod segment;
 mod sink;
+mod stretch;
 mod verify;
 mod writer;
 
@@ -57,6 +64,8 @@ use writer::{SealFiles, Writer};
 pub use archive::Archive;
 pub use operations::operations;
 pub use query::{Filter, QueryError};
+#[allow(unused_imports, reason = "rooms are there soon")]
+pub(crate) use room::{Recorded, RoomEntry, RoomRefusal, StoredEntry, Written};
 pub use verify::{Anchor, Verdict};
 
 /// The database beside the records.
@@ -134,6 +143,10 @@ struct Inner {
     shared: Arc<Shared>,
     gateway_id: String,
     settings: Settings,
+    /// Where this chain is, and the others of the folder.
+    places: Places,
+    /// When this process began to write, in milliseconds since 1970.
+    opened: i64,
     /// Taken by whoever closes it.
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The last record that was there when this process began to write.
@@ -158,6 +171,14 @@ impl Shared {
             queue: Queue::new(end.seq + 1),
             committed: watch::Sender::new(Committed { end }),
             lost: AtomicU64::new(0),
+        }
+    }
+
+    /// A record could not be taken.
+    fn lose(&self) {
+        let lost = self.lost.fetch_add(1, Ordering::Relaxed) + 1;
+        if lost.is_power_of_two() {
+            tracing::error!(lost, "calls are not recorded: the journal cannot be written");
         }
     }
 }
@@ -210,6 +231,11 @@ impl Journal {
 
     fn committed(&self) -> watch::Receiver<Committed> {
         self.0.shared.committed.subscribe()
+    }
+
+    /// All that is in its folder, to be read.
+    fn archive(&self) -> Archive {
+        Archive::of(self.0.places.clone())
     }
 }
 
@@ -318,7 +344,35 @@ impl Places {
         }
         let (gateway_id, lock, writer) = own.map_or_else(|| self.begin(settings), Ok)?;
         place::write(&self.seals, &gateway_id, &self.records)?;
-        start(writer, &gateway_id, settings, (lock, damaged))
+        self.start(writer, &gateway_id, settings, (lock, damaged))
+    }
+
+    fn start(
+        &self,
+        mut writer: Box<Writer>,
+        gateway_id: &str,
+        settings: &Settings,
+        (lock, damaged): (File, usize),
+    ) -> io::Result<Journal> {
+        let began_behind = writer.end().seq;
+        let shared = Arc::new(Shared::new(writer.end()));
+        // Before anybody can close it, so that what is too old goes however short it is open.
+        writer.keep_up(&shared);
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || writer.run(&of_thread))?;
+        Ok(Journal(Arc::new(Inner {
+            shared,
+            gateway_id: gateway_id.to_owned(),
+            settings: settings.clone(),
+            places: self.clone(),
+            opened: epoch_ms(),
+            thread: Mutex::new(Some(thread)),
+            began_behind,
+            damaged,
+            _lock: lock,
+        })))
     }
 
     /// What is too old goes also from a chain that nobody writes at the moment, and one that does not
@@ -420,31 +474,6 @@ enum Free {
     /// Somebody writes it, or it was never begun.
     No,
     Damaged,
-}
-
-fn start(
-    mut writer: Box<Writer>,
-    gateway_id: &str,
-    settings: &Settings,
-    (lock, damaged): (File, usize),
-) -> io::Result<Journal> {
-    let began_behind = writer.end().seq;
-    let shared = Arc::new(Shared::new(writer.end()));
-    // Before anybody can close it, so that what is too old goes however short it is open.
-    writer.keep_up(&shared);
-    let of_thread = Arc::clone(&shared);
-    let thread = std::thread::Builder::new()
-        .name("journal".to_owned())
-        .spawn(move || writer.run(&of_thread))?;
-    Ok(Journal(Arc::new(Inner {
-        shared,
-        gateway_id: gateway_id.to_owned(),
-        settings: settings.clone(),
-        thread: Mutex::new(Some(thread)),
-        began_behind,
-        damaged,
-        _lock: lock,
-    })))
 }
 
 /// What is in a folder, which need not be there.

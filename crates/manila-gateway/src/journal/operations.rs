@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::archive::Archive;
 use super::following::{Following, Wanted};
+use super::messages::MessageFilter;
 use super::query::{Filter, QueryError};
 use super::replay::{self, Replayed};
 use super::verify::{Anchor, Verdict};
@@ -26,7 +27,7 @@ pub fn operations(archive: &Archive, registry: &Registry) -> Vec<Operation> {
     let builders = [
         Operation::query("gateway.journal", move |input: Asked| journal(of_journal.clone(), input))
             .title("Read the journal")
-            .description("Finds calls in the journal, newest first.")
+            .description("Finds calls, or the messages of a room, in the journal, newest first.")
             .access(needs(scope::READ)),
         Operation::subscription("gateway.logs", move |context: CallContext, input: Followed| {
             logs(&of_logs, context, &input)
@@ -121,9 +122,11 @@ struct Asked {
     since: Option<Moment>,
     /// Only by this identity.
     who: Option<String>,
-    /// Only those that failed.
+    /// Only those that failed, or that a room refused.
     errors: bool,
-    /// Only calls whose `seq` is smaller: for the next page, the smallest of this one.
+    /// The messages of this room and what it refused, and no calls; `*` stands for anything.
+    room: Option<String>,
+    /// Only those whose `seq` is smaller: for the next page, the smallest of this one.
     before: Option<u64>,
     /// How many; 50 if absent, and 1000 at most.
     limit: Option<usize>,
@@ -136,6 +139,9 @@ struct Asked {
 struct Answered {
     /// Newest first.
     calls: Vec<Value>,
+    /// Where a room was asked for: its messages and what it refused, newest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<Vec<Value>>,
     /// The journal that they are in; absent where it is every one, because none is written here.
     #[serde(skip_serializing_if = "Option::is_none")]
     gateway_id: Option<String>,
@@ -150,18 +156,56 @@ async fn journal(archive: Archive, input: Asked) -> Result<Answered, HandlerErro
         let message = format!("there is no journal `{unknown}` in the data folder");
         return Err(CallError::validation(message, &[]).into());
     }
-    let gateway_id = input.gateway_id.or(own);
-    let filter = Filter {
-        gateway: gateway_id.clone(),
-        operation: input.op.map(Glob::new),
-        who: input.who,
-        since: input.since.as_ref().map(Moment::millis).transpose()?.unwrap_or(i64::MIN),
+    let gateway_id = input.gateway_id.clone().or(own);
+    let mut answered = Answered { calls: Vec::new(), messages: None, gateway_id, gateway_ids };
+    let gateway = answered.gateway_id.clone();
+    if input.room.is_some() {
+        let filter = messages_wanted(input, gateway)?;
+        let found = aside(move || archive.messages(&filter)).await?;
+        answered.messages = Some(found.map_err(unreadable)?);
+    } else {
+        let filter = calls_wanted(input, gateway)?;
+        answered.calls = aside(move || archive.calls(&filter)).await?.map_err(unreadable)?;
+    }
+    Ok(answered)
+}
+
+fn calls_wanted(input: Asked, gateway: Option<String>) -> Result<Filter, CallError> {
+    Ok(Filter {
+        gateway,
+        since: input.since()?,
         before: input.before.unwrap_or(u64::MAX),
         errors: input.errors,
-        limit: input.limit.unwrap_or(LIMIT).min(MOST),
-    };
-    let calls = aside(move || archive.calls(&filter)).await?.map_err(unreadable)?;
-    Ok(Answered { calls, gateway_id, gateway_ids })
+        limit: input.limit(),
+        operation: input.op.map(Glob::new),
+        who: input.who,
+    })
+}
+
+fn messages_wanted(input: Asked, gateway: Option<String>) -> Result<MessageFilter, CallError> {
+    if input.op.is_some() {
+        let message = "`op` and `room` do not go together: messages are of no operation";
+        return Err(CallError::validation(message, &[]));
+    }
+    Ok(MessageFilter {
+        gateway,
+        since: input.since()?,
+        before: input.before.unwrap_or(u64::MAX),
+        errors: input.errors,
+        limit: input.limit(),
+        room: Glob::new(input.room.unwrap_or_default()),
+        who: input.who,
+    })
+}
+
+impl Asked {
+    fn since(&self) -> Result<i64, CallError> {
+        Ok(self.since.as_ref().map(Moment::millis).transpose()?.unwrap_or(i64::MIN))
+    }
+
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(LIMIT).min(MOST)
+    }
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -6,10 +6,10 @@ use std::io;
 use serde_json::Value;
 
 use super::archive::Chain;
-use super::chain::PREFIX;
-use super::index::{Block, Index, Wanted};
+use super::index::{Index, Mark, Wanted};
 use super::joined::joined;
 use super::record::{Stored, What};
+use super::stretch::{Stretch, Stretches, contents, with_index};
 use crate::config::Glob;
 
 /// Which calls are wanted.
@@ -84,22 +84,6 @@ pub(super) fn call(chain: &Chain, id: &str) -> Result<Option<Value>, QueryError>
     with_index(chain, |index| call_by(chain, id, index))
 }
 
-/// An index that is damaged only makes the search slow: then everything is read.
-fn with_index<T>(
-    chain: &Chain,
-    search: impl Fn(Index) -> Result<T, QueryError>,
-) -> Result<T, QueryError> {
-    let file = chain.segments.folder().join(super::INDEX);
-    match Index::look(&file).map_err(QueryError::from).and_then(&search) {
-        Err(QueryError::Index(error)) => {
-            let said = "the index of the journal cannot be used; the next start makes it again";
-            tracing::warn!(%error, "{said}");
-            search(Index::empty()?)
-        }
-        result => result,
-    }
-}
-
 fn calls_by(chain: &Chain, filter: &Filter, index: Index) -> Result<Vec<Found>, QueryError> {
     let mut search = Search::new(chain, filter, index)?;
     search.look_behind_index()?;
@@ -119,27 +103,9 @@ fn call_by(chain: &Chain, id: &str, index: Index) -> Result<Option<Value>, Query
     search.call(seq)
 }
 
-/// A part of a file.
-#[derive(Debug, Clone, Copy)]
-struct Stretch {
-    segment: u64,
-    offset: u64,
-    bytes: u64,
-}
-
-impl From<Block> for Stretch {
-    fn from(block: Block) -> Self {
-        Self { segment: block.segment, offset: block.offset, bytes: block.bytes }
-    }
-}
-
 struct Search<'a> {
-    chain: &'a Chain,
+    stretches: Stretches<'a>,
     filter: &'a Filter,
-    index: Index,
-    /// The last stretch of the index when the search began. What comes behind it is read without an
-    /// index, and would be found twice in a stretch that was finished meanwhile.
-    last: Option<Block>,
     found: Vec<Found>,
     /// The ends of calls that began before the stretches that were read.
     ends: HashMap<u64, Vec<u8>>,
@@ -149,9 +115,9 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(chain: &'a Chain, filter: &'a Filter, index: Index) -> Result<Self, QueryError> {
-        let last = index.last()?;
+        let stretches = Stretches::new(chain, index)?;
         let (found, ends, failed) = (Vec::new(), HashMap::new(), BTreeSet::new());
-        Ok(Self { chain, filter, index, last, found, ends, failed })
+        Ok(Self { stretches, filter, found, ends, failed })
     }
 
     fn is_done(&self) -> bool {
@@ -159,15 +125,15 @@ impl<'a> Search<'a> {
     }
 
     fn look_behind_index(&mut self) -> Result<(), QueryError> {
-        for stretch in self.tail()? {
+        for stretch in self.stretches.behind_index()? {
             self.look_into(&stretch)?;
         }
         Ok(())
     }
 
     fn look_by_index(&mut self) -> Result<(), QueryError> {
-        for block in self.blocks()? {
-            self.look_into(&block.into())?;
+        for stretch in self.known()? {
+            self.look_into(&stretch)?;
         }
         Ok(())
     }
@@ -176,56 +142,27 @@ impl<'a> Search<'a> {
         if self.is_done() {
             return Ok(());
         }
-        let text = self.read(stretch)?.unwrap_or_default();
+        let text = self.stretches.read(stretch)?;
         self.look_through(&text)
     }
 
-    /// What is behind the last stretch of the index, newest first.
-    fn tail(&self) -> Result<Vec<Stretch>, QueryError> {
-        let known = self.last.map_or((0, 0), |last| (last.segment, last.offset + last.bytes));
-        let list = self.chain.segments.list()?;
-        let behind = list.into_iter().rev().take_while(|&segment| segment >= known.0);
-        Ok(behind
-            .map(|segment| {
-                let offset = if segment == known.0 { known.1 } else { 0 };
-                Stretch { segment, offset, bytes: u64::MAX }
-            })
-            .collect())
-    }
-
     /// The stretches of the index that may hold something, newest first.
-    fn blocks(&self) -> Result<Vec<Block>, QueryError> {
+    fn known(&self) -> Result<Vec<Stretch>, QueryError> {
         let operations = match &self.filter.operation {
-            Some(glob) => {
-                let names = self.index.names()?.into_iter();
-                Some(names.filter(|(_, name)| glob.matches(name)).map(|(id, _)| id).collect())
-            }
-            None => None::<Vec<i64>>,
+            Some(glob) => Some(self.stretches.names(|name| glob.matches(name))?),
+            None => None,
         };
-        let mut blocks = self.index.blocks(&Wanted {
-            operations: operations.as_deref(),
-            who: self.filter.who.as_deref(),
-            since: self.filter.since,
-            before: self.filter.before,
-            failed: self.filter.errors,
-        })?;
-        for &enter in &self.failed {
-            blocks.extend(self.index.holding(enter)?);
-        }
-        let last = self.last.map_or(i64::MIN, |last| last.id);
-        blocks.retain(|block| block.id <= last);
-        blocks.sort_by_key(|block| std::cmp::Reverse(block.id));
-        blocks.dedup_by_key(|block| block.id);
-        Ok(blocks)
-    }
-
-    /// `None` is a file that was removed meanwhile.
-    fn read(&self, stretch: &Stretch) -> io::Result<Option<Vec<u8>>> {
-        match self.chain.segments.read(stretch.segment, stretch.offset, stretch.bytes) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let began = self.failed.iter().copied();
+        self.stretches.by_index(
+            &Wanted {
+                marks: if self.filter.errors { &[Mark::Failed] } else { &[Mark::Call] },
+                operations: operations.as_deref(),
+                who: self.filter.who.as_deref(),
+                since: self.filter.since,
+                before: self.filter.before,
+            },
+            began,
+        )
     }
 
     fn look_through(&mut self, text: &[u8]) -> Result<(), QueryError> {
@@ -236,7 +173,7 @@ impl<'a> Search<'a> {
             match stored.facts().what {
                 What::Enter => enters.push((stored, content)),
                 What::Exit { enter, failed } => drop(ends.insert(enter, (content, failed))),
-                What::Checkpoint => {}
+                What::Message | What::Refusal | What::Checkpoint => {}
             }
         }
         for (stored, content) in enters.iter().rev() {
@@ -276,7 +213,7 @@ impl<'a> Search<'a> {
         if self.filter.errors && !failed {
             return;
         }
-        let value = joined(&self.chain.gateway_id, content, end);
+        let value = joined(self.stretches.gateway_id(), content, end);
         self.found.push(Found { time: stored.time, seq: stored.seq, value });
     }
 
@@ -285,8 +222,8 @@ impl<'a> Search<'a> {
         if let Some(end) = self.ends.remove(&enter) {
             return Ok(Some(end));
         }
-        let Some(block) = self.index.end_of(enter)? else { return Ok(None) };
-        let text = self.read(&block.into())?.unwrap_or_default();
+        let Some(stretch) = self.stretches.end_of(enter)? else { return Ok(None) };
+        let text = self.stretches.read(&stretch)?;
         for content in contents(&text) {
             let Some(stored) = Stored::parse(content) else { continue };
             if let What::Exit { enter: began, .. } = stored.facts().what {
@@ -300,9 +237,8 @@ impl<'a> Search<'a> {
     fn number_of(&self, id: &str) -> Result<Option<u64>, QueryError> {
         let needle = format!("\"id\":{}", Value::from(id));
         let finder = memchr::memmem::FinderRev::new(needle.as_bytes());
-        for segment in self.chain.segments.list()?.into_iter().rev() {
-            let whole = Stretch { segment, offset: 0, bytes: u64::MAX };
-            let Some(text) = self.read(&whole)? else { continue };
+        for file in self.stretches.files()? {
+            let text = self.stretches.read(&file)?;
             let mut end = text.len();
             while let Some(at) = finder.rfind(&text[..end]) {
                 let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |at| at + 1);
@@ -310,10 +246,12 @@ impl<'a> Search<'a> {
                 match stored.filter(|stored| stored.id == id) {
                     Some(stored) => match stored.facts().what {
                         What::Exit { enter, .. } => return Ok(Some(enter)),
-                        _ => return Ok(Some(stored.seq)),
+                        What::Enter => return Ok(Some(stored.seq)),
+                        // A message may have any id.
+                        _ => end = start,
                     },
-                    // Somebody's input quotes it.
-                    None => end = at,
+                    // Somebody's input quotes it, perhaps often.
+                    None => end = start,
                 }
             }
         }
@@ -322,14 +260,14 @@ impl<'a> Search<'a> {
 
     /// The call that begins with this record.
     fn call(&mut self, seq: u64) -> Result<Option<Value>, QueryError> {
-        for stretch in self.tail()? {
-            let text = self.read(&stretch)?.unwrap_or_default();
+        for stretch in self.stretches.behind_index()? {
+            let text = self.stretches.read(&stretch)?;
             if let Some(found) = self.call_in(&text, seq)? {
                 return Ok(Some(found));
             }
         }
-        let Some(block) = self.index.holding(seq)? else { return Ok(None) };
-        let text = self.read(&block.into())?.unwrap_or_default();
+        let Some(stretch) = self.stretches.holding(seq)? else { return Ok(None) };
+        let text = self.stretches.read(&stretch)?;
         self.call_in(&text, seq)
     }
 
@@ -347,12 +285,6 @@ impl<'a> Search<'a> {
         }
         let Some(enter) = enter else { return Ok(None) };
         let end = self.end_of(seq)?;
-        Ok(Some(joined(&self.chain.gateway_id, enter, end.as_deref())))
+        Ok(Some(joined(self.stretches.gateway_id(), enter, end.as_deref())))
     }
-}
-
-/// The records in a part of a file; what is not whole is left out.
-pub(super) fn contents(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split_inclusive(|&byte| byte == b'\n')
-        .filter_map(|line| line.strip_suffix(b"\n")?.get(PREFIX..))
 }

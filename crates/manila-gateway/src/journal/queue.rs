@@ -16,7 +16,7 @@ const ENOUGH: usize = 512 * 1024;
 /// How many bytes stand before each record.
 const HEADER: usize = 29;
 
-/// Told when a record is on the disk, or why it is not.
+/// Told when a record is where it was wanted, or why it is not.
 pub(super) type Written = oneshot::Receiver<Result<(), Arc<str>>>;
 
 pub(super) struct Queue {
@@ -29,6 +29,8 @@ struct Pending {
     next_seq: u64,
     /// Whether the writer sleeps and has to be woken for the first record.
     is_idle: bool,
+    /// Whether the writer lets more come, and has to be woken by whoever waits.
+    is_gathering: bool,
     is_closed: bool,
     /// Why the writer cannot write at the moment.
     trouble: Option<Arc<str>>,
@@ -38,7 +40,21 @@ struct Pending {
 #[derive(Default)]
 pub(super) struct Group {
     bytes: Vec<u8>,
+    /// Those who wait until it is on the disk.
     waiting: Vec<oneshot::Sender<Result<(), Arc<str>>>>,
+    /// Those who wait until it is in the file.
+    waiting_for_file: Vec<oneshot::Sender<Result<(), Arc<str>>>>,
+}
+
+/// What somebody waits for who adds a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Nothing, unless much is waiting.
+    Never,
+    /// That it is in the file, and so outlives this process.
+    ForFile,
+    /// That it is on the disk, and so outlives the machine's running.
+    ForDisk,
 }
 
 /// What became of a record.
@@ -54,6 +70,7 @@ impl Queue {
             group: Group::default(),
             next_seq,
             is_idle: false,
+            is_gathering: false,
             is_closed: false,
             trouble: None,
         };
@@ -62,12 +79,7 @@ impl Queue {
 
     /// Takes a record and gives it its number. Whoever wants to, or comes when much is waiting, is
     /// told when it is written; when too much is waiting it is not taken.
-    pub(super) fn add(
-        &self,
-        facts: &Facts<'_>,
-        content: &[u8],
-        wants_to_wait: bool,
-    ) -> Option<Taken> {
+    pub(super) fn add(&self, facts: &Facts<'_>, content: &[u8], wait: Wait) -> Option<Taken> {
         let mut pending = self.lock();
         if pending.is_closed || pending.group.bytes.len() > FULL {
             return None;
@@ -76,14 +88,12 @@ impl Queue {
         pending.group.push(facts, content);
         let seq = pending.next_seq;
         pending.next_seq += 1;
-        let is_slow = pending.trouble.is_none() && before > SLOW;
-        let written = match &pending.trouble {
-            Some(trouble) if wants_to_wait => Some(failed(Arc::clone(trouble))),
-            _ => (wants_to_wait || is_slow).then(|| pending.group.wait()),
-        };
+        let written = pending.wait(wait, before > SLOW);
         let is_enough = before < ENOUGH && pending.group.bytes.len() >= ENOUGH;
-        let wakes = pending.is_idle || is_enough;
+        let is_awaited = pending.is_gathering && wait == Wait::ForFile;
+        let wakes = pending.is_idle || is_enough || is_awaited;
         pending.is_idle = false;
+        pending.is_gathering &= !is_awaited;
         drop(pending);
         if wakes {
             self.wake.notify_one();
@@ -125,10 +135,12 @@ impl Queue {
             let may_grow = |pending: &mut Pending| {
                 !pending.is_closed
                     && pending.group.bytes.len() < ENOUGH
-                    && pending.group.waiting.is_empty()
+                    && !pending.group.is_awaited()
             };
+            pending.is_gathering = true;
             let waited = self.wake.wait_timeout_while(pending, gather, may_grow);
             pending = waited.unwrap_or_else(PoisonError::into_inner).0;
+            pending.is_gathering = false;
         }
         let is_over = pending.is_closed && pending.group.bytes.is_empty();
         std::mem::swap(&mut pending.group, spare);
@@ -154,6 +166,18 @@ impl Queue {
     }
 }
 
+impl Pending {
+    /// Nobody waits for a writer in trouble: whoever must know is told at once.
+    fn wait(&mut self, wait: Wait, is_slow: bool) -> Option<Written> {
+        match (wait, &self.trouble) {
+            (Wait::Never, Some(_)) => None,
+            (Wait::Never, None) => is_slow.then(|| self.group.wait(Wait::ForDisk)),
+            (_, Some(trouble)) => Some(failed(Arc::clone(trouble))),
+            (wait, None) => Some(self.group.wait(wait)),
+        }
+    }
+}
+
 impl Group {
     fn push(&mut self, facts: &Facts<'_>, content: &[u8]) {
         let (kind, enter) = match facts.what {
@@ -161,6 +185,8 @@ impl Group {
             What::Exit { enter, failed: false } => (1, enter),
             What::Exit { enter, failed: true } => (2, enter),
             What::Checkpoint => (3, 0),
+            What::Message => (4, 0),
+            What::Refusal => (5, 0),
         };
         // As it stands in the record, which does not hold what is too long.
         let [operation, who] = [facts.operation, facts.who].map(|text| match text.len() {
@@ -180,10 +206,17 @@ impl Group {
         }
     }
 
-    fn wait(&mut self) -> Written {
+    fn wait(&mut self, wait: Wait) -> Written {
         let (written, waits) = oneshot::channel();
-        self.waiting.push(written);
+        match wait {
+            Wait::ForFile => self.waiting_for_file.push(written),
+            _ => self.waiting.push(written),
+        }
         waits
+    }
+
+    fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty() || !self.waiting_for_file.is_empty()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -203,6 +236,8 @@ impl Group {
             let what = match header[0] {
                 0 => What::Enter,
                 kind @ (1 | 2) => What::Exit { enter: number(9), failed: kind == 2 },
+                4 => What::Message,
+                5 => What::Refusal,
                 _ => What::Checkpoint,
             };
             let time = number(1).cast_signed();
@@ -219,9 +254,16 @@ impl Group {
     }
 
     pub(super) fn tell(&mut self, result: &Result<(), Arc<str>>) {
-        for waiting in self.waiting.drain(..) {
+        for waiting in self.waiting.drain(..).chain(self.waiting_for_file.drain(..)) {
             // One that does not wait any more needs no answer.
             let _ = waiting.send(result.clone());
+        }
+    }
+
+    /// Tells those for whom the file is enough.
+    pub(super) fn tell_in_file(&mut self) {
+        for waiting in self.waiting_for_file.drain(..) {
+            let _ = waiting.send(Ok(()));
         }
     }
 }
@@ -269,9 +311,11 @@ mod tests {
                 "yy",
             ),
             (Facts { time: 4, what: What::Checkpoint, operation: "", who: "" }, "z"),
+            (Facts { time: 5, what: What::Message, operation: "lobby", who: "w" }, "m"),
+            (Facts { time: 6, what: What::Refusal, operation: "lobby", who: "w" }, "r"),
         ];
         for (at, (facts, content)) in rows.iter().enumerate() {
-            let taken = queue.add(facts, content.as_bytes(), false).unwrap();
+            let taken = queue.add(facts, content.as_bytes(), Wait::Never).unwrap();
             assert_eq!((taken.seq, taken.written.is_none()), (7 + at as u64, true));
         }
         let mut group = Group::default();
@@ -281,29 +325,65 @@ mod tests {
         assert_eq!(found, expected);
     }
 
+    /// What nobody waits for would gather for an hour.
+    #[test]
+    fn whoever_waits_for_the_file_waits_for_nobody_else() {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        let facts = Facts { time: 1, what: What::Message, operation: "lobby", who: "" };
+        for first in [Wait::ForFile, Wait::Never] {
+            let queue = Queue::new(1);
+            std::thread::scope(|scope| {
+                let writer = scope.spawn(|| {
+                    let mut group = Group::default();
+                    queue.take(HOUR, HOUR, &mut group).map(|()| group)
+                });
+                for wait in [first, Wait::ForFile] {
+                    queue.add(&facts, b"", wait).unwrap();
+                }
+                assert!(writer.join().unwrap().is_some());
+            });
+        }
+    }
+
+    #[test]
+    fn those_who_wait_are_told_when_it_is_where_they_want_it() {
+        let queue = Queue::new(1);
+        let facts = Facts { time: 1, what: What::Message, operation: "lobby", who: "" };
+        let waits = [Wait::ForFile, Wait::ForDisk];
+        let [mut file, mut disk] =
+            waits.map(|wait| queue.add(&facts, b"", wait).unwrap().written.unwrap());
+        let mut group = Group::default();
+        queue.take(Duration::ZERO, Duration::ZERO, &mut group).unwrap();
+        group.tell_in_file();
+        assert_eq!(file.try_recv().unwrap(), Ok(()));
+        assert!(disk.try_recv().is_err());
+        group.settle(&Ok(()));
+        assert_eq!(disk.try_recv().unwrap(), Ok(()));
+    }
+
     #[test]
     fn a_full_queue_slows_down_and_then_takes_nothing() {
         let queue = Queue::new(1);
         let facts = Facts { time: 1, what: What::Enter, operation: "a.b", who: "" };
         let large = vec![b' '; SLOW];
         let waits: Vec<Option<bool>> = (0..12)
-            .map(|_| queue.add(&facts, &large, false).map(|taken| taken.written.is_some()))
+            .map(|_| queue.add(&facts, &large, Wait::Never).map(|taken| taken.written.is_some()))
             .collect();
         assert_eq!(waits[..3], [Some(false), Some(true), Some(true)]);
         assert_eq!(waits[10..], [None, None]);
         queue.set_trouble(Some("no room".into()));
         queue.take(Duration::ZERO, Duration::ZERO, &mut Group::default()).unwrap();
-        queue.add(&facts, &large, false).unwrap();
-        let taken = queue.add(&facts, &large, false).unwrap();
+        queue.add(&facts, &large, Wait::Never).unwrap();
+        let taken = queue.add(&facts, &large, Wait::Never).unwrap();
         assert!(taken.written.is_none(), "nobody waits for a writer in trouble unless he must");
-        let mut told = queue.add(&facts, b"", true).unwrap().written.unwrap();
+        let mut told = queue.add(&facts, b"", Wait::ForDisk).unwrap().written.unwrap();
         assert_eq!(told.try_recv().unwrap().unwrap_err().as_ref(), "no room");
         queue.set_trouble(None);
-        let mut waits = queue.add(&facts, b"", true).unwrap().written.unwrap();
+        let mut waits = queue.add(&facts, b"", Wait::ForDisk).unwrap().written.unwrap();
         assert!(waits.try_recv().is_err(), "nothing is written yet");
         queue.set_trouble(Some("no room".into()));
         assert!(waits.try_recv().unwrap().is_err());
         queue.close();
-        assert!(queue.add(&facts, b"", false).is_none());
+        assert!(queue.add(&facts, b"", Wait::Never).is_none());
     }
 }

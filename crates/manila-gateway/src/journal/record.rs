@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// How many bytes a member that is no body may have, such as a message or the name of an operation
 /// that is not there.
@@ -13,6 +14,7 @@ pub(super) const MOST_MEMBER: usize = 64 * 1024;
 pub(super) struct Facts<'a> {
     pub(super) time: i64,
     pub(super) what: What,
+    /// The operation of a call, or the room of a message.
     pub(super) operation: &'a str,
     /// Empty where nobody in particular called.
     pub(super) who: &'a str,
@@ -26,6 +28,10 @@ pub(super) enum What {
         enter: u64,
         failed: bool,
     },
+    /// A message that a room handed on.
+    Message,
+    /// A message that a room did not hand on.
+    Refusal,
     Checkpoint,
 }
 
@@ -44,6 +50,8 @@ pub(super) struct Stored<'a> {
     #[serde(default, borrow)]
     pub(super) operation: Cow<'a, str>,
     #[serde(default, borrow)]
+    pub(super) room: Cow<'a, str>,
+    #[serde(default, borrow)]
     pub(super) who: Cow<'a, str>,
 }
 
@@ -52,6 +60,8 @@ pub(super) struct Stored<'a> {
 enum Kind {
     Enter,
     Exit,
+    Message,
+    Refusal,
     Checkpoint,
 }
 
@@ -74,21 +84,29 @@ impl<'a> Stored<'a> {
         let what = match self.kind {
             Kind::Enter => What::Enter,
             Kind::Exit => What::Exit { enter: self.enter, failed: self.outcome == Outcome::Error },
+            Kind::Message => What::Message,
+            Kind::Refusal => What::Refusal,
             Kind::Checkpoint => What::Checkpoint,
         };
-        Facts { time: self.time, what, operation: &self.operation, who: &self.who }
+        let operation = match self.kind {
+            Kind::Message | Kind::Refusal => &self.room,
+            _ => &self.operation,
+        };
+        Facts { time: self.time, what, operation, who: &self.who }
     }
 }
 
-/// The facts of a record that is written as [`Sink`](super::sink::Sink) writes most of them; others are
-/// for [`Stored::parse`]. It reads no further than it has to, because a verification reads every record.
+/// The facts of a record that is written as most of them are; others are for [`Stored::parse`]. It reads no further than it has to, because a verification reads every record.
 pub(super) fn quick_facts(content: &[u8]) -> Option<Facts<'_>> {
     let mut left = Left(content);
     left.skip(b"{\"seq\":")?;
     left.number()?;
-    match left.skip(b",\"kind\":\"enter\",\"time\":") {
-        Some(()) => left.enter(),
-        None => left.skip(b",\"kind\":\"exit\",\"time\":").and_then(|()| left.exit()),
+    match left.member(b",\"kind\":\"")? {
+        "enter" => left.enter(),
+        "exit" => left.exit(),
+        "message" => left.of_room(What::Message),
+        "refusal" => left.of_room(What::Refusal),
+        _ => None,
     }
 }
 
@@ -119,6 +137,14 @@ impl<'a> Left<'a> {
         Some(Facts { time, what: What::Exit { enter, failed }, operation, who })
     }
 
+    fn of_room(&mut self, what: What) -> Option<Facts<'a>> {
+        let time = self.time()?;
+        let _ = self.member(b",\"id\":\"");
+        let operation = self.member(b",\"room\":\"")?;
+        let who = self.member(b",\"who\":\"")?;
+        Some(Facts { time, what, operation, who })
+    }
+
     /// Nobody in particular where there is none, unless it is one that has to be read otherwise.
     fn who(&mut self) -> Option<&'a str> {
         match self.0.starts_with(b",\"who") {
@@ -128,6 +154,7 @@ impl<'a> Left<'a> {
     }
 
     fn time(&mut self) -> Option<i64> {
+        self.skip(b",\"time\":")?;
         self.number().and_then(|time| i64::try_from(time).ok())
     }
 
@@ -201,10 +228,19 @@ impl<'a> Members<'a> {
             self.add(names.cut, &cut);
             return;
         }
-        // The text of others may have line feeds between its tokens, and a record is one line.
-        for byte in body.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
-            *byte = b' ';
+        flatten(body);
+    }
+
+    /// A member that is JSON already, of whatever length. What is no JSON is told as a text, so that a
+    /// record can always be read.
+    pub(super) fn add_json(&mut self, name: &str, text: &str) {
+        self.name(name);
+        let start = self.out.len();
+        match serde_json::from_str::<&RawValue>(text) {
+            Ok(_) => self.out.extend_from_slice(text.trim().as_bytes()),
+            Err(_) => self.write(text),
         }
+        flatten(&mut self.out[start..]);
     }
 
     pub(super) fn end(self) {
@@ -224,6 +260,13 @@ impl<'a> Members<'a> {
             self.out.truncate(start);
             self.out.extend_from_slice(b"null");
         }
+    }
+}
+
+/// The text of others may have line feeds between its tokens, and a record is one line.
+fn flatten(body: &mut [u8]) {
+    for byte in body.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+        *byte = b' ';
     }
 }
 
@@ -307,6 +350,8 @@ mod tests {
     fn what_is_read_quickly_is_what_a_reader_of_json_reads() {
         let enter = r#"{"seq":1,"kind":"enter","time":5,"id":"x","#;
         let exit = r#"{"seq":2,"kind":"exit","time":6,"enter":1,"id":"x","operation":"a.b","#;
+        let message = r#"{"seq":3,"kind":"message","time":7,"#;
+        let refusal = r#"{"seq":4,"kind":"refusal","time":8,"#;
         for (begin, rest, is_quick) in [
             (enter, r#""door":"http","operation":"a.b","who":"ada","input":{}}"#, true),
             (enter, r#""parent":"y","door":"http","operation":"a.b","via":"z"}"#, true),
@@ -317,6 +362,12 @@ mod tests {
             (exit, r#""who":"ada","tookUs":7,"outcome":"ok","output":{}}"#, true),
             (exit, r#""tookUs":7,"outcome":"error","code":"X"}"#, true),
             (exit, r#""tookUs":7,"approval":{"id":"i","by":"b"},"outcome":"ok"}"#, false),
+            (message, r#""id":"m","room":"lobby","who":"ada","allowedBy":"*","message":{}}"#, true),
+            (message, r#""id":"m\n","room":"lobby","who":"ada","message":{}}"#, false),
+            (message, r#""id":"m","room":"lob\"by","who":"ada","message":{"who":"eve"}}"#, false),
+            (message, r#""id":"m","room":"lobby","whoCut":{"bytes":1},"message":{}}"#, false),
+            (refusal, r#""id":"m","room":"lobby","who":"ada","error":"x","reason":"y"}"#, true),
+            (refusal, r#""room":"lobby","who":"ada","error":"x","reason":"y"}"#, true),
             (r#"{"seq":3,"kind":"checkpoint","time":7"#, "}", false),
         ] {
             let text = format!("{begin}{rest}");
@@ -335,6 +386,22 @@ mod tests {
             assert_eq!(value.get("input").is_some(), is_kept);
             let cut = value.get("inputCut").map(|cut| cut["bytes"].clone());
             assert_eq!(cut, (!is_kept).then(|| json!(11)));
+        }
+    }
+
+    #[test]
+    fn what_is_json_already_is_written_as_it_is_on_one_line() {
+        let long = format!("\"{}\"", "x".repeat(2 * MOST_MEMBER));
+        for (given, expected) in [
+            ("{\n \"a\":\r\n1e999}\n", "{  \"a\":  1e999}"),
+            (r#""\ud800""#, r#""\ud800""#),
+            ("{\"a\":", r#""{\"a\":""#),
+            ("1,\"seq\":2", r#""1,\"seq\":2""#),
+            (&long, &long),
+        ] {
+            let text = written(|members| members.add_json("message", given));
+            assert!(text.ends_with(&format!("\"message\":{expected}}}")), "{text}");
+            assert!(Stored::parse(text.as_bytes()).is_some(), "{text}");
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use manila::{
@@ -11,7 +10,7 @@ use manila::{
 };
 use serde_json::{Map, Value, json};
 
-use super::queue::{Taken, Written};
+use super::queue::{Taken, Wait, Written};
 use super::record::{DETAILS, Facts, INPUT, Members, OUTPUT, What};
 use super::{Inner, Journal, Mode, mask};
 
@@ -48,7 +47,7 @@ impl AuditSink for Sink {
         }
         let taken = SCRATCH.with_borrow_mut(|out| {
             self.write_enter(call, time, out);
-            self.journal.shared.queue.add(&facts, out, is_sync)
+            self.journal.shared.queue.add(&facts, out, self.wait())
         });
         match taken {
             Some(Taken { seq, written }) => {
@@ -58,7 +57,7 @@ impl AuditSink for Sink {
                 Step::Now(Err(unwritten("too much is waiting to be written"))).into()
             }
             None => {
-                self.lose();
+                self.journal.shared.lose();
                 Step::Now(Ok(())).into()
             }
         }
@@ -73,12 +72,12 @@ impl AuditSink for Sink {
         let is_sync = self.journal.settings.mode == Mode::Sync;
         let taken = SCRATCH.with_borrow_mut(|out| {
             self.write_exit(call, (enter, time, took), ending, out);
-            self.journal.shared.queue.add(&facts, out, is_sync)
+            self.journal.shared.queue.add(&facts, out, self.wait())
         });
         match taken {
             Some(Taken { written, .. }) => step(written, is_sync),
             None => {
-                self.lose();
+                self.journal.shared.lose();
                 match is_sync {
                     true => Step::Now(Err(unwritten("too much is waiting to be written"))),
                     false => Step::Now(Ok(())),
@@ -89,6 +88,13 @@ impl AuditSink for Sink {
 }
 
 impl Sink {
+    fn wait(&self) -> Wait {
+        match self.journal.settings.mode {
+            Mode::Sync => Wait::ForDisk,
+            _ => Wait::Never,
+        }
+    }
+
     fn facts<'a>(&self, call: &CallView<'a>, time: i64, what: What) -> Facts<'a> {
         let who = call.identity.map_or("", |identity| identity.id.as_str());
         Facts { time, what, operation: call.operation_id, who }
@@ -193,13 +199,6 @@ impl Sink {
         members.add("message", mask::message(call.operation, error));
         if !is_relay && let Some(details) = mask::details(call.operation, error) {
             members.add_body(DETAILS, self.journal.settings.body_limit, &details);
-        }
-    }
-
-    fn lose(&self) {
-        let lost = self.journal.shared.lost.fetch_add(1, Ordering::Relaxed) + 1;
-        if lost.is_power_of_two() {
-            tracing::error!(lost, "calls are not recorded: the journal cannot be written");
         }
     }
 }

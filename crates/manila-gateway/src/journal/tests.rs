@@ -1,6 +1,7 @@
 //! The journal through its files: written, read, tampered with, crashed, cleared.
 
 mod harm;
+mod rooms;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use super::durable;
 use super::head::{About, Seal};
 use super::index::{Index, OpenBlock};
 use super::key::Key;
-use super::queue::Group;
+use super::queue::{Group, Wait};
 use super::record::Stored;
 use super::retention;
 use super::segment::{Broken, End, Segments};
@@ -184,7 +184,10 @@ impl Writer {
     }
 
     /// Puts a group on the disk, and then says so in the head. Nothing has happened if it fails.
-    fn commit(&mut self, group: &Group) -> io::Result<()> {
+    ///
+    /// A process that dies loses nothing that is in its file, so whoever wants no more than that is told
+    /// before the disk is waited for.
+    fn commit(&mut self, group: &mut Group) -> io::Result<()> {
         let mut end = self.end;
         self.out.clear();
         self.lengths.clear();
@@ -200,6 +203,9 @@ impl Writer {
         }
         end.bytes += self.out.len() as u64;
         self.put()?;
+        group.tell_in_file();
+        self.file.sync_data()?;
+        self.is_torn = false;
         let before = std::mem::replace(&mut self.end, end);
         self.write_head().inspect_err(|_| {
             self.end = before;
@@ -207,16 +213,14 @@ impl Writer {
         })
     }
 
+    /// Another try writes the same over what is there already. That is not taken away before, because
+    /// somebody may have been told of it.
     fn put(&mut self) -> io::Result<()> {
         if self.is_torn {
-            self.file.set_len(self.end.bytes)?;
             self.file.seek(SeekFrom::Start(self.end.bytes))?;
         }
         self.is_torn = true;
-        self.file.write_all(&self.out)?;
-        self.file.sync_data()?;
-        self.is_torn = false;
-        Ok(())
+        self.file.write_all(&self.out)
     }
 
     fn write_head(&self) -> io::Result<()> {
@@ -283,7 +287,7 @@ impl Writer {
             Ok(Some(removal)) => {
                 let mut content = Vec::new();
                 let facts = removal.record(epoch_ms(), &mut content);
-                if shared.queue.add(&facts, &content, false).is_some() {
+                if shared.queue.add(&facts, &content, Wait::Never).is_some() {
                     self.removal = Some(removal);
                 }
             }
@@ -414,7 +418,7 @@ mod tests {
         let end = End { segment: 1, bytes: 0, seq: 0, hash: Hash::genesis("x") };
         let shared = Shared::new(end);
         let facts = Facts { time: 1, what: What::Enter, operation: "a.b", who: "" };
-        let mut waits = shared.queue.add(&facts, b"", true).unwrap().written.unwrap();
+        let mut waits = shared.queue.add(&facts, b"", Wait::ForDisk).unwrap().written.unwrap();
         let ended = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let _guard = Guard(&shared);
@@ -425,6 +429,6 @@ mod tests {
         assert!(ended.is_err());
         assert!(waits.try_recv().unwrap().unwrap_err().contains("has ended"));
         assert!(shared.queue.trouble().is_some());
-        assert!(shared.queue.add(&facts, b"", true).is_none());
+        assert!(shared.queue.add(&facts, b"", Wait::ForDisk).is_none());
     }
 }
