@@ -17,6 +17,7 @@ A gateway that runs is asked; where none runs, the journal in the data folder is
   manila log --who ci --limit 200 --json
   manila log --follow                           calls as they end
   manila log --follow --since 1h                those of the last hour first
+  manila log --room lobby                       what was said there, and what was refused
   manila log verify                             whether all is as it was written"
 )]
 pub(crate) struct LogOptions {
@@ -28,9 +29,9 @@ pub(crate) struct LogOptions {
     #[arg(long, value_name = "ID", conflicts_with = "follow")]
     pub(crate) gateway: Option<String>,
     /// Show calls as they end; with --since or --limit after those that are there
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "room")]
     pub(crate) follow: bool,
-    /// How many calls to show; 50 if it is absent
+    /// How many to show; 50 if it is absent
     #[arg(long, value_name = "N", value_parser = parse_limit::<1000>)]
     pub(crate) limit: Option<u16>,
     #[command(flatten)]
@@ -50,9 +51,12 @@ pub(crate) struct LogFilter {
     /// Only by this identity
     #[arg(long, value_name = "NAME")]
     pub(crate) who: Option<String>,
-    /// Only what failed
+    /// Only what failed, or what a room refused
     #[arg(long)]
     pub(crate) errors: bool,
+    /// The messages of this room instead of calls; * stands for anything
+    #[arg(long, value_name = "ROOM", conflicts_with = "op")]
+    pub(crate) room: Option<String>,
 }
 
 /// The gateway reads it; what is no time at all is known before it is asked.
@@ -68,7 +72,7 @@ fn parse_since(text: &str) -> Result<String, String> {
 pub(crate) enum LogCommand {
     /// Say whether the journal is as it was written, and where it is not
     Verify(VerifyOptions),
-    /// Print every call as a line of JSON, newest first
+    /// Print every call as a line of JSON, newest first, and then the messages of rooms
     Export(ExportOptions),
 }
 

@@ -48,10 +48,10 @@ async fn list(options: &LogOptions) -> Result<(), Failure> {
     let books = Books::open_for(plain, &options.running).await?;
     let answer = list_all(&books, wanted(options)).await;
     books.close().await;
-    print_listed(&answer?, plain)
+    print_listed(&answer?, plain, Shown::by(&options.filter))
 }
 
-/// The newest calls of every journal. A gateway answers for its own, and is asked for the others of its
+/// The newest calls of every journal, or messages. A gateway answers for its own, and is asked for the others of its
 /// folder after that.
 async fn list_all(books: &Books, input: Value) -> Result<Vec<Value>, Failure> {
     let answer = books.ask_again("gateway.journal", input.clone()).await?;
@@ -78,6 +78,19 @@ fn gateway_ids(answer: &Value) -> impl Iterator<Item = &str> {
     answer["gatewayIds"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
+/// What is shown of a journal.
+#[derive(Clone, Copy)]
+enum Shown {
+    Calls,
+    Messages,
+}
+
+impl Shown {
+    fn by(filter: &LogFilter) -> Self {
+        if filter.room.is_some() { Self::Messages } else { Self::Calls }
+    }
+}
+
 /// What is asked for where calls are listed.
 fn wanted(options: &LogOptions) -> Value {
     let mut input = asked(&options.filter);
@@ -89,15 +102,18 @@ fn wanted(options: &LogOptions) -> Value {
 }
 
 /// The oldest first, for people and for programs: what comes next is further down.
-fn print_listed(calls: &[Value], plain: bool) -> Result<(), Failure> {
-    match plain {
-        true => Ok(calls.iter().try_for_each(output::print_plain)?),
-        false => Ok(show::table(calls)?),
+fn print_listed(listed: &[Value], plain: bool, shown: Shown) -> Result<(), Failure> {
+    match shown {
+        _ if plain => Ok(listed.iter().try_for_each(output::print_plain)?),
+        Shown::Calls => Ok(show::table(listed)?),
+        Shown::Messages => Ok(show::messages(listed)?),
     }
 }
 
+/// The calls of an answer, or the messages of one that was asked for them.
 fn listed(answer: &Value) -> &[Value] {
-    answer["calls"].as_array().map_or(&[][..], Vec::as_slice)
+    let messages = answer["messages"].as_array();
+    messages.or(answer["calls"].as_array()).map_or(&[][..], Vec::as_slice)
 }
 
 async fn follow(options: &LogOptions) -> Result<(), Failure> {
@@ -143,7 +159,7 @@ async fn print_followed(
         let ended = listed(&answer).iter().filter(|call| call.get("endSeq").is_some());
         shown.extend(ended.map(|call| call["seq"].as_u64()));
         let calls: Vec<Value> = listed(&answer).iter().rev().cloned().collect();
-        print_listed(&calls, plain)?;
+        print_listed(&calls, plain, Shown::Calls)?;
     }
     let mut calls = futures::stream::iter(meanwhile).chain(calls);
     while let Some(call) = calls.next().await {
@@ -172,11 +188,23 @@ async fn export(options: &ExportOptions) -> Result<(), Failure> {
 /// Numbers count in one journal, so each is read to its end before the next.
 async fn export_all(books: &Books, options: &ExportOptions) -> Result<(), Failure> {
     for gateway_id in exported(books, options).await? {
-        let mut input = asked(&options.filter);
-        input["gatewayId"] = gateway_id.into();
-        export_one(books, input).await?;
+        for mut input in kinds_exported(&options.filter) {
+            input["gatewayId"] = gateway_id.as_str().into();
+            export_one(books, input).await?;
+        }
     }
     Ok(())
+}
+
+/// Calls first, as ever, and then what was said in all rooms, unless one of the two is asked for.
+fn kinds_exported(filter: &LogFilter) -> Vec<Value> {
+    let calls = asked(filter);
+    if filter.room.is_some() || filter.op.is_some() {
+        return vec![calls];
+    }
+    let mut messages = calls.clone();
+    messages["room"] = "*".into();
+    vec![calls, messages]
 }
 
 /// The journals that are exported.
@@ -188,18 +216,18 @@ async fn exported(books: &Books, options: &ExportOptions) -> Result<Vec<String>,
     Ok(gateway_ids(&answer).map(String::from).collect())
 }
 
-/// Page after page, from the newest call to the oldest.
+/// Page after page, from the newest to the oldest.
 async fn export_one(books: &Books, mut input: Value) -> Result<(), Failure> {
     input["limit"] = PAGE.into();
+    let name = if input.get("room").is_some() { "messages" } else { "calls" };
     loop {
-        let mut answer = books.ask_again("gateway.journal", input.clone()).await?;
-        let calls = answer["calls"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        for call in &calls {
-            output::print_plain(call)?;
-        }
+        let answer = books.ask_again("gateway.journal", input.clone()).await?;
+        let page = answer[name].as_array().map_or(&[][..], Vec::as_slice);
+        page.iter().try_for_each(output::print_plain)?;
         // They are sorted by time, which may go back where a clock is set.
-        let first = calls.iter().filter_map(|call| call["seq"].as_u64()).min();
-        match first.filter(|_| calls.len() == PAGE) {
+        let first = page.iter().filter_map(|one| one["seq"].as_u64()).min();
+        // A page of messages may be short because they are long.
+        match first.filter(|_| name == "messages" || page.len() == PAGE) {
             Some(first) => input["before"] = first.into(),
             None => return Ok(()),
         }
@@ -270,7 +298,8 @@ fn print_replayed(answer: &Value, plain: bool) -> Result<(), Failure> {
 
 fn asked(filter: &LogFilter) -> Value {
     let mut input = json!({});
-    for (name, value) in [("op", &filter.op), ("since", &filter.since), ("who", &filter.who)] {
+    let LogFilter { op, since, who, room, .. } = filter;
+    for (name, value) in [("op", op), ("since", since), ("who", who), ("room", room)] {
         if let Some(value) = value {
             input[name] = value.as_str().into();
         }

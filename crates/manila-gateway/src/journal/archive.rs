@@ -13,6 +13,9 @@ use super::verify::{Anchor, Verdict};
 use super::writer::SealFiles;
 use super::{Journal, Places, Settings, joined, messages, query, verify};
 
+/// How many bytes of messages are given at once, so that an answer fits into a message to a client.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+
 /// The journals of a data folder, to be read. Cloning it is cheap.
 #[derive(Debug, Clone)]
 pub struct Archive {
@@ -106,7 +109,9 @@ impl Archive {
         let fits = |room: &str| filter.room.matches(room);
         let MessageFilter { since, before, limit: most, .. } = *filter;
         let who = filter.who.as_deref();
-        let sought = Sought { who, since, before, marks, most, ..Sought::of(&fits) };
+        let most_bytes = MOST_BYTES;
+        let sought =
+            Sought { who, since, before, marks, most, most_bytes, least: 1, ..Sought::of(&fits) };
         let mut found = Vec::new();
         for chain in self.chains()?.into_iter().filter(is_wanted) {
             for noted in messages::look(&chain, &sought)? {

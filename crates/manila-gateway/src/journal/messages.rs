@@ -41,6 +41,8 @@ pub(super) struct Sought<'a> {
     pub(super) most: usize,
     /// How many bytes the messages may have together.
     pub(super) most_bytes: usize,
+    /// So many are found however long they are.
+    pub(super) least: usize,
 }
 
 /// A record of a room that was found.
@@ -86,6 +88,7 @@ impl<'a> Sought<'a> {
             marks: &[Mark::Message, Mark::Refusal],
             most: usize::MAX,
             most_bytes: usize::MAX,
+            least: 0,
         }
     }
 
@@ -140,7 +143,7 @@ impl Search<'_> {
         }
         let length = message_of(content).map_or(content.len(), str::len);
         self.bytes = self.bytes.saturating_add(length);
-        if self.bytes > self.sought.most_bytes {
+        if self.bytes > self.sought.most_bytes && self.found.len() >= self.sought.least {
             self.is_done = true;
             return;
         }

@@ -139,7 +139,8 @@ struct Asked {
 struct Answered {
     /// Newest first.
     calls: Vec<Value>,
-    /// Where a room was asked for: its messages and what it refused, newest first.
+    /// Where a room was asked for: its messages and what it refused, newest first. There may be less
+    /// than were asked for where they are long; none is the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     messages: Option<Vec<Value>>,
     /// The journal that they are in; absent where it is every one, because none is written here.

@@ -8,19 +8,70 @@ use serde_json::Value;
 
 use crate::output;
 
-/// The calls as a table. Where one is not of today, all have their date.
+/// How many characters of a message are shown.
+const MOST_SAID: usize = 160;
+
+/// The calls as a table.
 pub(super) fn table(calls: &[Value]) -> io::Result<()> {
     if calls.is_empty() {
         return output::print_line("no calls");
     }
-    let today = day(epoch_ms());
-    let times = if calls.iter().all(|call| day(time(call)) == today) { clock } else { date };
+    let times = times_of(calls);
     let (time, width) = ("TIME", times(0).len());
     output::print_line(&format!(
         "{:>8}  {time:width$}  {:<5} {:<12} {:>8}  {}",
         "SEQ", "DOOR", "WHO", "TOOK", "OPERATION"
     ))?;
     calls.iter().try_for_each(|call| print(call, times))
+}
+
+/// What was said in rooms, and what was refused, as a table.
+pub(super) fn messages(messages: &[Value]) -> io::Result<()> {
+    if messages.is_empty() {
+        return output::print_line("no messages");
+    }
+    let times = times_of(messages);
+    let (time, width) = ("TIME", times(0).len());
+    let (seq, room, who) = ("SEQ", "ROOM", "WHO");
+    output::print_line(&format!("{seq:>8}  {time:width$}  {room:<12} {who:<12} MESSAGE"))?;
+    messages.iter().try_for_each(|message| output::print_line(&message_line(message, times)))
+}
+
+fn message_line(message: &Value, times: fn(i64) -> String) -> String {
+    let text = |name: &str| message[name].as_str().unwrap_or_default();
+    let (room, who) = (text("room"), text("who"));
+    let (seq, time) = (message["seq"].as_u64().unwrap_or_default(), times(time(message)));
+    let begin = format!("{seq:>8}  {time}  {room:<12} {who:<12} ");
+    let (style, end) = match text("kind") {
+        "refusal" => {
+            let (kind, error, reason) = (text("attemptedKind"), text("error"), text("reason"));
+            (red(), format!("{kind}  {error}: {reason}"))
+        }
+        _ => (Style::new(), said(&message["message"])),
+    };
+    let end = output::cut(&end, MOST_SAID);
+    format!("{}{style}{}{style:#}", output::harmless(&begin), output::harmless(&end))
+}
+
+/// What kind of message it is, and what it says.
+fn said(message: &Value) -> String {
+    let payload = &message["payload"];
+    let words = match payload["text"].as_str() {
+        Some(text) => text.replace('\n', " "),
+        None if payload.is_null() => String::new(),
+        None => payload.to_string(),
+    };
+    format!("{}  {words}", message["kind"].as_str().unwrap_or_default())
+}
+
+/// Where one is not of today, all have their date.
+fn times_of(listed: &[Value]) -> fn(i64) -> String {
+    let today = day(epoch_ms());
+    if listed.iter().all(|one| day(time(one)) == today) { clock } else { date }
+}
+
+fn red() -> Style {
+    Style::new().fg_color(Some(AnsiColor::Red.into()))
 }
 
 /// One call on one line, as soon as it has ended.
@@ -53,14 +104,13 @@ fn print(call: &Value, times: fn(i64) -> String) -> io::Result<()> {
 /// What came of a call, and how that looks.
 fn end_of(call: &Value) -> (Style, String) {
     let text = |name: &str| call[name].as_str().unwrap_or_default();
-    let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
     match call["outcome"].as_str() {
         Some("error") if call.get("code").is_some() => {
-            (red, format!("{}: {}", text("code"), text("message")))
+            (red(), format!("{}: {}", text("code"), text("message")))
         }
-        Some("error") => (red, "error".to_owned()),
+        Some("error") => (red(), "error".to_owned()),
         Some(outcome) => (Style::new(), outcome.to_owned()),
-        None if call["lost"] == true => (red, "lost when the gateway ended".to_owned()),
+        None if call["lost"] == true => (red(), "lost when the gateway ended".to_owned()),
         None => (Style::new(), "has not ended".to_owned()),
     }
 }
@@ -198,6 +248,35 @@ mod tests {
         ] {
             assert_eq!(harmless_lines(&answer), expected);
         }
+    }
+
+    #[test]
+    fn messages_are_lines_whatever_they_say() {
+        let begin = "       7  00:00:00.000Z  lobby        ada          ";
+        let long = "x".repeat(MOST_SAID);
+        for (message, expected) in [
+            (json!({"message": {"kind": "chat", "payload": {"text": "hi\nyou"}}}), "chat  hi you"),
+            (
+                json!({"message": {"kind": "mcp/request", "payload": {"method": "\u{1b}["}}}),
+                "mcp/request  {\"method\":\"\\u001b[\"}",
+            ),
+            (json!({"message": {"kind": "chat/cancel"}}), "chat/cancel"),
+            (json!({"message": {"kind": long}}), &*long),
+            (json!({"messageText": "[1e999]"}), ""),
+        ] {
+            let mut message = message;
+            for (name, value) in
+                [("room", json!("lobby")), ("who", json!("ada")), ("seq", json!(7))]
+            {
+                message[name] = value;
+            }
+            let line = message_line(&message, clock);
+            assert_eq!(line.strip_prefix(begin), Some(expected), "{line}");
+        }
+        let refusal = json!({"seq": 7, "kind": "refusal", "room": "lobby", "who": "ada",
+            "attemptedKind": "chat", "error": "rate_limited", "reason": "too\u{1b}many"});
+        let line = message_line(&refusal, clock);
+        assert!(line.contains("chat  rate_limited: too\u{fffd}many"), "{line}");
     }
 
     #[test]

@@ -327,3 +327,40 @@ async fn a_journal_that_takes_nothing_refuses() {
     refuse(&journal, "lobby", "ada");
     assert_eq!(journal.health()["lost"], 1);
 }
+
+/// Each page asks for what is before the one before it; one of long messages is short, and none is the
+/// end.
+#[tokio::test]
+async fn a_room_is_read_page_by_page() {
+    let scratch = Scratch::new("journal-pages");
+    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+    let filler = "x".repeat(1024 * 1024);
+    for n in 0..10 {
+        let message = json!({"payload": {"n": n, "filler": filler}}).to_string();
+        say_text(&journal, "lobby", "ada", &message).await;
+    }
+    for n in 10..20 {
+        say(&journal, "lobby", "ada", n).await;
+    }
+    let registry = builtin::registry();
+    let archive = archive(&scratch).with_live(&journal);
+    let changes = operations(&archive, &registry).into_iter().map(manila::Change::Replace);
+    registry.apply(changes).unwrap();
+    let pipeline = Pipeline::new(registry);
+    let ask = async |input: Value| {
+        let operator = Authority::outside(Some(crate::admin::operator().into()));
+        let answer = pipeline.call(CallRequest::new("gateway.journal", input), operator).await;
+        answer.map(|outcome| outcome.envelope.data.into_value().unwrap())
+    };
+    let mut input = json!({"room": "lobby", "limit": 12});
+    for expected in [12, 7, 1, 0] {
+        let answer = ask(input.clone()).await.unwrap();
+        let page = answer["messages"].as_array().unwrap();
+        assert_eq!((page.len(), &answer["calls"]), (expected, &json!([])));
+        assert!(page.iter().map(|one| one["seq"].as_u64()).rev().is_sorted());
+        input["before"] = page.last().map_or(Value::Null, |last| last["seq"].clone());
+    }
+    assert!(ask(json!({"limit": 1})).await.unwrap().get("messages").is_none());
+    let error = ask(json!({"room": "lobby", "op": "*"})).await.unwrap_err();
+    assert!(error.message().contains("do not go together"), "{error}");
+}
