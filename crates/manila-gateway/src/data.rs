@@ -1,5 +1,7 @@
 //! The folder in which a gateway keeps what outlives it.
 
+pub(crate) mod durable;
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -164,7 +166,8 @@ impl DataFolder {
     }
 }
 
-fn make_private(folder: &Path) -> io::Result<()> {
+/// Makes a folder that only its owner can look into, unless it is there.
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::chain::Hash;
-use super::durable;
 use super::key::{self, Key};
+use crate::data::durable;
 
 /// How long a statement is as a file. A disk writes so many bytes whole or not at all.
 const SECTOR: usize = 512;

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `record`, `chain` | the text of a record, and how each hash covers the one before |
 //! | `key`, `head` | who signs, and what is signed: how far a chain goes, where it begins |
-//! | `durable`, `place` | how what has to last is put on the disk; where the records of a chain are |
+//! | `place` | where the records of a chain are |
 //! | `mask`, `sink` | what is not written down; a call as it enters and leaves the pipeline |
 //! | `room` | messages of rooms, before they are handed on |
 //! | `queue`, `writer` | records gather in a buffer, one thread writes them in groups |
@@ -18,7 +18,6 @@
 mod archive;
 mod chain;
 mod comparison;
-mod durable;
 mod following;
 mod head;
 mod index;
@@ -60,6 +59,8 @@ use key::Key;
 use queue::Queue;
 use segment::{Broken, End, Segments};
 use writer::{SealFiles, Writer};
+
+use crate::data::{durable, make_private};
 
 pub use archive::Archive;
 pub use operations::operations;
@@ -327,8 +328,8 @@ impl Places {
     }
 
     fn open(&self, settings: &Settings) -> io::Result<Journal> {
-        make_folder(&self.seals)?;
-        make_folder(&self.records)?;
+        make_private(&self.seals)?;
+        make_private(&self.records)?;
         let (mut own, mut damaged) = (None, 0);
         for gateway_id in self.chains()? {
             let is_wanted = own.is_none() && self.is_here(&gateway_id);
@@ -449,7 +450,7 @@ impl Places {
         let genesis = Hash::genesis(&gateway_id);
         let head = Seal::sign(&key, About::Head, 0, genesis, epoch_ms());
         head.write(&self.seal_files(&gateway_id).head)?;
-        make_folder(&self.records.join(&gateway_id))?;
+        make_private(&self.records.join(&gateway_id))?;
         durable::sync_folder(&self.records)?;
         durable::replace(&self.key_file(&gateway_id), &bytes)?;
         let writer = self.writer(&gateway_id, settings).map_err(io::Error::other)?;
@@ -485,15 +486,6 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     };
     let name = |entry: io::Result<DirEntry>| entry.map(|entry| entry.file_name().into_string());
     entries.map(name).filter_map(|name| name.map(Result::ok).transpose()).collect()
-}
-
-/// Calls hold what people send, which is nobody else's business.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::durable;
+use crate::data::durable;
 
 /// What the names of the files end with.
 pub(super) const ENDING: &str = ".place";

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use manila::epoch_ms;
 
 use super::chain::Hash;
-use super::durable;
 use super::head::{About, Seal};
 use super::index::{Index, OpenBlock};
 use super::key::Key;
@@ -18,7 +17,8 @@ use super::queue::{Group, Wait};
 use super::record::Stored;
 use super::retention;
 use super::segment::{Broken, End, Segments};
-use super::{Committed, Mode, Settings, Shared, make_folder};
+use super::{Committed, Mode, Settings, Shared};
+use crate::data::{durable, make_private};
 
 /// How long records gather before they are written, where nobody waits for them.
 const GATHER: Duration = Duration::from_millis(20);
@@ -66,7 +66,7 @@ impl Writer {
     ) -> Result<Self, Broken> {
         let (end, unfinished) = Self::end_of(&key, &seals, &segments)?;
         segments.forget_behind(&end, unfinished)?;
-        make_folder(segments.folder())?;
+        make_private(segments.folder())?;
         let file = open_at(&segments, &end)?;
         let (index, block) = match indexed(&segments, &end).or_else(|error| {
             tracing::warn!(%error, "the index of the journal is damaged and made again");

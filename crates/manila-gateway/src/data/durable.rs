@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Puts a file into its place, or in the place of an older one, in one step: whoever looks finds
 /// nothing, the old or the new. What is there when this returns stays there. Nobody else reads it.
-pub(super) fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
     let mut new = OsString::from(file);
     new.push(".new");
     let mut options = File::options();
@@ -23,13 +23,13 @@ pub(super) fn replace(file: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Names of files last no longer than the machine runs, unless their folder is synced.
 #[cfg(unix)]
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
 /// Other systems do this on their own, and cannot open a folder.
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "it is the same function everywhere")]
-pub(super) fn sync_folder(_: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
