@@ -1,0 +1,110 @@
+//! The words for people.
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::{Capabilities, Decision, Subject, capability};
+
+fn reason(own: &[Value], kind: &str, payload: Option<&str>) -> String {
+    let payload = payload.map(|payload| RawValue::from_string(payload.to_owned()).unwrap());
+    let capabilities = Capabilities::new(own.iter().map(capability));
+    let subject = Subject::new(kind, payload.as_deref());
+    match capabilities.decide(&subject) {
+        Decision::Allowed { by } => panic!("{by} allows it"),
+        Decision::Refused { reason } => reason.to_string(),
+    }
+}
+
+#[test]
+fn a_refusal_says_what_came_nearest() {
+    let name = json!({"kind": "mcp/request", "payload": {"params": {"name": "read_*"}}});
+    let reads = json!("mcp/request:tools/call:read_*");
+    let docs = json!("mcp/request:resources/read:/docs/*");
+    let deep = "[".repeat(500) + &"]".repeat(500);
+    for (own, kind, payload, expected) in [
+        (vec![], "chat", None, "there is no capability, so nothing may be sent"),
+        (
+            vec![json!("*")],
+            "system/welcome",
+            None,
+            "`system/welcome` is the gateway's own; no capability reaches it",
+        ),
+        (
+            vec![json!("chat")],
+            "reasoning/start",
+            None,
+            "`chat` does not cover the kind `reasoning/start`",
+        ),
+        (
+            vec![json!("chat"), json!("x")],
+            "y",
+            None,
+            "none of the 2 capabilities covers the kind `y`",
+        ),
+        (
+            vec![json!({"kind": "chat", "to": "x"})],
+            "chat",
+            None,
+            r#"`{"kind":"chat","to":"x"}` allows nothing: its member `to` is not known"#,
+        ),
+        (
+            vec![json!("chat"), reads.clone()],
+            "mcp/request:tools/call:delete_file",
+            None,
+            "`mcp/request:tools/call:read_*` does not cover the tool `delete_file`",
+        ),
+        (
+            vec![reads.clone()],
+            "mcp/request:tools/call",
+            None,
+            "`mcp/request:tools/call:read_*` does not cover a message that names no tool",
+        ),
+        (
+            vec![reads],
+            "mcp/request:tools/list",
+            None,
+            "`mcp/request:tools/call:read_*` does not cover the method `tools/list`",
+        ),
+        (
+            vec![docs],
+            "mcp/request:resources/read:/docs/../x",
+            None,
+            "`mcp/request:resources/read:/docs/*` does not cover the resource `/docs/../x`: it has a segment of dots",
+        ),
+        (
+            vec![name.clone()],
+            "mcp/request",
+            None,
+            r#"`{"kind":"mcp/request","payload":{"params":{"name":"read_*"}}}` does not fit: there is no payload"#,
+        ),
+        (
+            vec![name.clone()],
+            "mcp/request",
+            Some(&*deep),
+            r#"`{"kind":"mcp/request","payload":{"params":{"name":"read_*"}}}` does not fit: the payload cannot be read"#,
+        ),
+        (
+            vec![name.clone()],
+            "mcp/request",
+            Some(r#"{"params":{}}"#),
+            r#"`{"kind":"mcp/request","payload":{"params":{"name":"read_*"}}}` does not fit: `payload.params.name` is missing"#,
+        ),
+        (
+            vec![name],
+            "mcp/request",
+            Some(r#"{"params":{"name":"write"}}"#),
+            r#"`{"kind":"mcp/request","payload":{"params":{"name":"read_*"}}}` does not fit: `payload.params.name` is `write`"#,
+        ),
+    ] {
+        assert_eq!(reason(&own, kind, payload), expected);
+    }
+}
+
+#[test]
+fn a_refusal_is_short_whatever_was_said() {
+    let long = "\u{1}✓".repeat(5_000);
+    let own = [json!({"kind": "chat", "payload": {"a": "!x"}})];
+    let payload = json!({ "a": [&long], &*long: 1 }).to_string();
+    assert!(reason(&own, "chat", Some(&payload)).len() < 3_000);
+    assert!(reason(&own, &long, None).len() < 3_000);
+}

@@ -1,0 +1,23 @@
+//! The cases of both notations that stand in files.
+
+use serde_json::Value;
+
+use super::allows;
+
+#[test]
+fn every_case_of_the_files_is_decided_so() {
+    let files = [
+        include_str!("../../../../tests/data/capabilities-strings.jsonl"),
+        include_str!("../../../../tests/data/capabilities-patterns.jsonl"),
+    ];
+    let mut wrong = Vec::new();
+    for line in files.iter().flat_map(|file| file.lines()) {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let kind = case["message"]["kind"].as_str().unwrap();
+        let allowed = allows(&case["capability"], kind, case["message"].get("payload"));
+        if allowed != case["allow"].as_bool().unwrap() {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
