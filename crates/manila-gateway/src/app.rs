@@ -25,6 +25,7 @@ use crate::door::{
 };
 use crate::journal::Journal;
 use crate::limits::Limiter;
+use crate::room::{RoomStore, Workspace, WorkspaceSettings};
 use crate::server::{self, Drained};
 use crate::source::{Board, SourceState};
 use crate::telemetry::{Page, Sight, Standing, State};
@@ -61,6 +62,8 @@ pub(crate) struct Parts {
     pub(crate) journal: Option<Journal>,
     /// How many were refused of whom nobody knows who they are.
     pub(crate) strangers: Arc<Strangers>,
+    /// The rooms.
+    pub(crate) workspace: Workspace,
     /// Set when the gateway begins to stop; streams end by it, calls do not.
     pub(crate) stopping: CancellationToken,
     /// Owns the peers whose name is not known yet; they end when the gateway begins to stop.
@@ -174,6 +177,8 @@ impl Gateway {
 
     /// A gateway in front of a pipeline that somebody else has set up, open to this machine.
     pub fn with(pipeline: Pipeline, settings: GatewaySettings) -> Self {
+        let stopping = CancellationToken::new();
+        let workspace = Workspace::new(WorkspaceSettings::default(), None, None, stopping.clone());
         Self(Arc::new(Parts {
             hub: Hub::new(pipeline.clone(), settings.hub.clone()),
             pipeline,
@@ -189,7 +194,8 @@ impl Gateway {
             journal: None,
             strangers: Arc::default(),
             settings,
-            stopping: CancellationToken::new(),
+            workspace,
+            stopping,
             arriving: TaskTracker::new(),
         }))
     }
@@ -227,6 +233,18 @@ impl Gateway {
         Self(Arc::new(Parts { journal, ..Arc::unwrap_or_clone(self.0) }))
     }
 
+    /// The same gateway, with rooms that are kept in this store and written down in its journal.
+    #[must_use]
+    pub(crate) fn with_workspace(
+        self,
+        settings: WorkspaceSettings,
+        store: Option<RoomStore>,
+    ) -> Self {
+        let (journal, stopping) = (self.0.journal.clone(), self.0.stopping.clone());
+        let workspace = Workspace::new(settings, store, journal, stopping);
+        Self(Arc::new(Parts { workspace, ..Arc::unwrap_or_clone(self.0) }))
+    }
+
     /// The pipeline behind the doors.
     pub fn pipeline(&self) -> &Pipeline {
         &self.0.pipeline
@@ -245,8 +263,11 @@ impl Gateway {
     /// Ends what is open in the name of those who are not who they were any more, by their ids: peers of
     /// the hub, sessions and streams. Says how many these were. What they have called runs to its end.
     pub fn dismiss(&self, is_over: &dyn Fn(&str) -> bool) -> usize {
-        let Parts { hub, mcp, streams, .. } = &*self.0;
-        hub.dismiss(is_over) + mcp.dismiss(is_over) + streams.dismiss(is_over)
+        let Parts { hub, mcp, streams, workspace, .. } = &*self.0;
+        hub.dismiss(is_over)
+            + mcp.dismiss(is_over)
+            + streams.dismiss(is_over)
+            + workspace.dismiss(is_over)
     }
 
     /// The doors, to be mounted in another server. Whoever mounts them binds, and stops. Without

@@ -115,6 +115,7 @@ pub(crate) async fn drain(
     let cut = connections.len();
     connections.shutdown().await;
     parts.streams.drain().await;
+    let _ = tokio::time::timeout_at(deadline, parts.workspace.closed()).await;
     let calls_ended =
         parts.pipeline.drain(deadline.saturating_duration_since(Instant::now())).await;
     // Links go last: calls in flight may have needed them.

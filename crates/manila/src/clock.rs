@@ -1,6 +1,10 @@
 //! The one place where wall-clock time is read.
 
+mod timestamp;
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub use timestamp::timestamp;
 
 /// The time since 1970.
 pub fn since_epoch() -> Duration {

@@ -86,7 +86,7 @@ mod trace;
 pub mod view;
 
 pub use access::{AccessControl, Authority, Identity};
-pub use clock::{epoch_ms, since_epoch};
+pub use clock::{epoch_ms, since_epoch, timestamp};
 pub use env::{Env, build_env};
 pub use envelope::{
     Annotations, CONTENT_BLOCK_SCHEMA, ContentBlock, ENVELOPE_SCHEMA, Envelope, HTTP_META_SCHEMA,

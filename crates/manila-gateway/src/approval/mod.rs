@@ -19,15 +19,17 @@ mod gate;
 mod input;
 mod operation;
 mod proposal;
+mod rooms;
 mod settings;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
 use manila::Identity;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::app::{Gateway, Parts};
 use crate::config::Config;
 use crate::run::{Part, Reloaded};
 
@@ -56,6 +58,8 @@ struct Desk {
     /// Set when the gateway stops: whoever waits for a person would only hold it up.
     stopping: OnceLock<CancellationToken>,
     digests: Digests,
+    /// The gateway whose rooms have proposals of their own.
+    rooms: OnceLock<Weak<Parts>>,
 }
 
 /// Calls that wait already keep what they began with, but for those whose caller is another one now.
@@ -93,6 +97,11 @@ impl Approvals {
     /// Ends the waiting of all calls when this is cancelled; the first that is given counts.
     pub(crate) fn end_with(&self, stopping: CancellationToken) {
         let _ = self.0.stopping.set(stopping);
+    }
+
+    /// Shows the proposals of the rooms of a gateway as well, and decides about them.
+    pub(crate) fn join_rooms(&self, gateway: &Gateway) {
+        let _ = self.0.rooms.set(Arc::downgrade(&gateway.0));
     }
 
     /// Resolves when the gateway stops, if it is one that says so.

@@ -10,10 +10,11 @@ use tokio::time::Instant;
 use super::Approvals;
 use super::book::Undecided;
 use super::proposal::{Proposal, Shown, Verdict};
+use super::rooms::{self, Said};
 use crate::admin::scope;
 
-const NOT_WAITING: &str = "NOT_WAITING";
-const OTHER_INPUT: &str = "OTHER_INPUT";
+pub(super) const NOT_WAITING: &str = "NOT_WAITING";
+pub(super) const OTHER_INPUT: &str = "OTHER_INPUT";
 
 /// The operations by which calls that wait are decided about: deciding needs `manila:approve`, and
 /// looking that or `manila:read`.
@@ -24,17 +25,20 @@ pub fn operations(approvals: &Approvals) -> Vec<Operation> {
     let (listing, approving, rejecting) = (approvals.clone(), approvals.clone(), approvals.clone());
     let builders = [
         Operation::query("gateway.approvals", move |_: Nothing| {
-            std::future::ready(Ok::<_, HandlerError>(list(&listing)))
+            let listing = listing.clone();
+            async move { Ok::<_, HandlerError>(list(&listing).await) }
         })
         .title("Calls that wait for approval")
         .description("Lists the calls that wait for somebody's word, the oldest first."),
-        Operation::mutation("gateway.approve", move |context, input| {
-            std::future::ready(approve(&approving, &context, &input))
+        Operation::mutation("gateway.approve", move |context: CallContext, input: Approve| {
+            let approving = approving.clone();
+            async move { approve(&approving, &context, &input).await }
         })
         .title("Approve a call")
         .description("Lets a call run that waits for approval: this one, once, with this input."),
-        Operation::mutation("gateway.reject", move |context, input| {
-            std::future::ready(reject(&rejecting, &context, input))
+        Operation::mutation("gateway.reject", move |context: CallContext, input: Reject| {
+            let rejecting = rejecting.clone();
+            async move { reject(&rejecting, &context, input).await }
         })
         .title("Reject a call")
         .description("Refuses a call that waits for approval, and tells its caller why."),
@@ -85,33 +89,37 @@ struct Reject {
 /// What was decided about.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Decided {
-    id: String,
+pub(super) struct Decided {
+    pub(super) id: String,
     /// `approved` or `rejected`
-    status: String,
-    /// `namespace.name`
-    operation: String,
+    pub(super) status: String,
+    /// `namespace.name`, or what was proposed in a room
+    pub(super) operation: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    caller: Option<String>,
-    input_digest: String,
-    /// The id of the call.
-    request_id: String,
+    pub(super) caller: Option<String>,
+    pub(super) input_digest: String,
+    /// The id of the call, or of the proposal.
+    pub(super) request_id: String,
 }
 
-fn list(approvals: &Approvals) -> Listed {
+async fn list(approvals: &Approvals) -> Listed {
+    let of_rooms = approvals.of_rooms().await;
     let now = Instant::now();
     let book = approvals.book();
     let shown = book.waiting(now).map(|(id, proposal)| Shown::of(id, proposal, now));
-    Listed { approvals: shown.collect() }
+    Listed { approvals: shown.chain(of_rooms).collect() }
 }
 
-fn approve(
+async fn approve(
     approvals: &Approvals,
     context: &CallContext,
     input: &Approve,
 ) -> Result<Decided, HandlerError> {
     let approver = approver(context)?;
     let seen = input.input_digest.as_deref();
+    if let Some(place) = rooms::place(&input.id) {
+        return approvals.decide_in_room(context, place, seen, Said::Approved).await;
+    }
     let verdict = Verdict::Approved { by: approver.clone() };
     let decided = approvals.decide(&input.id, &approver, seen, verdict);
     let proposal = decided.map_err(|undecided| refused(&undecided))?;
@@ -119,13 +127,17 @@ fn approve(
     Ok(Decided::of(&input.id, "approved", proposal))
 }
 
-fn reject(
+async fn reject(
     approvals: &Approvals,
     context: &CallContext,
     input: Reject,
 ) -> Result<Decided, HandlerError> {
     let approver = approver(context)?;
     let reason = input.reason.filter(|reason| !reason.trim().is_empty());
+    if let Some(place) = rooms::place(&input.id) {
+        let said = Said::Rejected { reason };
+        return approvals.decide_in_room(context, place, None, said).await;
+    }
     let verdict = Verdict::Rejected { by: approver.clone(), reason };
     let decided = approvals.decide(&input.id, &approver, None, verdict);
     let proposal = decided.map_err(|undecided| refused(&undecided))?;

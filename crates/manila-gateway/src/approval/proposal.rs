@@ -55,28 +55,31 @@ impl Verdict {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Shown {
     /// What `gateway.approve` and `gateway.reject` take.
-    id: String,
-    /// `namespace.name`
-    operation: String,
+    pub(super) id: String,
+    /// `namespace.name`, or what was proposed in a room.
+    pub(super) operation: String,
     /// Who calls, or on whose behalf; absent where the gateway itself calls.
     #[serde(skip_serializing_if = "Option::is_none")]
-    caller: Option<String>,
+    pub(super) caller: Option<String>,
+    /// The room in which it was proposed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) room: Option<String>,
     /// The input as it will run, with `***` in place of what its schema marks as secret.
-    input: Value,
+    pub(super) input: Value,
     /// What the whole input is known by as long as this gateway runs: HMAC-SHA-256 with a key that
     /// nobody has.
-    input_digest: String,
+    pub(super) input_digest: String,
     /// Where the call came in.
-    door: String,
+    pub(super) door: String,
     /// The id of the call.
-    request_id: String,
+    pub(super) request_id: String,
     /// The call that it is part of.
     #[serde(skip_serializing_if = "Option::is_none")]
-    parent_request_id: Option<String>,
+    pub(super) parent_request_id: Option<String>,
     /// How long it has waited.
-    waited_ms: u64,
+    pub(super) waited_ms: u64,
     /// How long it waits on.
-    expires_in_ms: u64,
+    pub(super) expires_in_ms: u64,
 }
 
 impl Shown {
@@ -85,6 +88,7 @@ impl Shown {
             id: id.to_owned(),
             operation: proposal.operation.clone(),
             caller: proposal.caller.clone(),
+            room: None,
             input: proposal.input.clone(),
             input_digest: proposal.input_digest.clone(),
             door: proposal.door.to_owned(),

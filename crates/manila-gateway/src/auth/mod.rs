@@ -136,6 +136,11 @@ impl Authenticator {
         Ok(verifier.verify(token.unwrap_or_default()).await?)
     }
 
+    /// Whether somebody of this name has a token of this gateway.
+    pub fn knows(&self, id: &str) -> bool {
+        self.0.load().tokens.values().any(|identity| identity.id == id)
+    }
+
     /// Whether callers need no token.
     pub fn is_open(&self) -> bool {
         self.0.load().anonymous.is_some()

@@ -120,6 +120,8 @@ pub struct Config {
     pub telemetry: TelemetrySettings,
     /// What is written down about calls.
     pub journal: journal::Settings,
+    /// The rooms.
+    pub workspace: crate::room::WorkspaceSettings,
     /// What was read otherwise than it is written, for people.
     pub notes: Vec<String>,
     /// The files that it was made of, and those that its sources are made of: when one of them changes,

@@ -35,7 +35,7 @@ pub(super) async fn identify(
     })
 }
 
-fn refused(
+pub(super) fn refused(
     authenticator: &Authenticator,
     path: &str,
     headers: &HeaderMap,

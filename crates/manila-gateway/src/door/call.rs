@@ -2,14 +2,15 @@
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use manila::link::{CloseReason, Link, accept_key, ws};
+use manila::link::{CloseReason, Link, ws};
 use manila::protocol::{Control, Event, Secret};
 
 use super::bearer;
 use super::problem::Problem;
+use super::websocket;
 use crate::app::Gateway;
 use crate::auth::AuthError;
 use crate::server::Wire;
@@ -42,44 +43,18 @@ pub(super) async fn upgrade(
     let upgrading = hyper::upgrade::on(&mut request);
     let arriving = gateway.0.arriving.clone();
     arriving.spawn(arrive(gateway, upgrading, introduction));
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let headers = response.headers_mut();
-    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-    response
+    websocket::accepted(accept)
 }
 
 fn check(gateway: &Gateway, headers: &HeaderMap) -> Result<HeaderValue, Problem> {
-    let names = |name: header::HeaderName, wanted: &str| {
-        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        values
-            .flat_map(|value| value.split(','))
-            .any(|item| item.trim().eq_ignore_ascii_case(wanted))
-    };
-    let is_websocket = names(header::CONNECTION, "upgrade") && names(header::UPGRADE, "websocket");
-    let key = headers.get(header::SEC_WEBSOCKET_KEY);
-    let (true, Some(key)) = (is_websocket, key) else {
-        let message = "the hub speaks the call protocol over WebSocket: connect with ws://";
-        return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, message)
-            .with_header(header::UPGRADE, HeaderValue::from_static("websocket")));
-    };
-    if !names(header::SEC_WEBSOCKET_VERSION, "13") {
-        let message = "version 13 of WebSocket is spoken here";
-        return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, message)
-            .with_header(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")));
-    }
-    if gateway.0.stopping.is_cancelled() {
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping"));
-    }
+    let words = "the hub speaks the call protocol over WebSocket: connect with ws://";
+    let accept = websocket::check(gateway, headers, words)?;
     let most = gateway.0.settings.connections;
     if gateway.0.hub.census().peers + gateway.0.arriving.len() >= most {
         let message = format!("{most} peers are connected, which is the limit");
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message));
     }
-    HeaderValue::from_str(&accept_key(key.as_bytes()))
-        .map_err(|_| Problem::new(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is not a key"))
+    Ok(accept)
 }
 
 async fn arrive(gateway: Gateway, upgrading: OnUpgrade, introduction: Introduction) {

@@ -14,7 +14,9 @@ mod problem;
 mod refusal;
 mod sse;
 mod tag;
+mod websocket;
 mod wellknown;
+mod workspace;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -28,12 +30,13 @@ use tower_service::Service;
 
 use crate::app::Gateway;
 pub use http::HttpDoorSettings;
-pub(crate) use mcp::{McpDoor, serve_streams};
+pub(crate) use mcp::{McpDoor, RoomRequest, answer_room, serve_streams};
 pub use mcp::{McpDoorSettings, McpView};
 pub(crate) use openapi::Documents;
 use problem::Problem;
 pub(crate) use refusal::Strangers;
 pub(crate) use sse::Streams;
+pub(crate) use workspace::room_capabilities;
 
 /// Where clients of `/mcp` look first.
 const WELL_KNOWN_MCP: &str = "/.well-known/oauth-protected-resource/mcp";
@@ -60,14 +63,31 @@ fn doors(gateway: Gateway) -> Router {
         .route(bearer::METADATA, get(wellknown::metadata))
         .route(WELL_KNOWN_MCP, get(wellknown::metadata))
         .route("/openapi.json", get(openapi::document))
+        .route("/ws", get(workspace::connect))
+        .route("/v0/ws", get(workspace::connect))
+        .route("/v0.1/ws", get(workspace::connect))
+        .route("/v0.1/topics", get(workspace::topics))
+        .route("/v0.1/topics/{topic}/participants", get(workspace::participants))
+        .route("/v0.1/topics/{topic}/history", get(workspace::history))
         .method_not_allowed_fallback(only_get)
         .layer(guard)
-        .route("/", any(docs::root))
+        .route("/", any(root))
         .route("/docs", any(docs::serve))
         .route("/docs/", any(docs::serve))
         .route("/docs/{file}", any(docs::serve))
         .fallback(api)
         .with_state(gateway)
+}
+
+/// Some clients of the workspace know the gateway by its host alone.
+async fn root(State(gateway): State<Gateway>, request: Request) -> Response {
+    if !websocket::is_asked(request.headers()) {
+        return docs::root(State(gateway), request).await;
+    }
+    match guard::check(&gateway, &request) {
+        Ok(()) => workspace::connect(State(gateway), request).await,
+        Err(problem) => problem.into_response(),
+    }
 }
 
 /// The doors behind the connections of this server. Calls are answered here, everything else by the

@@ -136,6 +136,12 @@ pub struct JournalError {
     source: io::Error,
 }
 
+impl JournalError {
+    pub(crate) fn of(folder: &Path, source: io::Error) -> Self {
+        Self { folder: folder.to_owned(), source }
+    }
+}
+
 /// A journal that is written. Cloning it shares everything.
 #[derive(Clone)]
 pub struct Journal(Arc<Inner>);

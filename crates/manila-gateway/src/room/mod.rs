@@ -6,13 +6,29 @@
 //! | `keep` | what a room keeps for its next opening, such as grants |
 //! | `message` | messages of both protocol families, and what each is about |
 //! | `settings` | the numbers that bound a room |
+//! | `state` | a room without I/O: a message comes in, what is to be done comes out |
+//! | `task` | the one who runs a room and does it |
+//! | `outlet` | the way to one participant |
+//! | `workspace` | the rooms by name |
 
 pub mod capability;
 #[allow(dead_code, reason = "rooms are there soon")]
 mod keep;
 pub mod message;
+mod outlet;
 mod settings;
+mod state;
+mod task;
+mod workspace;
 
 #[allow(unused_imports, reason = "rooms are there soon")]
 pub(crate) use keep::RoomStore;
+pub(crate) use outlet::{Goodbye, Inlet, way};
 pub use settings::{RoomSettings, WorkspaceSettings};
+pub(crate) use state::{
+    Frame, Input, MANILA, Refusal, Verdict, Waiting, check_name as check_participant, shown_to_mcpx,
+};
+pub(crate) use workspace::{Newcomer, Place, RoomHandle, Workspace};
+
+/// The room that is always there.
+pub const LOBBY: &str = "lobby";

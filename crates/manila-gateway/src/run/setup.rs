@@ -18,6 +18,7 @@ use crate::auth::TokenHash;
 use crate::config::Config;
 use crate::journal::{self, Archive, Journal, JournalError, Mode};
 use crate::limits::Limiter;
+use crate::room::RoomStore;
 use crate::source::{McpParts, Sources};
 use crate::telemetry::Sight;
 
@@ -36,6 +37,7 @@ pub struct Setup {
     approvals: Approvals,
     sight: Sight,
     journal: Option<Journal>,
+    rooms: Option<RoomStore>,
 }
 
 /// A journal is opened once: another place or another way of writing holds after the next start.
@@ -70,6 +72,7 @@ impl Setup {
             approvals,
             sight: Sight::default(),
             journal: None,
+            rooms: None,
         }
     }
 
@@ -122,6 +125,7 @@ impl Setup {
     ///
     /// The folder cannot be written.
     pub fn journal(mut self, data: &Path) -> Result<Self, JournalError> {
+        self.rooms = Some(RoomStore::open(data).map_err(|error| JournalError::of(data, error))?);
         let settings = &self.config.journal;
         let mut archive = Archive::new(data, settings);
         if settings.mode != Mode::Off {
@@ -183,7 +187,10 @@ impl Setup {
         let gateway = Gateway::with(pipeline, settings)
             .with_authenticator(authenticator)
             .with_sight(self.sight, limiter)
-            .with_journal(self.journal);
+            .with_journal(self.journal)
+            .with_workspace(self.config.workspace.clone(), self.rooms);
+        parts.push(Arc::new(gateway.0.workspace.clone()));
+        self.approvals.join_rooms(&gateway);
         self.approvals.end_with(gateway.0.stopping.clone());
         let sources = Sources::start_with(&gateway, &self.config, &self.mcp);
         let reloader = Arc::new(Reloader::new(

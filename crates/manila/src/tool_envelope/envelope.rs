@@ -3,7 +3,8 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
-use super::{EnvelopeError, MAX_DEPTH, PREFIX, base64, timestamp};
+use super::{EnvelopeError, MAX_DEPTH, PREFIX, base64};
+use crate::clock::timestamp;
 use crate::schema::type_name;
 
 /// A payload with the name of the tool that made it and the time at which it did.
@@ -101,7 +102,7 @@ impl ToolEnvelope {
 impl Meta {
     /// Names the tool and the time, in milliseconds since 1970.
     pub fn new(tool: impl Into<String>, epoch_ms: i64) -> Self {
-        Self { tool: tool.into(), ts: timestamp::format(epoch_ms), extra: Map::new() }
+        Self { tool: tool.into(), ts: timestamp(epoch_ms), extra: Map::new() }
     }
 
     /// The tool that made the envelope.

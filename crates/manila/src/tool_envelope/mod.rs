@@ -35,7 +35,6 @@ mod failure;
 mod prefix;
 mod reader;
 mod record;
-mod timestamp;
 mod workflow;
 
 pub use artifact::{

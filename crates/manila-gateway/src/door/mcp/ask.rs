@@ -36,6 +36,8 @@ const INSTRUCTIONS: &str = "The tools are operations of several sources; the par
 #[derive(Debug, Clone)]
 pub(super) struct Asker {
     pub(super) gateway: Gateway,
+    /// Where he came in, for the journal.
+    pub(super) door: &'static str,
     pub(super) identity: Arc<Identity>,
     pub(super) view: McpView,
     pub(super) era: Era,

@@ -119,7 +119,7 @@ impl Ask {
         let Some(name) = &self.params.name else { return fault };
         let id = operation_of(name);
         let pipeline = self.asker.gateway.pipeline();
-        let request = CallRequest::new(&id, Payload::empty_object()).door("mcp");
+        let request = CallRequest::new(&id, Payload::empty_object()).door(self.asker.door);
         if pipeline.registry().catalog().get(&id).is_some() {
             let error = CallError::access_denied("this tool is not for this client");
             self.note(request, &error).await;
@@ -150,7 +150,7 @@ impl Ask {
     }
 
     fn request<'t>(&self, tool: &'t Tool, input: Payload) -> CallRequest<'t> {
-        let request = CallRequest::new(tool.id().as_str(), input).door("mcp");
+        let request = CallRequest::new(tool.id().as_str(), input).door(self.asker.door);
         match self.params.metadata() {
             Some(metadata) => request.metadata(metadata),
             None => request,

@@ -164,6 +164,7 @@ impl Visit {
 
     pub(super) fn asker(&self, era: Era) -> Asker {
         Asker {
+            door: "mcp",
             gateway: self.gateway.clone(),
             identity: Arc::clone(&self.identity),
             view: self.view.clone(),

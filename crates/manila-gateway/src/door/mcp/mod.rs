@@ -6,6 +6,7 @@
 //! | `stdio` | one client on a pair of streams |
 //! | `message`, `params` | JSON-RPC, and what requests say |
 //! | `ask`, `call` | a request and its answer, whatever carried it |
+//! | `in_room` | requests out of rooms |
 //! | `passing` | resources and prompts, which are their sources' |
 //! | `inquiry` | what clients are asked while their requests run |
 //! | `outlet`, `level`, `changes` | what clients are told before an answer, and without having asked |
@@ -20,6 +21,7 @@ mod changes;
 mod era;
 mod following;
 mod http;
+mod in_room;
 mod inquiry;
 mod level;
 mod message;
@@ -40,6 +42,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Semaphore;
 
 pub(super) use http::serve;
+pub(crate) use in_room::{RoomRequest, answer as answer_room};
 pub use settings::{McpDoorSettings, McpView};
 pub(crate) use stdio::serve as serve_streams;
 

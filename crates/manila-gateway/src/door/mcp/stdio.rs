@@ -50,6 +50,7 @@ pub(crate) async fn serve(
     let gone = CancellationToken::new();
     let writing = AbortOnDropHandle::new(tokio::spawn(write(writer, messages, gone.clone())));
     let asker = Asker {
+        door: "mcp",
         gateway: gateway.clone(),
         identity,
         view,

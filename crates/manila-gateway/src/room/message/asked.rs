@@ -90,6 +90,9 @@ fn without_method(kind: Kind, payload: Option<&RawValue>) -> Result<Kind, Mismat
 }
 
 fn agreed(kind: &Kind, asked: &Asked, other: &str) -> Result<Kind, Mismatch> {
+    if kind.method().is_some_and(|method| is_unsaid(method, &asked.method)) {
+        return kind.with_asked(asked).map_err(|error| Mismatch::unspeakable(&error));
+    }
     let quoted = |text: &str| format!("`{}`", member::cut(text, QUOTED));
     if let Some(method) = kind.method().filter(|method| **method != *asked.method) {
         let (said, meant) = (quoted(method), quoted(&asked.method));
@@ -107,6 +110,12 @@ fn agreed(kind: &Kind, asked: &Asked, other: &str) -> Result<Kind, Mismatch> {
 }
 
 /// What is looked at in a payload; the rest is passed over.
+/// Some clients write `unknown`, or only the beginning of a longer method; that says less than the
+/// payload and nothing else.
+fn is_unsaid(said: &str, method: &str) -> bool {
+    said == "unknown" || method.strip_prefix(said).is_some_and(|rest| rest.starts_with('/'))
+}
+
 #[derive(Deserialize)]
 struct Request<'a> {
     #[serde(borrow)]

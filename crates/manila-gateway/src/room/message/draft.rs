@@ -61,6 +61,13 @@ pub struct ReadError {
     pub kind: Option<String>,
 }
 
+impl ReadError {
+    /// `invalid_message`, in these words.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self::invalid(message.into())
+    }
+}
+
 impl Draft {
     /// Reads one message: an object in which no key stands twice at any depth, at most 128 deep.
     ///
@@ -127,7 +134,7 @@ impl ReadError {
     }
 
     /// What can be known about a text that is no message, if it is JSON at all.
-    fn about(text: &str) -> Self {
+    pub(crate) fn about(text: &str) -> Self {
         let mut found = Self::invalid(String::new());
         let Ok(mut members) = Members::read(text) else { return found };
         let id = members.take("id").and_then(member::text);

@@ -58,6 +58,8 @@ fn read(mut members: Members<'_>) -> Result<Join, (&'static str, String)> {
     let payload = members.take("payload").and_then(|raw| Members::read(raw.get()).ok());
     // What stands beside the payload comes first and is found first.
     members.0.extend(payload.into_iter().flat_map(|payload| payload.0));
+    // Clients without a token say that it is empty.
+    members.0.retain(|(_, raw)| raw.get() != r#""""#);
     let mut one_of = |names: [&str; 2], longest| {
         let first = draft::name(&mut members, names[0], longest)?;
         first.map_or_else(|| draft::name(&mut members, names[1], longest), |name| Ok(Some(name)))
@@ -98,10 +100,13 @@ mod tests {
             assert!(join.protocol.is_none() && join.history.is_none(), "{text}");
             assert!(!format!("{join:?}").contains("\"t\""), "a token is not shown");
         }
-        let text = r#"{"type":"join","history":5,"protocol":"mcpx/v0.1","token":null}"#;
-        let join = join(text).unwrap().unwrap();
-        assert_eq!((join.history, join.protocol), (Some(5), Some(Protocol::Mcpx01)));
-        assert!(join.token.is_none() && join.space.is_none() && join.participant.is_none());
+        for token in ["null", r#""""#] {
+            let text =
+                format!(r#"{{"type":"join","history":5,"protocol":"mcpx/v0.1","token":{token}}}"#);
+            let join = join(&text).unwrap().unwrap();
+            assert_eq!((join.history, join.protocol), (Some(5), Some(Protocol::Mcpx01)));
+            assert!(join.token.is_none() && join.space.is_none() && join.participant.is_none());
+        }
     }
 
     #[test]
@@ -121,7 +126,6 @@ mod tests {
         let long = format!(r#"{{"type":"join","space":"{}"}}"#, "x".repeat(257));
         for (text, error, said) in [
             (r#"{"type":"join","space":7}"#, "invalid_message", "`space` must be a text"),
-            (r#"{"type":"join","token":""}"#, "invalid_message", "`token` is empty"),
             (&*long, "invalid_message", "`space` has more than 256 bytes"),
             (r#"{"type":"join","history":-1}"#, "invalid_message", "`history` must be"),
             (r#"{"type":"join","protocol":"x"}"#, "unsupported_protocol", "`x` is not spoken"),

@@ -116,6 +116,29 @@ impl Kind {
         Self::build(self.short(), Some(&asked.method), asked.name.as_deref())
     }
 
+    /// A kind of the gateway itself, or of the parts that every message of it has in common.
+    pub(crate) fn plain(base: &str) -> Self {
+        let base = if check_text(base).is_ok() { base } else { "mcp" };
+        let end = base.len();
+        Self { full: base.into(), base_end: end, method_end: None, decoded: None, written: None }
+    }
+
+    /// The request that asks this.
+    pub(crate) fn request(asked: &Asked) -> Self {
+        Self::about("mcp/request", asked)
+    }
+
+    /// The response to the request that asks this.
+    pub(crate) fn response(asked: &Asked) -> Self {
+        Self::about("mcp/response", asked)
+    }
+
+    /// What was asked stood in a kind before, so that it can in another.
+    fn about(base: &str, asked: &Asked) -> Self {
+        let plain = Self::plain(base);
+        plain.with_asked(asked).unwrap_or(plain)
+    }
+
     /// Whether its CONTEXT can be read as `name`.
     pub(super) fn may_mean(&self, name: &str) -> bool {
         self.context() == Some(name) || self.written.as_deref() == Some(name)

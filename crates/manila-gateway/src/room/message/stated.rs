@@ -77,6 +77,42 @@ pub struct ContextOf {
     pub outcome: Option<Outcome>,
 }
 
+impl ContextOf {
+    /// The same, with how it went, as the payload of the answer says.
+    #[must_use]
+    pub fn ending(mut self, payload: Option<&RawValue>) -> Self {
+        #[derive(Deserialize)]
+        struct Answer<'a> {
+            #[serde(borrow, default)]
+            error: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            result: Option<&'a RawValue>,
+        }
+        #[derive(Default, Deserialize)]
+        struct Tool {
+            #[serde(default, rename = "isError")]
+            is_error: bool,
+        }
+        let answer = payload.and_then(|payload| serde_json::from_str(payload.get()).ok());
+        let Some(Answer { error, result }) = answer else { return self };
+        // A tool that ran and failed says so in its result.
+        let tool: Option<Tool> = result.and_then(|result| serde_json::from_str(result.get()).ok());
+        let has_failed = error.is_some() || tool.unwrap_or_default().is_error;
+        self.outcome = Some(if has_failed { Outcome::Error } else { Outcome::Result });
+        self
+    }
+}
+
+impl Outcome {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Result => "result",
+            Self::Error => "error",
+        }
+    }
+}
+
 /// How a request went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, DeriveSerialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -98,19 +134,30 @@ impl Message {
     /// short kind and a list. The payload is written as it came.
     pub fn write(&self, protocol: Protocol) -> String {
         let form = match protocol.is_mew() {
-            true => Form { message: self, protocol, kind: self.kind.short(), correlations: None },
+            true => {
+                let kind = self.kind.short();
+                Form { message: self, protocol, kind, correlations: None, is_shown: true }
+            }
             false => {
                 let first = self.correlation.first();
-                Form { message: self, protocol, kind: self.kind.full(), correlations: Some(first) }
+                let (kind, correlations) = (self.kind.full(), Some(first));
+                Form { message: self, protocol, kind, correlations, is_shown: true }
             }
         };
         form.text()
     }
 
+    /// About how many bytes it takes to keep it.
+    pub fn size(&self) -> usize {
+        let payload = self.payload.as_ref().map_or(0, |payload| payload.get().len());
+        let extra: usize = self.extra.iter().map(|(key, raw)| key.len() + raw.get().len()).sum();
+        payload + extra + self.kind.full().len() + 256
+    }
+
     /// The message with everything that is known of it. A payload that has line breaks keeps them.
     pub fn stored(&self) -> String {
         let (protocol, kind) = (self.protocol, self.kind.full());
-        Form { message: self, protocol, kind, correlations: None }.text()
+        Form { message: self, protocol, kind, correlations: None, is_shown: false }.text()
     }
 
     /// The message that was stored.
@@ -160,11 +207,41 @@ struct Form<'a> {
     kind: &'a str,
     /// The one correlation of a family that has one; all of them as a list otherwise.
     correlations: Option<Option<&'a Box<str>>>,
+    /// Whether it is for a participant, and not to be kept.
+    is_shown: bool,
 }
+
+#[derive(DeriveSerialize)]
+struct Empty {}
 
 impl Form<'_> {
     fn text(&self) -> String {
         serde_json::to_string(self).expect("texts and JSON have a JSON form")
+    }
+
+    /// The payload of a request as the one family has to see it: for its clients a request without
+    /// `jsonrpc` and `id` is a notification, which nobody answers.
+    fn framed(&self) -> Option<Box<RawValue>> {
+        #[derive(Deserialize)]
+        struct Frame<'a> {
+            #[serde(borrow, default)]
+            jsonrpc: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            id: Option<&'a RawValue>,
+        }
+        let Message { kind, payload, id, .. } = self.message;
+        let is_question = kind.method().is_some_and(|it| !it.starts_with("notifications/"));
+        let is_wanted = self.is_shown && !self.protocol.is_mew() && is_question;
+        let payload = payload.as_ref().filter(|_| is_wanted && kind.short() == "mcp/request")?;
+        let frame: Frame<'_> = serde_json::from_str(payload.get()).ok()?;
+        let rest = payload.get().trim_start().strip_prefix('{')?;
+        let version = if frame.jsonrpc.is_none() { "\"jsonrpc\":\"2.0\"," } else { "" };
+        let id = match frame.id {
+            None => format!("\"id\":{},", serde_json::Value::from(&**id)),
+            Some(_) if version.is_empty() => return None,
+            Some(_) => String::new(),
+        };
+        RawValue::from_string(format!("{{{version}{id}{rest}")).ok()
     }
 }
 
@@ -184,7 +261,15 @@ impl Serialize for Form<'_> {
         }
         entry(&mut map, "context", message.context.as_ref())?;
         entry(&mut map, "context_of", message.context_of.as_ref())?;
-        entry(&mut map, "payload", message.payload.as_ref())?;
+        match self.framed() {
+            Some(framed) => map.serialize_entry("payload", &framed)?,
+            // Every client takes it for an object that is there.
+            None => match &message.payload {
+                Some(payload) => map.serialize_entry("payload", payload)?,
+                None if self.is_shown => map.serialize_entry("payload", &Empty {})?,
+                None => {}
+            },
+        }
         for (key, value) in message.extra.iter().filter(|(key, _)| !OURS.contains(&&**key)) {
             map.serialize_entry(key, value)?;
         }

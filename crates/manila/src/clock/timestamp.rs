@@ -1,11 +1,11 @@
-//! Milliseconds since 1970 as the text that `meta.ts` carries.
+//! Milliseconds since 1970 as text.
 
 const MS_PER_DAY: i64 = 86_400_000;
 
 /// ISO 8601 in UTC with milliseconds, `2025-06-17T18:30:00.000Z`.
 ///
 /// A year outside 0..=9999 gets a sign and six digits or more, as ISO 8601 asks for.
-pub(super) fn format(epoch_ms: i64) -> String {
+pub fn timestamp(epoch_ms: i64) -> String {
     let (year, month, day) = civil(epoch_ms.div_euclid(MS_PER_DAY));
     let ms = epoch_ms.rem_euclid(MS_PER_DAY);
     let (hour, minute) = (ms / 3_600_000, ms / 60_000 % 60);
@@ -61,7 +61,7 @@ mod tests {
             (-8_640_000_000_000_000, "-271821-04-20T00:00:00.000Z"),
         ];
         for (epoch_ms, expected) in cases {
-            assert_eq!(format(epoch_ms), expected, "{epoch_ms}");
+            assert_eq!(timestamp(epoch_ms), expected, "{epoch_ms}");
         }
     }
 
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn formats_the_ends_of_time() {
-        assert!(format(i64::MAX).starts_with("+292278994-08-17T07:12:55.807Z"));
-        assert!(format(i64::MIN).starts_with("-292275055-05-16T16:47:04.192Z"));
+        assert!(timestamp(i64::MAX).starts_with("+292278994-08-17T07:12:55.807Z"));
+        assert!(timestamp(i64::MIN).starts_with("-292275055-05-16T16:47:04.192Z"));
     }
 }

@@ -1,0 +1,169 @@
+//! Who comes into a room, and whether he may.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::http::{HeaderMap, StatusCode};
+use manila::Identity;
+
+use super::asked::Asked;
+use crate::admin::{self, scope};
+use crate::app::Gateway;
+use crate::auth::{AuthError, JwtError, Token};
+use crate::door::bearer;
+use crate::door::problem::Problem;
+use crate::room::capability::{Capabilities, Capability};
+use crate::room::{Newcomer, Refusal, RoomHandle, check_participant};
+
+/// What those may do who need no token: everything but what changes who may do what.
+const OPEN: [&str; 7] =
+    ["chat", "chat/*", "mcp/*", "reasoning/*", "stream/*", "participant/*", "capability/grant-ack"];
+
+/// Somebody who may come in, and where.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    pub(super) room: RoomHandle,
+    pub(super) newcomer: Newcomer,
+}
+
+/// Why somebody does not come in.
+#[derive(Debug)]
+pub(super) enum Denied {
+    /// He is nobody.
+    Unknown(AuthError),
+    /// He is somebody, and not the one he says, or not somebody who may.
+    Forbidden(Refusal),
+    /// It cannot be done at the moment, or at all.
+    Impossible(Refusal),
+}
+
+impl Denied {
+    /// The code and the words, for a first frame that is refused.
+    pub(super) fn refusal(self) -> Refusal {
+        match self {
+            Self::Unknown(error) => Refusal::new("unauthorized", error.to_string()),
+            Self::Forbidden(refusal) | Self::Impossible(refusal) => refusal,
+        }
+    }
+
+    pub(super) fn into_problem(self, gateway: &Gateway, headers: &HeaderMap) -> Problem {
+        match self {
+            Self::Unknown(AuthError::Jwt(error @ JwtError::NoKeys(_))) => {
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+            }
+            Self::Unknown(error) => {
+                bearer::refused(gateway.authenticator(), "/ws", headers, error.to_string())
+            }
+            Self::Forbidden(refusal) => Problem::new(StatusCode::FORBIDDEN, refusal.message),
+            Self::Impossible(refusal) => {
+                let status = match refusal.error {
+                    "invalid_message" => StatusCode::BAD_REQUEST,
+                    _ => StatusCode::SERVICE_UNAVAILABLE,
+                };
+                Problem::new(status, refusal.message)
+            }
+        }
+    }
+}
+
+/// Whether somebody has a token that any door would take. One that only a room knows has to be shown
+/// with the room.
+pub(super) async fn check_token(gateway: &Gateway, token: &Token) -> Result<(), Denied> {
+    let identity = gateway.authenticator().identify(Some(token.reveal())).await;
+    identity.map(drop).map_err(Denied::Unknown)
+}
+
+impl Ticket {
+    pub(super) async fn issue(
+        gateway: &Gateway,
+        room: &str,
+        asked: &Asked,
+    ) -> Result<Self, Denied> {
+        let room = gateway.0.workspace.room(gateway, room).map_err(Denied::Impossible)?;
+        let (identity, id) = identify(gateway, &room, asked).await?;
+        check_participant(&id).map_err(Denied::Forbidden)?;
+        let wanted: Box<str> = id.as_str().into();
+        match room.look(move |room| room.check_arrival(&wanted)).await {
+            Some(arrival) => arrival.map_err(Denied::Forbidden)?,
+            None => return Err(closed()),
+        }
+        let own = capabilities(gateway, &identity, asked.token.is_some());
+        let (protocol, history) = (asked.protocol, asked.history);
+        let newcomer = Newcomer { id: id.into(), identity, own, protocol, history };
+        Ok(Self { room, newcomer })
+    }
+}
+
+fn closed() -> Denied {
+    let words = "the room cannot be opened; the gateway's log says why";
+    Denied::Impossible(Refusal::new("unavailable", words))
+}
+
+/// Who it is, and what he is called in the room. A token names one participant.
+async fn identify(
+    gateway: &Gateway,
+    room: &RoomHandle,
+    asked: &Asked,
+) -> Result<(Arc<Identity>, String), Denied> {
+    let authenticator = gateway.authenticator();
+    let token = asked.token.as_ref();
+    let identity = match authenticator.identify(token.map(Token::reveal)).await {
+        Ok(identity) => identity,
+        Err(error) => invited(room, token).await?.ok_or(Denied::Unknown(error))?,
+    };
+    if token.is_none() {
+        let id = asked.participant.clone().unwrap_or_else(stranger);
+        if authenticator.knows(&id) {
+            let words = format!("`{id}` has a token, and none was shown");
+            return Err(Denied::Forbidden(Refusal::new("auth_violation", words)));
+        }
+        return Ok((identity, id));
+    }
+    let id = identity.id.clone();
+    if asked.participant.as_ref().is_some_and(|wanted| *wanted != id) {
+        let words = format!("this token is the one of `{id}`, and of nobody else");
+        return Err(Denied::Forbidden(Refusal::new("auth_violation", words)));
+    }
+    Ok((identity, id))
+}
+
+/// Somebody with a token that only this room knows.
+async fn invited(
+    room: &RoomHandle,
+    token: Option<&Token>,
+) -> Result<Option<Arc<Identity>>, Denied> {
+    let Some(token) = token else { return Ok(None) };
+    let hash = token.hash().to_string();
+    let id = room.look(move |room| room.invited(&hash)).await.ok_or_else(closed)?;
+    Ok(id.map(|id| Arc::new(Identity::new(&*id))))
+}
+
+/// A name for somebody who says none and needs none.
+fn stranger() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    match COUNT.fetch_add(1, Ordering::Relaxed) {
+        0 => crate::auth::LOCAL.to_owned(),
+        number => format!("{}-{}", crate::auth::LOCAL, number + 1),
+    }
+}
+
+/// What somebody's identity says that he may in a room; nothing if it says nothing about that.
+pub(crate) fn capabilities(
+    gateway: &Gateway,
+    identity: &Identity,
+    has_token: bool,
+) -> Option<Capabilities> {
+    let parsed = |texts: &[&str]| {
+        Capabilities::new(texts.iter().filter_map(|text| Capability::parse(text).ok()))
+    };
+    if !has_token && gateway.authenticator().is_open() {
+        return Some(parsed(&OPEN));
+    }
+    let is_operator =
+        identity.id == admin::OPERATOR && identity.scopes.iter().any(|held| held == scope::ADMIN);
+    if is_operator && identity.capabilities.is_empty() {
+        return Some(parsed(&["*"]));
+    }
+    let texts: Vec<&str> = identity.capabilities.iter().map(String::as_str).collect();
+    (!texts.is_empty()).then(|| parsed(&texts))
+}

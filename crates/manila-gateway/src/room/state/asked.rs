@@ -1,0 +1,96 @@
+//! What each request asked, so that its answers explain themselves.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::proposal::Proposals;
+use crate::room::message::{Asked, ContextOf, Message};
+
+/// How many requests are remembered.
+const MOST: usize = 10_000;
+
+/// The requests that may still be answered.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    known: HashMap<Box<str>, Request>,
+    order: VecDeque<Box<str>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) asked: Asked,
+    pub(super) from: Arc<str>,
+    /// Everybody, if it is empty.
+    pub(super) to: Vec<Box<str>>,
+    /// The id inside the payload, as it came.
+    pub(super) rpc_id: Option<Box<RawValue>>,
+    /// The proposal that it fulfils, and whose that is.
+    pub(super) proposal: Option<(Box<str>, Arc<str>)>,
+}
+
+impl Requests {
+    pub(super) fn get(&self, id: &str) -> Option<&Request> {
+        self.known.get(id)
+    }
+
+    /// The request of somebody, by the id of its message or the one inside its payload.
+    pub(super) fn find(&self, from: &str, rpc_id: &RawValue) -> Option<&str> {
+        let as_text: Option<String> = serde_json::from_str(rpc_id.get()).ok();
+        let is_meant = |(id, request): &(&Box<str>, &Request)| {
+            &*request.from == from
+                && (as_text.as_deref() == Some(id)
+                    || request.rpc_id.as_ref().is_some_and(|own| own.get() == rpc_id.get()))
+        };
+        self.known.iter().find(is_meant).map(|(id, _)| &**id)
+    }
+
+    pub(super) fn add(
+        &mut self,
+        message: &Message,
+        proposals: &Proposals,
+        rpc_id: Option<Box<RawValue>>,
+    ) {
+        let Some(method) = message.kind.method() else { return };
+        if method.starts_with("notifications/") {
+            return;
+        }
+        let asked = Asked { method: method.into(), name: message.kind.context().map(Into::into) };
+        let proposal = message.correlation.iter().find_map(|id| proposals.whose(id));
+        let request = Request {
+            asked,
+            from: Arc::clone(&message.from),
+            to: message.to.clone(),
+            rpc_id,
+            proposal,
+        };
+        if self.known.insert(message.id.clone(), request).is_none() {
+            self.order.push_back(message.id.clone());
+        }
+        while self.order.len() > MOST {
+            if let Some(oldest) = self.order.pop_front() {
+                self.known.remove(&oldest);
+            }
+        }
+    }
+}
+
+impl Request {
+    pub(super) fn is_addressed_to(&self, id: &str) -> bool {
+        self.to.is_empty() || self.to.iter().any(|to| &**to == id)
+    }
+
+    /// What an answer to it is about.
+    pub(super) fn context(&self, id: &str) -> ContextOf {
+        ContextOf {
+            method: self.asked.method.clone(),
+            name: self.asked.name.clone(),
+            request_id: id.into(),
+            from: Arc::clone(&self.from),
+            proposal_id: self.proposal.as_ref().map(|(id, _)| id.clone()),
+            proposer: self.proposal.as_ref().map(|(_, who)| Arc::clone(who)),
+            outcome: None,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `participant/*`: some participants may pause others, wake them, or end them.
+
+use serde::Deserialize;
+
+use super::grant::read;
+use super::{Refusal, Room};
+use crate::room::message::Draft;
+
+/// What a participant may still say who is paused, or told to shut down.
+const WHILE_PAUSED: [&str; 12] = [
+    "mcp/response",
+    "participant/status",
+    "participant/resume",
+    "participant/request-status",
+    "participant/clear",
+    "participant/forget",
+    "participant/compact-done",
+    "participant/shutdown",
+    "chat/acknowledge",
+    "chat/cancel",
+    "reasoning/cancel",
+    "stream/close",
+];
+
+/// Kinds that make their addressees do something. Without one every client obeys, the sender's too.
+const ORDERS: [&str; 7] = [
+    "participant/pause",
+    "participant/resume",
+    "participant/forget",
+    "participant/compact",
+    "participant/clear",
+    "participant/restart",
+    "participant/shutdown",
+];
+
+/// Somebody who is asked to be silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pause {
+    until: Option<i64>,
+}
+
+impl Pause {
+    pub(super) fn is_over(self, now: i64) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Pausing {
+    #[serde(default)]
+    timeout_seconds: Option<f64>,
+}
+
+impl Room {
+    /// Whether somebody may say anything of this kind at the moment.
+    pub(super) fn check_silence(&self, who: &str, kind: &str) -> Result<(), Refusal> {
+        let Some(participant) = self.present.get(who) else { return Ok(()) };
+        if WHILE_PAUSED.contains(&kind) {
+            return Ok(());
+        }
+        if participant.is_shut_down {
+            let words = "you were told to shut down; join again to go on";
+            return Err(Refusal::new("participant_shut_down", words));
+        }
+        if participant.paused.is_some() {
+            let words = format!("you are paused, and may not send `{kind}` before you are resumed");
+            return Err(Refusal::new("participant_paused", words));
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_order(&self, draft: &Draft) -> Result<(), Refusal> {
+        let kind = draft.kind.short();
+        if ORDERS.contains(&kind) && draft.to.is_empty() {
+            let words =
+                format!("`{kind}` needs `to`: without it everybody would obey, you included");
+            return Err(Refusal::invalid(words));
+        }
+        if kind == "participant/pause" {
+            read::<Pausing>(draft, "`timeout_seconds` as a number, if at all")?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn obey(&mut self, kind: &str, to: &[Box<str>], payload: Option<&str>) {
+        let now = self.now;
+        let pausing = payload.and_then(|text| serde_json::from_str::<Pausing>(text).ok());
+        let seconds = pausing.and_then(|pausing| pausing.timeout_seconds);
+        #[expect(clippy::cast_possible_truncation, reason = "it is bounded")]
+        let until = seconds.map(|seconds| now + (seconds.clamp(0.0, 1e9) * 1e3) as i64);
+        for id in to {
+            let Some(participant) = self.present.get_mut(&**id) else { continue };
+            match kind {
+                "participant/pause" => participant.paused = Some(Pause { until }),
+                "participant/resume" | "participant/restart" => participant.paused = None,
+                "participant/shutdown" => participant.is_shut_down = true,
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! A room without I/O: something comes in, and what is to be done comes out.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `input`, `effect` | what comes in, and what is to be done about it |
+//! | `say` | the life of a message, on one screen |
+//! | `arrive` | joining and leaving |
+//! | `asked` | what each request asked, so that its answers explain themselves |
+//! | `proposal` | what waits for somebody who may |
+//! | `standing` | what somebody may beyond his token: grants, invitations; it outlives the process |
+//! | `grant`, `member` | the messages that change it |
+//! | `control` | pausing others, and what a paused one may still say |
+//! | `stream` | who may write where |
+//! | `history`, `rate` | what is kept for later, and how much is too much |
+//! | `shown` | capabilities as each family reads them |
+//! | `system` | what the gateway itself says |
+//!
+//! Time is an argument, ids are counted behind a prefix that somebody else drew.
+
+mod arrive;
+mod asked;
+mod control;
+mod effect;
+mod grant;
+mod history;
+mod input;
+mod member;
+mod proposal;
+mod rate;
+mod refusal;
+mod say;
+mod shown;
+mod standing;
+mod stream;
+mod system;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::capability::{Capabilities, Capability};
+use super::message::{Message, Protocol};
+use super::settings::RoomSettings;
+
+use asked::Requests;
+use control::Pause;
+use history::{History, Ids};
+use proposal::Proposals;
+use rate::Rate;
+use standing::Standings;
+use stream::Streams;
+
+pub(crate) use effect::{Call, Closing, Effect, Frame, Recipient, Recipients};
+pub(crate) use input::{Arrival, Decision, Input, Verdict};
+pub(crate) use member::check_name;
+pub(crate) use proposal::Waiting;
+pub(crate) use refusal::Refusal;
+pub(crate) use shown::shown_to_mcpx;
+
+/// A connection, by a number that no other one ever had.
+pub(crate) type ConnectionId = u64;
+
+/// The participant that the operations of the registry are.
+pub(crate) const MANILA: &str = "manila";
+
+/// Who the gateway is when it speaks for itself.
+pub(crate) const GATEWAY: &str = "system:gateway";
+
+/// Names that nobody else has.
+pub(crate) const RESERVED: [&str; 4] = [MANILA, GATEWAY, "gateway", "system"];
+
+/// A room.
+#[derive(Debug)]
+pub(crate) struct Room {
+    settings: RoomSettings,
+    /// What those may do whose identity says nothing about it.
+    usual: Capabilities,
+    present: BTreeMap<Arc<str>, Participant>,
+    connections: HashMap<ConnectionId, Arc<str>>,
+    /// Everybody who is there; made again when that changes.
+    everyone: Recipients,
+    standings: Standings,
+    requests: Requests,
+    proposals: Proposals,
+    streams: Streams,
+    history: History,
+    ids: Ids,
+    /// In milliseconds since 1970.
+    now: i64,
+    effects: Vec<Effect>,
+    prefix: Box<str>,
+    counted: u64,
+}
+
+/// Somebody who is there.
+#[derive(Debug)]
+struct Participant {
+    connection: ConnectionId,
+    protocol: Protocol,
+    /// What his token says that he may.
+    own: Capabilities,
+    /// What he may, grants and revocations included.
+    may: Capabilities,
+    rate: Rate,
+    frames: Rate,
+    paused: Option<Pause>,
+    /// Told to shut down; says nothing more before he comes again.
+    is_shut_down: bool,
+}
+
+impl Room {
+    /// A room as it was left: what is kept of it, and the messages that were kept, oldest first. The
+    /// prefix is what the ids of the gateway's own messages begin with.
+    pub(crate) fn new(
+        settings: RoomSettings,
+        kept: Option<&str>,
+        history: Vec<Message>,
+        prefix: impl Into<Box<str>>,
+    ) -> Result<Self, serde_json::Error> {
+        let mut room = Self {
+            usual: compiled(&settings.capabilities),
+            present: BTreeMap::new(),
+            connections: HashMap::new(),
+            everyone: Arc::new([]),
+            standings: kept.map(Standings::read).transpose()?.unwrap_or_default(),
+            requests: Requests::default(),
+            proposals: Proposals::default(),
+            streams: Streams::default(),
+            history: History::default(),
+            ids: Ids::default(),
+            now: 0,
+            effects: Vec::new(),
+            prefix: prefix.into(),
+            counted: 0,
+            settings,
+        };
+        room.remember(history);
+        Ok(room)
+    }
+
+    /// Takes what comes in, and says what is to be done, in this order.
+    pub(crate) fn apply(&mut self, now: i64, input: Input) -> Vec<Effect> {
+        self.now = now;
+        self.pass_time();
+        match input {
+            Input::Arrive(arrival) => self.arrive(arrival),
+            Input::Leave { connection } => self.leave(connection),
+            Input::Say { connection, draft } => self.hear(connection, draft),
+            Input::Frame { connection, frame } => self.frame(connection, frame),
+            Input::Answered { request, payload } => self.answered(&request, payload),
+            Input::Noted { request, payload } => self.noted(&request, payload),
+            Input::Decide(decision) => self.decide(decision),
+            Input::Settings(settings) => self.configure(settings),
+            Input::Time => {}
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    /// What is over because its time has come.
+    fn pass_time(&mut self) {
+        self.expire_proposals();
+        let now = self.now;
+        for participant in self.present.values_mut() {
+            participant.paused.take_if(|pause| pause.is_over(now));
+        }
+    }
+
+    /// Who is there, for those who ask.
+    pub(crate) fn participants(&self) -> Vec<(Arc<str>, Capabilities)> {
+        self.present.iter().map(|(id, one)| (Arc::clone(id), one.may.clone())).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.present.is_empty()
+    }
+
+    /// Whether somebody has been here, is, or may come by an invitation.
+    pub(crate) fn knows(&self, id: &str) -> bool {
+        self.present.contains_key(id) || self.standings.get(id).is_some() || self.history.has(id)
+    }
+
+    /// Who comes with a token that only this room knows.
+    pub(crate) fn invited(&self, token_hash: &str) -> Option<Arc<str>> {
+        self.standings.invited(token_hash)
+    }
+
+    /// Messages that were kept, newest first, before the one that is named by its id or its time.
+    pub(crate) fn page(&self, limit: usize, before: Option<&str>) -> Vec<Arc<Message>> {
+        self.history.page(limit, before)
+    }
+
+    /// The proposals that wait for somebody.
+    pub(crate) fn open_proposals(&self) -> Vec<Waiting> {
+        self.proposals.open()
+    }
+
+    /// Forgets a message that could not be written down, and tells its sender.
+    pub(crate) fn take_back(&mut self, message: &Message, refusal: Refusal) -> Vec<Effect> {
+        self.history.remove(&message.id);
+        let (who, id) = (Arc::clone(&message.from), Some(message.id.clone()));
+        self.refuse(&who, id, message.kind.full(), refusal);
+        std::mem::take(&mut self.effects)
+    }
+
+    fn configure(&mut self, settings: RoomSettings) {
+        self.usual = compiled(&settings.capabilities);
+        self.settings = settings;
+        self.history.bound(self.settings.history, self.settings.history_bytes);
+    }
+
+    /// Takes up what was said before, as far as it still matters.
+    fn remember(&mut self, messages: Vec<Message>) {
+        let unseen = self.standings.position_after(&messages);
+        for (at, message) in messages.into_iter().enumerate() {
+            if at >= unseen {
+                self.reconsider(&message);
+            }
+            self.observe(&message, None);
+            self.ids.add(&message.id, &message.from, 0);
+            self.history.add(Arc::new(message), &self.settings);
+        }
+    }
+
+    /// What follows from an accepted message for those that come later.
+    fn observe(&mut self, message: &Message, rpc_id: Option<Box<serde_json::value::RawValue>>) {
+        match message.kind.short() {
+            "mcp/request" => {
+                self.proposals.fulfilled_by_request(message);
+                self.requests.add(message, &self.proposals, rpc_id);
+            }
+            "mcp/proposal" => {
+                let expires = self.now.max(0) + millis(self.settings.proposal_expires);
+                self.proposals.add(message, expires);
+            }
+            "mcp/response" => self.proposals.answered(message),
+            "mcp/reject" => self.proposals.rejected(message),
+            "mcp/withdraw" => self.proposals.withdrawn(message),
+            _ => {}
+        }
+    }
+
+    /// An id that nobody else has given.
+    fn next_id(&mut self) -> Box<str> {
+        self.counted += 1;
+        format!("{}-{}", self.prefix, self.counted).into()
+    }
+
+    /// Makes the list of those who are there again.
+    fn count_everyone(&mut self) {
+        self.everyone = self.present.values().map(Participant::recipient).collect();
+    }
+
+    fn may(&self, id: &str, own: &Capabilities) -> Capabilities {
+        self.standings.effective(id, own)
+    }
+}
+
+impl Participant {
+    fn recipient(&self) -> Recipient {
+        Recipient { connection: self.connection, protocol: self.protocol }
+    }
+
+    fn alone(&self) -> Recipients {
+        Arc::new([self.recipient()])
+    }
+}
+
+/// Those of the configuration were checked when it was read.
+fn compiled(texts: &[String]) -> Capabilities {
+    Capabilities::new(texts.iter().filter_map(|text| Capability::parse(text).ok()))
+}
+
+fn millis(duration: std::time::Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2)
+}
+
+#[cfg(test)]
+mod tests;

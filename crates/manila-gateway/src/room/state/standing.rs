@@ -1,0 +1,122 @@
+//! What somebody may beyond what his token says: grants, revocations, invitations. It outlives the
+//! process.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::room::capability::{Capabilities, Capability};
+use crate::room::message::Message;
+
+/// How all of those stand of whom there is something to keep.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Standings {
+    /// The last message that changed something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last: Option<Box<str>>,
+    participants: BTreeMap<Box<str>, Standing>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Standing {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) grants: Vec<Grant>,
+    /// What his token says and does not hold here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) revoked: Vec<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) invitation: Option<Invitation>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kicked: Option<Kicked>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Grant {
+    /// The id of the message.
+    pub(super) id: Box<str>,
+    pub(super) by: Box<str>,
+    pub(super) capabilities: Vec<Value>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Invitation {
+    pub(super) by: Box<str>,
+    /// Of a token that is known in this room only; none for those who have a token already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) token_hash: Option<Box<str>>,
+    #[serde(default)]
+    pub(super) capabilities: Vec<Value>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Kicked {
+    pub(super) by: Box<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+}
+
+impl Standings {
+    pub(super) fn read(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// What is kept, as of a message.
+    pub(super) fn write(&mut self, last: &str) -> String {
+        self.last = Some(last.into());
+        self.participants.retain(|_, standing| !standing.is_nothing());
+        serde_json::to_string(self).expect("texts and values are JSON")
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Standing> {
+        self.participants.get(id)
+    }
+
+    pub(super) fn entry(&mut self, id: &str) -> &mut Standing {
+        self.participants.entry(id.into()).or_default()
+    }
+
+    /// Who has this token.
+    pub(super) fn invited(&self, token_hash: &str) -> Option<Arc<str>> {
+        let has = |standing: &Standing| {
+            let hash = standing.invitation.as_ref().and_then(|it| it.token_hash.as_deref());
+            hash == Some(token_hash)
+        };
+        let found = self.participants.iter().find(|(_, standing)| has(standing));
+        found.map(|(id, _)| Arc::from(&**id))
+    }
+
+    /// What somebody may, whose token says that he may this.
+    pub(super) fn effective(&self, id: &str, own: &Capabilities) -> Capabilities {
+        let Some(standing) = self.get(id) else { return own.clone() };
+        let is_left = |it: &&Capability| !standing.revoked.contains(it.value());
+        let mut may = Capabilities::new(own.iter().filter(is_left).cloned());
+        let invited = standing.invitation.iter().flat_map(|it| &it.capabilities);
+        let granted = standing.grants.iter().flat_map(|grant| &grant.capabilities);
+        for value in invited.chain(granted) {
+            // They were compiled when they were granted.
+            if let Ok(capability) = Capability::compile(value) {
+                may.add(capability);
+            }
+        }
+        may
+    }
+
+    /// The first of these messages that is newer than what is kept.
+    pub(super) fn position_after(&self, messages: &[Message]) -> usize {
+        let Some(last) = &self.last else {
+            // Nothing was ever kept, or the room is older than this store.
+            return if self.participants.is_empty() { 0 } else { messages.len() };
+        };
+        let found = messages.iter().rposition(|message| message.id == *last);
+        found.map_or(messages.len(), |at| at + 1)
+    }
+}
+
+impl Standing {
+    fn is_nothing(&self) -> bool {
+        let Self { grants, revoked, invitation, kicked } = self;
+        grants.is_empty() && revoked.is_empty() && invitation.is_none() && kicked.is_none()
+    }
+}
