@@ -347,7 +347,7 @@ fn read(workspace: &Inner, name: &str) -> Result<Room, String> {
     let mut random = [0; 5];
     getrandom::fill(&mut random).map_err(|error| error.to_string())?;
     let prefix = format!("m-{}", BASE32_NOPAD.encode(&random).to_ascii_lowercase());
-    Room::new(settings, kept.as_deref(), history, prefix)
+    Room::new(settings, kept.as_deref(), history, prefix, manila::epoch_ms())
         .map_err(|error| format!("what is kept of the room cannot be read: {error}"))
 }
 

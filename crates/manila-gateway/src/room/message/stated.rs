@@ -330,7 +330,7 @@ mod shared_option {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::room::message::Draft;
+    use crate::room::message::{Draft, upgraded};
 
     fn answer() -> Message {
         let text = r#"{"protocol":"mew/v0.4","id":"R","ts":"t","to":["human"],"kind":"mcp/response",
@@ -384,9 +384,39 @@ mod tests {
         for name in OURS {
             message.extra.push((name.into(), RawValue::from_string("7".to_owned()).unwrap()));
         }
-        let expected = r#"{"protocol":"mcpx/v0.1","id":"1","ts":"t","from":"me","kind":"chat"}"#;
-        assert_eq!(message.write(Protocol::Mcpx01), expected);
-        assert_eq!(message.stored(), expected);
+        let stored = r#"{"protocol":"mcpx/v0.1","id":"1","ts":"t","from":"me","kind":"chat"}"#;
+        let shown = stored.replace(r#""chat"}"#, r#""chat","payload":{}}"#);
+        assert_eq!(message.write(Protocol::Mcpx01), shown, "clients look into a payload unasked");
+        assert_eq!(message.stored(), stored);
+    }
+
+    /// Each row: a payload, and what a client sees of it for whom a request has an id.
+    #[test]
+    fn a_request_is_shown_as_one_to_those_who_would_take_it_for_a_notification() {
+        let list = r#""method":"tools/list"}"#;
+        let note = r#"{"method":"notifications/initialized"}"#;
+        for (payload, expected) in [
+            (format!("{{{list}"), format!(r#"{{"jsonrpc":"2.0","id":"r\"1",{list}"#)),
+            (format!(r#"{{"id":7,{list}"#), format!(r#"{{"jsonrpc":"2.0","id":7,{list}"#)),
+            (
+                format!(r#"{{"jsonrpc":"2.0",{list}"#),
+                format!(r#"{{"id":"r\"1","jsonrpc":"2.0",{list}"#),
+            ),
+            (
+                format!(r#"{{"jsonrpc":"2.0","id":7,{list}"#),
+                format!(r#"{{"jsonrpc":"2.0","id":7,{list}"#),
+            ),
+            (note.to_owned(), note.to_owned()),
+        ] {
+            let said = format!(r#"{{"id":"r\"1","kind":"mcp/request","payload":{payload}}}"#);
+            let mut draft = Draft::read(&said).unwrap();
+            draft.kind = upgraded(draft.kind, draft.payload.as_deref()).unwrap();
+            let message = draft.complete("a".into(), Protocol::Mew04, "".into(), "t".into());
+            let shown =
+                |protocol| message.write(protocol).split_once("payload\":").unwrap().1.to_owned();
+            assert_eq!(shown(Protocol::Mcpx01), format!("{expected}}}"));
+            assert_eq!(shown(Protocol::Mew04), format!("{payload}}}"), "others see what was said");
+        }
     }
 
     #[test]

@@ -109,12 +109,14 @@ struct Participant {
 
 impl Room {
     /// A room as it was left: what is kept of it, and the messages that were kept, oldest first. The
-    /// prefix is what the ids of the gateway's own messages begin with.
+    /// prefix is what the ids of the gateway's own messages begin with. What was proposed waits anew from
+    /// `now` on.
     pub(crate) fn new(
         settings: RoomSettings,
         kept: Option<&str>,
         history: Vec<Message>,
         prefix: impl Into<Box<str>>,
+        now: i64,
     ) -> Result<Self, serde_json::Error> {
         let mut room = Self {
             usual: compiled(&settings.capabilities),
@@ -127,7 +129,7 @@ impl Room {
             streams: Streams::default(),
             history: History::default(),
             ids: Ids::default(),
-            now: 0,
+            now,
             effects: Vec::new(),
             prefix: prefix.into(),
             counted: 0,
@@ -228,8 +230,8 @@ impl Room {
                 self.requests.add(message, &self.proposals, rpc_id);
             }
             "mcp/proposal" => {
-                let expires = self.now.max(0) + millis(self.settings.proposal_expires);
-                self.proposals.add(message, expires);
+                let expires = self.now + millis(self.settings.proposal_expires);
+                self.proposals.add(message, self.now, expires);
             }
             "mcp/response" => self.proposals.answered(message),
             "mcp/reject" => self.proposals.rejected(message),

@@ -97,7 +97,7 @@ impl Proposals {
         Err(Refusal::new("limit_exceeded", words))
     }
 
-    pub(super) fn add(&mut self, message: &Message, expires: i64) {
+    pub(super) fn add(&mut self, message: &Message, since: i64, expires: i64) {
         let Some(method) = message.kind.method() else { return };
         let proposal = Proposal {
             asked: Asked { method: method.into(), name: message.kind.context().map(Into::into) },
@@ -105,7 +105,7 @@ impl Proposals {
             to: message.to.clone(),
             payload: message.payload.clone(),
             state: State::Open { expires },
-            since: manila::epoch_ms(),
+            since,
         };
         if self.known.insert(message.id.clone(), proposal).is_none() {
             self.order.push_back(message.id.clone());
