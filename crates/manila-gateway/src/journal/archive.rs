@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use super::index::Mark;
 use super::messages::{MessageFilter, Sought};
+use super::places::Places;
 use super::query::{Filter, QueryError};
 use super::segment::Segments;
 use super::verify::{Anchor, Verdict};
 use super::writer::SealFiles;
-use super::{Journal, Places, Settings, joined, messages, query, verify};
+use super::{Journal, Settings, joined, messages, query, verify};
 
 /// How many bytes of messages are given at once, so that an answer fits into a message to a client.
 const MOST_BYTES: usize = 8 * 1024 * 1024;

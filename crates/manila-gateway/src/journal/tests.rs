@@ -10,6 +10,11 @@ use futures::{FutureExt, StreamExt};
 use manila::{Authority, CallRequest, HandlerError, Identity, Operation, Pipeline, Registry};
 use serde_json::{Value, json};
 
+use super::chain::Hash;
+use super::head::{About, Seal};
+use super::key::Key;
+use super::segment::Segments;
+use super::writer::SealFiles;
 use super::*;
 use crate::builtin;
 

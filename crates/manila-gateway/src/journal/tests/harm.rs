@@ -1,7 +1,9 @@
 //! What somebody without the key can do to files and folders, and what a start makes of it.
 
+use std::collections::BTreeSet;
+
 use super::super::*;
-use super::{Scratch, archive, fill, fill_files, small};
+use super::{Hash, Key, Scratch, Seal, Segments, archive, fill, fill_files, small};
 
 /// Does something to the text of every record, and makes every hash again.
 pub(super) fn forge(segments: &Segments, gateway_id: &str, change: impl Fn(&str) -> String) {
