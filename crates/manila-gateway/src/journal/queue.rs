@@ -1,7 +1,7 @@
 //! What was recorded and is not written yet: a buffer that callers add to and the writer takes whole.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -132,19 +132,38 @@ impl Queue {
             pending.is_idle = false;
         }
         if !gather.is_zero() && !pending.group.bytes.is_empty() {
-            let may_grow = |pending: &mut Pending| {
-                !pending.is_closed
-                    && pending.group.bytes.len() < ENOUGH
-                    && !pending.group.is_awaited()
-            };
-            pending.is_gathering = true;
-            let waited = self.wake.wait_timeout_while(pending, gather, may_grow);
-            pending = waited.unwrap_or_else(PoisonError::into_inner).0;
-            pending.is_gathering = false;
+            pending = self.gather(pending, gather);
         }
         let is_over = pending.is_closed && pending.group.bytes.is_empty();
         std::mem::swap(&mut pending.group, spare);
         (!is_over).then_some(())
+    }
+
+    /// Takes what comes until then as well, at once where somebody waits for it; says whether something
+    /// did. A group that is large already takes no more.
+    pub(super) fn take_more(&self, until: Instant, group: &mut Group) -> bool {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || group.bytes.len() >= ENOUGH {
+            return false;
+        }
+        let mut pending = self.gather(self.lock(), left);
+        group.append(&mut pending.group)
+    }
+
+    /// Lets more come for a time, unless somebody waits or there is enough.
+    fn gather<'a>(
+        &self,
+        mut pending: MutexGuard<'a, Pending>,
+        time: Duration,
+    ) -> MutexGuard<'a, Pending> {
+        let may_grow = |pending: &mut Pending| {
+            !pending.is_closed && pending.group.bytes.len() < ENOUGH && !pending.group.is_awaited()
+        };
+        pending.is_gathering = true;
+        let waited = self.wake.wait_timeout_while(pending, time, may_grow);
+        pending = waited.unwrap_or_else(PoisonError::into_inner).0;
+        pending.is_gathering = false;
+        pending
     }
 
     /// Sleeps, unless it is closed meanwhile.
@@ -223,8 +242,27 @@ impl Group {
         self.bytes.is_empty()
     }
 
+    /// How many bytes it has here.
+    pub(super) fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Says whether there was anything.
+    fn append(&mut self, more: &mut Self) -> bool {
+        let is_more = !more.is_empty();
+        self.bytes.append(&mut more.bytes);
+        self.waiting.append(&mut more.waiting);
+        self.waiting_for_file.append(&mut more.waiting_for_file);
+        is_more
+    }
+
     pub(super) fn records(&self) -> impl Iterator<Item = (Facts<'_>, &[u8])> {
-        let mut rest = &self.bytes[..];
+        self.records_behind(0)
+    }
+
+    /// The records behind so many bytes, which are a length that it had before.
+    pub(super) fn records_behind(&self, length: usize) -> impl Iterator<Item = (Facts<'_>, &[u8])> {
+        let mut rest = self.bytes.get(length..).unwrap_or_default();
         std::iter::from_fn(move || {
             let (header, after) = rest.split_at_checked(HEADER)?;
             let number = |at: usize| u64::from_le_bytes(eight(&header[at..]));
@@ -260,11 +298,13 @@ impl Group {
         }
     }
 
-    /// Tells those for whom the file is enough.
-    pub(super) fn tell_in_file(&mut self) {
+    /// Tells those for whom the file is enough; says whether there are any.
+    pub(super) fn tell_in_file(&mut self) -> bool {
+        let is_awaited = !self.waiting_for_file.is_empty();
         for waiting in self.waiting_for_file.drain(..) {
             let _ = waiting.send(Ok(()));
         }
+        is_awaited
     }
 }
 
@@ -343,6 +383,32 @@ mod tests {
                 assert!(writer.join().unwrap().is_some());
             });
         }
+    }
+
+    #[test]
+    fn a_group_takes_more_until_its_time_is_over_or_it_is_large() {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        let facts = Facts { time: 1, what: What::Message, operation: "lobby", who: "" };
+        for (bytes, wait, time, is_taken) in [
+            (1, Wait::ForFile, HOUR, true),
+            (1, Wait::Never, Duration::from_millis(1), true),
+            (1, Wait::ForFile, Duration::ZERO, false),
+            (ENOUGH, Wait::ForFile, HOUR, false),
+        ] {
+            let queue = Queue::new(1);
+            queue.add(&facts, &vec![b'x'; bytes], Wait::Never).unwrap();
+            let mut group = Group::default();
+            queue.take(Duration::ZERO, Duration::ZERO, &mut group).unwrap();
+            let before = group.length();
+            queue.add(&facts, b"more", wait).unwrap();
+            assert_eq!(queue.take_more(Instant::now() + time, &mut group), is_taken, "{bytes}");
+            let more: Vec<_> = group.records_behind(before).map(|(_, content)| content).collect();
+            assert_eq!(more, if is_taken { vec![&b"more"[..]] } else { Vec::new() });
+            assert_eq!(group.records().count(), 1 + more.len());
+        }
+        let queue = Queue::new(1);
+        let soon = Instant::now() + Duration::from_millis(1);
+        assert!(!queue.take_more(soon, &mut Group::default()), "nothing came");
     }
 
     #[test]

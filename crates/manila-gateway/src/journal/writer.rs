@@ -13,7 +13,7 @@ use super::chain::Hash;
 use super::head::{About, Seal};
 use super::index::{Index, OpenBlock};
 use super::key::Key;
-use super::queue::{Group, Wait};
+use super::queue::{Group, Queue, Wait};
 use super::record::Stored;
 use super::retention;
 use super::segment::{Broken, End, Segments};
@@ -148,7 +148,7 @@ impl Writer {
     fn write(&mut self, group: &mut Group, shared: &Shared) -> bool {
         let mut was_in_trouble = false;
         loop {
-            match self.commit(group) {
+            match self.commit(group, &shared.queue) {
                 Ok(()) => break,
                 Err(error) => {
                     let said: Arc<str> = error.to_string().into();
@@ -161,7 +161,7 @@ impl Writer {
                     if shared.queue.pause(AGAIN) {
                         continue;
                     }
-                    if self.commit(group).is_ok() {
+                    if self.commit(group, &shared.queue).is_ok() {
                         break;
                     }
                     let lost = self.lengths.len() as u64;
@@ -187,23 +187,8 @@ impl Writer {
     ///
     /// A process that dies loses nothing that is in its file, so whoever wants no more than that is told
     /// before the disk is waited for.
-    fn commit(&mut self, group: &mut Group) -> io::Result<()> {
-        let mut end = self.end;
-        self.out.clear();
-        self.lengths.clear();
-        for (_, rest) in group.records() {
-            end.seq += 1;
-            self.content.clear();
-            write!(self.content, "{{\"seq\":{},", end.seq)?;
-            self.content.extend_from_slice(rest);
-            end.hash = end.hash.next(&self.content);
-            let before = self.out.len();
-            end.hash.write_line(&self.content, &mut self.out);
-            self.lengths.push(self.out.len() - before);
-        }
-        end.bytes += self.out.len() as u64;
-        self.put()?;
-        group.tell_in_file();
+    fn commit(&mut self, group: &mut Group, queue: &Queue) -> io::Result<()> {
+        let end = self.put(group, queue)?;
         self.file.sync_data()?;
         self.is_torn = false;
         let before = std::mem::replace(&mut self.end, end);
@@ -213,14 +198,44 @@ impl Writer {
         })
     }
 
+    /// Puts a group into the file, and what comes in the moment after that: whoever is told of one
+    /// message answers it, and should not have to wait for the disk before that is told on.
+    ///
     /// Another try writes the same over what is there already. That is not taken away before, because
     /// somebody may have been told of it.
-    fn put(&mut self) -> io::Result<()> {
+    fn put(&mut self, group: &mut Group, queue: &Queue) -> io::Result<End> {
         if self.is_torn {
             self.file.seek(SeekFrom::Start(self.end.bytes))?;
         }
         self.is_torn = true;
-        self.file.write_all(&self.out)
+        self.out.clear();
+        self.lengths.clear();
+        let (mut end, mut taken, until) = (self.end, 0, Instant::now() + GATHER);
+        loop {
+            let written = self.out.len();
+            self.lay(group, taken, &mut end)?;
+            taken = group.length();
+            self.file.write_all(&self.out[written..])?;
+            if !group.tell_in_file() || !queue.take_more(until, group) {
+                end.bytes += self.out.len() as u64;
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Makes lines of the records of a group that come behind so many bytes of it.
+    fn lay(&mut self, group: &Group, taken: usize, end: &mut End) -> io::Result<()> {
+        for (_, rest) in group.records_behind(taken) {
+            end.seq += 1;
+            self.content.clear();
+            write!(self.content, "{{\"seq\":{},", end.seq)?;
+            self.content.extend_from_slice(rest);
+            end.hash = end.hash.next(&self.content);
+            let before = self.out.len();
+            end.hash.write_line(&self.content, &mut self.out);
+            self.lengths.push(self.out.len() - before);
+        }
+        Ok(())
     }
 
     fn write_head(&self) -> io::Result<()> {
