@@ -67,7 +67,7 @@ pub fn upgraded(kind: Kind, payload: Option<&RawValue>) -> Result<Kind, Mismatch
         return Ok(kind);
     }
     let Some(asked) = asked(payload)? else { return without_method(kind, payload) };
-    agreed(&kind, &asked, "its payload")
+    agreed(kind, &asked, "its payload")
 }
 
 /// The full kind of a response, given what its request asked for.
@@ -76,7 +76,7 @@ pub fn upgraded(kind: Kind, payload: Option<&RawValue>) -> Result<Kind, Mismatch
 ///
 /// The kind says something else than the request.
 pub fn answers(kind: Kind, asked: &Asked) -> Result<Kind, Mismatch> {
-    agreed(&kind, asked, "the request")
+    agreed(kind, asked, "the request")
 }
 
 fn without_method(kind: Kind, payload: Option<&RawValue>) -> Result<Kind, Mismatch> {
@@ -89,7 +89,11 @@ fn without_method(kind: Kind, payload: Option<&RawValue>) -> Result<Kind, Mismat
     }
 }
 
-fn agreed(kind: &Kind, asked: &Asked, other: &str) -> Result<Kind, Mismatch> {
+fn agreed(kind: Kind, asked: &Asked, other: &str) -> Result<Kind, Mismatch> {
+    let name = asked.name.as_deref();
+    if (kind.method(), kind.context()) == (Some(&asked.method), name) {
+        return Ok(kind);
+    }
     if kind.method().is_some_and(|method| is_unsaid(method, &asked.method)) {
         return kind.with_asked(asked).map_err(|error| Mismatch::unspeakable(&error));
     }
@@ -98,7 +102,6 @@ fn agreed(kind: &Kind, asked: &Asked, other: &str) -> Result<Kind, Mismatch> {
         let (said, meant) = (quoted(method), quoted(&asked.method));
         return Err(Mismatch::between(format!("the kind says {said} and {other} says {meant}")));
     }
-    let name = asked.name.as_deref();
     if let Some(context) = kind.context().filter(|_| !name.is_some_and(|name| kind.may_mean(name)))
     {
         let meant =
@@ -109,13 +112,13 @@ fn agreed(kind: &Kind, asked: &Asked, other: &str) -> Result<Kind, Mismatch> {
     kind.with_asked(asked).map_err(|error| Mismatch::unspeakable(&error))
 }
 
-/// What is looked at in a payload; the rest is passed over.
 /// Some clients write `unknown`, or only the beginning of a longer method; that says less than the
 /// payload and nothing else.
 fn is_unsaid(said: &str, method: &str) -> bool {
     said == "unknown" || method.strip_prefix(said).is_some_and(|rest| rest.starts_with('/'))
 }
 
+/// What is looked at in a payload; the rest is passed over.
 #[derive(Deserialize)]
 struct Request<'a> {
     #[serde(borrow)]

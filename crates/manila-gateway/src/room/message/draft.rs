@@ -43,8 +43,11 @@ pub struct Draft {
     /// What it carries, byte for byte.
     pub payload: Option<Box<RawValue>>,
     /// Members that nobody here knows; they are handed on.
-    pub extra: Vec<(Box<str>, Box<RawValue>)>,
+    pub extra: Extra,
 }
+
+/// Members that nobody here knows, in the order in which they came.
+pub type Extra = Vec<(Box<str>, Box<RawValue>)>;
 
 /// Why a text is no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -203,7 +206,7 @@ fn check_name(member: &str, text: &str, longest: usize) -> Result<(), Wrong> {
     Err(invalid(format!("`{member}` {wrong}")))
 }
 
-fn extra(members: &mut Members<'_>) -> Result<Vec<(Box<str>, Box<RawValue>)>, Wrong> {
+fn extra(members: &mut Members<'_>) -> Result<Extra, Wrong> {
     if members.0.len() > MOST_EXTRA {
         return Err(invalid(format!("the message has more than {MOST_EXTRA} unknown members")));
     }

@@ -32,7 +32,7 @@ mod stated;
 mod tests;
 
 pub use asked::{Asked, Mismatch, answers, asked, upgraded};
-pub use draft::{Draft, ReadError};
+pub use draft::{Draft, Extra, ReadError};
 pub use frame::{stream_bytes, stream_frame};
 pub use join::{Join, join};
 pub use kind::{Kind, KindError};

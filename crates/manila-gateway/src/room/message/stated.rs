@@ -6,6 +6,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 use serde_json::value::RawValue;
 
+use super::draft::Extra;
 use super::kind::Kind;
 use super::member::{self, Members};
 use super::protocol::Protocol;
@@ -49,7 +50,7 @@ pub struct Message {
     /// What it carries, byte for byte.
     pub payload: Option<Box<RawValue>>,
     /// Members that nobody here knows. None of them takes the place of one that is known.
-    pub extra: Vec<(Box<str>, Box<RawValue>)>,
+    pub extra: Extra,
 }
 
 /// What an answer is about, so that nobody needs its request to understand it.

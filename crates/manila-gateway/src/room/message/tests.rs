@@ -77,7 +77,7 @@ fn about_request(name: String, from: &str) -> ContextOf {
     }
 }
 
-fn once_each(mut extra: Vec<(String, String)>) -> Vec<(Box<str>, Box<RawValue>)> {
+fn once_each(mut extra: Vec<(String, String)>) -> Extra {
     extra.sort();
     extra.dedup_by(|one, other| one.0 == other.0);
     extra.into_iter().map(|(key, text)| (key.into(), raw(&text))).collect()
