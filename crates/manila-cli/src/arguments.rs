@@ -2,6 +2,7 @@
 
 mod add;
 mod log;
+mod workspace;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ pub(crate) use add::{
 pub(crate) use log::{
     ExportOptions, LogCommand, LogFilter, LogOptions, ReplayOptions, VerifyOptions,
 };
+
+pub(crate) use workspace::{AllowsOptions, WorkspaceCommand};
 
 /// Operations from any world, one calling convention, one response envelope.
 #[derive(Debug, Parser)]
@@ -107,6 +110,11 @@ caller. The operator's token is read from the data folder of the gateway on this
         #[command(subcommand)]
         command: TokenCommand,
     },
+    /// Ask who may say what in the rooms of a gateway
+    Workspace {
+        #[command(subcommand)]
+        command: WorkspaceCommand,
+    },
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -122,6 +130,7 @@ impl Command {
             Self::Mcp(_) | Self::Completions { .. } => false,
             Self::Serve(options) => options.json,
             Self::Token { command } => command.prints_json(),
+            Self::Workspace { command } => command.prints_json(),
             Self::Call(invocation) | Self::Subscribe(invocation) => invocation.prints_json(),
             Self::Add { command: AddCommand::Mcp(options) } => is_plain(options.json),
             Self::Add { command: AddCommand::Openapi(options) } => is_plain(options.json),

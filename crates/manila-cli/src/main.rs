@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{AddCommand, Arguments, Command, LogFormat};
+use arguments::{AddCommand, Arguments, Command, LogFormat, WorkspaceCommand};
 use failure::{Failure, Reader};
 
 /// JSON is many small allocations; this allocator makes them about twice as fast as the system's.
@@ -77,6 +77,9 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Log(options) => runtime()?.block_on(command::log(&options)),
         Command::Replay(options) => runtime()?.block_on(command::replay(&options)),
         Command::Token { command } => command::token(command),
+        Command::Workspace { command: WorkspaceCommand::Allows(options) } => {
+            command::allows(&options)
+        }
         Command::Completions { shell } => command::completions(shell),
         Command::Call(invocation) => runtime()?.block_on(command::call(invocation)),
         Command::Subscribe(invocation) => runtime()?.block_on(command::subscribe(invocation)),

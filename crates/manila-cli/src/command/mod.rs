@@ -22,6 +22,7 @@ mod signal;
 mod sources;
 mod started;
 mod token;
+mod workspace;
 
 pub(crate) use add::add_mcp;
 pub(crate) use approval::{approvals, approve, reject};
@@ -39,3 +40,4 @@ pub(crate) use remove::remove;
 pub(crate) use serve::serve;
 pub(crate) use sources::sources;
 pub(crate) use token::token;
+pub(crate) use workspace::allows;

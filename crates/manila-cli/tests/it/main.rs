@@ -35,6 +35,7 @@ mod remote;
 mod serve;
 mod signals;
 mod terminal;
+mod workspace;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
