@@ -164,7 +164,7 @@ async fn api(State(gateway): State<Gateway>, request: Request) -> Response {
 fn nothing_here() -> Problem {
     Problem::not_found(
         "nothing is served here; try /docs, /openapi.json, /health, POST /api/{namespace}/{name}, an \
-         MCP client at /mcp or a WebSocket to /hub",
+         MCP client at /mcp, a WebSocket to /hub or one to a room at /ws",
     )
 }
 
