@@ -94,7 +94,8 @@ fn agreed(kind: Kind, asked: &Asked, other: &str) -> Result<Kind, Mismatch> {
     if (kind.method(), kind.context()) == (Some(&asked.method), name) {
         return Ok(kind);
     }
-    if kind.method().is_some_and(|method| is_unsaid(method, &asked.method)) {
+    let is_unsaid = kind.method().is_some_and(|method| is_unsaid(method, &asked.method));
+    if is_unsaid && kind.context().is_none() {
         return kind.with_asked(asked).map_err(|error| Mismatch::unspeakable(&error));
     }
     let quoted = |text: &str| format!("`{}`", member::cut(text, QUOTED));

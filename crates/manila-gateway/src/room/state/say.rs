@@ -159,8 +159,14 @@ impl Room {
         if let Some(participant) = self.present.get(who) {
             proposal.check_may(&participant.may)?;
         }
+        let context = proposal.context(id).ending(draft.payload.as_deref());
+        // Some clients answer whatever they see, with an error where they do not know it.
+        if context.outcome != Some(Outcome::Result) {
+            let words = "a proposal is answered by whoever has done it; reject it otherwise";
+            return Err(Refusal::new("not_addressee", words));
+        }
         let kind = answers(draft.kind.clone(), &proposal.asked).map_err(mismatch)?;
-        Ok((kind, proposal.context(id).ending(draft.payload.as_deref())))
+        Ok((kind, context))
     }
 
     /// Whether he may say it, and by which capability.

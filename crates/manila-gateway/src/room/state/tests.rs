@@ -78,6 +78,8 @@ fn what_is_said_is_handed_on_or_refused() {
     let other = |id: &str| json!({"id": id, "kind": "mcp/proposal", "payload": call("drop")});
     let fulfil = |id: &str, of: &str, name: &str| json!({"id": id, "kind": "mcp/request", "to": ["tools"], "correlation_id": [of], "payload": call(name)});
     let answer = |of: &str| json!({"kind": "mcp/response", "correlation_id": [of], "payload": {"result": {}}});
+    let failure =
+        json!({"kind": "mcp/response", "correlation_id": ["t"], "payload": {"error": {"code": 1}}});
     let chat = |id: &str| json!({"id": id, "kind": "chat", "payload": {"text": "hi"}});
     for (who, said, expected) in [
         ("agent", chat("c1"), "chat"),
@@ -141,6 +143,12 @@ fn what_is_said_is_handed_on_or_refused() {
             json!({"kind": "mcp/reject", "correlation_id": ["s"], "payload": {"reason": "unsafe"}}),
             "mcp/reject, system/proposal(rejected)",
         ),
+        ("agent", other("t"), "mcp/proposal:tools/call:drop"),
+        ("tools", answer("t"), "system/error(capability_violation)"),
+        ("agent", answer("t"), "system/error(not_addressee)"),
+        ("ada", failure, "system/error(not_addressee)"),
+        ("ada", answer("t"), "mcp/response:tools/call:drop, system/proposal(fulfilled)"),
+        ("ada", answer("t"), "system/error(proposal_closed)"),
         (
             "ada",
             json!({"id": "m1", "to": ["manila"], "kind": "mcp/request", "payload": call("demo__add")}),
