@@ -29,6 +29,8 @@ pub(super) const INBOX: usize = 1_024;
 const OUTBOX: usize = 4_096;
 /// How many requests of one room the operations of the registry answer at the same time.
 const MOST_CALLS: usize = 256;
+/// How many are remembered as whom they call, although they have left.
+const MOST_IDENTITIES: usize = 4_096;
 /// How often a room looks at the time.
 const TICK: Duration = Duration::from_secs(1);
 /// How long a room waits for answers when the gateway stops.
@@ -160,6 +162,10 @@ impl Task {
             Ask::Take(Input::Leave { connection }) => {
                 self.outlets.remove(&connection);
                 self.apply(Input::Leave { connection });
+                if self.identities.len() > MOST_IDENTITIES {
+                    let room = &self.room;
+                    self.identities.retain(|id, _| room.is_here(id));
+                }
             }
             Ask::Take(input) => self.apply(input),
             Ask::Decide { decision, identity } => {

@@ -100,8 +100,8 @@ impl Workspace {
         let open: Vec<(Name, Entry)> =
             self.0.rooms().iter().map(|(name, entry)| (Arc::clone(name), entry.clone())).collect();
         for (name, entry) in open {
-            // One that has too much to do hears of it when it is opened again.
-            let _ = entry.inbox.try_send(Ask::Take(Input::Settings(self.0.settings_of(&name))));
+            let settings = Ask::Take(Input::Settings(self.0.settings_of(&name)));
+            self.0.tell(entry.inbox, settings);
         }
     }
 
@@ -242,12 +242,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.workspace.seated().remove(&self.connection);
         let leave = Ask::Take(Input::Leave { connection: self.connection });
-        let Err(mpsc::error::TrySendError::Full(leave)) = self.room.inbox.try_send(leave) else {
-            return;
-        };
-        // It has much to do, and must hear of it all the same.
-        let inbox = self.room.inbox.clone();
-        self.workspace.tasks.spawn(async move { drop(inbox.send(leave).await) });
+        self.workspace.tell(self.room.inbox.clone(), leave);
     }
 }
 
@@ -297,6 +292,13 @@ impl Entry {
 }
 
 impl Inner {
+    /// Tells a room something that it must hear, also if it has much to do.
+    fn tell(&self, inbox: mpsc::Sender<Ask>, ask: Ask) {
+        if let Err(mpsc::error::TrySendError::Full(ask)) = inbox.try_send(ask) {
+            self.tasks.spawn(async move { drop(inbox.send(ask).await) });
+        }
+    }
+
     fn rooms(&self) -> MutexGuard<'_, HashMap<Name, Entry>> {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Arrival, Closing, ConnectionId, Effect, MANILA, Participant, Refusal, Room};
+use crate::room::capability::Capabilities;
 use crate::room::message::Protocol;
 
 impl Room {
@@ -14,18 +15,22 @@ impl Room {
             return self.effects.push(Effect::Close { connection, closing });
         }
         let Arrival { connection, id, own, protocol, history } = arrival;
-        let own = own.unwrap_or_else(|| self.usual.clone());
+        let is_usual = own.is_none();
+        let own = own.unwrap_or_else(|| self.usual_of(&id));
         let may = self.may(&id, &own);
         let before = self.present.remove(&id);
-        let (rate, frames) = before.as_ref().map(|one| (one.rate, one.frames)).unwrap_or_default();
+        let rates = before.as_ref().map(|one| (one.rate, one.frames, one.refusals));
+        let (rate, frames, refusals) = rates.unwrap_or_default();
         let paused = before.as_ref().and_then(|one| one.paused);
         let participant = Participant {
             connection,
             protocol,
             own,
+            is_usual,
             may: may.clone(),
             rate,
             frames,
+            refusals,
             paused,
             is_shut_down: false,
         };
@@ -41,6 +46,15 @@ impl Room {
         // To the others nothing has changed if he was there.
         if before.is_none() {
             self.announce("join", &id, &may);
+        }
+    }
+
+    /// What somebody may whose identity says nothing about it. An invitation may say it instead.
+    pub(super) fn usual_of(&self, id: &str) -> Capabilities {
+        let invitation = self.standings.get(id).and_then(|it| it.invitation.as_ref());
+        match invitation.is_some_and(|it| !it.capabilities.is_empty()) {
+            true => Capabilities::default(),
+            false => self.usual.clone(),
         }
     }
 

@@ -36,6 +36,7 @@ impl Room {
         let granting: Granting = read(draft, "`recipient` and `capabilities`")?;
         self.check_known(&granting.recipient)?;
         self.check_covers(who, &granting.capabilities, "grant")?;
+        self.standings.check_room(&granting.recipient)?;
         Ok(granting)
     }
 
@@ -117,7 +118,7 @@ impl Room {
     }
 
     /// What somebody may has changed.
-    fn judge_again(&mut self, id: &str) {
+    pub(super) fn judge_again(&mut self, id: &str) {
         let Some(participant) = self.present.get(id) else { return };
         let may = self.may(id, &participant.own);
         if let Some(participant) = self.present.get_mut(id) {

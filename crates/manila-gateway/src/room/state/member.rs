@@ -40,6 +40,7 @@ impl Room {
         if !inviting.initial_capabilities.is_empty() {
             self.check_covers(who, &inviting.initial_capabilities, "give")?;
         }
+        self.standings.check_room(&inviting.participant_id)?;
         Ok(inviting)
     }
 
@@ -94,7 +95,8 @@ impl Room {
             let words = "nobody sends himself away; leave instead";
             return Err(Refusal::new("invalid_operation", words));
         }
-        if RESERVED.contains(&&*kicking.participant_id) {
+        let is_own = [crate::admin::OPERATOR].iter().chain(&RESERVED);
+        if is_own.into_iter().any(|own| *own == &*kicking.participant_id) {
             let words = format!("`{}` belongs to the room", kicking.participant_id);
             return Err(Refusal::new("invalid_operation", words));
         }
@@ -112,10 +114,15 @@ impl Room {
 
     /// He has heard why by then.
     pub(super) fn send_away(&mut self, kicking: &Kicking) {
-        let Some(participant) = self.present.get(&*kicking.participant_id) else { return };
+        self.let_go(&kicking.participant_id, Closing::Kicked);
+    }
+
+    /// Ends the connection of somebody who is here.
+    pub(super) fn let_go(&mut self, id: &str, closing: Closing) {
+        let Some(participant) = self.present.get(id) else { return };
         let connection = participant.connection;
         self.leave(connection);
-        self.effects.push(Effect::Close { connection, closing: Closing::Kicked });
+        self.effects.push(Effect::Close { connection, closing });
     }
 
     /// Whether somebody may come in at all.

@@ -98,10 +98,14 @@ struct Participant {
     protocol: Protocol,
     /// What his token says that he may.
     own: Capabilities,
+    /// Whether it says nothing about that, so that he may what everybody may here.
+    is_usual: bool,
     /// What he may, grants and revocations included.
     may: Capabilities,
     rate: Rate,
     frames: Rate,
+    /// How much of what he was refused is written down.
+    refusals: Rate,
     paused: Option<Pause>,
     /// Told to shut down; says nothing more before he comes again.
     is_shut_down: bool,
@@ -171,6 +175,10 @@ impl Room {
         self.present.iter().map(|(id, one)| (Arc::clone(id), one.may.clone())).collect()
     }
 
+    pub(crate) fn is_here(&self, id: &str) -> bool {
+        self.present.contains_key(id)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.present.is_empty()
     }
@@ -203,10 +211,23 @@ impl Room {
         std::mem::take(&mut self.effects)
     }
 
+    /// Lets other settings hold, also for those who are here.
     fn configure(&mut self, settings: RoomSettings) {
         self.usual = compiled(&settings.capabilities);
         self.settings = settings;
         self.history.bound(self.settings.history, self.settings.history_bytes);
+        let present: Vec<Arc<str>> = self.present.keys().cloned().collect();
+        for id in present {
+            if let Err(refusal) = self.check_member(&id) {
+                self.let_go(&id, Closing::Refused(refusal.message));
+            } else if self.present[&id].is_usual {
+                let own = self.usual_of(&id);
+                if let Some(participant) = self.present.get_mut(&id) {
+                    participant.own = own;
+                }
+                self.judge_again(&id);
+            }
+        }
     }
 
     /// Takes up what was said before, as far as it still matters.

@@ -7,8 +7,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Refusal;
 use crate::room::capability::{Capabilities, Capability};
 use crate::room::message::Message;
+
+/// Of how many participants something is kept.
+const MOST: usize = 2_000;
+/// How many grants are kept of each.
+const MOST_GRANTS: usize = 100;
 
 /// How all of those stand of whom there is something to keep.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -71,6 +77,19 @@ impl Standings {
 
     pub(super) fn get(&self, id: &str) -> Option<&Standing> {
         self.participants.get(id)
+    }
+
+    /// Whether there is room for one more thing to be kept of somebody.
+    pub(super) fn check_room(&self, id: &str) -> Result<(), Refusal> {
+        let grants = self.get(id).map(|standing| standing.grants.len());
+        let is_room = grants.map_or(self.participants.len() < MOST, |grants| grants < MOST_GRANTS);
+        if is_room {
+            return Ok(());
+        }
+        let words = format!(
+            "a room keeps {MOST_GRANTS} grants of each of {MOST} participants; revoke some first"
+        );
+        Err(Refusal::new("limit_exceeded", words))
     }
 
     pub(super) fn entry(&mut self, id: &str) -> &mut Standing {

@@ -67,18 +67,23 @@ impl Room {
         let mut participants: Vec<Value> =
             others.map(|(id, one)| described(id, &one.may, protocol)).collect();
         participants.push(described(MANILA, &of_manila(), protocol));
-        let mut payload = json!({
+        let payload = json!({
             "you": described(who, &participant.may, protocol),
             "participants": participants,
             "active_streams": self.streams.shown(),
         });
-        if let Some(most) = history {
-            let shown = self.history.last(most).map(|message| message.write(protocol));
-            let texts: Vec<_> = shown.filter_map(|text| RawValue::from_string(text).ok()).collect();
-            payload["history"] = serde_json::to_value(&texts).unwrap_or_default();
-        }
-        let message = self.own("system/welcome", vec![Box::from(&**who)], Vec::new(), &payload);
+        let history = history.and_then(|most| self.written(most, protocol, &payload));
+        let mut message = self.own("system/welcome", vec![Box::from(&**who)], Vec::new(), &payload);
+        message.payload = history.or(message.payload);
         self.tell(message, to);
+    }
+
+    /// A payload with the last messages in it, each as it is.
+    fn written(&self, most: usize, protocol: Protocol, payload: &Value) -> Option<Box<RawValue>> {
+        let texts: Vec<String> = self.history.last(most).map(|it| it.write(protocol)).collect();
+        let payload = payload.to_string();
+        let open = payload.strip_suffix('}')?;
+        RawValue::from_string(format!(r#"{open},"history":[{}]}}"#, texts.join(","))).ok()
     }
 
     /// Tells the others that somebody has come or gone, each family in its own words.
@@ -116,9 +121,11 @@ impl Room {
         let about = id.clone().into_iter().collect();
         let told = self.own("system/error", vec![Box::from(&**who)], about, &payload);
         self.tell(told, to);
-        let (who, kind) = (Arc::clone(who), kind.into());
         // A flood is not written down: it would fill the journal with nothing.
-        if error != "rate_limited" {
+        let (now, per_minute) = (self.now, self.settings.messages_per_minute);
+        let rate = self.present.get_mut(who).map(|one| one.refusals.take(now, per_minute));
+        if error != "rate_limited" && rate.is_none_or(|rate| rate.is_ok()) {
+            let (who, kind) = (Arc::clone(who), kind.into());
             self.effects.push(Effect::Refused { who, id, kind, error, reason: message });
         }
     }

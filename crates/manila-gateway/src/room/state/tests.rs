@@ -460,3 +460,63 @@ fn whoever_decides_elsewhere_needs_the_same_capability() {
         assert_eq!((error, shown.as_str()), expected, "{by}");
     }
 }
+
+#[test]
+fn other_settings_hold_for_those_who_are_here() {
+    let mut world = World::new();
+    let guest = Arrival {
+        connection: 9,
+        id: "guest".into(),
+        own: None,
+        protocol: Protocol::Mcpx01,
+        history: None,
+    };
+    world.room.apply(world.now, Input::Arrive(guest));
+    let said = json!({"kind": "chat", "payload": {"text": "hi"}});
+    assert_eq!(shown(&world.say("guest", &said)), "chat");
+    let mut settings = RoomSettings::default();
+    settings.capabilities = vec!["mcp/proposal".to_owned()];
+    world.room.apply(world.now, Input::Settings(settings.clone()));
+    assert_eq!(shown(&world.say("guest", &said)), "system/error(capability_violation)");
+    assert_eq!(shown(&world.say("ada", &said)), "chat", "her token says what she may");
+    settings.members = Some(vec!["ada".to_owned(), "agent".to_owned()]);
+    world.room.apply(world.now, Input::Settings(settings));
+    let here: Vec<Arc<str>> = world.room.participants().into_iter().map(|(id, _)| id).collect();
+    assert_eq!(here, ["ada".into(), "agent".into()]);
+    assert_eq!(world.room.check_arrival("tools").unwrap_err().error, "not_a_member");
+}
+
+#[test]
+fn the_invited_come_with_a_token_of_the_room_and_may_what_they_were_given() {
+    let mut world = World::new();
+    let invite = json!({"id": "i", "kind": "space/invite", "payload": {"participant_id": "new", "initial_capabilities": ["chat"]}});
+    let effects = world.say("ada", &invite);
+    assert_eq!(shown(&effects), "space/invite, space/invite-ack, system/presence(invited)");
+    let told: Vec<&Arc<Message>> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Tell { message, to } if to.len() == 1 => Some(message),
+            _ => None,
+        })
+        .collect();
+    let ack: Value = serde_json::from_str(told[0].payload.as_ref().unwrap().get()).unwrap();
+    let token = crate::auth::Token::from(ack["token"].as_str().unwrap().to_owned());
+    let hash = token.hash().to_string();
+    assert_eq!(world.room.invited(&hash).as_deref(), Some("new"));
+    let arrival = |connection| Arrival {
+        connection,
+        id: "new".into(),
+        own: None,
+        protocol: Protocol::Mew04,
+        history: None,
+    };
+    world.room.apply(world.now, Input::Arrive(arrival(20)));
+    let chat = json!({"kind": "chat", "payload": {"text": "hi"}});
+    let proposal = json!({"kind": "mcp/proposal", "payload": call("x")});
+    assert_eq!(shown(&world.say("new", &chat)), "chat");
+    assert_eq!(shown(&world.say("new", &proposal)), "system/error(capability_violation)");
+    let kick = json!({"kind": "space/kick", "payload": {"participant_id": "new"}});
+    assert_eq!(shown(&world.say("ada", &kick)), "space/kick, system/presence(leave), Kicked");
+    assert_eq!(world.room.invited(&hash), None);
+    assert_eq!(world.room.check_arrival("new").unwrap_err().error, "kicked");
+}
