@@ -11,6 +11,7 @@ mod access;
 mod approval;
 mod auth;
 mod call;
+mod capability_corpus;
 mod chaos;
 mod docs;
 mod drain;

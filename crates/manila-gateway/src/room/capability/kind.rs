@@ -51,6 +51,14 @@ impl Kind {
         Ok(Self::Parts(Parts::compile(notation, text)?))
     }
 
+    pub(super) fn fits(&self, subject: &Subject<'_>) -> bool {
+        let begins = match self {
+            Self::Parts(parts) => subject.kind().starts_with(&*parts.beginning),
+            _ => true,
+        };
+        begins && self.fit(subject) == Fit::Whole
+    }
+
     pub(super) fn fit(&self, subject: &Subject<'_>) -> Fit {
         let fits = match self {
             Self::Parts(parts) => return parts.fit(subject),
@@ -100,6 +108,8 @@ fn is_alone(base: &str) -> bool {
 /// `BASE[:METHOD[:CONTEXT]]` with wildcards.
 #[derive(Debug)]
 pub(super) struct Parts {
+    /// What every kind that fits begins with: most kinds are told by it alone.
+    beginning: Box<str>,
     /// All of it, for kinds that have no parts.
     whole: Glob,
     pub(super) base: Glob,
@@ -122,27 +132,33 @@ impl Parts {
             return Err(CapabilityError::Empty(text.to_owned()));
         }
         // A `*` that is all of a part stands for all that may be there.
+        let has_parts = method.is_some();
         let part = |text: &str| match text {
-            "*" if method.is_some() => Glob::any(),
+            "*" if has_parts => Glob::any(),
             _ => Glob::new(notation, text),
         };
         let base = part(base);
+        let method = method.map(part);
+        let contexts: Option<Box<[Glob]>> =
+            context.map(|context| contexts(context).map(|text| part(&text)).collect());
         Ok(Self {
+            beginning: beginning(&base, method.as_ref(), contexts.as_deref()),
             whole: Glob::new(notation, text),
             crosses: notation == Notation::Whole
                 && method.is_none()
                 && !base.is_beginning()
                 && base.literal().is_none(),
             base,
-            method: method.map(part),
-            contexts: context.map(|context| contexts(context).map(|text| part(&text)).collect()),
+            method,
+            contexts,
         })
     }
 
     /// A kind of MCP with this BASE.
     pub(super) fn of(base: &str, method: Glob, contexts: Option<Box<[Glob]>>) -> Self {
         let base = Glob::new(Notation::Whole, base);
-        Self { whole: base.copy(), base, method: Some(method), contexts, crosses: false }
+        let beginning = base.beginning().into();
+        Self { beginning, whole: base.copy(), base, method: Some(method), contexts, crosses: false }
     }
 
     pub(super) fn fit(&self, subject: &Subject<'_>) -> Fit {
@@ -198,6 +214,25 @@ impl Parts {
         let can_go_on = self.base.literal().is_none() && "mcp/".starts_with(&beginning);
         !can_go_on && !beginning.starts_with("mcp/")
     }
+}
+
+/// As far as there is no wildcard, and nothing that may be left out.
+fn beginning(base: &Glob, method: Option<&Glob>, contexts: Option<&[Glob]>) -> Box<str> {
+    let mut beginning = base.beginning();
+    let context = contexts.and_then(|contexts| match contexts {
+        [context] => Some(context),
+        _ => None,
+    });
+    let mut before = base;
+    for part in [method, context].into_iter().map_while(|part| part) {
+        if before.literal().is_none() || part.is_any() {
+            break;
+        }
+        beginning.push(':');
+        beginning.push_str(&part.beginning());
+        before = part;
+    }
+    beginning.into()
 }
 
 /// What is not there is only covered by what covers everything.

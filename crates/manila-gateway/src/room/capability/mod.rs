@@ -128,23 +128,24 @@ impl Capability {
     }
 
     fn allows(&self, subject: &Subject<'_>) -> bool {
-        self.fit(subject) == Fit::Whole
+        self.0.unknown.is_none()
+            && self.0.kinds.iter().any(|kind| kind.fits(subject))
+            && self.fits_payload(subject)
     }
 
-    /// How far the message fits.
+    fn fits_payload(&self, subject: &Subject<'_>) -> bool {
+        let fits = |value: &Value| self.0.payload.iter().all(|node| node.matches(value));
+        self.0.payload.is_empty() || subject.payload().is_some_and(fits)
+    }
+
+    /// How far a message fits that is not allowed.
     fn fit(&self, subject: &Subject<'_>) -> Fit {
         if self.0.unknown.is_some() {
             return Fit::Kind;
         }
-        let mut best = Fit::Kind;
-        for kind in &self.0.kinds {
-            best = best.max(kind.fit(subject));
-        }
-        if best < Fit::Whole || self.0.payload.is_empty() {
-            return best;
-        }
-        let fits = |value: &Value| self.0.payload.iter().all(|node| node.matches(value));
-        if subject.payload().is_some_and(fits) { Fit::Whole } else { Fit::Payload }
+        let best = self.0.kinds.iter().map(|kind| kind.fit(subject)).max().unwrap_or(Fit::Kind);
+        // It fits the kind and is not allowed: so it is the payload.
+        best.min(Fit::Payload)
     }
 }
 

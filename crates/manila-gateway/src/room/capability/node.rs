@@ -121,12 +121,15 @@ impl Node {
     }
 }
 
+type Known = HashMap<(usize, usize), bool, foldhash::fast::RandomState>;
+
 /// One comparison, with what is known already about parts that are reached more than once.
 #[derive(Default)]
 struct Search {
     /// How many searches below are going on inside each other.
     inside: usize,
-    known: HashMap<(usize, usize), bool, foldhash::fast::RandomState>,
+    /// Made when there is something to keep: nearly no search is inside of another one.
+    known: Option<Known>,
 }
 
 impl Search {
@@ -167,7 +170,8 @@ impl Search {
         // A search that is in no other one comes to each place once, and at a place with nothing
         // below it there is nothing to save.
         let remembers = self.inside > 0 && any_child(value, |_| true);
-        if let Some(known) = self.known.get(&place).filter(|_| remembers) {
+        let known = self.known.as_ref().and_then(|known| known.get(&place));
+        if let Some(known) = known.filter(|_| remembers) {
             return *known;
         }
         self.inside += 1;
@@ -175,7 +179,7 @@ impl Search {
         self.inside -= 1;
         let found = found || any_child(value, |value| self.finds_below(number, node, value));
         if remembers {
-            self.known.insert(place, found);
+            self.known.get_or_insert_default().insert(place, found);
         }
         found
     }

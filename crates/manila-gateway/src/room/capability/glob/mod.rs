@@ -33,8 +33,8 @@ enum Shape {
     Within(Box<str>, Box<str>),
     /// This folder, and what is below it.
     Below(Box<str>),
-    /// Anything else.
-    Steps(Box<Automaton>),
+    /// Anything else, and how it begins.
+    Steps(Box<str>, Box<Automaton>),
 }
 
 impl Glob {
@@ -90,7 +90,7 @@ impl Glob {
 
     /// What every text that fits begins with.
     pub(super) fn beginning(&self) -> String {
-        self.tokens.iter().map_while(Token::literal).collect()
+        beginning(&self.tokens)
     }
 }
 
@@ -110,7 +110,7 @@ impl Shape {
             (Token::Across, Some((start, end))) => Self::Across(start, end),
             (Token::Within, Some((start, end))) => Self::Within(start, end),
             (Token::Below, Some((start, _))) => Self::Below(start),
-            _ => Self::Steps(Box::new(Automaton::new(tokens))),
+            _ => Self::Steps(beginning(tokens).into(), Box::new(Automaton::new(tokens))),
         }
     }
 
@@ -126,9 +126,13 @@ impl Shape {
             Self::Below(folder) => text
                 .strip_prefix(&**folder)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
-            Self::Steps(automaton) => automaton.fits(text),
+            Self::Steps(start, automaton) => text.starts_with(&**start) && automaton.fits(text),
         }
     }
+}
+
+fn beginning(tokens: &[Token]) -> String {
+    tokens.iter().map_while(Token::literal).collect()
 }
 
 fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {

@@ -1,0 +1,127 @@
+//! How long it takes to decide whether a message may be sent, with fifty capabilities.
+//!
+//! Each row is a message that the last capability allows, or one that none allows. Patterns on the
+//! payload are measured with a payload of a kilobyte that has been read before; what reading it costs
+//! stands beside. Run it with `cargo bench -p manila-gateway --bench capability`.
+
+#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
+
+#[path = "harness/claim.rs"]
+mod claim;
+#[path = "harness/spread.rs"]
+mod spread;
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use claim::claim;
+use manila_gateway::room::capability::{Capabilities, Capability, Subject};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use spread::median;
+
+/// The most nanoseconds of a decision.
+const MOST_NANOSECONDS: f64 = 2_000.0;
+
+const CAPABILITIES: usize = 50;
+const TURNS: usize = 21;
+const DECISIONS: u32 = 20_000;
+
+const ALLOWED: &str = "mcp/request:tools/call:read_file";
+const REFUSED: &str = "mcp/request:tools/call:delete_file";
+
+fn main() {
+    let sets = [
+        ("strings", set(string)),
+        ("patterns on the kind", set(on_kind)),
+        ("patterns on the payload", set(on_payload)),
+        ("all of them", set(mixed)),
+    ];
+    let (allowed, refused) = (payload("read_file"), payload("delete_file"));
+    for (name, capabilities) in &sets {
+        measure(&format!("{name}, the last allows"), capabilities, ALLOWED, &allowed, true);
+        measure(&format!("{name}, none allows"), capabilities, REFUSED, &refused, false);
+    }
+    read(&allowed);
+}
+
+/// Forty-nine that come near, and one that allows the call.
+fn set(make: fn(usize) -> Value) -> Capabilities {
+    let made = (1..=CAPABILITIES).map(make);
+    Capabilities::new(made.map(|value| Capability::compile(&value).unwrap()))
+}
+
+fn tool(number: usize) -> String {
+    match number {
+        CAPABILITIES => "read_*".to_owned(),
+        number if number % 5 == 0 => format!("*_thing_{number}"),
+        number if number % 5 == 1 => format!("w*_{number}_*"),
+        number if number % 5 == 2 => format!("write_{number}_*"),
+        number => format!("write_thing_{number}"),
+    }
+}
+
+fn string(number: usize) -> Value {
+    json!(format!("mcp/request:tools/call:{}", tool(number)))
+}
+
+fn on_kind(number: usize) -> Value {
+    match number {
+        CAPABILITIES => json!({"kind": ["chat", "mcp/request:tools/call:read_*"]}),
+        number if number % 3 == 0 => json!({"kind": format!("thing/{number}/*")}),
+        number if number % 3 == 1 => json!({"kind": [format!("stream/{number}"), "chat"]}),
+        number => json!({"kind": format!("mcp/request:tools/call:{}", tool(number))}),
+    }
+}
+
+fn on_payload(number: usize) -> Value {
+    let params = json!({"name": tool(number)});
+    json!({"kind": "mcp/request", "payload": {"method": "tools/call", "params": params}})
+}
+
+fn mixed(number: usize) -> Value {
+    match number % 3 {
+        0 => string(number),
+        1 => on_kind(number),
+        _ => on_payload(number),
+    }
+}
+
+fn payload(name: &str) -> Box<RawValue> {
+    let arguments = json!({"path": "/public/a", "note": "x".repeat(880)});
+    let params = json!({"name": name, "arguments": arguments});
+    to_raw_value(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}))
+        .unwrap()
+}
+
+fn measure(
+    what: &str,
+    capabilities: &Capabilities,
+    kind: &str,
+    payload: &RawValue,
+    expected: bool,
+) {
+    let subject = Subject::new(kind, Some(payload));
+    assert_eq!(capabilities.decide(&subject).is_allowed(), expected, "{what}");
+    let nanoseconds = nanoseconds(|| {
+        black_box(black_box(capabilities).decide(black_box(&subject)).is_allowed());
+    });
+    claim(what, nanoseconds, "ns", MOST_NANOSECONDS);
+}
+
+/// What the first decision that looks into a payload costs more.
+fn read(payload: &RawValue) {
+    let nanoseconds = nanoseconds(|| {
+        black_box(serde_json::from_str::<Value>(black_box(payload.get())).unwrap());
+    });
+    println!("reading a payload of {} bytes: {nanoseconds:.0} ns", payload.get().len());
+}
+
+fn nanoseconds(once: impl Fn()) -> f64 {
+    let turn = |_| {
+        let start = Instant::now();
+        (0..DECISIONS).for_each(|_| once());
+        start.elapsed().as_secs_f64() * 1e9 / f64::from(DECISIONS)
+    };
+    median((0..TURNS).map(turn).collect())
+}

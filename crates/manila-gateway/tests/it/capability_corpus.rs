@@ -1,0 +1,17 @@
+//! What the fuzzer of capabilities has seen still holds.
+
+#[path = "../../../../fuzz/checks/capability.rs"]
+mod checks;
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn the_corpus_of_the_fuzzer_holds() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/capability");
+    let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 20, "found {} files", files.len());
+    for file in files {
+        checks::check(&fs::read(&file).unwrap());
+    }
+}

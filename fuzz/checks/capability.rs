@@ -1,0 +1,48 @@
+//! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
+
+use manila_gateway::room::capability::{Capabilities, Capability, Decision, Subject};
+use serde_json::value::RawValue;
+
+/// The longest explanation of a refusal, with every character escaped.
+const LONGEST_WORDS: usize = 8_000;
+
+/// Takes the lines of `bytes` for a capability, another one, a kind and a payload.
+pub(crate) fn check(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.splitn(4, '\n');
+    let mut line = || lines.next().unwrap_or_default();
+    let (own, other, kind, payload) = (line(), line(), line(), line());
+    let Ok(own) = Capability::parse(own) else { return };
+    check_text(&own);
+    let payload: Option<Box<RawValue>> = serde_json::from_str(payload).ok();
+    let subject = Subject::new(kind, payload.as_deref());
+    check_decision(&own, &subject);
+    if let Ok(other) = Capability::parse(other) {
+        check_decision(&other, &subject);
+        // Neither way may fail, whatever the answer is.
+        let _: (bool, bool) = (own.covers(&other), other.covers(&own));
+    }
+}
+
+/// Written down and read again, it is the same.
+fn check_text(own: &Capability) {
+    let again = Capability::parse(&own.to_string()).expect("what was read can be read again");
+    assert_eq!(own, &again);
+    assert!(own.covers(&again));
+}
+
+fn check_decision(own: &Capability, subject: &Subject<'_>) {
+    let capabilities = Capabilities::new([own.clone()]);
+    match capabilities.decide(subject) {
+        Decision::Allowed { by } => {
+            assert_eq!(by, own);
+            let first = subject.kind().split('/').next().unwrap_or_default();
+            assert_ne!(first, "system", "{own} reaches what is the gateway's own");
+        }
+        Decision::Refused { reason } => {
+            let words = reason.to_string();
+            assert!(!words.is_empty() && words.len() < LONGEST_WORDS, "{words}");
+        }
+        _ => {}
+    }
+}
