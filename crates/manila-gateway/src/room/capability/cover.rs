@@ -101,7 +101,7 @@ fn object(key: &str, node: Node) -> Node {
 }
 
 /// The globs one of which the text at this place fits, if that is all that is asked of it.
-fn globs_at<'a>(given: &[&'a Node], path: &[&str]) -> Option<Vec<&'a Glob>> {
+pub(super) fn globs_at<'a>(given: &[&'a Node], path: &[&str]) -> Option<Vec<&'a Glob>> {
     let Some((key, path)) = path.split_first() else {
         return given.iter().find_map(|node| globs(node));
     };

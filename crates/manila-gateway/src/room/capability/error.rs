@@ -68,6 +68,24 @@ pub enum CapabilityError {
     Outside(String),
 }
 
+impl CapabilityError {
+    /// The same without anything that was written, which may be a secret.
+    pub(crate) fn without_values(&self) -> String {
+        match self {
+            Self::Empty(_) => "it is empty, or a part of it is".to_owned(),
+            Self::Regex(..) => "a regular expression in it cannot be used: it is wrong, or too \
+                                large, or looks ahead or back"
+                .to_owned(),
+            Self::Negation(_, why) => format!("something in it cannot be negated: {why}"),
+            Self::Path { .. } => "a path in it has a part that is not known: there are .name \
+                                  ['name'] [0] [*] .* ..name ..*"
+                .to_owned(),
+            Self::Outside(_) => "a path beside `kind` has to lead into `$.payload`".to_owned(),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// What is left of the bounds while a capability is compiled.
 #[derive(Debug)]
 pub(super) struct Budget {

@@ -44,6 +44,7 @@
 
 mod cover;
 mod error;
+mod glance;
 mod glob;
 mod kind;
 mod node;
@@ -61,6 +62,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use glance::{Glance, Sight};
 use glob::Notation;
 use kind::{Fit, Kind, Parts};
 use node::{Compiler, Node};
@@ -85,6 +87,7 @@ struct Compiled {
     kinds: Box<[Kind]>,
     /// All of these fit the payload.
     payload: Box<[Node]>,
+    glance: Glance,
     /// A member that is not understood, so that nothing fits.
     unknown: Option<String>,
 }
@@ -127,10 +130,11 @@ impl Capability {
         self.0.unknown.as_deref()
     }
 
-    fn allows(&self, subject: &Subject<'_>) -> bool {
+    fn allows(&self, sight: &Sight<'_>) -> bool {
         self.0.unknown.is_none()
-            && self.0.kinds.iter().any(|kind| kind.fits(subject))
-            && self.fits_payload(subject)
+            && self.0.kinds.iter().any(|kind| kind.fits(sight.subject))
+            && self.0.glance.may_fit(sight)
+            && self.fits_payload(sight.subject)
     }
 
     fn fits_payload(&self, subject: &Subject<'_>) -> bool {
@@ -175,6 +179,7 @@ fn compile_text(compiler: &mut Compiler, text: &str) -> Result<Compiled, Capabil
         value: Value::String(text.to_owned()),
         kinds: [Kind::Parts(parts)].into(),
         payload: [].into(),
+        glance: Glance::of(&[]),
         unknown: None,
     })
 }
@@ -201,7 +206,8 @@ fn compile_pattern(
         }
     }
     let value = Value::Object(members.clone());
-    Ok(Compiled { value, kinds, payload: payload.into(), unknown })
+    let glance = Glance::of(&payload);
+    Ok(Compiled { value, kinds, payload: payload.into(), glance, unknown })
 }
 
 fn compile_kinds(compiler: &mut Compiler, kind: &Value) -> Result<Box<[Kind]>, CapabilityError> {

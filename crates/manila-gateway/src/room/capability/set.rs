@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::glance::Sight;
 use super::reason::Reason;
 use super::{Capability, Subject};
 
@@ -80,7 +81,8 @@ impl Capabilities {
 
     /// Whether a message may be sent.
     pub fn decide<'a>(&'a self, subject: &'a Subject<'a>) -> Decision<'a> {
-        let allows = |capability: &&Capability| capability.allows(subject);
+        let sight = Sight::new(subject);
+        let allows = |capability: &&Capability| capability.allows(&sight);
         let by = if subject.is_reserved() { None } else { self.0.iter().find(allows) };
         match by {
             Some(by) => Decision::Allowed { by },
