@@ -33,7 +33,6 @@ mod queue;
 mod record;
 mod replay;
 mod retention;
-#[allow(dead_code, reason = "rooms are there soon")]
 mod room;
 mod segment;
 mod sink;
@@ -60,8 +59,7 @@ use segment::End;
 pub use archive::Archive;
 pub use operations::operations;
 pub use query::{Filter, QueryError};
-#[allow(unused_imports, reason = "rooms are there soon")]
-pub(crate) use room::{Recorded, RoomEntry, RoomRefusal, StoredEntry, Written};
+pub(crate) use room::{RoomEntry, RoomRefusal, Written};
 pub use verify::{Anchor, Verdict};
 
 /// The database beside the records.

@@ -40,15 +40,7 @@ pub(crate) struct RoomRefusal<'a> {
     pub(crate) id: Option<&'a str>,
 }
 
-/// A message that has its place in the journal.
-#[derive(Debug)]
-pub(crate) struct Recorded {
-    pub(crate) seq: u64,
-    /// To be waited for before anybody is shown the message.
-    pub(crate) written: Written,
-}
-
-/// Resolves when a message outlives this process, in `sync` also the machine's running; or to why it
+/// To be waited for before anybody is shown a message. Resolves when the message outlives this process, in `sync` also the machine's running; or to why it
 /// does not. One that could not be written may still be when there is room again, so whoever was refused
 /// may find it in the journal later.
 ///
@@ -81,7 +73,7 @@ pub(crate) struct StoredEntry {
 impl Journal {
     /// Writes down a message of a room. `None` is one that cannot be taken, because too much is waiting
     /// or nothing can be written at the moment: then nobody may be shown it.
-    pub(crate) fn message(&self, entry: &RoomEntry<'_>) -> Option<Recorded> {
+    pub(crate) fn message(&self, entry: &RoomEntry<'_>) -> Option<Written> {
         let shared = &self.0.shared;
         // What is known not to work is not tried, so that what was refused does not turn up later.
         if shared.queue.trouble().is_some() {
@@ -90,7 +82,7 @@ impl Journal {
         let time = epoch_ms();
         let facts = Facts { time, what: What::Message, operation: entry.room, who: entry.who };
         let taken = shared.queue.add(&facts, &entry.content(time), self.wait_for_message())?;
-        Some(Recorded { seq: taken.seq, written: Written(taken.written?) })
+        taken.written.map(Written)
     }
 
     /// Writes down that a message was refused. Nobody waits for it; one that cannot be taken is lost, and

@@ -12,7 +12,6 @@
 //! | `workspace` | the rooms by name |
 
 pub mod capability;
-#[allow(dead_code, reason = "rooms are there soon")]
 mod keep;
 pub mod message;
 mod outlet;
@@ -21,7 +20,6 @@ mod state;
 mod task;
 mod workspace;
 
-#[allow(unused_imports, reason = "rooms are there soon")]
 pub(crate) use keep::RoomStore;
 pub(crate) use outlet::{Goodbye, Inlet, way};
 pub use settings::{RoomSettings, WorkspaceSettings};

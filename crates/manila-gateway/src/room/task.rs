@@ -21,7 +21,7 @@ use super::state::{
 use super::workspace::{Inner, Name};
 use crate::app::{Gateway, Parts};
 use crate::door::{self, RoomRequest};
-use crate::journal::{Recorded, RoomEntry, RoomRefusal, Written};
+use crate::journal::{RoomEntry, RoomRefusal, Written};
 
 /// How many things wait for a room.
 pub(super) const INBOX: usize = 1_024;
@@ -205,7 +205,7 @@ impl Task {
                     message: &message.stored(),
                     allowed_by: allowed_by.as_deref(),
                 });
-                recorded.map(|Recorded { written, .. }| Step::Writing(written))
+                recorded.map(Step::Writing)
             }
             Effect::Refused { who, id, kind, error, reason } => {
                 journal.refusal(&RoomRefusal {
