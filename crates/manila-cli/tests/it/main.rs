@@ -32,6 +32,7 @@ mod readme;
 #[cfg(target_os = "linux")]
 mod reload;
 mod remote;
+mod rooms;
 mod serve;
 mod signals;
 mod terminal;

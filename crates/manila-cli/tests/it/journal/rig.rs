@@ -74,6 +74,10 @@ impl Gateway {
         post(&self.address, path, body, headers).unwrap()
     }
 
+    pub(in super::super) fn get_with(&self, path: &str, headers: &[&str]) -> (u16, String) {
+        request(&self.address, "GET", path, "", headers).unwrap()
+    }
+
     pub(in super::super) fn health(&self) -> Value {
         let (_, body) = request(&self.address, "GET", "/health", "", &[]).unwrap();
         serde_json::from_str(&body).unwrap()
