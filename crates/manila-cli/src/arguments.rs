@@ -341,7 +341,8 @@ pub(crate) struct TokenOptions {
     /// Actions on a resource; can be given several times
     #[arg(long = "resource", value_name = "TYPE:ID=ACTION[,ACTION]", value_parser = parse_resource)]
     pub(crate) resources: Vec<(String, Vec<String>)>,
-    /// Which messages the identity may send in a workspace; can be given several times
+    /// Which messages the identity may send in a workspace: a text such as `chat`, or the JSON of a
+    /// pattern; can be given several times
     #[arg(long = "capability", value_name = "CAPABILITY")]
     pub(crate) capabilities: Vec<String>,
     /// The configuration to write to

@@ -172,6 +172,18 @@ impl<'a> Document<'a> {
         self.report_at(self.find(path).0.start, key, message.into());
     }
 
+    /// Something is wrong with one of the list at this path.
+    pub(super) fn report_item(&self, path: &[&str], number: usize, message: String) {
+        let key = path.iter().fold(String::new(), |key, part| join(&key, part));
+        let mut found = Some(&self.root);
+        for part in path {
+            found = found.and_then(|value| value.get_ref().get(*part));
+        }
+        let item = found.and_then(|list| list.get_ref().get(number));
+        let at = item.map_or_else(|| self.find(path).0, Spanned::span);
+        self.report_at(at.start, format!("{key}[{number}]"), message);
+    }
+
     /// What stands at this path of a source refers to something that is not there.
     pub(super) fn report_absence(&self, source: &str, path: &[&str], message: String) {
         let key = path.iter().fold(String::new(), |key, part| join(&key, part));

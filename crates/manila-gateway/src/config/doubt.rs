@@ -7,7 +7,9 @@ use manila::mcp::{McpTransport, StdioSettings};
 use manila::openapi::{Location, Namespaces};
 
 use super::{Config, Glob, SourceConfig, SourceKind};
+use crate::admin::OPERATOR;
 use crate::approval::ApprovalSettings;
+use crate::auth::LOCAL;
 
 impl Config {
     /// What can be doubted before any source was started; `built_in` are the operations that are there
@@ -15,7 +17,26 @@ impl Config {
     pub fn doubts(&self, built_in: &[&str]) -> Vec<String> {
         let unseen: Vec<&str> = self.sources.iter().map(|source| source.name.as_str()).collect();
         let approval = self.unfit_approvals(built_in, &unseen);
-        approval.into_iter().chain(self.sources.iter().filter_map(doubt)).collect()
+        let sources = self.sources.iter().filter_map(doubt);
+        approval.into_iter().chain(sources).chain(self.unknown_members()).collect()
+    }
+
+    /// The members of rooms that nobody here is; signed tokens may bring them.
+    fn unknown_members(&self) -> Vec<String> {
+        let is_known = |member: &str| {
+            [LOCAL, OPERATOR].contains(&member)
+                || self.identities.iter().any(|known| known.identity.id == member)
+        };
+        let rooms = self.workspace.rooms.iter();
+        let members = rooms.flat_map(|(room, settings)| {
+            settings.members.iter().flatten().map(move |member| (room, member))
+        });
+        let unknown = members.filter(|(_, member)| self.auth.is_none() && !is_known(member));
+        unknown
+            .map(|(room, member)| {
+                format!("room `{room}`: its member `{member}` is nobody; `manila token new` makes an identity")
+            })
+            .collect()
     }
 
     /// The patterns of `[approval]` that no operation fits, among those that are there. A pattern that

@@ -2,6 +2,7 @@
 
 mod approval;
 mod auth;
+mod capability;
 mod door;
 mod http;
 mod journal;
@@ -9,6 +10,8 @@ mod limits;
 mod mcp;
 mod openapi;
 mod operation;
+mod room;
+mod size;
 mod telemetry;
 
 use std::collections::BTreeMap;
@@ -27,6 +30,7 @@ use super::duration::parse_duration;
 
 pub(super) use approval::{ApprovalText, AskedText};
 pub(super) use auth::AuthorizationText;
+pub(super) use capability::CapabilityText;
 pub(super) use door::McpDoorText;
 pub(super) use http::HttpText;
 pub(super) use journal::JournalText;
@@ -38,6 +42,8 @@ pub(super) use openapi::{
     SecretText,
 };
 pub(super) use operation::OperationText;
+pub(super) use room::RoomText;
+pub(super) use size::SizeText;
 pub(super) use telemetry::TelemetryText;
 
 /// The configuration of a Manila gateway. `${VAR}` in a string is replaced from the environment,
@@ -77,6 +83,9 @@ pub(super) struct ConfigFile {
     /// How much is too much.
     #[schemars(default, extend("default" = {}))]
     pub(super) limits: LimitsText,
+    /// The rooms of the workspace that are not as every room is.
+    #[schemars(default, extend("default" = {}))]
+    pub(super) room: BTreeMap<String, RoomText>,
     /// What is seen from outside.
     #[schemars(default, extend("default" = {}))]
     pub(super) telemetry: TelemetryText,
@@ -95,6 +104,7 @@ impl ConfigFile {
             "mcp_servers",
             "mcp",
             "limits",
+            "room",
             "telemetry",
         ]);
         Self {
@@ -108,6 +118,7 @@ impl ConfigFile {
             http: document.value("http").unwrap_or_default(),
             journal: document.value("journal").unwrap_or_default(),
             limits: document.value("limits").unwrap_or_default(),
+            room: document.entries("room"),
             telemetry: document.value("telemetry").unwrap_or_default(),
         }
     }
@@ -127,9 +138,9 @@ pub(super) struct IdentityText {
     /// Actions on single resources: `"type:id" = ["action"]`; `type:*` is every one of a type.
     #[serde(default)]
     pub(super) resources: BTreeMap<String, Vec<String>>,
-    /// Which messages the identity may send in a workspace.
+    /// Which messages the identity may send in a workspace; what its room says, if there is none.
     #[serde(default)]
-    pub(super) capabilities: Vec<String>,
+    pub(super) capabilities: Vec<CapabilityText>,
 }
 
 /// Where operations come from: exactly one of `mcp`, `openapi`, `spoke` and `hub`, and what is

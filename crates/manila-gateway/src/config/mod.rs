@@ -31,6 +31,7 @@ use crate::approval::ApprovalSettings;
 use crate::auth::{Authenticator, JwtSettings, LOCAL, TokenHash};
 use crate::door::McpDoorSettings;
 use crate::journal;
+use crate::room::WorkspaceSettings;
 use crate::telemetry::TelemetrySettings;
 use document::{Document, Environment, Finished};
 use entry::{Problems, folder_of};
@@ -120,8 +121,8 @@ pub struct Config {
     pub telemetry: TelemetrySettings,
     /// What is written down about calls.
     pub journal: journal::Settings,
-    /// The rooms.
-    pub workspace: crate::room::WorkspaceSettings,
+    /// What holds for rooms.
+    pub workspace: WorkspaceSettings,
     /// What was read otherwise than it is written, for people.
     pub notes: Vec<String>,
     /// The files that it was made of, and those that its sources are made of: when one of them changes,

@@ -2,6 +2,7 @@
 
 mod limits;
 mod mcp;
+mod room;
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::journal::Mode;
+use crate::room::RoomSettings;
 
 const HASH: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
@@ -444,7 +446,22 @@ fn an_authorization_server_is_named_so_that_nobody_else_can_be_meant() {
 #[test]
 fn the_defaults_of_the_schema_are_those_that_hold() {
     let schema = Config::json_schema();
-    let rows: [(&str, &str, &str, &[&str]); 4] = [
+    let rows: [(&str, &str, &str, &[&str]); 5] = [
+        (
+            "room.a",
+            "Room",
+            "",
+            &[
+                "history",
+                "history_bytes",
+                "participants",
+                "message_bytes",
+                "messages_per_minute",
+                "streams",
+                "proposal_expires",
+                "capabilities",
+            ],
+        ),
         ("journal", "Journal", "", &["mode", "body_limit", "retain_size"]),
         ("approval", "Approval", "", &["operations", "expires", "most", "most_per_caller"]),
         (
@@ -536,6 +553,20 @@ fn the_schema_describes_the_file() {
             assert!(property["description"].is_string(), "{name}.{key} has no description");
         }
     }
+    let room = |value: serde_json::Value| serde_json::json!({"room": {"a": value}});
+    for (value, fits) in [
+        (
+            room(
+                serde_json::json!({"history_bytes": "1MiB", "capabilities": ["chat", {"kind": ["a"]}]}),
+            ),
+            true,
+        ),
+        (room(serde_json::json!({"capabilities": [{"kinds": "a"}]})), false),
+        (room(serde_json::json!({"participants": 0})), false),
+        (room(serde_json::json!({"participant": 1})), false),
+    ] {
+        assert_eq!(schema.check(&value).unwrap().is_empty(), fits, "{value}");
+    }
     for (key, property) in json["properties"].as_object().unwrap() {
         let empty = match key.as_str() {
             // What everything in it is about cannot be left out.
@@ -558,9 +589,11 @@ fn the_guide_is_true() {
         let blocks = guide.split(start.as_str()).skip(1);
         blocks.map(|rest| rest.split("```").next().unwrap()).collect::<Vec<_>>()
     };
-    let [good, signed, waits, clients, pages, bad] = block("toml")[..] else {
-        panic!("five good files and a bad one")
+    let [good, signed, waits, clients, pages, rooms, capable, bad] = block("toml")[..] else {
+        panic!("seven good files and a bad one")
     };
+    assert_eq!(parse(rooms).unwrap().workspace.rooms["lobby"], RoomSettings::default());
+    assert_eq!(parse(capable).unwrap().identities[0].identity.capabilities.len(), 3);
     assert_eq!(parse(pages).unwrap().cors, ["https://app.example"]);
     let auth = parse(signed).unwrap().auth.unwrap();
     assert_eq!((auth.audience.len(), auth.algorithms.len()), (1, 3));

@@ -6,6 +6,7 @@ mod http;
 mod limits;
 mod mcp;
 mod openapi;
+mod room;
 mod telemetry;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
     let said = limits::said(&file.source);
     let mut sources: Vec<SourceConfig> =
         file.source.into_iter().filter_map(|entry| source(document, entry)).collect();
+    let workspace = room::workspace(document, file.room, file.limits.rooms.get());
     let limits = limits::limits(document, file.limits, said, &mut sources);
     let telemetry = telemetry::telemetry(document, file.telemetry);
     let mcp = file.mcp.settings();
@@ -52,6 +54,7 @@ pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
         sources,
         telemetry,
         without_demo: !file.demo,
+        workspace,
         ..Config::default()
     }
 }
@@ -82,6 +85,7 @@ fn identities(
         if !text.scopes.iter().all(|scope| is_scope(scope)) {
             document.report(&["identity", &name, "scopes"], SCOPE);
         }
+        room::capabilities(document, &["identity", &name, "capabilities"], &text.capabilities);
         let place = ["identity", &name, "token_hash"];
         let token_hash = match text.token_hash.parse::<TokenHash>() {
             Ok(hash) => hash,
@@ -102,7 +106,7 @@ fn identities(
         }
         let mut identity = Identity::new(name).with_scopes(text.scopes);
         identity.resources = text.resources;
-        identity.capabilities = text.capabilities;
+        identity.capabilities = text.capabilities.into_iter().map(|text| text.0).collect();
         identities.push(IdentityConfig { identity, token_hash });
     }
     identities

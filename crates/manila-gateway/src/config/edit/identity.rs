@@ -1,5 +1,6 @@
 //! `[identity.NAME]`.
 
+use std::error::Error as _;
 use std::path::Path;
 
 use manila::Identity;
@@ -8,6 +9,7 @@ use toml_edit::{Array, InlineTable, TableLike};
 use super::{EditError, Existing, Part, Place, set};
 use crate::auth::{TokenHash, is_resource};
 use crate::config::validate::{RESOURCE, SCOPE, check_identity_name, is_scope};
+use crate::room::capability::Capability;
 
 /// Writes `[identity.NAME]` with comments and order kept. A file that is not there is made, for its
 /// owner only. The change is there whole or not at all.
@@ -28,8 +30,23 @@ pub fn write_identity(
     if !identity.scopes.iter().all(|scope| is_scope(scope)) {
         return Err(EditError::Invalid(SCOPE.to_owned()));
     }
+    identity.capabilities.iter().try_for_each(|text| check_capability(text))?;
     let place = Place { file, part: Part::Identity, name: &identity.id };
     place.write(existing, |entry| fill(entry, identity, token_hash))
+}
+
+/// Whoever gives it wrote it himself, and may be told what he wrote.
+fn check_capability(text: &str) -> Result<(), EditError> {
+    let capability = Capability::parse(text).map_err(|error| {
+        let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
+        EditError::Invalid(format!("`{text}`: {error}{why}"))
+    })?;
+    match capability.unknown_member() {
+        Some(member) => Err(EditError::Invalid(format!(
+            "`{text}` would allow nothing: its member `{member}` is not known"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn fill(entry: &mut dyn TableLike, identity: &Identity, token_hash: TokenHash) {
@@ -163,6 +180,25 @@ mod tests {
             for line in before.lines().filter(|line| !line.starts_with("identity = {")) {
                 proptest::prop_assert!(after.contains(line), "{line}: {after}");
             }
+        }
+    }
+
+    #[test]
+    fn only_capabilities_are_written() {
+        for (text, expected) in [
+            ("chat", None),
+            (r#"{"kind":"chat"}"#, None),
+            ("", Some("is empty")),
+            ("{kind", Some("`{kind`: the pattern is not JSON: key must be a string")),
+            (r#"{"kind":"/(/"}"#, Some("unclosed group")),
+            (r#"{"kind":"chat","to":"x"}"#, Some("its member `to` is not known")),
+        ] {
+            let said = check_capability(text).err().map(|error| error.to_string());
+            let fits = match (&said, expected) {
+                (Some(said), Some(expected)) => said.contains(expected),
+                (said, expected) => said.is_none() && expected.is_none(),
+            };
+            assert!(fits, "{text}: {said:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::DurationText;
+use super::{DurationText, SizeText};
 use crate::journal::{Mode, Settings};
 
 /// What is meant where something else stands.
@@ -132,91 +132,6 @@ impl JournalTable {
             retain_for: self.retain_for.map(|time| time.0),
             retain_size: self.retain_size.map(|size| size.0).or(default.retain_size),
             path: self.path.map(|path| folder.join(path)),
-        }
-    }
-}
-
-/// `"64KiB"`, or a number of bytes.
-#[derive(Debug, Clone, Copy)]
-struct SizeText(u64);
-
-impl<'de> Deserialize<'de> for SizeText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = SizeText;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a size such as \"64KiB\", \"10MiB\" or \"4GiB\"")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<SizeText, E> {
-                let wrong =
-                    || E::custom("expected a size such as \"64KiB\", \"10MiB\" or \"4GiB\"");
-                parse_size(text).map(SizeText).ok_or_else(wrong)
-            }
-
-            fn visit_i64<E: Error>(self, bytes: i64) -> Result<SizeText, E> {
-                self.visit_str(&bytes.to_string())
-            }
-        }
-        deserializer.deserialize_any(Text)
-    }
-}
-
-fn parse_size(text: &str) -> Option<u64> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let shift = match unit.trim() {
-        "" | "B" => 0,
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        "TiB" => 40,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
-impl JsonSchema for SizeText {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Size".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [
-                {"type": "string", "pattern": r"^([0-9]+ *(B|KiB|MiB|GiB|TiB)?|.*\$\{.*)$"},
-                {"type": "integer", "minimum": 0},
-            ],
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, expected) in [
-            ("64KiB", Some(65_536)),
-            ("10 MiB", Some(10_485_760)),
-            ("4GiB", Some(4_294_967_296)),
-            ("17", Some(17)),
-            ("17B", Some(17)),
-            ("0", Some(0)),
-            ("", None),
-            ("KiB", None),
-            ("-1", None),
-            ("4GB", None),
-            ("99999999TiB", None),
-        ] {
-            assert_eq!(parse_size(text), expected, "{text}");
         }
     }
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::DurationText;
 use crate::app::GatewaySettings;
 use crate::limits::{BreakerLimits, LimitsSettings, SourceLimits};
+use crate::room::WorkspaceSettings;
 
 /// How much is too much. Whoever is refused is told which limit it was and when to come again.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
@@ -54,6 +55,8 @@ pub(in super::super) struct LimitsText {
     spokes: usize,
     /// How many operations a spoke may offer.
     spoke_operations: NonZeroUsize,
+    /// How many rooms of the workspace may be open, those with a table of their own included.
+    pub(in super::super) rooms: NonZeroUsize,
     /// How long a call may take that names no deadline.
     call_timeout: DurationText,
     /// How long a client may take to send the head of a request.
@@ -120,6 +123,7 @@ impl Default for LimitsText {
             nesting: pipeline.nesting,
             spokes: gateway.hub.spokes,
             spoke_operations: some(gateway.hub.operations),
+            rooms: some(WorkspaceSettings::default().most_rooms),
             call_timeout: DurationText(pipeline.call_timeout),
             header_timeout: DurationText(gateway.header_timeout),
             body_timeout: DurationText(gateway.body_timeout),
@@ -229,7 +233,7 @@ impl BreakerText {
 }
 
 /// A default, which is never zero.
-fn some(number: usize) -> NonZeroUsize {
+pub(super) fn some(number: usize) -> NonZeroUsize {
     NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN)
 }
 

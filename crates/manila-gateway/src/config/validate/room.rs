@@ -1,0 +1,65 @@
+//! `[room.NAME]`, and capabilities wherever they stand.
+
+use std::collections::BTreeMap;
+
+use super::super::document::Document;
+use super::super::file::{CapabilityText, RoomText};
+use crate::room::capability::Capability;
+use crate::room::{RoomSettings, WorkspaceSettings};
+
+pub(super) fn workspace(
+    document: &Document<'_>,
+    rooms: BTreeMap<String, RoomText>,
+    most_rooms: usize,
+) -> WorkspaceSettings {
+    if rooms.len() > most_rooms {
+        let message = "there are more tables than rooms may be open; raise limits.rooms";
+        document.report(&["room"], message);
+    }
+    let rooms = rooms.into_iter().map(|(name, text)| {
+        let settings = room(document, &name, text);
+        (name, settings)
+    });
+    WorkspaceSettings { rooms: rooms.collect(), most_rooms }
+}
+
+fn room(document: &Document<'_>, name: &str, text: RoomText) -> RoomSettings {
+    let report = |key: &str, message: &str| document.report(&["room", name, key], message);
+    if !is_room_name(name) {
+        document.report(&["room", name], ROOM_NAME);
+    }
+    if text.message_bytes.0 == 0 {
+        report("message_bytes", "no message is so small; write more");
+    }
+    if text.proposal_expires.0.is_zero() {
+        report("proposal_expires", "nothing is done in no time; write more");
+    }
+    if text.members.iter().flatten().any(String::is_empty) {
+        report("members", "an empty text is nobody's name; remove it");
+    }
+    capabilities(document, &["room", name, "capabilities"], &text.capabilities);
+    text.settings()
+}
+
+const ROOM_NAME: &str = "the name of a room is 1 to 64 letters, digits, `-`, `_` or `.`";
+
+/// A room's name stands in addresses and in log lines, so it is plain.
+fn is_room_name(name: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+/// Reports those that are none, without what they say, which may be a secret.
+pub(super) fn capabilities(document: &Document<'_>, place: &[&str], texts: &[CapabilityText]) {
+    for (number, text) in texts.iter().enumerate() {
+        let wrong = match Capability::parse(&text.0) {
+            Ok(capability) if capability.unknown_member().is_some() => UNKNOWN.to_owned(),
+            Ok(_) => continue,
+            Err(error) => error.without_values(),
+        };
+        document.report_item(place, number, wrong);
+    }
+}
+
+const UNKNOWN: &str = "beside `kind` and `payload` there is only `id`, `name`, `title`, \
+                       `description`, `reason` and `comment`; with anything else it allows nothing";
