@@ -38,12 +38,13 @@ impl Requests {
     /// The request of somebody, by the id of its message or the one inside its payload.
     pub(super) fn find(&self, from: &str, rpc_id: &RawValue) -> Option<&str> {
         let as_text: Option<String> = serde_json::from_str(rpc_id.get()).ok();
-        let is_meant = |(id, request): &(&Box<str>, &Request)| {
-            &*request.from == from
-                && (as_text.as_deref() == Some(id)
-                    || request.rpc_id.as_ref().is_some_and(|own| own.get() == rpc_id.get()))
+        let is_meant = |id: &str, request: &Request| {
+            let has_id = request.rpc_id.as_ref().is_some_and(|own| own.get() == rpc_id.get());
+            &*request.from == from && (as_text.as_deref() == Some(id) || has_id)
         };
-        self.known.iter().find(is_meant).map(|(id, _)| &**id)
+        let newest_first = self.order.iter().rev();
+        let mut known = newest_first.filter_map(|id| Some((&**id, self.known.get(id)?)));
+        known.find(|(id, request)| is_meant(id, request)).map(|(id, _)| id)
     }
 
     pub(super) fn add(

@@ -227,8 +227,8 @@ impl Room {
     }
 
     pub(super) fn is_proposer(&self, who: &str, draft: &Draft) -> bool {
-        let own = |id: &Box<str>| self.proposals.get(id).is_some_and(|one| &*one.from == who);
-        draft.correlation.iter().any(own)
+        let own = |id: &str| self.proposals.get(id).is_some_and(|one| &*one.from == who);
+        draft.correlation.iter().any(|id| own(id))
     }
 
     /// Says of each proposal whose time has come that nobody took it up, to everybody.
@@ -283,7 +283,7 @@ impl Room {
     /// Somebody who need not be here decides, as if he had said it.
     pub(super) fn decide(&mut self, decision: Decision) {
         let Decision { proposal, by, own, verdict, answer } = decision;
-        let decided = self.decided(&proposal, &by, own, verdict);
+        let decided = self.decided(&proposal, &by, own.as_ref(), verdict);
         // Whoever does not wait any more needs no answer.
         let _ = answer.send(decided);
     }
@@ -292,7 +292,7 @@ impl Room {
         &mut self,
         id: &str,
         by: &Arc<str>,
-        own: Option<Capabilities>,
+        own: Option<&Capabilities>,
         verdict: Verdict,
     ) -> Result<(), Refusal> {
         let unknown = || Refusal::new("unknown_proposal", "no such proposal is known here");
@@ -301,7 +301,7 @@ impl Room {
         if proposal.from == *by {
             return Err(Refusal::new("own_proposal", "nobody approves his own proposal"));
         }
-        let may = self.may(by, own.as_ref().unwrap_or(&self.usual));
+        let may = self.may(by, own.unwrap_or(&self.usual));
         let draft = match verdict {
             Verdict::Approved => {
                 proposal.check_may(&may)?;

@@ -13,6 +13,7 @@ use super::member::{Inviting, Kicking};
 use super::refusal::short;
 use super::stream::{Handing, Requesting, too_fast};
 use super::{ConnectionId, Effect, MANILA, Refusal, Room};
+use crate::auth::Token;
 use crate::room::capability::{Decision, Subject};
 use crate::room::message::{
     self, ContextOf, Draft, Kind, Message, Outcome, Protocol, ReadError, answers, upgraded,
@@ -270,7 +271,7 @@ impl Room {
         self.observe(&message, rpc_id);
         let (keep, token) = self.keep(&plan, &message);
         let message = self.deliver(message, allowed_by, keep);
-        self.follow(plan, &message, token);
+        self.follow(plan, &message, token.as_ref());
         Ok(())
     }
 
@@ -314,11 +315,7 @@ impl Room {
     }
 
     /// Changes what outlives the process, and says what is to be kept.
-    fn keep(
-        &mut self,
-        plan: &Plan,
-        message: &Message,
-    ) -> (Option<String>, Option<crate::auth::Token>) {
+    fn keep(&mut self, plan: &Plan, message: &Message) -> (Option<String>, Option<Token>) {
         let mut token = None;
         match plan {
             Plan::Grant(granting) => self.grant(granting.clone(), &message.id, &message.from),
@@ -330,7 +327,7 @@ impl Room {
         (Some(self.standings.write(&message.id)), token)
     }
 
-    fn follow(&mut self, plan: Plan, message: &Arc<Message>, token: Option<crate::auth::Token>) {
+    fn follow(&mut self, plan: Plan, message: &Arc<Message>, token: Option<&Token>) {
         let payload = message.payload.as_ref().map(|payload| payload.get());
         match plan {
             Plan::Nothing => self.follow_kind(message, payload),
@@ -340,7 +337,7 @@ impl Room {
             Plan::Grant(granting) => self.welcome_again(&granting.recipient),
             Plan::Revoke(revoking) => self.welcome_again(&revoking.recipient),
             Plan::Invite(inviting) => {
-                self.tell_of_invitation(&inviting, (&message.from, &message.id), token.as_ref());
+                self.tell_of_invitation(&inviting, (&message.from, &message.id), token);
             }
             Plan::Kick(kicking) => self.send_away(&kicking),
             Plan::OpenStream(requesting) => self.open_stream(requesting, message),
@@ -470,8 +467,8 @@ impl Room {
         if draft.kind.method() != Some("notifications/cancelled") {
             return None;
         }
-        let is_own = |id: &&Box<str>| self.requests.get(id).is_some_and(|it| &*it.from == who);
-        if let Some(id) = draft.correlation.iter().find(is_own) {
+        let is_own = |id: &str| self.requests.get(id).is_some_and(|it| &*it.from == who);
+        if let Some(id) = draft.correlation.iter().find(|id| is_own(id)) {
             return Some(id.clone());
         }
         let payload: Cancelled<'_> = serde_json::from_str(draft.payload.as_ref()?.get()).ok()?;

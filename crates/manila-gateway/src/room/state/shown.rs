@@ -96,9 +96,9 @@ mod tests {
     use super::*;
     use crate::room::capability::Capability;
 
-    fn may(values: Value) -> Capabilities {
-        let values = values.as_array().unwrap().clone();
-        Capabilities::new(values.iter().map(|value| Capability::compile(value).unwrap()))
+    fn may(values: &Value) -> Capabilities {
+        let values = values.as_array().unwrap().iter();
+        Capabilities::new(values.map(|value| Capability::compile(value).unwrap()))
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
                 json!([{"kind": "mcp/request", "payload": {"params": {"force": true}}}]),
             ),
         ] {
-            let held = may(held);
+            let held = may(&held);
             assert_eq!(Value::from(shown_to_mew(&held)), mew);
             assert_eq!(Value::from(shown_to_mcpx(&held)), mcpx);
         }

@@ -230,8 +230,8 @@ impl Room {
 
     /// Somebody is gone: his streams end, and he writes in no other.
     pub(super) fn end_streams_of(&mut self, who: &str) {
-        let own = |(id, stream): (&Box<str>, &Stream)| (&*stream.owner == who).then(|| id.clone());
-        let ended: Vec<Box<str>> = self.streams.open.iter().filter_map(own).collect();
+        let own = self.streams.open.iter().filter(|(_, stream)| &*stream.owner == who);
+        let ended: Vec<Box<str>> = own.map(|(id, _)| id.clone()).collect();
         for id in ended {
             let Some(open) = self.close_stream(&id) else { continue };
             let payload = json!({"stream_id": id, "reason": "owner_disconnected"});

@@ -412,8 +412,7 @@ fn a_page_of_the_history_ends_where_there_is_no_more() {
     ] {
         assert_eq!(page(limit, before), expected, "{limit} {before:?}");
     }
-    let mut settings = RoomSettings::default();
-    settings.history = 2;
+    let settings = RoomSettings { history: 2, ..RoomSettings::default() };
     world.room.apply(world.now, Input::Settings(settings));
     assert_eq!(world.room.page(9, None).len(), 2);
 }
@@ -474,8 +473,8 @@ fn other_settings_hold_for_those_who_are_here() {
     world.room.apply(world.now, Input::Arrive(guest));
     let said = json!({"kind": "chat", "payload": {"text": "hi"}});
     assert_eq!(shown(&world.say("guest", &said)), "chat");
-    let mut settings = RoomSettings::default();
-    settings.capabilities = vec!["mcp/proposal".to_owned()];
+    let capabilities = vec!["mcp/proposal".to_owned()];
+    let mut settings = RoomSettings { capabilities, ..RoomSettings::default() };
     world.room.apply(world.now, Input::Settings(settings.clone()));
     assert_eq!(shown(&world.say("guest", &said)), "system/error(capability_violation)");
     assert_eq!(shown(&world.say("ada", &said)), "chat", "her token says what she may");
