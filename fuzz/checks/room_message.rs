@@ -60,9 +60,8 @@ fn check_form(message: &Message, protocol: Protocol) {
     let mut again =
         complete(Draft::read(&message.write(protocol)).expect("what was written is read"));
     assert_eq!(again.protocol, protocol);
-    let payload = |message: &Message| message.payload.as_ref().map(|raw| raw.get().to_owned());
-    assert_eq!(payload(&again), payload(message));
-    if message.payload.is_some() || !protocol.is_mew() {
+    check_payload(&again, message);
+    if message.payload.is_some() {
         let kind = upgraded(again.kind.clone(), again.payload.as_deref());
         again.kind = kind.expect("a full kind agrees with its payload");
     }
@@ -70,6 +69,20 @@ fn check_form(message: &Message, protocol: Protocol) {
     assert_eq!(again.kind.short(), message.kind.short());
     if message.kind.short() != "mcp/response" && message.payload.is_some() {
         assert_eq!(again.kind, message.kind);
+    }
+}
+
+/// A payload is handed on as it came: an absent one as an empty object, and a request perhaps with what
+/// the one family needs in front of it.
+fn check_payload(again: &Message, message: &Message) {
+    let payload = |message: &Message| {
+        message.payload.as_ref().map_or_else(|| "{}".to_owned(), |raw| raw.get().to_owned())
+    };
+    let (shown, said) = (payload(again), payload(message));
+    let is_framed = !again.protocol.is_mew() && message.kind.short() == "mcp/request";
+    match said.trim_start().strip_prefix('{').filter(|_| is_framed) {
+        Some(rest) => assert!(shown.ends_with(rest), "{shown} beside {said}"),
+        None => assert_eq!(shown, said),
     }
 }
 
