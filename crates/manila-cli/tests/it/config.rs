@@ -55,6 +55,25 @@ fn a_token_that_is_made_is_asked_for_and_known() {
     child.wait().unwrap();
 }
 
+#[test]
+fn a_token_is_given_only_what_is_a_capability() {
+    let folder = Folder::new("token-capability");
+    for (capability, said) in [
+        ("mcp/request:", "is empty, or a part of it is"),
+        ("{\"kind\":\"/(/\"}", "unclosed group"),
+        ("{\"kind\":\"chat\",\"to\":\"x\"}", "its member `to` is not known"),
+    ] {
+        let made = folder.manila(&["token", "new", "ci", "--capability", capability]);
+        assert_ne!(made.status.code(), Some(0), "{capability}");
+        assert!(stderr(&made).contains(said), "{}", stderr(&made));
+    }
+    let pattern = "{\"kind\":\"chat\"}";
+    let made = folder.manila(&["token", "new", "ci", "--capability", pattern]);
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let known = json(&folder.manila(&["token", "list", "--json"]));
+    assert_eq!(known[0]["capabilities"], serde_json::json!([pattern]));
+}
+
 fn add(port: &str, header: &str) -> String {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     let head = format!(

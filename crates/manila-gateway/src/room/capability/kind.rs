@@ -43,7 +43,7 @@ impl Kind {
 
     fn positive(budget: &mut Budget, text: &str) -> Result<Self, CapabilityError> {
         if let Some(expression) = expression(text) {
-            let full = expression.replace("(?:", "(").contains(':');
+            let full = speaks_of_colons(expression);
             return Ok(Self::Regex { regex: Box::new(compile(budget, expression)?), full });
         }
         // A lone `*` is every kind, however many segments it has.
@@ -103,6 +103,19 @@ impl Kind {
 /// Whether a kind of this BASE has nothing behind it that could climb.
 fn is_alone(base: &str) -> bool {
     !base.starts_with("mcp/")
+}
+
+/// Whether a regular expression has a colon that stands for one: not that of `(?:`, `(?i:` or
+/// `[[:alpha:]]`.
+fn speaks_of_colons(expression: &str) -> bool {
+    let is_name = |letter: char| letter.is_ascii_alphabetic() || letter == '-' || letter == '^';
+    expression.match_indices(':').any(|(at, _)| {
+        let (before, after) = (&expression[..at], &expression[at + 1..]);
+        let named = before.trim_end_matches(is_name);
+        let begins = before.ends_with('[') && after.trim_start_matches(is_name).starts_with(":]");
+        let ends = named.ends_with("[:") && after.starts_with(']');
+        !(named.ends_with("(?") || begins || ends)
+    })
 }
 
 /// `BASE[:METHOD[:CONTEXT]]` with wildcards.

@@ -13,6 +13,7 @@ pub struct Subject<'a> {
     /// Where BASE and METHOD end in `kind`.
     base_end: usize,
     method_end: usize,
+    is_mcp: bool,
     payload: Option<&'a RawValue>,
     read: OnceLock<Option<Value>>,
 }
@@ -23,10 +24,11 @@ impl<'a> Subject<'a> {
     pub fn new(kind: &'a str, payload: Option<&'a RawValue>) -> Self {
         let colon = |from: usize| kind[from..].find(':').map_or(kind.len(), |at| from + at);
         // Whatever is not MCP has no METHOD; a colon is part of its name.
-        let base_end = if kind.starts_with("mcp/") { colon(0) } else { kind.len() };
+        let is_mcp = kind.starts_with("mcp/");
+        let base_end = if is_mcp { colon(0) } else { kind.len() };
         let method_end = colon((base_end + 1).min(kind.len()));
         let method_end = if base_end == kind.len() { base_end } else { method_end };
-        Self { kind, base_end, method_end, payload, read: OnceLock::new() }
+        Self { kind, base_end, method_end, is_mcp, payload, read: OnceLock::new() }
     }
 
     /// The full kind.
@@ -54,7 +56,7 @@ impl<'a> Subject<'a> {
     }
 
     pub(super) fn is_mcp(&self) -> bool {
-        self.kind.starts_with("mcp/")
+        self.is_mcp
     }
 
     /// Whether this is the gateway's own to say.
