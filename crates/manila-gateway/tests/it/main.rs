@@ -29,6 +29,7 @@ mod sight;
 mod spokes;
 mod sse;
 mod twice;
+mod workspace;
 
 use std::net::SocketAddr;
 
