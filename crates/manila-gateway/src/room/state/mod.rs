@@ -104,7 +104,7 @@ struct Participant {
     may: Capabilities,
     rate: Rate,
     frames: Rate,
-    /// How much of what he was refused is written down.
+    /// What is refused counts apart: one who is asked much answers much that nobody waits for.
     refusals: Rate,
     paused: Option<Pause>,
     /// Told to shut down; says nothing more before he comes again.

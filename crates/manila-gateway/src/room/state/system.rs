@@ -6,6 +6,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::shown::shown_to;
+use super::stream::too_fast;
 use super::{Effect, GATEWAY, MANILA, Participant, Recipients, Refusal, Room};
 use crate::room::capability::{Capabilities, Capability};
 use crate::room::message::{Kind, Message, Protocol};
@@ -107,6 +108,7 @@ impl Room {
         kind: &str,
         refusal: Refusal,
     ) {
+        let refusal = self.bounded(who, refusal);
         let Some(participant) = self.present.get(who) else { return };
         let Participant { protocol, may, .. } = participant;
         let Refusal { error, message, details } = refusal;
@@ -121,12 +123,23 @@ impl Room {
         let about = id.clone().into_iter().collect();
         let told = self.own("system/error", vec![Box::from(&**who)], about, &payload);
         self.tell(told, to);
+        let (who, kind) = (Arc::clone(who), kind.into());
         // A flood is not written down: it would fill the journal with nothing.
-        let (now, per_minute) = (self.now, self.settings.messages_per_minute);
-        let rate = self.present.get_mut(who).map(|one| one.refusals.take(now, per_minute));
-        if error != "rate_limited" && rate.is_none_or(|rate| rate.is_ok()) {
-            let (who, kind) = (Arc::clone(who), kind.into());
+        if error != "rate_limited" {
             self.effects.push(Effect::Refused { who, id, kind, error, reason: message });
+        }
+    }
+
+    /// The same refusal, unless somebody was refused too often: then that is what he is told.
+    fn bounded(&mut self, who: &str, refusal: Refusal) -> Refusal {
+        let (now, per_minute) = (self.now, self.settings.messages_per_minute);
+        let Some(participant) = self.present.get_mut(who) else { return refusal };
+        if refusal.error == "rate_limited" {
+            return refusal;
+        }
+        match participant.refusals.take(now, per_minute) {
+            Ok(()) => refusal,
+            Err(wait) => too_fast(wait, per_minute),
         }
     }
 }
