@@ -63,6 +63,11 @@ impl RoomStore {
         }
     }
 
+    /// Whether a room has a document, whatever is in it. It blocks.
+    pub(crate) fn has(&self, room: &str) -> bool {
+        self.path(room).exists()
+    }
+
     /// Puts a document in the place of the one that a room has. When this returns it outlives the
     /// machine's running. It blocks.
     ///
@@ -212,6 +217,7 @@ mod tests {
         for round in ["1", "2"] {
             for name in names {
                 assert_eq!(store.load(name).unwrap().is_some(), round == "2", "{name:?}");
+                assert_eq!(store.has(name), round == "2", "{name:?}");
                 store
                     .save(name, &format!("{{\"of\":\"{round}\",\n\"n\":{}}}", name.len()))
                     .unwrap();

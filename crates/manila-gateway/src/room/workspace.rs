@@ -143,6 +143,17 @@ impl Workspace {
         Ok(handle)
     }
 
+    /// The room of this name if it is open, or something is kept of it: whoever has no token of this
+    /// gateway may have one of a room.
+    pub(crate) async fn known_room(&self, gateway: &Gateway, name: &str) -> Option<RoomHandle> {
+        if let Some((name, entry)) = self.0.rooms().get_key_value(name) {
+            return Some(entry.handle(name));
+        }
+        let (store, kept) = (Arc::clone(self.0.store.as_ref()?), name.to_owned());
+        let has_kept = tokio::task::spawn_blocking(move || store.has(&kept)).await;
+        if has_kept.unwrap_or_default() { self.room(gateway, name).ok() } else { None }
+    }
+
     /// The rooms that are open or named, in order.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.0.rooms().keys().map(|name| name.to_string()).collect();

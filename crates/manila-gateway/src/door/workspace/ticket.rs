@@ -79,8 +79,8 @@ impl Ticket {
         room: &str,
         asked: &Asked,
     ) -> Result<Self, Denied> {
-        let room = gateway.0.workspace.room(gateway, room).map_err(Denied::Impossible)?;
-        let (identity, id) = identify(gateway, &room, asked).await?;
+        let (room, identity) = enter(gateway, room, asked.token.as_ref()).await?;
+        let id = named(gateway, &identity, asked)?;
         check_participant(&id).map_err(Denied::Forbidden)?;
         let wanted: Box<str> = id.as_str().into();
         match room.look(move |room| room.check_arrival(&wanted)).await {
@@ -99,40 +99,47 @@ fn closed() -> Denied {
     Denied::Impossible(Refusal::new("unavailable", words))
 }
 
-/// Who it is, and what he is called in the room. A token names one participant.
-async fn identify(
+/// The room, and who it is. Whoever is nobody opens none: he may only be somebody to a room that is
+/// there already.
+async fn enter(
     gateway: &Gateway,
-    room: &RoomHandle,
-    asked: &Asked,
-) -> Result<(Arc<Identity>, String), Denied> {
-    let authenticator = gateway.authenticator();
-    let token = asked.token.as_ref();
-    let identity = match authenticator.identify(token.map(Token::reveal)).await {
-        Ok(identity) => identity,
-        Err(error) => invited(room, token).await?.ok_or(Denied::Unknown(error))?,
-    };
-    if token.is_none() {
-        let id = asked.participant.clone().unwrap_or_else(stranger);
-        if authenticator.knows(&id) {
-            let words = format!("`{id}` has a token, and none was shown");
-            return Err(Denied::Forbidden(Refusal::new("auth_violation", words)));
+    room: &str,
+    token: Option<&Token>,
+) -> Result<(RoomHandle, Arc<Identity>), Denied> {
+    let unknown = match gateway.authenticator().identify(token.map(Token::reveal)).await {
+        Ok(identity) => {
+            let room = gateway.0.workspace.room(gateway, room).map_err(Denied::Impossible)?;
+            return Ok((room, identity));
         }
-        return Ok((identity, id));
+        Err(error) => Denied::Unknown(error),
+    };
+    let Some(token) = token else { return Err(unknown) };
+    let Some(room) = gateway.0.workspace.known_room(gateway, room).await else {
+        return Err(unknown);
+    };
+    let identity = invited(&room, token).await?.ok_or(unknown)?;
+    Ok((room, identity))
+}
+
+/// What somebody is called in a room. A token names one participant.
+fn named(gateway: &Gateway, identity: &Identity, asked: &Asked) -> Result<String, Denied> {
+    let other = |words| Err(Denied::Forbidden(Refusal::new("auth_violation", words)));
+    if asked.token.is_none() {
+        let id = asked.participant.clone().unwrap_or_else(stranger);
+        return match gateway.authenticator().knows(&id) {
+            true => other(format!("`{id}` has a token, and none was shown")),
+            false => Ok(id),
+        };
     }
     let id = identity.id.clone();
-    if asked.participant.as_ref().is_some_and(|wanted| *wanted != id) {
-        let words = format!("this token is the one of `{id}`, and of nobody else");
-        return Err(Denied::Forbidden(Refusal::new("auth_violation", words)));
+    match asked.participant.as_ref().is_some_and(|wanted| *wanted != id) {
+        true => other(format!("this token is the one of `{id}`, and of nobody else")),
+        false => Ok(id),
     }
-    Ok((identity, id))
 }
 
 /// Somebody with a token that only this room knows.
-async fn invited(
-    room: &RoomHandle,
-    token: Option<&Token>,
-) -> Result<Option<Arc<Identity>>, Denied> {
-    let Some(token) = token else { return Ok(None) };
+async fn invited(room: &RoomHandle, token: &Token) -> Result<Option<Arc<Identity>>, Denied> {
     let hash = token.hash().to_string();
     let id = room.look(move |room| room.invited(&hash)).await.ok_or_else(closed)?;
     Ok(id.map(|id| Arc::new(Identity::new(&*id))))
