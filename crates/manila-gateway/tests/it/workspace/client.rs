@@ -123,14 +123,7 @@ impl Joining {
     pub(super) async fn enter(self, address: SocketAddr) -> Result<Client, Refused> {
         let bearer = self.token.as_deref().filter(|_| !self.family.is_mew());
         let socket = dial(address, &self.path(), bearer).await.map_err(Refused::Status)?;
-        let mut client = Client {
-            id: String::new(),
-            family: self.family,
-            welcome: Value::Null,
-            socket,
-            unread: VecDeque::new(),
-            goodbye: None,
-        };
+        let mut client = Client::on(socket, self.family);
         if let Some(frame) = self.first_frame() {
             client.say(&frame).await;
         }
@@ -179,7 +172,19 @@ impl Joining {
 }
 
 impl Client {
-    async fn be_welcomed(&mut self) -> Result<(), Refused> {
+    pub(super) fn on(socket: WebSocketStream<TcpStream>, family: Family) -> Self {
+        Self {
+            id: String::new(),
+            family,
+            welcome: Value::Null,
+            socket,
+            unread: VecDeque::new(),
+            goodbye: None,
+        }
+    }
+
+    /// Waits for the first word.
+    pub(super) async fn be_welcomed(&mut self) -> Result<(), Refused> {
         let first = self.next().await;
         match first.as_ref().map(|text| parsed(text)) {
             Some(welcome) if welcome["kind"] == "system/welcome" => {
