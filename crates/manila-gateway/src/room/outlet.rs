@@ -64,6 +64,10 @@ impl Outlet {
     /// Hands something over. Whoever has left too much unread is let go: others do not wait for him, and
     /// nothing is left out that he believes to have seen.
     pub(crate) fn send(&self, text: Utf8Bytes) {
+        // Nothing follows what was left out, even if there is a place again.
+        if self.shared.closed.is_cancelled() {
+            return;
+        }
         let bytes = text.len();
         let before = self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
         let is_too_much = before > 0 && before + bytes > MOST_BYTES;
@@ -125,7 +129,9 @@ mod tests {
             outlet.send(text.clone());
             assert!(inlet.closed().is_cancelled());
             assert_eq!(inlet.goodbye().code, 1013);
-            assert_eq!(inlet.waiting(), Some(text));
+            assert_eq!(inlet.waiting(), Some(text.clone()));
+            outlet.send("behind what was left out".into());
+            assert!(std::iter::from_fn(|| inlet.waiting()).all(|waiting| waiting == text));
         }
     }
 }
