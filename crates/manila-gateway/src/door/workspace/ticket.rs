@@ -117,8 +117,10 @@ async fn enter(
     let Some(room) = gateway.0.workspace.known_room(gateway, room).await else {
         return Err(unknown);
     };
-    let identity = invited(&room, token).await?.ok_or(unknown)?;
-    Ok((room, identity))
+    let identity = invited(&room, token).await?;
+    // Whoever invites somebody who has a token of this gateway does not become him by that.
+    let identity = identity.filter(|guest| !gateway.authenticator().knows(&guest.id));
+    Ok((room, identity.ok_or(unknown)?))
 }
 
 /// What somebody is called in a room. A token names one participant.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::grant::read;
-use super::standing::{Invitation, Kicked};
+use super::standing::{Invitation, Kicked, Standing};
 use super::{Closing, Effect, RESERVED, Refusal, Room};
 use crate::auth::Token;
 use crate::room::message::Draft;
@@ -37,8 +37,12 @@ impl Room {
             let words = format!("`{}` is here already", inviting.participant_id);
             return Err(Refusal::new("already_exists", words));
         }
-        if !inviting.initial_capabilities.is_empty() {
-            self.check_covers(who, &inviting.initial_capabilities, "give")?;
+        let mut given = inviting.initial_capabilities.clone();
+        // Whoever has the new token has also what was given to this name before.
+        let standing = self.standings.get(&inviting.participant_id);
+        given.extend(standing.into_iter().flat_map(Standing::given).cloned());
+        if !given.is_empty() {
+            self.check_covers(who, &given, "give")?;
         }
         self.standings.check_room(&inviting.participant_id)?;
         Ok(inviting)

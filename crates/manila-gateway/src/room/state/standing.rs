@@ -111,9 +111,7 @@ impl Standings {
         let Some(standing) = self.get(id) else { return own.clone() };
         let is_left = |it: &&Capability| !standing.revoked.contains(it.value());
         let mut may = Capabilities::new(own.iter().filter(is_left).cloned());
-        let invited = standing.invitation.iter().flat_map(|it| &it.capabilities);
-        let granted = standing.grants.iter().flat_map(|grant| &grant.capabilities);
-        for value in invited.chain(granted) {
+        for value in standing.given() {
             // They were compiled when they were granted.
             if let Ok(capability) = Capability::compile(value) {
                 may.add(capability);
@@ -134,6 +132,13 @@ impl Standings {
 }
 
 impl Standing {
+    /// What he was given here, by an invitation or by grants.
+    pub(super) fn given(&self) -> impl Iterator<Item = &Value> {
+        let invited = self.invitation.iter().flat_map(|it| &it.capabilities);
+        let granted = self.grants.iter().flat_map(|grant| &grant.capabilities);
+        invited.chain(granted)
+    }
+
     fn is_nothing(&self) -> bool {
         let Self { grants, revoked, invitation, kicked } = self;
         grants.is_empty() && revoked.is_empty() && invitation.is_none() && kicked.is_none()
