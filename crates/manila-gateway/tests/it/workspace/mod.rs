@@ -8,10 +8,16 @@
 //! | `script` | a room in which an agent proposes and a person approves, and who comes late |
 //! | `door` | who is not let in |
 //! | `refused` | what is refused in a room |
+//! | `forms` | what is said in one form, seen in the others |
+//! | `presence` | coming, going, and coming again |
+//! | `grants` | what somebody is given, and what is taken from him |
 
 mod cast;
 mod client;
 mod door;
+mod forms;
+mod grants;
+mod presence;
 mod refused;
 mod script;
 mod world;

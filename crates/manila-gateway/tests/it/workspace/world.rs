@@ -39,6 +39,7 @@ const PEOPLE: &[(&str, &[&str], &[&str])] = &[
     // Very little.
     ("guest", &[], &["chat"]),
     ("talker", &[], &["chat", r#"{"kind":"capability/*"}"#, "mcp/request:tools/call:read_*"]),
+    ("host", &[], &["chat", "space/*"]),
     // Calls operations: of one the scope is lacking, of the other the capability.
     ("clerk", &["bank"], &["mcp/request:tools/list", "mcp/request:tools/call:demo__*", "chat"]),
     ("poor", &[], &["mcp/request", "chat"]),
@@ -104,6 +105,12 @@ impl World {
         let request = self.http.get(self.running.url(path)).bearer_auth(format!("mnl_{who}"));
         let response = request.send().await.unwrap();
         (response.status().as_u16(), response.json().await.unwrap())
+    }
+
+    /// As it is written.
+    pub(super) async fn get_text(&self, who: &str, path: &str) -> String {
+        let request = self.http.get(self.running.url(path)).bearer_auth(format!("mnl_{who}"));
+        request.send().await.unwrap().text().await.unwrap()
     }
 
     pub(super) async fn get_as_nobody(&self, path: &str) -> u16 {
