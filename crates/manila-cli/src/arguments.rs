@@ -24,7 +24,7 @@ pub(crate) use log::{
     ExportOptions, LogCommand, LogFilter, LogOptions, ReplayOptions, VerifyOptions,
 };
 
-pub(crate) use workspace::{AllowsOptions, WorkspaceCommand};
+pub(crate) use workspace::{AllowsOptions, JoinOptions, WorkspaceCommand};
 
 /// Operations from any world, one calling convention, one response envelope.
 #[derive(Debug, Parser)]
@@ -110,7 +110,7 @@ caller. The operator's token is read from the data folder of the gateway on this
         #[command(subcommand)]
         command: TokenCommand,
     },
-    /// Ask who may say what in the rooms of a gateway
+    /// Talk in the rooms of a gateway, and ask who may say what
     Workspace {
         #[command(subcommand)]
         command: WorkspaceCommand,

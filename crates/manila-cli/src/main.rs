@@ -80,6 +80,13 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Workspace { command: WorkspaceCommand::Allows(options) } => {
             command::allows(&options)
         }
+        Command::Workspace { command: WorkspaceCommand::Join(options) } => {
+            let runtime = runtime()?;
+            let joined = runtime.block_on(command::join(&options));
+            // A read of standard input that is still waiting must not keep the process.
+            runtime.shutdown_background();
+            joined
+        }
         Command::Completions { shell } => command::completions(shell),
         Command::Call(invocation) => runtime()?.block_on(command::call(invocation)),
         Command::Subscribe(invocation) => runtime()?.block_on(command::subscribe(invocation)),

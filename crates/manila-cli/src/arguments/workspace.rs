@@ -1,14 +1,19 @@
 //! What can be typed about the workspace.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::Format;
+use manila_gateway::config::parse_duration;
+
+use super::{Format, Running};
 use crate::output::is_plain;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkspaceCommand {
+    /// Talk in a room, call tools there, and decide about proposals
+    Join(JoinOptions),
     /// Say whether a message would be allowed, and why
     Allows(AllowsOptions),
 }
@@ -16,9 +21,37 @@ pub(crate) enum WorkspaceCommand {
 impl WorkspaceCommand {
     pub(super) fn prints_json(&self) -> bool {
         match self {
+            Self::Join(options) => is_plain(options.format.json),
             Self::Allows(options) => is_plain(options.format.json),
         }
     }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Plain text is said to everybody; /help lists the commands, and Tab completes names. Lines from a pipe
+are said one after another; at the end of them the command waits until its requests are answered, and
+exits with 1 if one of them failed.
+  manila workspace join lobby
+  echo '/call demo__add a=1 b=2' | manila workspace join lobby
+  manila workspace join lobby --as ann          where a gateway asks for no token")]
+pub(crate) struct JoinOptions {
+    /// The room, such as lobby
+    #[arg(value_name = "ROOM")]
+    pub(crate) room: String,
+    /// Who you are, for a gateway that asks for no token
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// How many of the last messages are shown first
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) history: u16,
+    /// How long to wait for answers when the input has ended
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_duration)]
+    pub(crate) wait: Duration,
+    #[command(flatten)]
+    pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]

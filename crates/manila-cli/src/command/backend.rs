@@ -93,15 +93,8 @@ impl Backend {
 
     /// Asks a running gateway about itself, as its operator unless another token is given.
     pub(super) async fn operator(running: &Running) -> Result<Self, Failure> {
-        let url = running.url();
-        let shown = match Shown::of(running.token.as_ref()) {
-            // The token of the gateway on this machine is nobody else's to see.
-            Shown::Nothing if running.data.is_some() || is_loopback(&url) => {
-                operator_token(running.data.as_deref())?
-            }
-            shown => shown,
-        };
-        Self::connect(&url, shown.token(), shown.remedies()).await
+        let shown = Shown::to(running)?;
+        Self::connect(&running.url(), shown.token(), shown.remedies()).await
     }
 
     async fn connect(
@@ -286,6 +279,16 @@ pub(super) async fn ask_operator(
     }
 }
 
+/// What a running gateway is shown: what was given, else the operator's token.
+pub(super) fn token_of(running: &Running) -> Result<Option<Secret>, Failure> {
+    Ok(Shown::to(running)?.token())
+}
+
+/// The token that was given to this command, if one was.
+pub(super) fn given_token(running: &Running) -> Option<Secret> {
+    Shown::of(running.token.as_ref()).token()
+}
+
 /// What a gateway is shown, and where that came from.
 enum Shown {
     Nothing,
@@ -306,6 +309,17 @@ impl Shown {
         match typed {
             Some(token) => Self::Typed(Secret::new(token.0.clone())),
             None => set().map_or(Self::Nothing, |token| Self::Variable(Secret::new(token))),
+        }
+    }
+
+    /// What a gateway is shown by its operator, unless another token is given.
+    fn to(running: &Running) -> Result<Self, Failure> {
+        match Self::of(running.token.as_ref()) {
+            // The token of the gateway on this machine is nobody else's to see.
+            Self::Nothing if running.data.is_some() || is_loopback(&running.url()) => {
+                operator_token(running.data.as_deref())
+            }
+            shown => Ok(shown),
         }
     }
 

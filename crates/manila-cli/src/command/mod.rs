@@ -40,4 +40,4 @@ pub(crate) use remove::remove;
 pub(crate) use serve::serve;
 pub(crate) use sources::sources;
 pub(crate) use token::token;
-pub(crate) use workspace::allows;
+pub(crate) use workspace::{allows, join};

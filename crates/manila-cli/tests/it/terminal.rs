@@ -91,6 +91,21 @@ impl Terminal {
         on_screen(&self.written(typed))
     }
 
+    /// Types keys, for a program that asks for them.
+    pub(super) fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.flush().unwrap();
+    }
+
+    /// Waits until a program has written these words, colours apart.
+    pub(super) fn wait_for(&mut self, words: &str) {
+        let (mut written, mut byte) = (Vec::new(), [0]);
+        while !on_screen(&String::from_utf8_lossy(&written)).contains(words) {
+            assert_eq!(self.screen.read(&mut byte).unwrap(), 1, "the program is there: {words}");
+            written.push(byte[0]);
+        }
+    }
+
     /// Everything that a command writes to the terminal.
     fn written(&mut self, typed: &str) -> String {
         writeln!(self.keyboard, "{typed}").unwrap();

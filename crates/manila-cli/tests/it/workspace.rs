@@ -1,4 +1,6 @@
-//! `workspace allows`: one message, or one on each line.
+//! `workspace allows`: one message, or one on each line; `workspace join` is beside it.
+
+mod join;
 
 use std::path::Path;
 
