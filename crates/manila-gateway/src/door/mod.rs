@@ -30,7 +30,7 @@ use tower_service::Service;
 
 use crate::app::Gateway;
 pub use http::HttpDoorSettings;
-pub(crate) use mcp::{McpDoor, RoomRequest, answer_room, serve_streams};
+pub(crate) use mcp::{McpDoor, RoomRequest, answer_room, masked_in_room, serve_streams};
 pub use mcp::{McpDoorSettings, McpView};
 pub(crate) use openapi::Documents;
 use problem::Problem;

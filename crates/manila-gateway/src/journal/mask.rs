@@ -24,7 +24,7 @@ pub(super) const HUB_CALL: &str = "hub.call";
 
 /// The input as it may be written, where it is not as it came. Where there is no operation nobody can
 /// say what is secret in it, so all of it is; so is what cannot be read.
-pub(super) fn input(
+pub(crate) fn input(
     catalog: impl FnOnce() -> Arc<Catalog>,
     operation: Option<&Operation>,
     input: &Payload,
@@ -67,6 +67,11 @@ fn mask_relayed(catalog: &Catalog, value: &mut Value) -> bool {
         };
     }
     is_masked
+}
+
+/// The data of an operation as it may be written, where it is not as it is.
+pub(crate) fn output_value(operation: &Operation, data: &mut Value) -> bool {
+    operation.spec().output_schema.secrets().mask(data)
 }
 
 /// The envelope as it may be written, where it is not as it is sent.

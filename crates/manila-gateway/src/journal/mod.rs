@@ -57,6 +57,7 @@ use queue::Queue;
 use segment::End;
 
 pub use archive::Archive;
+pub(crate) use mask::{input as mask_input, output_value as mask_output};
 pub use operations::operations;
 pub use query::{Filter, QueryError};
 pub(crate) use room::{RoomEntry, RoomRefusal, Written};

@@ -85,6 +85,11 @@ impl Journal {
         taken.written.map(Written)
     }
 
+    /// Whether nothing can be written at the moment.
+    pub(crate) fn is_in_trouble(&self) -> bool {
+        self.0.shared.queue.trouble().is_some()
+    }
+
     /// Writes down that a message was refused. Nobody waits for it; one that cannot be taken is lost, and
     /// counted.
     pub(crate) fn refusal(&self, refusal: &RoomRefusal<'_>) {

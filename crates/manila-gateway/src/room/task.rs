@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use manila::{Identity, epoch_ms};
+use manila::epoch_ms;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::message::{Message, Protocol};
 use super::outlet::{Goodbye, Outlet};
 use super::state::{
-    Arrival, Call, Closing, ConnectionId, Decision, Effect, Frame, Input, Recipients, Refusal, Room,
+    Arrival, Call, Closing, ConnectionId, Effect, Frame, Input, MANILA, Recipients, Room,
 };
 use super::workspace::{Inner, Name};
 use crate::app::{Gateway, Parts};
@@ -29,8 +29,6 @@ pub(super) const INBOX: usize = 1_024;
 const OUTBOX: usize = 4_096;
 /// How many requests of one room the operations of the registry answer at the same time.
 const MOST_CALLS: usize = 256;
-/// How many are remembered as whom they call, although they have left.
-const MOST_IDENTITIES: usize = 4_096;
 /// How often a room looks at the time.
 const TICK: Duration = Duration::from_secs(1);
 /// How long a room waits for answers when the gateway stops.
@@ -42,17 +40,15 @@ const IDLE: Duration = Duration::from_secs(60);
 pub(super) enum Ask {
     Arrive {
         arrival: Arrival,
-        identity: Arc<Identity>,
         outlet: Outlet,
     },
     Take(Input),
-    Decide {
-        decision: Decision,
-        identity: Arc<Identity>,
-    },
-    /// Look at it.
-    Look(Box<dyn FnOnce(&Room) + Send>),
+    /// Look at it; what was seen is told when what stands before it was written down.
+    Look(Box<dyn FnOnce(&Room) -> Tell + Send>),
 }
+
+/// Tells what was seen.
+pub(super) type Tell = Box<dyn FnOnce() + Send>;
 
 /// A room and everything around it.
 pub(super) struct Task {
@@ -61,8 +57,6 @@ pub(super) struct Task {
     workspace: Arc<Inner>,
     inbox: mpsc::Receiver<Ask>,
     outlets: HashMap<ConnectionId, Outlet>,
-    /// As whom participants call.
-    identities: HashMap<Arc<str>, Arc<Identity>>,
     /// What is done when what stands before it is.
     outbox: VecDeque<Pending>,
     calls: JoinSet<Answered>,
@@ -71,12 +65,19 @@ pub(super) struct Task {
     notes: (mpsc::Sender<Noted>, mpsc::Receiver<Noted>),
     gateway: Weak<Parts>,
     empty_since: Option<Instant>,
+    /// Whether something could not be written down.
+    has_failed: bool,
 }
 
 /// Something that is done in its turn.
 struct Pending {
-    effect: Effect,
+    work: Work,
     step: Step,
+}
+
+enum Work {
+    Do(Effect),
+    Tell(Tell),
 }
 
 /// What has to happen before.
@@ -111,13 +112,13 @@ impl Task {
             workspace,
             inbox,
             outlets: HashMap::new(),
-            identities: HashMap::new(),
             outbox: VecDeque::new(),
             calls: JoinSet::new(),
             cancellations: HashMap::new(),
             notes: mpsc::channel(INBOX),
             gateway,
             empty_since: None,
+            has_failed: false,
         }
     }
 
@@ -130,6 +131,7 @@ impl Task {
             let has_room = self.outbox.len() < OUTBOX;
             tokio::select! {
                 biased;
+                () = stopping.cancelled() => break,
                 ready = next(&mut self.outbox) => self.go_on(ready),
                 Some(answered) = self.calls.join_next() => self.answer(answered.ok()),
                 Some(noted) = self.notes.1.recv() => {
@@ -146,7 +148,9 @@ impl Task {
                         break;
                     }
                 }
-                () = stopping.cancelled() => break,
+            }
+            if self.has_failed {
+                return self.end_unwritten();
             }
         }
         self.end().await;
@@ -154,42 +158,61 @@ impl Task {
 
     fn take(&mut self, ask: Ask) {
         match ask {
-            Ask::Arrive { arrival, identity, outlet } => {
-                self.identities.insert(Arc::clone(&arrival.id), identity);
+            Ask::Arrive { arrival, outlet } => {
                 self.outlets.insert(arrival.connection, outlet);
                 self.apply(Input::Arrive(arrival));
             }
             Ask::Take(Input::Leave { connection }) => {
                 self.outlets.remove(&connection);
                 self.apply(Input::Leave { connection });
-                if self.identities.len() > MOST_IDENTITIES {
-                    let room = &self.room;
-                    self.identities.retain(|id, _| room.is_here(id));
-                }
+            }
+            Ask::Take(input @ Input::Say { .. }) if !self.can_write() => {
+                let effects = self.room.refuse_unwritten(epoch_ms(), input);
+                self.do_all(effects);
             }
             Ask::Take(input) => self.apply(input),
-            Ask::Decide { decision, identity } => {
-                self.identities.insert(Arc::clone(&decision.by), identity);
-                self.apply(Input::Decide(decision));
+            Ask::Look(look) => {
+                let work = Work::Tell(look(&self.room));
+                self.outbox.push_back(Pending { work, step: Step::Nothing });
+                self.do_what_waits_for_nothing();
             }
-            Ask::Look(look) => look(&self.room),
         }
     }
 
+    fn can_write(&self) -> bool {
+        self.workspace.journal.as_ref().is_none_or(|journal| !journal.is_in_trouble())
+    }
+
     fn apply(&mut self, input: Input) {
-        for effect in self.room.apply(epoch_ms(), input) {
-            let step = self.prepare(&effect);
-            match step {
-                Some(step) => self.outbox.push_back(Pending { effect, step }),
-                None => self.drop_unwritten(&effect),
+        let effects = self.room.apply(epoch_ms(), input);
+        self.do_all(effects);
+    }
+
+    fn do_all(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match self.prepare(&effect) {
+                Some(step) => self.outbox.push_back(Pending { work: Work::Do(effect), step }),
+                None => self.fail("too much is waiting to be written"),
             }
         }
-        // What waits for nothing is done at once.
+        self.do_what_waits_for_nothing();
+    }
+
+    fn do_what_waits_for_nothing(&mut self) {
         while matches!(self.outbox.front(), Some(Pending { step: Step::Nothing, .. })) {
             if let Some(pending) = self.outbox.pop_front() {
-                self.execute(pending.effect);
+                self.execute(pending.work);
             }
         }
+    }
+
+    /// What was accepted cannot be written down, so that nothing that follows from it may be shown: the
+    /// room ends, and is opened again as it was written.
+    fn fail(&mut self, error: &str) {
+        if !self.has_failed {
+            tracing::error!(room = &*self.name, error, "a message could not be written down");
+        }
+        self.has_failed = true;
     }
 
     /// Begins what has to happen before; nothing if it cannot.
@@ -202,7 +225,7 @@ impl Task {
                     room: &self.name,
                     who: &message.from,
                     id: &message.id,
-                    message: &message.stored(),
+                    message: &self.stored(message),
                     allowed_by: allowed_by.as_deref(),
                 });
                 recorded.map(Step::Writing)
@@ -222,6 +245,24 @@ impl Task {
         }
     }
 
+    /// A message as it is written down: without what the schema of an operation calls secret.
+    fn stored(&self, message: &Message) -> String {
+        let is_ours = &*message.from == MANILA
+            || message.to.is_empty()
+            || message.to.iter().any(|to| &**to == MANILA);
+        let payload = message.payload.as_ref().filter(|_| is_ours);
+        let tool = message.kind.context().filter(|_| message.kind.method() == Some("tools/call"));
+        let masked =
+            self.gateway.upgrade().zip(tool).zip(payload).and_then(|((parts, tool), it)| {
+                let is_result = message.kind.short() == "mcp/response";
+                door::masked_in_room(&Gateway(parts), tool, it, is_result)
+            });
+        match masked {
+            None => message.stored(),
+            masked => Message { payload: masked, ..message.clone() }.stored(),
+        }
+    }
+
     /// Keeps what outlives the process, if something does.
     fn keep(&self, effect: &Effect) -> Step {
         let (Effect::Deliver { keep: Some(kept), .. }, Some(store)) =
@@ -235,33 +276,22 @@ impl Task {
 
     /// Goes on with the first thing in the outbox: the next step, or the thing itself.
     fn go_on(&mut self, ready: Result<Done, String>) {
-        let Some(Pending { effect, .. }) = self.outbox.pop_front() else { return };
-        match ready {
-            Err(error) => {
-                tracing::error!(room = &*self.name, error, "a message could not be written down");
-                self.drop_unwritten(&effect);
-            }
-            Ok(Done::Written) => match self.keep(&effect) {
-                Step::Nothing => self.execute(effect),
-                step => self.outbox.push_front(Pending { effect, step }),
+        let Some(Pending { work, .. }) = self.outbox.pop_front() else { return };
+        match (ready, work) {
+            (Err(error), _) => self.fail(&error),
+            (Ok(Done::Written), Work::Do(effect)) => match self.keep(&effect) {
+                Step::Nothing => self.execute(Work::Do(effect)),
+                step => self.outbox.push_front(Pending { work: Work::Do(effect), step }),
             },
-            Ok(Done::Everything) => self.execute(effect),
+            (Ok(_), work) => self.execute(work),
         }
     }
 
-    /// What is not written down is handed to nobody, and its sender learns it.
-    fn drop_unwritten(&mut self, effect: &Effect) {
-        let Effect::Deliver { message, .. } = effect else { return };
-        let refusal = Refusal::new(
-            "unavailable",
-            "the journal cannot be written, and nothing is handed on that is not in it",
-        );
-        for effect in self.room.take_back(message, refusal) {
-            self.outbox.push_back(Pending { effect, step: Step::Nothing });
-        }
-    }
-
-    fn execute(&mut self, effect: Effect) {
+    fn execute(&mut self, work: Work) {
+        let effect = match work {
+            Work::Tell(tell) => return tell(),
+            Work::Do(effect) => effect,
+        };
         match effect {
             Effect::Deliver { message, to, .. } | Effect::Tell { message, to } => {
                 self.hand_over(&message, &to);
@@ -312,16 +342,12 @@ impl Task {
     }
 
     fn call(&mut self, call: Call) {
-        let (Some(parts), Some(identity)) =
-            (self.gateway.upgrade(), self.identities.get(&call.who).cloned())
-        else {
-            return;
-        };
+        let Some(parts) = self.gateway.upgrade() else { return };
         let cancellation = CancellationToken::new();
         let request = call.request.clone();
         let notes = Notes { request: request.clone(), sender: self.notes.0.clone() };
         let asked = RoomRequest {
-            identity,
+            identity: call.identity,
             id: call.request,
             payload: call.payload,
             is_addressed: call.is_addressed,
@@ -346,7 +372,9 @@ impl Task {
 
     /// Whether nobody has been here for a while, and nobody is about to come.
     fn is_over(&mut self) -> bool {
-        if !self.room.is_empty() || !self.calls.is_empty() || !self.outbox.is_empty() {
+        let is_busy = !self.calls.is_empty() || !self.outbox.is_empty() || self.room.is_waiting();
+        // Without a journal what is here is nowhere else.
+        if is_busy || !self.room.is_empty() || self.workspace.journal.is_none() {
             self.empty_since = None;
             return false;
         }
@@ -354,22 +382,33 @@ impl Task {
         since.elapsed() >= IDLE && self.workspace.forget(&self.name, &self.inbox)
     }
 
+    /// Lets everybody go, to come again to what was written.
+    fn end_unwritten(self) {
+        self.workspace.abandon(&self.name);
+        for outlet in self.outlets.values() {
+            outlet.close(Goodbye::new(1013, "the journal cannot be written; come again"));
+        }
+    }
+
     /// Hands over what is on its way, and ends the connections.
     async fn end(mut self) {
+        self.inbox.close();
+        while let Ok(ask) = self.inbox.try_recv() {
+            self.take(ask);
+        }
         let answered = async {
             while let Some(answered) = self.calls.join_next().await {
                 self.answer(answered.ok());
             }
         };
         let _ = tokio::time::timeout(PATIENCE, answered).await;
-        while !self.outbox.is_empty() {
+        while !self.outbox.is_empty() && !self.has_failed {
             let ready = next(&mut self.outbox).await;
             self.go_on(ready);
         }
         for outlet in self.outlets.values() {
             outlet.close(Goodbye::new(1001, "the gateway is stopping"));
         }
-        // What is still running goes on without anybody who waits for it.
     }
 }
 

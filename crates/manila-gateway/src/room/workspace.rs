@@ -15,7 +15,7 @@ use super::message::Message;
 use super::outlet::{Goodbye, Outlet};
 use super::settings::{RoomSettings, WorkspaceSettings};
 use super::state::{Arrival, ConnectionId, Decision, Input, Refusal, Room};
-use super::task::{Ask, INBOX, Task};
+use super::task::{Ask, INBOX, Task, Tell};
 use crate::app::Gateway;
 use crate::config::Config;
 use crate::journal::Journal;
@@ -169,9 +169,9 @@ impl Workspace {
         self.0.rooms().iter().map(|(name, entry)| entry.handle(name)).collect()
     }
 
-    /// How many participants are connected, in all rooms.
+    /// How many are connected, in all rooms and on their way to one.
     pub(crate) fn connected(&self) -> usize {
-        self.0.seated().len()
+        self.0.tasks.len().saturating_sub(self.0.rooms().len())
     }
 
     /// Ends what is open in the name of some identities, and says how many connections these were.
@@ -196,8 +196,8 @@ impl Workspace {
         self.0.seated().insert(connection, seat);
         let place = Place { room, connection, workspace: Arc::clone(&self.0) };
         let Newcomer { id, own, protocol, history, identity } = newcomer;
-        let arrival = Arrival { connection, id, own, protocol, history };
-        place.room.ask(Ask::Arrive { arrival, identity, outlet }).await;
+        let arrival = Arrival { connection, id, own, identity, protocol, history };
+        place.room.ask(Ask::Arrive { arrival, outlet }).await;
         place
     }
 
@@ -227,6 +227,10 @@ impl Workspace {
 
     /// Waits for the rooms to end, after the gateway has begun to stop.
     pub(crate) async fn closed(&self) {
+        // Also those whom no room has taken in yet.
+        for seat in self.0.seated().values() {
+            seat.outlet.close(Goodbye::new(1001, "the gateway is stopping"));
+        }
         self.0.tasks.close();
         self.0.tasks.wait().await;
     }
@@ -268,7 +272,10 @@ impl RoomHandle {
         look: impl FnOnce(&Room) -> T + Send + 'static,
     ) -> Option<T> {
         let (sender, seen) = oneshot::channel();
-        let look = Box::new(move |room: &Room| drop(sender.send(look(room))));
+        let look = Box::new(move |room: &Room| -> Tell {
+            let seen = look(room);
+            Box::new(move || drop(sender.send(seen)))
+        });
         self.ask(Ask::Look(look)).await;
         seen.await.ok()
     }
@@ -283,8 +290,9 @@ impl RoomHandle {
     ) -> Result<(), Refusal> {
         let (answer, decided) = oneshot::channel();
         let by = Arc::from(identity.id.as_str());
-        let decision = Decision { proposal: proposal.into(), by, own, verdict, answer };
-        self.ask(Ask::Decide { decision, identity }).await;
+        let proposal = proposal.into();
+        let decision = Decision { proposal, by, own, identity, verdict, answer };
+        self.ask(Ask::Take(Input::Decide(decision))).await;
         let closed = || Refusal::new("unavailable", "the room is closed");
         decided.await.unwrap_or_else(|_| Err(closed()))
     }
@@ -326,6 +334,11 @@ impl Inner {
         self.settings().rooms.remove(name).unwrap_or_default()
     }
 
+    /// Takes a room out of the table that cannot go on; the next one who comes opens it again.
+    pub(super) fn abandon(&self, name: &Name) {
+        self.rooms().remove(name);
+    }
+
     /// Takes a room out of the table, unless somebody is about to come in.
     pub(super) fn forget(&self, name: &Name, inbox: &mpsc::Receiver<Ask>) -> bool {
         let mut rooms = self.rooms();
@@ -354,7 +367,12 @@ fn read(workspace: &Inner, name: &str) -> Result<Room, String> {
         let (most, bytes) = (settings.history, settings.history_bytes);
         let stored = journal.messages(name, most, bytes).map_err(|error| error.to_string())?;
         for entry in stored {
-            history.push(Message::from_stored(&entry.message).map_err(|error| error.to_string())?);
+            match Message::from_stored(&entry.message) {
+                Ok(message) => history.push((entry.time, message)),
+                Err(error) => {
+                    tracing::warn!(room = name, seq = entry.seq, %error, "a message is left out");
+                }
+            }
         }
     }
     let mut random = [0; 5];

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use manila::Identity;
 use manila::view::Era;
+use manila::{Identity, Operation};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,7 @@ use super::refused_call;
 use super::session::Calls;
 use super::settings::McpView;
 use crate::app::Gateway;
+use crate::journal::{mask_input, mask_output};
 
 /// How many notifications of one request wait to be told.
 const NOTES: usize = 64;
@@ -165,4 +167,48 @@ fn own_id(id: &str) -> Id {
 
 fn said(message: Vec<u8>) -> Option<Box<RawValue>> {
     String::from_utf8(message).ok().and_then(|text| RawValue::from_string(text).ok())
+}
+
+/// A payload of a room as it may be written down, where it is not as it is sent: what a schema calls
+/// secret in the input of a tool that is called or proposed, or in its result.
+pub(crate) fn masked(
+    gateway: &Gateway,
+    tool: &str,
+    payload: &RawValue,
+    is_result: bool,
+) -> Option<Box<RawValue>> {
+    let asker = asker(gateway, Arc::new(Identity::new("")));
+    let toolbox = asker.toolbox();
+    let operation = toolbox.tool(tool)?.operation();
+    let spec = operation.spec();
+    let schema = if is_result { &spec.output_schema } else { &spec.input_schema };
+    // Most have no secrets, and are not looked into.
+    if schema.secrets().is_empty() && operation.id().as_str() != "hub.call" {
+        return None;
+    }
+    let mut value: Value = serde_json::from_str(payload.get()).ok()?;
+    let is_masked = match is_result {
+        true => mask_result(operation, value.get_mut("result")?),
+        false => mask_arguments(gateway, operation, value.pointer_mut("/params/arguments")?),
+    };
+    is_masked.then(|| serde_json::value::to_raw_value(&value).ok()).flatten()
+}
+
+fn mask_arguments(gateway: &Gateway, operation: &Operation, arguments: &mut Value) -> bool {
+    let catalog = || gateway.pipeline().registry().catalog();
+    let input = manila::Payload::from(arguments.clone());
+    let masked = mask_input(catalog, Some(operation), &input);
+    masked.map(|masked| *arguments = masked).is_some()
+}
+
+/// The texts of a result say the same as its data, in whichever words, and are left out with it.
+fn mask_result(operation: &Operation, result: &mut Value) -> bool {
+    if operation.spec().output_schema.secrets().is_empty() {
+        return false;
+    }
+    if let Some(data) = result.get_mut("structuredContent") {
+        mask_output(operation, data);
+    }
+    result["content"] = serde_json::json!([{"type": "text", "text": manila::MASKED}]);
+    true
 }

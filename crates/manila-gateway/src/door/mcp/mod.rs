@@ -42,7 +42,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Semaphore;
 
 pub(super) use http::serve;
-pub(crate) use in_room::{RoomRequest, answer as answer_room};
+pub(crate) use in_room::{RoomRequest, answer as answer_room, masked as masked_in_room};
 pub use settings::{McpDoorSettings, McpView};
 pub(crate) use stdio::serve as serve_streams;
 

@@ -16,8 +16,16 @@ use crate::room::capability::{Capabilities, Capability};
 use crate::room::{Newcomer, Refusal, RoomHandle, check_participant};
 
 /// What those may do who need no token: everything but what changes who may do what.
-const OPEN: [&str; 7] =
-    ["chat", "chat/*", "mcp/*", "reasoning/*", "stream/*", "participant/*", "capability/grant-ack"];
+const OPEN: [&str; 8] = [
+    "chat",
+    "chat/*",
+    "mcp/*",
+    "reasoning/*",
+    "stream/*",
+    "participant/status",
+    "participant/request-status",
+    "capability/grant-ack",
+];
 
 /// Somebody who may come in, and where.
 #[derive(Debug)]
@@ -82,8 +90,15 @@ impl Ticket {
         let (room, identity) = enter(gateway, room, asked.token.as_ref()).await?;
         let id = named(gateway, &identity, asked)?;
         check_participant(&id).map_err(Denied::Forbidden)?;
-        let wanted: Box<str> = id.as_str().into();
-        match room.look(move |room| room.check_arrival(&wanted)).await {
+        let (wanted, has_token): (Box<str>, _) = (id.as_str().into(), asked.token.is_some());
+        let looked = room.look(move |room| {
+            if !has_token && room.has_token(&wanted) {
+                let words = format!("`{wanted}` has a token, and none was shown");
+                return Err(Refusal::new("auth_violation", words));
+            }
+            room.check_arrival(&wanted)
+        });
+        match looked.await {
             Some(arrival) => arrival.map_err(Denied::Forbidden)?,
             None => return Err(closed()),
         }
@@ -101,7 +116,7 @@ fn closed() -> Denied {
 
 /// The room, and who it is. Whoever is nobody opens none: he may only be somebody to a room that is
 /// there already.
-async fn enter(
+pub(super) async fn enter(
     gateway: &Gateway,
     room: &str,
     token: Option<&Token>,

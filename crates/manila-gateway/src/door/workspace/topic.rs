@@ -7,12 +7,13 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
 use axum::response::IntoResponse;
-use manila::Identity;
 use serde_json::{Value, json};
 
 use super::reader;
-use super::ticket::Denied;
+use super::ticket::{self, Denied};
 use crate::app::Gateway;
+use crate::auth::Token;
+use crate::door::bearer;
 use crate::door::problem::Problem;
 use crate::room::message::{Message, Protocol};
 use crate::room::{MANILA, RoomHandle, shown_to_mcpx};
@@ -46,10 +47,9 @@ pub(in crate::door) async fn topics(
 pub(in crate::door) async fn participants(
     State(gateway): State<Gateway>,
     Path(topic): Path<String>,
-    uri: Uri,
     headers: HeaderMap,
 ) -> Response<Body> {
-    let room = match visible(&gateway, &topic, &uri, &headers).await {
+    let room = match visible(&gateway, &topic, &headers).await {
         Ok(room) => room,
         Err(problem) => return problem.into_response(),
     };
@@ -82,7 +82,7 @@ pub(in crate::door) async fn history(
         Ok(asked) => asked,
         Err(problem) => return problem.into_response(),
     };
-    let room = match visible(&gateway, &topic, &uri, &headers).await {
+    let room = match visible(&gateway, &topic, &headers).await {
         Ok(room) => room,
         Err(problem) => return problem.into_response(),
     };
@@ -123,12 +123,16 @@ fn page(uri: &Uri) -> Result<(usize, Option<String>, Protocol), Problem> {
 async fn visible(
     gateway: &Gateway,
     topic: &str,
-    uri: &Uri,
     headers: &HeaderMap,
 ) -> Result<RoomHandle, Problem> {
-    let identity: Arc<Identity> = reader(gateway, uri, headers).await?;
-    let impossible = |refusal| Denied::Impossible(refusal).into_problem(gateway, headers);
-    let room = gateway.0.workspace.room(gateway, topic).map_err(impossible)?;
+    let denied = match bearer::presented(headers) {
+        // Somebody whom only this room knows may read here, too.
+        Ok(Some(token)) => {
+            ticket::enter(gateway, topic, Some(&Token::from(token.to_owned()))).await
+        }
+        _ => ticket::enter(gateway, topic, None).await,
+    };
+    let (room, identity) = denied.map_err(|denied| denied.into_problem(gateway, headers))?;
     let id = identity.id.clone();
     match room.look(move |room| room.check_member(&id)).await {
         Some(Ok(())) => Ok(room),

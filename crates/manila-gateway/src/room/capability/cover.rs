@@ -76,7 +76,9 @@ fn told_by_kind(kind: &Kind) -> Vec<Node> {
     };
     let mut told = vec![object("method", Node::Text(Text::Glob(method.copy())))];
     let member = method.literal().and_then(context_member);
-    if let (Some(member), Some(contexts)) = (member, &parts.contexts) {
+    // A bare `*` also fits what names nothing.
+    let contexts = parts.contexts.as_ref().filter(|them| !them.iter().any(|it| it.is_any()));
+    if let (Some(member), Some(contexts)) = (member, contexts) {
         let names: Option<Vec<Node>> = contexts
             .iter()
             .map(|context| Some(Node::Text(Text::Glob(decoded(context)?))))

@@ -150,9 +150,11 @@ impl Message {
 
     /// About how many bytes it takes to keep it.
     pub fn size(&self) -> usize {
-        let payload = self.payload.as_ref().map_or(0, |payload| payload.get().len());
+        let raw = |raw: &Option<Box<RawValue>>| raw.as_ref().map_or(0, |raw| raw.get().len());
         let extra: usize = self.extra.iter().map(|(key, raw)| key.len() + raw.get().len()).sum();
-        payload + extra + self.kind.full().len() + 256
+        let names = self.to.iter().chain(&self.correlation).map(|name| name.len() + 16);
+        let rest = self.kind.full().len() + names.sum::<usize>() + 512;
+        raw(&self.payload) + raw(&self.context) + extra + rest
     }
 
     /// The message with everything that is known of it. A payload that has line breaks keeps them.
@@ -225,9 +227,9 @@ impl Form<'_> {
     fn framed(&self) -> Option<Box<RawValue>> {
         #[derive(Deserialize)]
         struct Frame<'a> {
-            #[serde(borrow, default)]
+            #[serde(borrow, default, deserialize_with = "present")]
             jsonrpc: Option<&'a RawValue>,
-            #[serde(borrow, default)]
+            #[serde(borrow, default, deserialize_with = "present")]
             id: Option<&'a RawValue>,
         }
         let Message { kind, payload, id, .. } = self.message;
@@ -244,6 +246,13 @@ impl Form<'_> {
         };
         RawValue::from_string(format!("{{{version}{id}{rest}")).ok()
     }
+}
+
+/// What is there, even if it is `null`.
+fn present<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 impl Serialize for Form<'_> {

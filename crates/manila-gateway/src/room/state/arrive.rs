@@ -6,6 +6,9 @@ use super::{Arrival, Closing, ConnectionId, Effect, MANILA, Participant, Refusal
 use crate::room::capability::Capabilities;
 use crate::room::message::Protocol;
 
+/// Of how many who have left it is remembered what they had used up.
+const MOST_LEFT: usize = 1_000;
+
 impl Room {
     /// Lets somebody in who is who he says, in the place of an earlier connection of his.
     pub(super) fn arrive(&mut self, arrival: Arrival) {
@@ -14,24 +17,20 @@ impl Room {
             let closing = Closing::Refused(refusal.message);
             return self.effects.push(Effect::Close { connection, closing });
         }
-        let Arrival { connection, id, own, protocol, history } = arrival;
+        let Arrival { connection, id, own, identity, protocol, history } = arrival;
         let is_usual = own.is_none();
         let own = own.unwrap_or_else(|| self.usual_of(&id));
         let may = self.may(&id, &own);
         let before = self.present.remove(&id);
-        let rates = before.as_ref().map(|one| (one.rate, one.frames, one.refusals));
-        let (rate, frames, refusals) = rates.unwrap_or_default();
-        let paused = before.as_ref().and_then(|one| one.paused);
+        let spent = before.as_ref().map(|one| one.spent).or_else(|| self.left.remove(&id));
         let participant = Participant {
             connection,
             protocol,
             own,
             is_usual,
             may: may.clone(),
-            rate,
-            frames,
-            refusals,
-            paused,
+            identity,
+            spent: spent.unwrap_or_default(),
             is_shut_down: false,
         };
         self.present.insert(Arc::clone(&id), participant);
@@ -52,7 +51,7 @@ impl Room {
     /// What somebody may whose identity says nothing about it. An invitation may say it instead.
     pub(super) fn usual_of(&self, id: &str) -> Capabilities {
         let invitation = self.standings.get(id).and_then(|it| it.invitation.as_ref());
-        match invitation.is_some_and(|it| !it.capabilities.is_empty()) {
+        match invitation.is_some_and(|it| it.is_limited) {
             true => Capabilities::default(),
             false => self.usual.clone(),
         }
@@ -74,6 +73,10 @@ impl Room {
         let Some(id) = self.connections.remove(&connection) else { return };
         let Some(participant) = self.present.remove(&id) else { return };
         self.count_everyone();
+        if self.left.len() >= MOST_LEFT {
+            self.left.pop_first();
+        }
+        self.left.insert(Arc::clone(&id), participant.spent);
         self.end_streams_of(&id);
         self.announce("leave", &id, &participant.may);
     }

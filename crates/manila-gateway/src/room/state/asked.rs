@@ -11,11 +11,15 @@ use crate::room::message::{Asked, ContextOf, Message};
 /// How many requests are remembered.
 const MOST: usize = 10_000;
 
+/// How many bytes these take.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+
 /// The requests that may still be answered.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     known: HashMap<Box<str>, Request>,
     order: VecDeque<Box<str>>,
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -66,20 +70,28 @@ impl Requests {
             rpc_id,
             proposal,
         };
-        if self.known.insert(message.id.clone(), request).is_none() {
-            self.order.push_back(message.id.clone());
+        self.bytes += request.bytes();
+        match self.known.insert(message.id.clone(), request) {
+            None => self.order.push_back(message.id.clone()),
+            Some(before) => self.bytes -= before.bytes(),
         }
-        while self.order.len() > MOST {
-            if let Some(oldest) = self.order.pop_front() {
-                self.known.remove(&oldest);
-            }
+        while self.order.len() > MOST || self.bytes > MOST_BYTES {
+            let oldest = self.order.pop_front().and_then(|oldest| self.known.remove(&oldest));
+            let Some(oldest) = oldest else { break };
+            self.bytes -= oldest.bytes();
         }
     }
 }
 
 impl Request {
+    fn bytes(&self) -> usize {
+        let to: usize = self.to.iter().map(|to| to.len() + 16).sum();
+        to + self.asked.name.as_ref().map_or(0, |name| name.len()) + 256
+    }
+
     pub(super) fn is_addressed_to(&self, id: &str) -> bool {
-        self.to.is_empty() || self.to.iter().any(|to| &**to == id)
+        // Who asks everybody does not ask himself.
+        if self.to.is_empty() { &*self.from != id } else { self.to.iter().any(|to| &**to == id) }
     }
 
     /// What an answer to it is about.

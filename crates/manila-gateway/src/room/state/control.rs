@@ -62,19 +62,24 @@ impl Room {
             let words = "you were told to shut down; join again to go on";
             return Err(Refusal::new("participant_shut_down", words));
         }
-        if participant.paused.is_some() {
+        if participant.spent.paused.is_some() {
             let words = format!("you are paused, and may not send `{kind}` before you are resumed");
             return Err(Refusal::new("participant_paused", words));
         }
         Ok(())
     }
 
-    pub(super) fn check_order(&self, draft: &Draft) -> Result<(), Refusal> {
+    pub(super) fn check_order(&self, who: &str, draft: &Draft) -> Result<(), Refusal> {
         let kind = draft.kind.short();
         if ORDERS.contains(&kind) && draft.to.is_empty() {
             let words =
                 format!("`{kind}` needs `to`: without it everybody would obey, you included");
             return Err(Refusal::invalid(words));
+        }
+        let is_self = kind == "participant/resume" && draft.to.iter().any(|to| &**to == who);
+        if is_self && self.present.get(who).is_some_and(|one| one.spent.paused.is_some()) {
+            let words = "somebody else resumes you";
+            return Err(Refusal::new("participant_paused", words));
         }
         if kind == "participant/pause" {
             read::<Pausing>(draft, "`timeout_seconds` as a number, if at all")?;
@@ -91,8 +96,8 @@ impl Room {
         for id in to {
             let Some(participant) = self.present.get_mut(&**id) else { continue };
             match kind {
-                "participant/pause" => participant.paused = Some(Pause { until }),
-                "participant/resume" | "participant/restart" => participant.paused = None,
+                "participant/pause" => participant.spent.paused = Some(Pause { until }),
+                "participant/resume" | "participant/restart" => participant.spent.paused = None,
                 "participant/shutdown" => participant.is_shut_down = true,
                 _ => {}
             }

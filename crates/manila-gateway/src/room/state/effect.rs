@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use manila::Identity;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -42,7 +43,8 @@ pub(crate) enum Effect {
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) request: Box<str>,
-    pub(crate) who: Arc<str>,
+    /// As whom it is asked.
+    pub(crate) identity: Arc<Identity>,
     pub(crate) payload: Box<RawValue>,
     /// Whether it is meant for them and nobody else; else they answer only what they know.
     pub(crate) is_addressed: bool,

@@ -73,8 +73,12 @@ impl Room {
         let standing = self.standings.get(&revoking.recipient);
         let Some(id) = &revoking.grant_id else {
             self.check_covers(who, &revoking.capabilities, "revoke")?;
+            self.check_held(&revoking)?;
             return Ok(revoking);
         };
+        if !revoking.capabilities.is_empty() {
+            return Err(Refusal::invalid("name `grant_id` or `capabilities`, not both"));
+        }
         let grant = standing.and_then(|it| it.grants.iter().find(|grant| grant.id == *id));
         let Some(grant) = grant else {
             let words = format!("`{}` was granted nothing by `{}`", revoking.recipient, short(id));
@@ -86,9 +90,27 @@ impl Room {
         Ok(revoking)
     }
 
+    /// Whether there is something to take away, as far as that can be known: what the token of somebody
+    /// says who is not here is not.
+    fn check_held(&self, revoking: &Revoking) -> Result<(), Refusal> {
+        let Some(participant) = self.present.get(&*revoking.recipient) else { return Ok(()) };
+        let is_held = |value: &Value| participant.may.iter().any(|held| is_same(held, value));
+        match revoking.capabilities.iter().find(|value| !is_held(value)) {
+            None => Ok(()),
+            Some(value) => {
+                let words = format!("`{}` does not hold {}", revoking.recipient, shown(value));
+                Err(Refusal::new("unknown_grant", words))
+            }
+        }
+    }
+
     pub(super) fn grant(&mut self, granting: Granting, id: &str, by: &str) {
         let Granting { recipient, capabilities } = granting;
         let standing = self.standings.entry(&recipient);
+        // Looked at again after a crash, and kept before it.
+        if standing.grants.iter().any(|grant| &*grant.id == id) {
+            return;
+        }
         standing.revoked.retain(|value| !capabilities.contains(value));
         standing.grants.push(Grant { id: id.into(), by: by.into(), capabilities });
         self.judge_again(&recipient);
@@ -101,15 +123,20 @@ impl Room {
             standing.grants.retain(|grant| grant.id != *id);
         }
         for value in &revoking.capabilities {
+            let Ok(revoked) = Capability::compile(value) else { continue };
+            // What is less than what is taken away goes with it.
+            let is_left = |granted: &Value| {
+                Capability::compile(granted).is_ok_and(|granted| !revoked.covers(&granted))
+            };
             for grant in &mut standing.grants {
-                grant.capabilities.retain(|granted| granted != value);
+                grant.capabilities.retain(is_left);
             }
             standing.grants.retain(|grant| !grant.capabilities.is_empty());
             if let Some(invitation) = &mut standing.invitation {
-                invitation.capabilities.retain(|granted| granted != value);
+                invitation.capabilities.retain(is_left);
             }
             // Also of somebody who is not here: what his token says is known only when he comes.
-            let is_own = own.as_ref().is_none_or(|own| own.iter().any(|it| it.value() == value));
+            let is_own = own.as_ref().is_none_or(|own| own.iter().any(|it| revoked.covers(it)));
             if is_own && !standing.revoked.contains(value) {
                 standing.revoked.push(value.clone());
             }
@@ -167,6 +194,12 @@ pub(super) fn read<'de, T: Deserialize<'de>>(
     serde_json::from_str(text).map_err(|error| {
         Refusal::invalid(format!("the payload of `{}` has {wanted}: {error}", draft.kind.short()))
     })
+}
+
+/// Whether two capabilities say the same, in whichever notation.
+fn is_same(held: &Capability, value: &Value) -> bool {
+    held.value() == value
+        || Capability::compile(value).is_ok_and(|it| it.covers(held) && held.covers(&it))
 }
 
 fn shown(value: &Value) -> String {

@@ -25,16 +25,8 @@ impl History {
         self.bound(settings.history, settings.history_bytes);
     }
 
-    pub(super) fn remove(&mut self, id: &str) {
-        if let Some(at) = self.entries.iter().rposition(|(message, _)| &*message.id == id)
-            && let Some((_, bytes)) = self.entries.remove(at)
-        {
-            self.bytes -= bytes;
-        }
-    }
-
     pub(super) fn bound(&mut self, most: usize, most_bytes: usize) {
-        while self.entries.len() > most || self.bytes > most_bytes {
+        while self.entries.len() > most || (self.bytes > most_bytes && self.entries.len() > 1) {
             let Some((_, bytes)) = self.entries.pop_front() else { break };
             self.bytes -= bytes;
         }
@@ -56,7 +48,8 @@ impl History {
     }
 
     fn position(&self, named: &str) -> usize {
-        let by_id = self.entries.iter().rposition(|(message, _)| &*message.id == named);
+        // The oldest: an id may come again, and whoever reads on from an old one must come to the end.
+        let by_id = self.entries.iter().position(|(message, _)| &*message.id == named);
         // Times of this form are in order as texts; an id that is gone is no time.
         let is_time = named.len() >= 20 && named.as_bytes()[4] == b'-' && named.contains('T');
         let by_time = || {
@@ -85,6 +78,10 @@ impl Ids {
     pub(super) fn is_taken(&self, id: &str, from: &str, connection: ConnectionId) -> bool {
         let taken = self.known.get(id);
         taken.is_some_and(|(who, when)| &**who != from || *when == connection)
+    }
+
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.known.contains_key(id)
     }
 
     pub(super) fn add(&mut self, id: &str, from: &Arc<str>, connection: ConnectionId) {

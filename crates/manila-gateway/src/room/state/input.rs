@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use manila::Identity;
 use serde_json::value::RawValue;
 
 use super::{ConnectionId, Frame};
@@ -39,6 +40,8 @@ pub(crate) struct Arrival {
     pub(crate) id: Arc<str>,
     /// What his token says that he may; nothing where it says nothing about that.
     pub(crate) own: Option<Capabilities>,
+    /// As whom he calls operations.
+    pub(crate) identity: Arc<Identity>,
     pub(crate) protocol: Protocol,
     /// How many of the last messages he wants to see.
     pub(crate) history: Option<usize>,
@@ -51,6 +54,8 @@ pub(crate) struct Decision {
     pub(crate) by: Arc<str>,
     /// What his token says that he may.
     pub(crate) own: Option<Capabilities>,
+    /// As whom he calls operations.
+    pub(crate) identity: Arc<Identity>,
     pub(crate) verdict: Verdict,
     pub(crate) answer: tokio::sync::oneshot::Sender<Result<(), super::Refusal>>,
 }

@@ -59,6 +59,7 @@ impl Room {
             by: by.into(),
             token_hash: token.as_ref().map(|token| token.hash().to_string().into()),
             capabilities: inviting.initial_capabilities.clone(),
+            is_limited: !inviting.initial_capabilities.is_empty(),
         });
         token
     }

@@ -37,6 +37,8 @@ mod system;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use manila::Identity;
+
 use super::capability::{Capabilities, Capability};
 use super::message::{Message, Protocol};
 use super::settings::RoomSettings;
@@ -87,8 +89,22 @@ pub(crate) struct Room {
     /// In milliseconds since 1970.
     now: i64,
     effects: Vec<Effect>,
+    /// As whom somebody calls who decides from outside, while he does.
+    deciding: Option<Arc<Identity>>,
+    /// What those had used up who have left, so that coming again gives nothing back.
+    left: BTreeMap<Arc<str>, Spent>,
     prefix: Box<str>,
     counted: u64,
+}
+
+/// What belongs to a name and not to a connection.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent {
+    rate: Rate,
+    frames: Rate,
+    /// What is refused counts apart: one who is asked much answers much that nobody waits for.
+    refusals: Rate,
+    paused: Option<Pause>,
 }
 
 /// Somebody who is there.
@@ -102,23 +118,21 @@ struct Participant {
     is_usual: bool,
     /// What he may, grants and revocations included.
     may: Capabilities,
-    rate: Rate,
-    frames: Rate,
-    /// What is refused counts apart: one who is asked much answers much that nobody waits for.
-    refusals: Rate,
-    paused: Option<Pause>,
+    /// As whom he calls operations.
+    identity: Arc<Identity>,
+    spent: Spent,
     /// Told to shut down; says nothing more before he comes again.
     is_shut_down: bool,
 }
 
 impl Room {
     /// A room as it was left: what is kept of it, and the messages that were kept, oldest first. The
-    /// prefix is what the ids of the gateway's own messages begin with. What was proposed waits anew from
-    /// `now` on.
+    /// prefix is what the ids of the gateway's own messages begin with. Each message has the time when it
+    /// was written down.
     pub(crate) fn new(
         settings: RoomSettings,
         kept: Option<&str>,
-        history: Vec<Message>,
+        history: Vec<(i64, Message)>,
         prefix: impl Into<Box<str>>,
         now: i64,
     ) -> Result<Self, serde_json::Error> {
@@ -135,6 +149,8 @@ impl Room {
             ids: Ids::default(),
             now,
             effects: Vec::new(),
+            deciding: None,
+            left: BTreeMap::new(),
             prefix: prefix.into(),
             counted: 0,
             settings,
@@ -166,7 +182,7 @@ impl Room {
         self.expire_proposals();
         let now = self.now;
         for participant in self.present.values_mut() {
-            participant.paused.take_if(|pause| pause.is_over(now));
+            participant.spent.paused.take_if(|pause| pause.is_over(now));
         }
     }
 
@@ -175,8 +191,29 @@ impl Room {
         self.present.iter().map(|(id, one)| (Arc::clone(id), one.may.clone())).collect()
     }
 
-    pub(crate) fn is_here(&self, id: &str) -> bool {
-        self.present.contains_key(id)
+    /// Whether something waits for somebody, so that the room has to stay.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.proposals.any_open()
+    }
+
+    /// Whether somebody of this name comes with a token of this room.
+    pub(crate) fn has_token(&self, id: &str) -> bool {
+        let invitation = self.standings.get(id).and_then(|it| it.invitation.as_ref());
+        invitation.is_some_and(|it| it.token_hash.is_some())
+    }
+
+    /// Refuses what somebody says because nothing can be written down.
+    pub(crate) fn refuse_unwritten(&mut self, now: i64, input: Input) -> Vec<Effect> {
+        let Input::Say { connection, draft } = input else { return Vec::new() };
+        self.now = now;
+        let (id, kind) = match draft {
+            Ok(draft) => (draft.id.clone(), draft.kind.full().to_owned()),
+            Err(_) => (None, String::new()),
+        };
+        let Some(who) = self.connections.get(&connection).cloned() else { return Vec::new() };
+        let words = "the journal cannot be written, and nothing is handed on that is not in it";
+        self.refuse(&who, id, &kind, Refusal::new("unavailable", words));
+        std::mem::take(&mut self.effects)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -203,14 +240,6 @@ impl Room {
         self.proposals.open()
     }
 
-    /// Forgets a message that could not be written down, and tells its sender.
-    pub(crate) fn take_back(&mut self, message: &Message, refusal: Refusal) -> Vec<Effect> {
-        self.history.remove(&message.id);
-        let (who, id) = (Arc::clone(&message.from), Some(message.id.clone()));
-        self.refuse(&who, id, message.kind.full(), refusal);
-        std::mem::take(&mut self.effects)
-    }
-
     /// Lets other settings hold, also for those who are here.
     fn configure(&mut self, settings: RoomSettings) {
         self.usual = compiled(&settings.capabilities);
@@ -231,16 +260,20 @@ impl Room {
     }
 
     /// Takes up what was said before, as far as it still matters.
-    fn remember(&mut self, messages: Vec<Message>) {
+    fn remember(&mut self, messages: Vec<(i64, Message)>) {
         let unseen = self.standings.position_after(&messages);
-        for (at, message) in messages.into_iter().enumerate() {
+        let now = self.now;
+        for (at, (time, message)) in messages.into_iter().enumerate() {
             if at >= unseen {
                 self.reconsider(&message);
             }
+            // What was proposed then waits from then on.
+            self.now = time;
             self.observe(&message, None);
             self.ids.add(&message.id, &message.from, 0);
             self.history.add(Arc::new(message), &self.settings);
         }
+        self.now = now;
     }
 
     /// What follows from an accepted message for those that come later.
@@ -263,8 +296,13 @@ impl Room {
 
     /// An id that nobody else has given.
     fn next_id(&mut self) -> Box<str> {
-        self.counted += 1;
-        format!("{}-{}", self.prefix, self.counted).into()
+        loop {
+            self.counted += 1;
+            let id: Box<str> = format!("{}-{}", self.prefix, self.counted).into();
+            if !self.ids.has(&id) {
+                return id;
+            }
+        }
     }
 
     /// Makes the list of those who are there again.

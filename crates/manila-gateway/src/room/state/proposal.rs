@@ -13,6 +13,10 @@ use crate::room::message::{Asked, ContextOf, Draft, Kind, Message, Protocol};
 
 /// How many may wait at the same time.
 const MOST_OPEN: usize = 500;
+/// How many of one participant.
+const MOST_OF_ONE: usize = 50;
+/// How many bytes their payloads may have.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
 /// How many are remembered, open ones included.
 const MOST: usize = 2_000;
 
@@ -88,13 +92,34 @@ impl Proposals {
         waiting.collect()
     }
 
-    pub(super) fn check_room(&self) -> Result<(), Refusal> {
-        let open = self.known.values().filter(|one| one.is_open()).count();
-        if open < MOST_OPEN {
-            return Ok(());
+    /// Whether there is room for one more of somebody.
+    pub(super) fn check_room(&self, who: &str) -> Result<(), Refusal> {
+        let open = || self.known.values().filter(|one| one.is_open());
+        let bytes: usize = open().map(Proposal::bytes).sum();
+        let limits = [
+            (open().count() < MOST_OPEN, format!("{MOST_OPEN} proposals wait in this room")),
+            (
+                open().filter(|one| &*one.from == who).count() < MOST_OF_ONE,
+                format!("{MOST_OF_ONE} of your proposals wait"),
+            ),
+            (bytes < MOST_BYTES, format!("proposals with {MOST_BYTES} bytes wait in this room")),
+        ];
+        match limits.into_iter().find(|(is_room, _)| !is_room) {
+            None => Ok(()),
+            Some((_, words)) => {
+                Err(Refusal::new("limit_exceeded", format!("{words}, which is the limit")))
+            }
         }
-        let words = format!("{MOST_OPEN} proposals wait already, which is the limit");
-        Err(Refusal::new("limit_exceeded", words))
+    }
+
+    /// Whether an id is that of a proposal which waits.
+    pub(super) fn is_open(&self, id: &str) -> bool {
+        self.known.get(id).is_some_and(Proposal::is_open)
+    }
+
+    /// Whether any waits.
+    pub(super) fn any_open(&self) -> bool {
+        self.known.values().any(Proposal::is_open)
     }
 
     pub(super) fn add(&mut self, message: &Message, since: i64, expires: i64) {
@@ -110,40 +135,55 @@ impl Proposals {
         if self.known.insert(message.id.clone(), proposal).is_none() {
             self.order.push_back(message.id.clone());
         }
-        while self.order.len() > MOST {
-            if let Some(oldest) = self.order.pop_front() {
+        // Those that wait are never forgotten; there are not so many of them.
+        if self.order.len() > MOST {
+            let is_over = |id: &Box<str>| self.known.get(id).is_none_or(|one| !one.is_open());
+            if let Some(at) = self.order.iter().position(is_over)
+                && let Some(oldest) = self.order.remove(at)
+            {
                 self.known.remove(&oldest);
             }
         }
     }
 
+    /// All that it names were looked at before.
     pub(super) fn fulfilled_by_request(&mut self, request: &Message) {
-        self.end_those_of(request, |by, with| State::Fulfilled { by, with });
+        for id in &request.correlation {
+            let (by, with) = (Arc::clone(&request.from), request.id.clone());
+            self.end(id, State::Fulfilled { by, with });
+        }
     }
 
     /// A response may answer a proposal itself: somebody who may has done what was proposed.
     pub(super) fn answered(&mut self, response: &Message) {
-        self.end_those_of(response, |by, with| State::Fulfilled { by, with });
+        let (by, with) = (Arc::clone(&response.from), response.id.clone());
+        self.end_that_of(response, State::Fulfilled { by, with });
     }
 
     pub(super) fn rejected(&mut self, message: &Message) {
-        match &*message.from {
-            GATEWAY => self.end_those_of(message, |_, _| State::Expired),
-            _ => self.end_those_of(message, |by, _| State::Rejected { by }),
-        }
+        let by = Arc::clone(&message.from);
+        self.end_that_of(
+            message,
+            if &*by == GATEWAY { State::Expired } else { State::Rejected { by } },
+        );
     }
 
     pub(super) fn withdrawn(&mut self, message: &Message) {
-        self.end_those_of(message, |_, _| State::Withdrawn);
+        self.end_that_of(message, State::Withdrawn);
     }
 
-    fn end_those_of(&mut self, message: &Message, state: impl Fn(Arc<str>, Box<str>) -> State) {
-        for id in &message.correlation {
-            if let Some(proposal) = self.known.get_mut(id).filter(|one| one.is_open()) {
-                proposal.state = state(Arc::clone(&message.from), message.id.clone());
-                // Nobody needs to see it again.
-                proposal.payload = None;
-            }
+    /// Ends the one that a message is about, and none that it only names.
+    fn end_that_of(&mut self, message: &Message, state: State) {
+        if let Some(context) = &message.context_of {
+            self.end(&context.request_id, state);
+        }
+    }
+
+    fn end(&mut self, id: &str, state: State) {
+        if let Some(proposal) = self.known.get_mut(id).filter(|one| one.is_open()) {
+            proposal.state = state;
+            // Nobody needs to see it again.
+            proposal.payload = None;
         }
     }
 
@@ -155,6 +195,10 @@ impl Proposals {
 }
 
 impl Proposal {
+    fn bytes(&self) -> usize {
+        self.payload.as_ref().map_or(0, |payload| payload.get().len())
+    }
+
     fn is_open(&self) -> bool {
         matches!(self.state, State::Open { .. })
     }
@@ -227,8 +271,8 @@ impl Room {
     }
 
     pub(super) fn is_proposer(&self, who: &str, draft: &Draft) -> bool {
-        let own = |id: &str| self.proposals.get(id).is_some_and(|one| &*one.from == who);
-        draft.correlation.iter().any(|id| own(id))
+        let found = draft.correlation.iter().find_map(|id| self.proposals.get(id));
+        found.is_some_and(|proposal| &*proposal.from == who)
     }
 
     /// Says of each proposal whose time has come that nobody took it up, to everybody.
@@ -282,8 +326,10 @@ impl Room {
 
     /// Somebody who need not be here decides, as if he had said it.
     pub(super) fn decide(&mut self, decision: Decision) {
-        let Decision { proposal, by, own, verdict, answer } = decision;
+        let Decision { proposal, by, own, identity, verdict, answer } = decision;
+        self.deciding = Some(identity);
         let decided = self.decided(&proposal, &by, own.as_ref(), verdict);
+        self.deciding = None;
         // Whoever does not wait any more needs no answer.
         let _ = answer.send(decided);
     }
@@ -301,15 +347,29 @@ impl Room {
         if proposal.from == *by {
             return Err(Refusal::new("own_proposal", "nobody approves his own proposal"));
         }
-        let may = self.may(by, own.unwrap_or(&self.usual));
+        self.check_member(by)?;
+        let usual = self.usual_of(by);
+        let may = self.may(by, own.unwrap_or(&usual));
         let draft = match verdict {
             Verdict::Approved => {
                 proposal.check_may(&may)?;
                 proposal.fulfilment(id)
             }
-            Verdict::Rejected { reason } => proposal.rejection(id, reason.as_deref()),
+            Verdict::Rejected { reason } => {
+                check_rejecting(&may)?;
+                proposal.rejection(id, reason.as_deref())
+            }
         };
+        self.check_silence(by, draft.kind.short())?;
         self.speak_for(by, draft)
+    }
+}
+
+fn check_rejecting(may: &Capabilities) -> Result<(), Refusal> {
+    let subject = Subject::new("mcp/reject", None);
+    match may.decide(&subject) {
+        Allowance::Allowed { .. } => Ok(()),
+        Allowance::Refused { reason } => Err(Refusal::capability(reason.to_string())),
     }
 }
 

@@ -144,7 +144,9 @@ impl Room {
                 let words = format!("`{}` was asked of {}, not of you", short(id), to.join(", "));
                 return Err(Refusal::new("not_addressee", words));
             }
-            let kind = answers(draft.kind.clone(), &request.asked).map_err(mismatch)?;
+            let kind =
+                if names_result(draft) { Kind::plain("mcp/response") } else { draft.kind.clone() };
+            let kind = answers(kind, &request.asked).map_err(mismatch)?;
             return Ok((kind, request.context(id).ending(draft.payload.as_deref())));
         }
         let proposal = correlation.iter().find_map(|id| Some((id, self.proposals.get(id)?)));
@@ -207,14 +209,22 @@ impl Room {
     fn check_limits(&mut self, who: &str, draft: &Draft) -> Result<(), Refusal> {
         let (now, per_minute) = (self.now, self.settings.messages_per_minute);
         let Some(participant) = self.present.get_mut(who) else { return Ok(()) };
-        participant.rate.take(now, per_minute).map_err(|wait| too_fast(wait, per_minute))?;
+        participant.spent.rate.take(now, per_minute).map_err(|wait| too_fast(wait, per_minute))?;
         let connection = participant.connection;
         self.check_silence(who, draft.kind.short())?;
-        if draft.id.as_deref().is_some_and(|id| self.ids.is_taken(id, who, connection)) {
+        if draft.id.as_deref().is_some_and(|id| self.is_taken(id, who, connection)) {
             let words = "a message with this `id` was sent already; each needs an id of its own";
             return Err(Refusal::new("duplicate_id", words));
         }
         Ok(())
+    }
+
+    /// Whether an id means something already: it was given in this connection or by somebody else, or is
+    /// still needed.
+    fn is_taken(&self, id: &str, who: &str, connection: ConnectionId) -> bool {
+        let is_others = self.requests.get(id).is_some_and(|request| &*request.from != who)
+            || self.proposals.get(id).is_some_and(|proposal| &*proposal.from != who);
+        is_others || self.proposals.is_open(id) || self.ids.is_taken(id, who, connection)
     }
 
     /// What holds for messages of its kind.
@@ -227,7 +237,7 @@ impl Room {
                 self.cancelled(who, draft).map_or(Plan::Nothing, Plan::Cancel)
             }
             "mcp/proposal" => {
-                self.proposals.check_room()?;
+                self.proposals.check_room(who)?;
                 Plan::Nothing
             }
             "mcp/withdraw" if !self.is_proposer(who, draft) => {
@@ -244,7 +254,7 @@ impl Room {
                 Plan::Hand(self.check_handing(who, draft)?)
             }
             _ if kind.starts_with("participant/") => {
-                self.check_order(draft)?;
+                self.check_order(who, draft)?;
                 Plan::Nothing
             }
             _ => Plan::Nothing,
@@ -376,10 +386,12 @@ impl Room {
         if method == "initialize" && self.greets_for(&message.to) {
             return self.greet(message);
         }
+        let of_participant = || Some(Arc::clone(&self.present.get(&message.from)?.identity));
+        let Some(identity) = self.deciding.clone().or_else(of_participant) else { return };
         if self.is_for_manila(&message.to) {
             self.effects.push(Effect::Call(Call {
                 request: message.id.clone(),
-                who: Arc::clone(&message.from),
+                identity,
                 payload: payload.clone(),
                 is_addressed: !message.to.is_empty(),
             }));
@@ -411,6 +423,7 @@ impl Room {
 
     fn answer(&mut self, request: &str, from: &str, payload: Box<RawValue>) {
         let Some(asked) = self.requests.get(request) else { return };
+        let payload = self.bounded_answer(asked.rpc_id.as_deref(), payload);
         let context = asked.context(request).ending(Some(&payload));
         let kind = Kind::response(&asked.asked);
         let mut to = vec![Box::from(&*asked.from)];
@@ -430,6 +443,19 @@ impl Room {
         };
         let message = self.deliver(message, None, None);
         self.follow_kind(&message, None);
+    }
+
+    /// An answer that is a message as any other may be; else that it is too large.
+    fn bounded_answer(&self, id: Option<&RawValue>, payload: Box<RawValue>) -> Box<RawValue> {
+        let (bytes, most) = (payload.get().len(), self.settings.message_bytes);
+        if bytes <= most {
+            return payload;
+        }
+        let words =
+            format!("the answer has {bytes} bytes, and a message of this room at most {most}");
+        let error =
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32_000, "message": words}});
+        serde_json::value::to_raw_value(&error).unwrap_or(payload)
     }
 
     /// They tell something while they work: to the one who asked, and it is not kept.
@@ -513,8 +539,9 @@ fn check_shape(draft: &Draft) -> Result<(), Refusal> {
     struct Chat {
         text: String,
     }
-    #[derive(Deserialize)]
-    struct Object {}
+    if draft.payload.as_ref().is_some_and(|payload| !payload.get().starts_with('{')) {
+        return Err(Refusal::invalid("a payload is an object"));
+    }
     match draft.kind.short() {
         "chat" => {
             let chat: Chat = read(draft, "`text`")?;
@@ -527,9 +554,28 @@ fn check_shape(draft: &Draft) -> Result<(), Refusal> {
             let words = "a response names the request that it answers in `correlation_id`";
             Err(Refusal::invalid(words))
         }
-        kind if kind.starts_with("mcp/") => read::<Object>(draft, "members").map(drop),
         _ => Ok(()),
     }
+}
+
+/// Some clients write the name that their result has into the kind, which says nothing about the
+/// request.
+fn names_result(draft: &Draft) -> bool {
+    #[derive(Deserialize)]
+    struct Answer {
+        #[serde(default)]
+        result: Option<Named>,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(default)]
+        name: Option<String>,
+    }
+    let Some(context) = draft.kind.context() else { return false };
+    let answer =
+        draft.payload.as_ref().and_then(|it| serde_json::from_str::<Answer>(it.get()).ok());
+    let name = answer.and_then(|answer| answer.result).and_then(|result| result.name);
+    name.as_deref() == Some(context)
 }
 
 #[derive(Deserialize)]

@@ -22,7 +22,9 @@ pub(crate) fn shown_to_mcpx(may: &Capabilities) -> Vec<Value> {
 /// does not cross `/`; they find out who answers by an entry that says just that.
 pub(super) fn shown_to_mew(may: &Capabilities) -> Vec<Value> {
     let mut shown: Vec<Value> = Vec::new();
-    for value in may.values() {
+    // An expression that JavaScript does not know would keep a client from sending anything at all.
+    let is_known = |value: &Value| !value.to_string().contains("(?");
+    for value in may.values().into_iter().filter(is_known) {
         let patterns = match &value {
             Value::String(text) => as_patterns(text),
             other => vec![other.clone()],

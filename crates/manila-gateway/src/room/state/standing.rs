@@ -16,6 +16,9 @@ const MOST: usize = 2_000;
 /// How many grants are kept of each.
 const MOST_GRANTS: usize = 100;
 
+/// How many bytes all of it may have.
+const MOST_BYTES: usize = 1024 * 1024;
+
 /// How all of those stand of whom there is something to keep.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Standings {
@@ -54,6 +57,9 @@ pub(super) struct Invitation {
     pub(super) token_hash: Option<Box<str>>,
     #[serde(default)]
     pub(super) capabilities: Vec<Value>,
+    /// Whether it named capabilities, so that he has those instead of what everybody has.
+    #[serde(default)]
+    pub(super) is_limited: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -83,11 +89,13 @@ impl Standings {
     pub(super) fn check_room(&self, id: &str) -> Result<(), Refusal> {
         let grants = self.get(id).map(|standing| standing.grants.len());
         let is_room = grants.map_or(self.participants.len() < MOST, |grants| grants < MOST_GRANTS);
-        if is_room {
+        let bytes = serde_json::to_string(self).map_or(0, |text| text.len());
+        if is_room && bytes < MOST_BYTES {
             return Ok(());
         }
         let words = format!(
-            "a room keeps {MOST_GRANTS} grants of each of {MOST} participants; revoke some first"
+            "a room keeps {MOST_GRANTS} grants of each of {MOST} participants, and {MOST_BYTES} bytes in \
+             all; revoke some first"
         );
         Err(Refusal::new("limit_exceeded", words))
     }
@@ -109,7 +117,9 @@ impl Standings {
     /// What somebody may, whose token says that he may this.
     pub(super) fn effective(&self, id: &str, own: &Capabilities) -> Capabilities {
         let Some(standing) = self.get(id) else { return own.clone() };
-        let is_left = |it: &&Capability| !standing.revoked.contains(it.value());
+        let revoked: Vec<Capability> =
+            standing.revoked.iter().filter_map(|value| Capability::compile(value).ok()).collect();
+        let is_left = |it: &&Capability| !revoked.iter().any(|revoked| revoked.covers(it));
         let mut may = Capabilities::new(own.iter().filter(is_left).cloned());
         for value in standing.given() {
             // They were compiled when they were granted.
@@ -121,13 +131,13 @@ impl Standings {
     }
 
     /// The first of these messages that is newer than what is kept.
-    pub(super) fn position_after(&self, messages: &[Message]) -> usize {
+    pub(super) fn position_after(&self, messages: &[(i64, Message)]) -> usize {
         let Some(last) = &self.last else {
             // Nothing was ever kept, or the room is older than this store.
             return if self.participants.is_empty() { 0 } else { messages.len() };
         };
-        let found = messages.iter().rposition(|message| message.id == *last);
-        found.map_or(messages.len(), |at| at + 1)
+        // One that is not among them is older than all of them.
+        messages.iter().rposition(|(_, message)| message.id == *last).map_or(0, |at| at + 1)
     }
 }
 

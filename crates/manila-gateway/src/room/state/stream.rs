@@ -11,6 +11,8 @@ use super::refusal::short;
 use super::{ConnectionId, Effect, Frame, Recipient, Recipients, Refusal, Room};
 use crate::room::message::{Draft, Message, Protocol, ReadError};
 
+/// How many bytes may describe a stream, which everybody who comes is told.
+const MOST_ABOUT: usize = 16 * 1024;
 /// How many parts of streams one participant may send for each message that he may send.
 const FRAMES_PER_MESSAGE: u32 = 10;
 
@@ -100,10 +102,15 @@ impl Stream {
 
 impl Room {
     pub(super) fn check_stream_request(&self, draft: &Draft) -> Result<Requesting, Refusal> {
-        let requesting: Requesting = read(draft, "`direction` and what else describes it")?;
+        let mut requesting: Requesting = read(draft, "`direction` and what else describes it")?;
+        requesting.target.take_if(|target| target.is_empty());
         let most = self.settings.streams;
         if self.streams.open.len() >= most {
             let words = format!("{most} streams are open, which is the limit; close one first");
+            return Err(Refusal::new("limit_exceeded", words));
+        }
+        if draft.payload.as_ref().is_some_and(|payload| payload.get().len() > MOST_ABOUT) {
+            let words = format!("what describes a stream has at most {MOST_ABOUT} bytes");
             return Err(Refusal::new("limit_exceeded", words));
         }
         let target = requesting.target.iter().flatten();
@@ -186,8 +193,8 @@ impl Room {
         if !self.present.contains_key(&*whom) {
             return Err(Refusal::no_participant(&whom));
         }
-        if draft.kind.short() == "stream/revoke-write" && &*whom == who {
-            let words = "the owner of a stream may always write; hand it over instead";
+        if draft.kind.short() != "stream/grant-write" && &*whom == who {
+            let words = "the owner of a stream may always write; hand it over to somebody else";
             return Err(Refusal::new("invalid_operation", words));
         }
         Ok(Handing { stream, whom, reason: named.reason })
@@ -272,7 +279,8 @@ impl Room {
         let per_minute = self.settings.messages_per_minute.saturating_mul(FRAMES_PER_MESSAGE);
         let now = self.now;
         if let Some(participant) = self.present.get_mut(who) {
-            participant.frames.take(now, per_minute).map_err(|wait| too_fast(wait, per_minute))?;
+            let frames = &mut participant.spent.frames;
+            frames.take(now, per_minute).map_err(|wait| too_fast(wait, per_minute))?;
         }
         self.effects.push(Effect::Frame { frame, to });
         Ok(())

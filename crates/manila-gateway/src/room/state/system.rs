@@ -137,7 +137,7 @@ impl Room {
         if refusal.error == "rate_limited" {
             return refusal;
         }
-        match participant.refusals.take(now, per_minute) {
+        match participant.spent.refusals.take(now, per_minute) {
             Ok(()) => refusal,
             Err(wait) => too_fast(wait, per_minute),
         }

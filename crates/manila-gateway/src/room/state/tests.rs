@@ -32,7 +32,8 @@ impl World {
         let own = Capabilities::new(may.iter().map(|text| Capability::parse(text).unwrap()));
         let protocol = Protocol::Mew04;
         let (id, own) = (id.into(), Some(own));
-        let arrival = Arrival { connection, id, own, protocol, history: None };
+        let identity = nobody();
+        let arrival = Arrival { connection, id, own, identity, protocol, history: None };
         self.room.apply(self.now, Input::Arrive(arrival))
     }
 
@@ -45,6 +46,10 @@ impl World {
         let draft = Draft::read(&message.to_string()).map(Box::new);
         self.room.apply(self.now, Input::Say { connection, draft })
     }
+}
+
+fn nobody() -> Arc<Identity> {
+    Arc::new(Identity::new("nobody"))
 }
 
 /// What came of it, in a line: what was handed on, told, or refused.
@@ -251,7 +256,7 @@ fn a_grant_that_was_written_down_and_not_kept_holds_after_all() {
     };
     let read = json!({"kind": "mcp/request", "to": ["tools"], "payload": call("x")});
     for kept in [None, Some(kept.as_str())] {
-        let history = vec![Message::from_stored(&message.stored()).unwrap()];
+        let history = vec![(1_000_000, Message::from_stored(&message.stored()).unwrap())];
         world.room = Room::new(RoomSettings::default(), kept, history, "n", 1_000_000).unwrap();
         world.arrive(1, "agent", &["chat"]);
         assert_eq!(shown(&world.say("agent", &read)), "mcp/request:tools/call:x", "{kept:?}");
@@ -272,7 +277,7 @@ fn what_was_asked_and_proposed_is_known_again_after_a_restart() {
     ] {
         let effects = world.say(who, &said);
         let Some(Effect::Deliver { message, .. }) = effects.first() else { panic!("{effects:?}") };
-        history.push(Message::from_stored(&message.stored()).unwrap());
+        history.push((1_000_000, Message::from_stored(&message.stored()).unwrap()));
     }
     world.room = Room::new(RoomSettings::default(), None, history, "n", 1_000_000).unwrap();
     for (connection, (id, may)) in (11..).zip(PEOPLE) {
@@ -439,7 +444,8 @@ fn whoever_decides_elsewhere_needs_the_same_capability() {
     let decide = |world: &mut World, by: &str, may: &str, verdict| {
         let (answer, mut decided) = tokio::sync::oneshot::channel();
         let own = Some(Capabilities::new([Capability::parse(may).unwrap()]));
-        let decision = Decision { proposal: "p".into(), by: by.into(), own, verdict, answer };
+        let (proposal, by, identity) = ("p".into(), by.into(), nobody());
+        let decision = Decision { proposal, by, own, identity, verdict, answer };
         let effects = world.room.apply(world.now, Input::Decide(decision));
         let error = decided.try_recv().unwrap().err().map(|refusal| refusal.error);
         (error, shown(&effects))
@@ -467,6 +473,7 @@ fn other_settings_hold_for_those_who_are_here() {
         connection: 9,
         id: "guest".into(),
         own: None,
+        identity: nobody(),
         protocol: Protocol::Mcpx01,
         history: None,
     };
@@ -506,6 +513,7 @@ fn the_invited_come_with_a_token_of_the_room_and_may_what_they_were_given() {
         connection,
         id: "new".into(),
         own: None,
+        identity: nobody(),
         protocol: Protocol::Mew04,
         history: None,
     };
@@ -518,4 +526,103 @@ fn the_invited_come_with_a_token_of_the_room_and_may_what_they_were_given() {
     assert_eq!(shown(&world.say("ada", &kick)), "space/kick, system/presence(leave), Kicked");
     assert_eq!(world.room.invited(&hash), None);
     assert_eq!(world.room.check_arrival("new").unwrap_err().error, "kicked");
+}
+
+/// Each row: who says what, and what comes of it; one after another.
+#[test]
+fn nobody_reaches_further_than_what_he_says_was_looked_at() {
+    let mut world = World::new();
+    world.arrive(9, "eve", &["chat", "capability/*", "mcp/proposal", "participant/*"]);
+    let proposal = |id: &str| json!({"id": id, "kind": "mcp/proposal", "payload": call("drop")});
+    let withdraw =
+        |ids: &[&str]| json!({"kind": "mcp/withdraw", "correlation_id": ids, "payload": {}});
+    let everybody = json!({"id": "r", "kind": "mcp/request", "payload": call("read_x")});
+    let both =
+        json!({"kind": "mcp/response", "correlation_id": ["r", "p"], "payload": {"result": {}}});
+    let revoke = |payload: Value| json!({"kind": "capability/revoke", "payload": payload});
+    for (who, said, expected) in [
+        ("agent", proposal("p"), "mcp/proposal:tools/call:drop"),
+        ("eve", proposal("mine"), "mcp/proposal:tools/call:drop"),
+        ("eve", proposal("p"), "system/error(duplicate_id)"),
+        ("eve", withdraw(&["p", "mine"]), "system/error(capability_violation)"),
+        ("eve", withdraw(&["mine", "p"]), "mcp/withdraw"),
+        ("reader", everybody, "mcp/request:tools/call:read_x, call"),
+        ("reader", both.clone(), "system/error(not_addressee)"),
+        ("tools", both, "mcp/response:tools/call:read_x"),
+        (
+            "ada",
+            json!({"kind": "mcp/reject", "correlation_id": ["p"], "payload": {}}),
+            "mcp/reject, system/proposal(rejected)",
+        ),
+        ("eve", json!({"kind": "chat", "payload": ["hi"]}), "system/error(invalid_message)"),
+        ("ada", json!({"kind": "reasoning/start", "payload": 5}), "system/error(invalid_message)"),
+        (
+            "eve",
+            json!({"id": "g", "kind": "capability/grant", "payload": {"recipient": "ada", "capabilities": ["chat"]}}),
+            "capability/grant, system/welcome",
+        ),
+        (
+            "eve",
+            revoke(json!({"recipient": "ada", "grant_id": "g", "capabilities": ["*"]})),
+            "system/error(invalid_message)",
+        ),
+        (
+            "eve",
+            revoke(json!({"recipient": "ada", "capabilities": ["*"]})),
+            "system/error(capability_violation)",
+        ),
+        (
+            "ada",
+            revoke(json!({"recipient": "agent", "capabilities": ["mcp/request"]})),
+            "system/error(unknown_grant)",
+        ),
+        (
+            "ada",
+            revoke(json!({"recipient": "agent", "capabilities": [{"kind": "chat"}]})),
+            "capability/revoke, system/welcome",
+        ),
+        (
+            "agent",
+            json!({"kind": "chat", "payload": {"text": "hi"}}),
+            "system/error(capability_violation)",
+        ),
+        (
+            "ada",
+            json!({"to": ["eve"], "kind": "participant/pause", "payload": {}}),
+            "participant/pause",
+        ),
+        (
+            "eve",
+            json!({"to": ["eve"], "kind": "participant/resume"}),
+            "system/error(participant_paused)",
+        ),
+    ] {
+        assert_eq!(shown(&world.say(who, &said)), expected, "{who}: {said}");
+    }
+    world.room.apply(world.now, Input::Leave { connection: 9 });
+    world.arrive(10, "eve", &["chat"]);
+    let chat = json!({"kind": "chat", "payload": {"text": "hi"}});
+    assert_eq!(shown(&world.say("eve", &chat)), "system/error(participant_paused)");
+}
+
+#[test]
+fn what_a_name_has_used_up_is_not_given_back_by_coming_again() {
+    let mut world = World::new();
+    let chat = json!({"kind": "chat", "payload": {"text": "hi"}});
+    while shown(&world.say("agent", &chat)) == "chat" {}
+    world.room.apply(world.now, Input::Leave { connection: 2 });
+    world.arrive(20, "agent", &["chat"]);
+    assert_eq!(shown(&world.say("agent", &chat)), "system/error(rate_limited)");
+}
+
+#[test]
+fn an_answer_that_is_no_message_any_more_is_an_error() {
+    let mut world = World::new();
+    let asked = json!({"id": "r", "to": ["manila"], "kind": "mcp/request", "payload": {"id": 7, "method": "tools/list"}});
+    world.say("ada", &asked);
+    let payload = serde_json::value::to_raw_value(&"x".repeat(2 * 1024 * 1024)).unwrap();
+    let effects = world.room.apply(world.now, Input::Answered { request: "r".into(), payload });
+    let Some(Effect::Deliver { message, .. }) = effects.first() else { panic!("{effects:?}") };
+    let payload: Value = serde_json::from_str(message.payload.as_ref().unwrap().get()).unwrap();
+    assert_eq!((&payload["id"], &payload["error"]["code"]), (&json!(7), &json!(-32_000)));
 }
