@@ -54,6 +54,8 @@ fn a_replay_shows_what_it_waits_for() {
 
 /// What the shell says when it waits for the next command. No program prints it.
 const PROMPT: u8 = 2;
+/// The same as a text that can be waited for.
+pub(super) const SHELL: &str = "\u{2}";
 
 /// A shell in a pseudo-terminal.
 pub(super) struct Terminal {

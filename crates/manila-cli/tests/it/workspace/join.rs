@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use serde_json::{Value, json};
 
 use crate::journal::rig::Gateway;
-use crate::terminal::Terminal;
+use crate::terminal::{SHELL, Terminal};
 use crate::{Folder, command, piped, stderr, stdout};
 
 fn said(output: &std::process::Output) -> Vec<Value> {
@@ -188,7 +188,8 @@ fn people_see_lines_and_a_prompt() {
         terminal.press(keys);
         terminal.wait_for(words);
     }
-    terminal.run("/quit\r");
+    terminal.press("/quit\r");
+    terminal.wait_for(SHELL);
     // The terminal is as it was.
     assert!(terminal.run("stty -a").contains(" icanon "), "lines are lines again");
 }

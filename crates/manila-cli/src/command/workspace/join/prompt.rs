@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::scene::{Names, Scene};
-use super::typed::COMMANDS;
+use super::typed::{self, COMMANDS, Typed};
 use crate::output;
 
 /// How many lines may wait; whoever types or pipes more waits as well.
@@ -152,7 +152,9 @@ fn read_prompt(mut editor: Prompt, lines: &mpsc::Sender<String>) {
         };
         // Without a history the arrow keys find nothing, which is no reason to stop.
         let _ = editor.add_history_entry(&line);
-        if lines.blocking_send(line).is_err() {
+        // Whoever leaves is not asked once more: the terminal is given back meanwhile.
+        let is_last = typed::read(&line) == Ok(Some(Typed::Quit));
+        if lines.blocking_send(line).is_err() || is_last {
             return;
         }
     }

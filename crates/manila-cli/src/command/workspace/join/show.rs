@@ -10,6 +10,8 @@ use crate::output;
 
 /// How much of a result, of arguments or of a payload is shown.
 const SHOWN: usize = 1_000;
+/// How much of what somebody says is shown.
+const SAID: usize = 20_000;
 /// How many names of a list are shown.
 const LISTED: usize = 100;
 
@@ -72,7 +74,10 @@ pub(super) fn welcome_again(payload: &Value) -> String {
 }
 
 fn chat(message: &Value) -> String {
-    let words = output::harmless(text(&message["payload"]["text"])).into_owned();
+    let said = text(&message["payload"]["text"]);
+    let end = said.floor_char_boundary(SAID);
+    let more = if end < said.len() { "…" } else { "" };
+    let words = format!("{}{more}", output::harmless(&said[..end]));
     // Other lines must not look like those of somebody else.
     let words = words.trim_end().replace('\n', "\n         ");
     match addressees(message) {
@@ -415,6 +420,8 @@ mod tests {
         }
         let line = frame(evil, evil);
         assert!(!anstream::adapter::strip_str(&line).to_string().contains(char::is_control));
+        let long = json!({"kind": "chat", "payload": {"text": "é".repeat(SAID)}});
+        assert!(shown(&long).unwrap().len() < SAID + 100);
         let odd = json!({"kind": "chat", "from": 5, "to": "x", "payload": [1]});
         assert!(shown(&odd).unwrap().starts_with("--:--:--"));
     }
