@@ -107,7 +107,9 @@ async fn decide(
     let own = room_capabilities(gateway, &identity, true);
     let decided = room.decide(identity, own, id, verdict).await;
     decided.map_err(|Refusal { error, message, .. }| match error {
-        "capability_violation" | "own_proposal" => CallError::access_denied(message).into(),
+        "capability_violation" | "own_proposal" | "not_a_member" | "kicked" => {
+            CallError::access_denied(message).into()
+        }
         "unavailable" => CallError::unavailable(message).into(),
         _ => DomainError::new(NOT_WAITING, message).into(),
     })

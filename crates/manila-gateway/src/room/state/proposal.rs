@@ -341,6 +341,7 @@ impl Room {
         own: Option<&Capabilities>,
         verdict: Verdict,
     ) -> Result<(), Refusal> {
+        self.check_member(by)?;
         let unknown = || Refusal::new("unknown_proposal", "no such proposal is known here");
         let proposal = self.proposals.get(id).ok_or_else(unknown)?;
         proposal.check_open()?;
