@@ -7,9 +7,10 @@ use std::time::Duration;
 use futures::{SinkExt, StreamExt};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 /// How long something may take that is awaited; whoever waits longer waits in vain.
@@ -102,10 +103,26 @@ pub(super) async fn dial(
     }
     let stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
+    shake_hands(request, stream).await
+}
+
+/// As [`dial`], by one who has little room for what he does not read.
+pub(super) async fn dial_narrowly(address: SocketAddr, path: &str) -> WebSocketStream<TcpStream> {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4 * 1024).unwrap();
+    let stream = socket.connect(address).await.unwrap();
+    let request = format!("ws://{address}{path}").into_client_request().unwrap();
+    shake_hands(request, stream).await.unwrap()
+}
+
+async fn shake_hands(
+    request: Request,
+    stream: TcpStream,
+) -> Result<WebSocketStream<TcpStream>, u16> {
     match tokio_tungstenite::client_async(request, stream).await {
         Ok((socket, _)) => Ok(socket),
         Err(Error::Http(response)) => Err(response.status().as_u16()),
-        Err(error) => panic!("{path}: {error}"),
+        Err(error) => panic!("no handshake: {error}"),
     }
 }
 

@@ -11,13 +11,21 @@
 //! | `forms` | what is said in one form, seen in the others |
 //! | `presence` | coming, going, and coming again |
 //! | `grants` | what somebody is given, and what is taken from him |
+//! | `streams` | who opens, writes and reads them |
+//! | `orders` | pauses, acknowledgements, reasoning |
+//! | `calls` | the operations of the registry as a participant |
+//! | `console` | those who read and decide without being there |
 
+mod calls;
 mod cast;
 mod client;
+mod console;
 mod door;
 mod forms;
 mod grants;
+mod orders;
 mod presence;
 mod refused;
 mod script;
+mod streams;
 mod world;

@@ -86,6 +86,7 @@ impl World {
         let registry = registry(&slow);
         let mut numbers = GatewaySettings::default();
         numbers.introduction = Duration::from_secs(60);
+        numbers.connections = 4_096;
         let setup = Setup::new(registry, config).settings(numbers);
         let administered = setup.journal(&data).unwrap().start();
         let running = Running::serve(administered.gateway().clone(), "127.0.0.1:0").await;
