@@ -15,11 +15,13 @@
 //! | `orders` | pauses, acknowledgements, reasoning |
 //! | `calls` | the operations of the registry as a participant |
 //! | `console` | those who read and decide without being there |
+//! | `crowd` | a thousand of them, and some who do not read |
 
 mod calls;
 mod cast;
 mod client;
 mod console;
+mod crowd;
 mod door;
 mod forms;
 mod grants;
