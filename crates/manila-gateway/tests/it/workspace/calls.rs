@@ -7,7 +7,7 @@ use super::cast::Cast;
 use super::client::{Client, Family};
 use super::world::World;
 
-fn call(id: &str, tool: &str, arguments: Value) -> Value {
+fn call(id: &str, tool: &str, arguments: &Value) -> Value {
     json!({"id": id, "kind": "mcp/request", "to": ["manila"],
         "payload": {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}})
 }
@@ -37,7 +37,7 @@ async fn members_list_and_call_operations_in_the_words_of_their_family() {
                 .enumerate()
         {
             let id = format!("F{number}");
-            let mut asked = call(&id, "demo__add", json!({"a": 2, "b": 3}));
+            let mut asked = call(&id, "demo__add", &json!({"a": 2, "b": 3}));
             if !sent.is_null() {
                 asked["payload"]["jsonrpc"] = "2.0".into();
                 asked["payload"]["id"] = sent;
@@ -81,7 +81,7 @@ async fn operations_answer_what_is_meant_for_them_and_nothing_else() {
     .enumerate()
     {
         let id = format!("F{number}");
-        let mut asked = call(&id, tool, json!({"a": 1, "b": 1}));
+        let mut asked = call(&id, tool, &json!({"a": 1, "b": 1}));
         asked["to"] = to;
         cast.say("ada", &asked).await;
         let full = format!("tools/call:{tool}");
@@ -94,7 +94,7 @@ async fn operations_answer_what_is_meant_for_them_and_nothing_else() {
             }
         }
         // An answer that nobody wants would come before what is asked next.
-        cast.say("ada", &call(&format!("G{number}"), "demo__add", json!({"a": 1, "b": 1}))).await;
+        cast.say("ada", &call(&format!("G{number}"), "demo__add", &json!({"a": 1, "b": 1}))).await;
         for (who, family) in people {
             let one = cast.one(who);
             one.expect(family.kind("mcp/request:tools/call:demo__add"), |_| true).await;
@@ -117,18 +117,18 @@ async fn a_call_runs_as_its_caller_if_both_the_room_and_the_operation_allow_it()
     ];
     let mut cast = Cast::meet(&world, "lobby", &people).await;
     for (who, expected) in [("poor", Err("access")), ("ada", Ok("ada")), ("bob", Ok("bob"))] {
-        cast.say(who, &call(&format!("F-{who}"), "bank__pay", json!({}))).await;
+        cast.say(who, &call(&format!("F-{who}"), "bank__pay", &json!({}))).await;
         let seen = answer(cast.one(who), &format!("F-{who}"), "tools/call:bank__pay").await;
         let result = &seen["payload"]["result"];
         match expected {
             Ok(name) => {
-                assert_eq!(result["structuredContent"]["result"]["paid_by"], name, "{seen}")
+                assert_eq!(result["structuredContent"]["result"]["paid_by"], name, "{seen}");
             }
             Err(_) => assert_eq!(seen["context_of"]["outcome"], "error", "{seen}"),
         }
     }
     cast.settle("ada").await;
-    cast.say("clerk", &call("F-clerk", "bank__pay", json!({}))).await;
+    cast.say("clerk", &call("F-clerk", "bank__pay", &json!({}))).await;
     let refusal = cast.one("clerk").refusal("F-clerk").await;
     assert_eq!(
         (&refusal["error"], &refusal["attempted_kind"]),
@@ -156,7 +156,7 @@ async fn a_slow_call_tells_how_far_it_is() {
     let mut cast = Cast::meet(&world, "lobby", &people).await;
     for (asker, other) in [("ada", "bob"), ("bob", "ada")] {
         let id = format!("F-{asker}");
-        let mut asked = call(&id, "bank__count", json!({}));
+        let mut asked = call(&id, "bank__count", &json!({}));
         asked["payload"]["params"]["_meta"] = json!({"progressToken": "how far"});
         cast.say(asker, &asked).await;
         let one = cast.one(asker);
@@ -202,7 +202,7 @@ async fn a_call_is_cancelled_by_the_one_who_made_it_and_the_operation_sees_it() 
     .enumerate()
     {
         let id = format!("F{number}");
-        let mut asked = call(&id, "bank__count", json!({}));
+        let mut asked = call(&id, "bank__count", &json!({}));
         asked["payload"]["params"]["_meta"] = json!({"progressToken": 1});
         asked["payload"]["id"] = 7.into();
         cast.say(asker, &asked).await;
@@ -239,7 +239,7 @@ async fn a_call_that_needs_approval_waits_for_it() {
     for (id, decision, outcome) in
         [("F1", "gateway.approve", "result"), ("F2", "gateway.reject", "error")]
     {
-        ada.say(&call(id, "bank__lend", json!({}))).await;
+        ada.say(&call(id, "bank__lend", &json!({}))).await;
         let waiting = loop {
             let (_, listed) = world.call("decider", "gateway.approvals", &json!({})).await;
             if let Some(waiting) = listed["approvals"].get(0) {

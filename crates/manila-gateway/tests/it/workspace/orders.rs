@@ -9,7 +9,7 @@ use super::world::World;
 const PEOPLE: [(&str, Family); 3] =
     [("ada", Family::Mew04), ("talker", Family::Mew04), ("bob", Family::Mcpx)];
 
-fn order(id: &str, kind: &str, payload: Value) -> Value {
+fn order(id: &str, kind: &str, payload: &Value) -> Value {
     json!({"id": id, "kind": kind, "to": ["talker"], "payload": payload})
 }
 
@@ -35,7 +35,7 @@ async fn whoever_is_paused_is_silent_until_he_may_speak_again() {
     .enumerate()
     {
         let (id, chat) = (format!("order-{number}"), format!("chat-{number}"));
-        cast.say("ada", &order(&id, kind, payload)).await;
+        cast.say("ada", &order(&id, kind, &payload)).await;
         for who in ["talker", "bob", "ada"] {
             cast.one(who).expect(kind, |it| it["id"] == id).await;
         }
@@ -52,7 +52,7 @@ async fn whoever_is_paused_is_silent_until_he_may_speak_again() {
         cast.say("talker", &json!({"id": chat, "kind": "chat", "payload": {"text": "hi"}})).await;
         match expected {
             Some(error) => {
-                assert_eq!(cast.one("talker").refusal(&chat).await["error"], error, "{kind}")
+                assert_eq!(cast.one("talker").refusal(&chat).await["error"], error, "{kind}");
             }
             None => {
                 for (who, _) in PEOPLE {
@@ -67,7 +67,7 @@ async fn whoever_is_paused_is_silent_until_he_may_speak_again() {
     cast.take("talker").closed().await;
     cast.add(again);
     cast.settle("talker").await;
-    cast.say_and_settle("ada", &order("last", "participant/pause", json!({}))).await;
+    cast.say_and_settle("ada", &order("last", "participant/pause", &json!({}))).await;
     let mut again = world.join(Family::Mew04, "talker", "lobby").await;
     again.say(&json!({"id": "x", "kind": "chat", "payload": {"text": "hi"}})).await;
     assert_eq!(again.refusal("x").await["error"], "participant_paused");
