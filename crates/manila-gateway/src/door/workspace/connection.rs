@@ -7,7 +7,7 @@ use futures::{SinkExt, StreamExt};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use serde_json::json;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -85,11 +85,16 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
     if let Some(text) = first {
         participant.say(&text).await;
     }
-    let (sink, stream) = socket.split();
-    tokio::select! {
+    let (mut sink, mut stream) = socket.split();
+    let goodbye = tokio::select! {
         // Whoever has left needs no goodbye, and whoever is sent away is not heard.
-        () = participant.listen(stream) => {}
-        () = write(sink, inlet) => {}
+        goodbye = participant.listen(&mut stream) => goodbye,
+        () = write(&mut sink, inlet) => None,
+    };
+    // The room hears of it at once.
+    drop(participant);
+    if let (Some(goodbye), Ok(socket)) = (goodbye, stream.reunite(sink)) {
+        hang_up(socket, &goodbye).await;
     }
 }
 
@@ -190,8 +195,8 @@ struct Participant {
 }
 
 impl Participant {
-    /// Hands on what is said, until there is nobody any more.
-    async fn listen<S>(&self, mut stream: SplitStream<WebSocketStream<S>>)
+    /// Hands on what is said, until there is nobody any more, or somebody who has to be told why not.
+    async fn listen<S>(&self, stream: &mut SplitStream<WebSocketStream<S>>) -> Option<Goodbye>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -203,10 +208,15 @@ impl Participant {
                     Ok(text) => self.say(&text).await,
                     Err(_) => self.refused("a message is text in UTF-8").await,
                 },
-                Ok(Some(Ok(Wired::Close(_)) | Err(_)) | None) => return,
+                Ok(Some(Err(Error::Capacity(_)))) => {
+                    let words = format!("a message has at most {} bytes", self.most);
+                    return Some(Goodbye::new(1009, words));
+                }
+                Ok(Some(Ok(Wired::Close(_)) | Err(_)) | None) => return None,
                 Ok(Some(Ok(_))) => {}
                 Err(_) => {
-                    return tracing::debug!(id = self.id, "a participant is not there any more");
+                    tracing::debug!(id = self.id, "a participant is not there any more");
+                    return None;
                 }
             }
         }
@@ -260,7 +270,7 @@ fn too_large(text: &str, words: String) -> ReadError {
 }
 
 /// Sends what there is for a participant, as much at once as waits, until one of both ends it.
-async fn write<S>(mut sink: SplitSink<WebSocketStream<S>, Wired>, mut inlet: Inlet)
+async fn write<S>(sink: &mut SplitSink<WebSocketStream<S>, Wired>, mut inlet: Inlet)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -277,15 +287,21 @@ where
             },
             _ = ping.tick() => None,
         };
-        let sending = send(&mut sink, &mut inlet, next);
+        let sending = send(sink, &mut inlet, next);
         // Whoever reads nothing is not waited for once it is over.
         let sent = tokio::select! {
             biased;
-            sent = sending => sent,
-            () = closed.cancelled() => break,
+            sent = sending => Some(sent),
+            () = closed.cancelled() => None,
         };
-        if sent.is_err() {
-            return;
+        match sent {
+            Some(Ok(())) => {}
+            Some(Err(_)) => return,
+            None => {
+                // Nothing follows what was not sent.
+                while inlet.waiting().is_some() {}
+                break;
+            }
         }
     }
     let _ = tokio::time::timeout(FAREWELL, say_goodbye(sink, inlet)).await;
@@ -314,7 +330,7 @@ where
 }
 
 /// Sends what still waits, unless that is what it ends for, and the reason.
-async fn say_goodbye<S>(mut sink: SplitSink<WebSocketStream<S>, Wired>, mut inlet: Inlet)
+async fn say_goodbye<S>(sink: &mut SplitSink<WebSocketStream<S>, Wired>, mut inlet: Inlet)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -329,8 +345,54 @@ where
     let _ = sink.send(Wired::Close(Some(frame_of(&goodbye)))).await;
 }
 
+/// Says why to somebody who is still sending. What he sends is thrown away: otherwise he might never
+/// see the reason.
+async fn hang_up<S>(mut socket: WebSocketStream<S>, goodbye: &Goodbye)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let saying = async {
+        socket.send(Wired::Close(Some(frame_of(goodbye)))).await?;
+        let mut thrown_away = [0; 4 * 1024];
+        while socket.get_mut().read(&mut thrown_away).await? > 0 {}
+        Ok::<_, Error>(())
+    };
+    let _ = tokio::time::timeout(FAREWELL, saying).await;
+}
+
 /// A reason has at most 123 bytes.
 fn frame_of(goodbye: &Goodbye) -> CloseFrame {
     let reason = &goodbye.reason[..goodbye.reason.floor_char_boundary(123)];
     CloseFrame { code: CloseCode::from(goodbye.code), reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// He reads nothing until it is over, and what was on its way to him then is not sent any more.
+    #[tokio::test]
+    async fn nothing_follows_what_was_not_sent() {
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let near = WebSocketStream::from_raw_socket(near, Role::Server, None).await;
+        let mut far = WebSocketStream::from_raw_socket(far, Role::Client, None).await;
+        let (outlet, inlet) = way();
+        for number in 0..200 {
+            outlet.send(format!("{number} {}", "x".repeat(10_000)).into());
+        }
+        let (mut sink, _stream) = near.split();
+        let mut writing = std::pin::pin!(write(&mut sink, inlet));
+        assert!(futures::poll!(&mut writing).is_pending());
+        outlet.close(Goodbye::new(1001, "it is over"));
+        let reading = async {
+            let mut heard = Vec::new();
+            while let Some(Ok(Wired::Text(text))) = far.next().await {
+                heard.push(text.split(' ').next().unwrap().parse::<usize>().unwrap());
+            }
+            heard
+        };
+        let ((), heard) = futures::join!(writing, reading);
+        assert!(!heard.is_empty());
+        assert_eq!(heard, (0..heard.len()).collect::<Vec<_>>());
+    }
 }
