@@ -64,7 +64,7 @@ async fn talk(address: SocketAddr, room: String) -> usize {
             "{room}: in the order in which they were sent"
         );
     }
-    is_served_without_gap(&mut slow, &first).await;
+    is_served_without_gap(&mut slow, &first, 1013).await;
     first.len() * (1 + others.len())
 }
 
@@ -99,13 +99,13 @@ fn chat_id(text: &str) -> Option<String> {
 }
 
 /// Begins to read: everything is there, or the beginning of it and a goodbye that says so.
-async fn is_served_without_gap(slow: &mut Client, all: &[String]) {
+async fn is_served_without_gap(slow: &mut Client, all: &[String], code: u16) {
     let mut ids = Vec::new();
     while ids.len() < all.len() {
         match slow.next().await {
             Some(text) => ids.extend(chat_id(&text)),
             None => {
-                assert_eq!(slow.closed().await.0, 1013);
+                assert_eq!(slow.closed().await.0, code);
                 break;
             }
         }
@@ -113,35 +113,54 @@ async fn is_served_without_gap(slow: &mut Client, all: &[String]) {
     assert_eq!(ids, all[..ids.len()]);
 }
 
+/// One who does not read, two who do, and what was said: so many messages of so many kilobytes.
+async fn much_is_said(
+    address: SocketAddr,
+    count: usize,
+    kilobytes: usize,
+) -> (Client, [Client; 2], Vec<String>) {
+    let slow = be_slow(address, "lobby").await;
+    let mut people = [come(address, "lobby", 1).await, come(address, "lobby", 2).await];
+    let all: Vec<String> = (0..count).map(|number| format!("n{number}")).collect();
+    // Ten by ten, so that several are on their way to him at once.
+    for ids in all.chunks(10) {
+        for id in ids {
+            let payload = json!({"text": "x".repeat(kilobytes * 1024)});
+            people[0].say(&json!({"id": id, "kind": "chat", "payload": payload})).await;
+        }
+        for one in &mut people {
+            assert_eq!(heard(one, ids.len()).await, ids);
+        }
+    }
+    (slow, people, all)
+}
+
 /// More than is kept for anybody: he is let go with the reason, and the others do not wait for him.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_leaves_too_much_unread_is_let_go_and_told_why() {
-    const LARGE: usize = 512 * 1024;
-    // Two megabytes more than is kept for him: that, and what is on its way, is soon too much.
-    const COUNT: usize = 36;
     let world = World::start().await;
     world.running.gateway.authenticator().replace(&Authenticator::open());
-    let address = world.running.address;
-    let mut slow = be_slow(address, "lobby").await;
-    let mut sender = come(address, "lobby", 1).await;
-    let mut reader = come(address, "lobby", 2).await;
-    let mut all = Vec::new();
-    for number in 0..COUNT {
-        let id = format!("n{number}");
-        sender
-            .say(&json!({"id": id, "kind": "chat", "payload": {"text": "x".repeat(LARGE)}}))
-            .await;
-        for one in [&mut sender, &mut reader] {
-            assert_eq!(heard(one, 1).await, [id.as_str()]);
-        }
-        all.push(id);
-    }
-    is_served_without_gap(&mut slow, &all).await;
+    // Two megabytes more than is kept for him: that, and what is on its way, is soon too much.
+    let (mut slow, [_, mut reader], all) = much_is_said(world.running.address, 36, 512).await;
+    is_served_without_gap(&mut slow, &all, 1013).await;
     assert_eq!(slow.closed().await.0, 1013);
-    reader
-        .expect("system/presence", |it| {
-            it["payload"]["event"] == "leave" && it["payload"]["participant"]["id"] == "lobby-slow"
-        })
-        .await;
+    let is_slow = |it: &Value| it["payload"]["participant"]["id"] == "lobby-slow";
+    let left = reader.expect("system/presence", is_slow).await;
+    assert_eq!(left["payload"]["event"], "leave");
     world.stop().await;
+}
+
+/// Less than is kept for him waits when the gateway stops: he gets the beginning of it and the reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_much_unread_when_the_gateway_stops_is_shown_no_gap() {
+    let world = World::start().await;
+    world.running.gateway.authenticator().replace(&Authenticator::open());
+    let (mut slow, people, all) = much_is_said(world.running.address, 300, 30).await;
+    let stopping = tokio::spawn(world.stop());
+    for mut one in people {
+        assert_eq!(one.closed().await.0, 1001);
+    }
+    is_served_without_gap(&mut slow, &all, 1001).await;
+    assert_eq!(slow.closed().await.0, 1001);
+    stopping.await.unwrap();
 }

@@ -469,7 +469,8 @@ async fn whoever_sends_far_too_much_is_let_go_and_may_come_again() {
     let mut ada = cast.take("ada");
     let far_too_much = 5 * RoomSettings::default().message_bytes;
     ada.send(Message::text(chat("x", &"x".repeat(far_too_much)).to_string())).await;
-    ada.closed().await;
+    let (code, words) = ada.closed().await;
+    assert_eq!((code, &*words), (1009, "a message has at most 1048576 bytes"));
     for one in ["bob", "carl"] {
         let left = cast.one(one).expect("system/presence", |_| true).await;
         assert_eq!(left["payload"]["event"], "leave", "{left}");

@@ -57,6 +57,32 @@ async fn a_proposal_that_nobody_takes_up_expires_and_its_proposer_is_told() {
     world.stop().await;
 }
 
+/// What was proposed and asked before is still known when the gateway is started again.
+#[tokio::test]
+async fn proposals_and_requests_outlive_the_process() {
+    let world = World::start().await;
+    let mut cast = Cast::meet(&world, "lobby", Some(Family::Mew04)).await;
+    for id in ["P1", "P2"] {
+        cast.propose(id, cast.good).await;
+    }
+    cast.approve("P1", "F1", cast.good).await;
+    cast.human.expect("mcp/request", |it| it["id"] == "F1").await;
+    let world = world.restart().await;
+    let mut cast = Cast::meet(&world, "lobby", Some(Family::Mcpx)).await;
+    cast.approve("P1", "F2", cast.good).await;
+    assert_eq!(cast.human.refusal("F2").await["error"], "proposal_closed");
+    let answer = json!({"kind": "mcp/response:tools/call", "correlation_id": "F1", "to": ["human"],
+        "payload": {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}});
+    cast.server.as_mut().unwrap().say(&answer).await;
+    let seen = cast.human.expect("mcp/response", |_| true).await;
+    assert_eq!(seen["context_of"]["proposer"], "agent", "{seen}");
+    assert_eq!(cast.told_about("P1").await["outcome"], "result");
+    cast.approve("P2", "F3", cast.good).await;
+    cast.answer("F3", cast.good, "result").await;
+    assert_eq!(cast.told_about("P2").await["outcome"], "result");
+    world.stop().await;
+}
+
 struct Cast {
     agent: Client,
     human: Client,
