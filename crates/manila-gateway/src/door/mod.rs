@@ -10,8 +10,10 @@ mod health;
 mod http;
 mod mcp;
 mod openapi;
+mod page;
 mod problem;
 mod refusal;
+mod rooms;
 mod sse;
 mod tag;
 mod websocket;
@@ -75,6 +77,9 @@ fn doors(gateway: Gateway) -> Router {
         .route("/docs", any(docs::serve))
         .route("/docs/", any(docs::serve))
         .route("/docs/{file}", any(docs::serve))
+        .route("/rooms", any(rooms::serve))
+        .route("/rooms/", any(rooms::serve))
+        .route("/rooms/{file}", any(rooms::serve))
         .fallback(api)
         .with_state(gateway)
 }
@@ -163,7 +168,7 @@ async fn api(State(gateway): State<Gateway>, request: Request) -> Response {
 
 fn nothing_here() -> Problem {
     Problem::not_found(
-        "nothing is served here; try /docs, /openapi.json, /health, POST /api/{namespace}/{name}, an \
+        "nothing is served here; try /docs, /rooms, /openapi.json, /health, POST /api/{namespace}/{name}, an \
          MCP client at /mcp, a WebSocket to /hub or one to a room at /ws",
     )
 }

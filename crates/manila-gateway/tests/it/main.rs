@@ -10,6 +10,7 @@
 mod access;
 mod approval;
 mod auth;
+mod browser;
 mod call;
 mod capability_corpus;
 mod chaos;
@@ -24,6 +25,7 @@ mod mcp_corpus;
 mod openapi;
 mod refusals;
 mod room_message_corpus;
+mod rooms;
 mod security;
 mod sight;
 mod spokes;

@@ -1,6 +1,6 @@
 // Uses the page at /docs as people do.
 import assert from "node:assert/strict";
-import { accessible, browser, close, open, told } from "./chromium.mjs";
+import { accessible, close, open, run, told } from "../browser/chromium.mjs";
 
 const heading = (page, name) =>
   page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
@@ -438,18 +438,4 @@ const steps = {
   },
 };
 
-let failed = 0;
-for (const [name, step] of Object.entries(steps)) {
-  const began = performance.now();
-  try {
-    await step();
-    console.log(`ok     ${name} (${Math.round(performance.now() - began)} ms)`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAILED ${name}\n${error.stack}`);
-    // Each may have waited for long, and the next ones hardly say anything else.
-    if (failed === 3) break;
-  }
-}
-await browser.close();
-process.exitCode = failed ? 1 : 0;
+await run(steps);

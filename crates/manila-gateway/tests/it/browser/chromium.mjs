@@ -1,10 +1,10 @@
 // Chromium, what its pages say and ask for, and who could not use them. What it needs is told in
-// MANILA_DOCS.
+// MANILA_BROWSER.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
-export const told = JSON.parse(process.env.MANILA_DOCS);
+export const told = JSON.parse(process.env.MANILA_BROWSER);
 const require = createRequire(told.packages);
 const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -73,4 +73,24 @@ export async function accessible({ page }, where, without = []) {
     ({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(" ")}`,
   );
   assert.deepEqual(words, [], `accessibility, ${where}`);
+}
+
+/** Does one step after the other, and says by its exit code whether all went well. */
+export async function run(steps) {
+  let failed = 0;
+  for (const [name, step] of Object.entries(steps)) {
+    const began = performance.now();
+    try {
+      await step();
+      console.log(`ok     ${name} (${Math.round(performance.now() - began)} ms)`);
+    } catch (error) {
+      failed += 1;
+      console.log(`FAILED ${name}\n${error.stack}`);
+      // Each may have waited for long, and the next ones hardly say anything else.
+      if (failed === 3) break;
+    }
+  }
+  await browser.close();
+  // Whatever a failed step has left open does not keep the others waiting.
+  process.exit(failed ? 1 : 0);
 }
