@@ -178,7 +178,7 @@ pub(super) mod tests {
     /// Nothing is fetched from elsewhere, and no text becomes an element.
     pub(in crate::door) fn check_texts(html: &str, files: &[Named]) {
         assert_eq!(html.matches(TOKEN_UNNEEDED).count(), 1);
-        for (name, _, text) in files.iter().chain([&("index.html", HTML, html)].map(|it| &*it)) {
+        for (name, _, text) in files.iter().chain([&("index.html", HTML, html)]) {
             for part in text.split("://").skip(1) {
                 let is_example =
                     part.starts_with("example.com") || part.starts_with("www.w3.org/2000/svg");

@@ -137,8 +137,8 @@ impl Proposals {
         }
         // Those that wait are never forgotten; there are not so many of them.
         if self.order.len() > MOST {
-            let is_over = |id: &Box<str>| self.known.get(id).is_none_or(|one| !one.is_open());
-            if let Some(at) = self.order.iter().position(is_over)
+            let is_over = |id: &str| !self.is_open(id);
+            if let Some(at) = self.order.iter().position(|id| is_over(id))
                 && let Some(oldest) = self.order.remove(at)
             {
                 self.known.remove(&oldest);
