@@ -357,7 +357,8 @@ impl Room {
                 proposal.fulfilment(id)
             }
             Verdict::Rejected { reason } => {
-                check_rejecting(&may)?;
+                // Whoever may do it may also say that it shall not be done.
+                proposal.check_may(&may).or_else(|_| check_rejecting(&may))?;
                 proposal.rejection(id, reason.as_deref())
             }
         };

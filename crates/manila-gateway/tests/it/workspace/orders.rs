@@ -88,7 +88,7 @@ async fn what_is_between_participants_is_handed_on_as_it_is() {
         ("reasoning/thought", json!({"context": "reason-1", "payload": {"action": "tool"}})),
         ("reasoning/conclusion", json!({"context": "reason-1", "payload": {}})),
         ("reasoning/cancel", json!({"context": "reason-1", "payload": {"reason": "user"}})),
-        ("custom/kind", json!({"payload": [1, 2]})),
+        ("custom/kind", json!({"payload": {"list": [1, 2]}})),
         ("mcp/notification", json!({"payload": {"method": "notifications/tools/list_changed"}})),
     ] {
         let mut said = more.clone();
