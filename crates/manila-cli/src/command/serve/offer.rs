@@ -147,9 +147,10 @@ fn print_doors(address: SocketAddr) -> std::io::Result<()> {
     output::print_line(
         "  MCP  /mcp                      operations as tools; for clients of every version",
     )?;
-    output::print_line(
-        "  WebSocket /ws                  rooms for people, agents and tools: manila workspace join lobby",
-    )?;
+    output::print_line(&format!(
+        "  WebSocket /ws                  rooms for people, agents and tools: http://{}/rooms",
+        from_here(address)
+    ))?;
     output::print_line("  GET  /openapi.json             the HTTP API in OpenAPI 3.1")?;
     output::print_line(&format!(
         "  GET  /docs                     the same for people: http://{}/docs",

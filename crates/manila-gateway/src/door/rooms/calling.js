@@ -44,11 +44,13 @@ export function newCalling(room) {
   let isAsked = false;
   let isTyped = false;
 
-  const payloadOf = (params) => ({ method: "tools/call", params: { name: tool.value.trim(), ...params } });
+  const read = () => exact(input.value.trim() || "{}");
+  const payloadOf = (args) => ({ method: "tools/call", params: { name: tool.value.trim(), arguments: args } });
   const refresh = () => {
     const { capabilities } = room.you();
-    call.hidden = !could(capabilities, "mcp/request", payloadOf());
-    propose.hidden = !could(capabilities, "mcp/proposal", payloadOf());
+    const payload = payloadOf(readOr({}, read));
+    call.hidden = !could(capabilities, "mcp/request", payload);
+    propose.hidden = !could(capabilities, "mcp/proposal", payload);
     propose.className = call.hidden ? "primary" : "";
     const isNeither = call.hidden && propose.hidden;
     about.textContent = isNeither
@@ -58,7 +60,7 @@ export function newCalling(room) {
   const send = (kind) => {
     wrong.textContent = "";
     try {
-      const payload = payloadOf({ arguments: exact(input.value.trim() || "{}") });
+      const payload = payloadOf(read());
       if (!tool.reportValidity()) return;
       if (!room.send(kind, { to: [MANILA], payload })) wrong.textContent = "Not connected.";
     } catch (error) {
@@ -90,11 +92,23 @@ export function newCalling(room) {
     if (schema && !isTyped) input.value = JSON.stringify(exampleOf(around({}, schema), { schema }), null, 2);
     refresh();
   });
-  input.addEventListener("input", () => (isTyped = input.value.trim() !== ""));
+  input.addEventListener("input", () => {
+    isTyped = input.value.trim() !== "";
+    refresh();
+  });
   propose.addEventListener("click", () => send("mcp/proposal"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     send(call.hidden ? "mcp/proposal" : "mcp/request");
   });
   return { view, refresh };
+}
+
+/** What is not finished yet is nothing yet. */
+function readOr(nothing, read) {
+  try {
+    return read();
+  } catch {
+    return nothing;
+  }
 }

@@ -8,7 +8,8 @@ export function could(capabilities, kind, payload) {
   return (Array.isArray(capabilities) ? capabilities : []).some((capability) => {
     if (typeof capability === "string") return fits(capability, kind) || fits(capability, full);
     const { kind: kinds, payload: wanted } = capability ?? {};
-    return (fits(kinds, kind) || fits(kinds, full)) && (wanted === undefined || fits(wanted, payload));
+    if (kinds === undefined || !(fits(kinds, kind) || fits(kinds, full))) return false;
+    return wanted === undefined || fits(wanted, payload);
   });
 }
 
@@ -18,9 +19,11 @@ function fullKind(kind, payload) {
 }
 
 function fits(pattern, value) {
+  // What is missing fits nothing.
+  if (value === undefined) return false;
   if (Array.isArray(pattern)) return pattern.some((one) => fits(one, value));
   if (typeof pattern === "string") return fitsText(pattern, value);
-  if (pattern === null || typeof pattern !== "object") return value !== undefined;
+  if (pattern === null || typeof pattern !== "object") return true;
   return Object.entries(pattern).every(
     ([key, part]) => key === "**" || key.startsWith("$") || fits(part, value?.[key]),
   );

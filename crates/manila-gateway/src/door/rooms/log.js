@@ -13,6 +13,8 @@ export function newLog() {
     { class: "log", tabindex: 0, role: "log", "aria-live": "polite", "aria-label": "Messages" },
     list,
   );
+  // Whoever reads the end still does when a form takes some of the place.
+  let wasAtEnd = true;
   const newer = el("button", { type: "button", class: "newer", hidden: true }, "New messages");
   const isAtEnd = () => box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
   // Nothing moves away under the hand of somebody who is about to decide.
@@ -32,8 +34,10 @@ export function newLog() {
     box.focus();
   });
   box.addEventListener("scroll", () => {
-    if (isAtEnd()) newer.hidden = true;
+    wasAtEnd = isAtEnd();
+    if (wasAtEnd) newer.hidden = true;
   });
+  new ResizeObserver(() => wasAtEnd && toEnd()).observe(box);
   return {
     view: el("div", { class: "log-place" }, box, newer),
     /** A row at the end; whoever has scrolled up stays where he is. */

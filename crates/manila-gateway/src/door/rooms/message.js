@@ -4,6 +4,9 @@ import { jsonView } from "../docs/json.js";
 import { described } from "./capability.js";
 import { json, named, names, said, value, when } from "./text.js";
 
+/** Thoughts of so many characters are read at a glance. */
+const SHORT = 300;
+
 /** The row of a message. */
 export function rowOf(message) {
   const { kind, payload } = message;
@@ -70,12 +73,12 @@ function requestRow(message) {
 
 function responseRow(message) {
   const { context_of: context, payload } = message;
-  const has_failed = context?.outcome === "error";
+  const hasFailed = context?.outcome === "error";
   const what = named(context?.name ?? context?.method ?? "something");
   const whose = context?.from ? [" of ", el("span", { class: "who" }, named(context.from))] : null;
-  const pill = el("span", { class: `pill ${has_failed ? "bad" : "good"}` }, has_failed ? "error" : "result");
+  const pill = el("span", { class: `pill ${hasFailed ? "bad" : "good"}` }, hasFailed ? "error" : "result");
   const does = ["answers ", el("code", null, what), whose, " ", pill];
-  return row("answer", message, does, resultView(payload));
+  return row("reply", message, does, resultView(payload));
 }
 
 function resultView(payload) {
@@ -106,8 +109,10 @@ function reasoningRow(message) {
   const { kind, payload = {} } = message;
   const words = payload.message ?? payload.reasoning ?? payload.text ?? payload.input;
   const does = THINKS[kind.slice("reasoning/".length)] ?? named(kind);
-  const body = words === undefined ? value("More", payload, "More") : fold("What", () => said(words), { class: "raw" });
-  return row("thought", message, does, body);
+  const isShort = typeof words === "string" && words.length <= SHORT;
+  if (isShort) return row("thought", message, does, said(words));
+  const rest = words === undefined ? payload : words;
+  return row("thought", message, does, value("What", rest, "What"));
 }
 
 const LINES = {
@@ -151,7 +156,7 @@ function lineRow(message) {
   const whom = to?.length > 0 ? ` to ${names(to)}` : "";
   const rest = () => jsonView(json(payload), named(kind));
   return row(
-    "line",
+    "plain",
     message,
     line ?? ["sends ", el("code", null, named(kind)), whom],
     line === null && json(payload) !== "{}" && fold("What", rest, { class: "raw" }),

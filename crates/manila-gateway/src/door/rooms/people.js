@@ -7,13 +7,24 @@ import { named } from "./text.js";
 export function newPeople(place) {
   let others = new Map();
   let you = null;
+  const title = el("h2");
+  const list = el("ul");
+  // What is open stays open when somebody else comes or goes.
+  let views = new Map();
 
   const draw = () => {
     const all = [...(you ? [you] : []), ...others.values()];
-    place.replaceChildren(
-      el("h2", null, `Here: ${all.length}`),
-      el("ul", null, all.map((one) => el("li", null, personView(one, one === you)))),
+    const before = views;
+    const keyed = all.map((one) => [JSON.stringify([one, one === you]), one]);
+    views = new Map(
+      keyed.map(([key, one]) => [key, before.get(key) ?? el("li", null, personView(one, one === you))]),
     );
+    title.textContent = `Here: ${all.length}`;
+    for (const [key, view] of before) if (!views.has(key)) view.remove();
+    [...views.values()].forEach((view, at) => {
+      if (list.children[at] !== view) list.insertBefore(view, list.children[at] ?? null);
+    });
+    if (!title.isConnected) place.replaceChildren(title, list);
   };
   return {
     /** As a welcome tells it. */

@@ -154,9 +154,11 @@ export function enterRoom(name, caller, people, arrived, ended) {
   }
 
   function refused(message) {
-    log.add(errorRow(message));
+    const about = Array.isArray(message.correlation_id) ? message.correlation_id : [];
     const words = named(message.payload?.message ?? message.payload?.error ?? "refused");
-    for (const id of Array.isArray(message.correlation_id) ? message.correlation_id : []) {
+    // What the page has asked by itself is nothing that its reader has done.
+    if (!about.some((id) => pending.get(id)?.answered)) log.add(errorRow(message));
+    for (const id of about) {
       pending.get(id)?.refused?.(words);
       pending.delete(id);
     }

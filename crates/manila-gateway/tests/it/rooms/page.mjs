@@ -1,11 +1,13 @@
 // Uses the page at /rooms as people do.
 import assert from "node:assert/strict";
 import { accessible, close, open, run, told } from "../browser/chromium.mjs";
+import { could, described } from "../../../src/door/rooms/capability.js";
 import { participant } from "./participant.mjs";
 
 const text = (locator) => locator.evaluate((element) => element.textContent);
 const messages = (page) => page.getByRole("log", { name: "Messages" });
 const button = (place, name) => place.getByRole("button", { name });
+const form = (page) => page.locator("summary", { hasText: "Call an operation" });
 const call = (name, args) => ({ method: "tools/call", params: { name, arguments: args } });
 
 /** The page of somebody in a room. */
@@ -21,6 +23,35 @@ async function say(page, words) {
 }
 
 const steps = {
+  /** Each row: a capability, a kind and a payload, whether it could be allowed, and how it is shown. */
+  async "what may be allowed has a button"() {
+    const read = call("read_file", { path: "/a" });
+    const [list, request] = [{ method: "tools/list", params: {} }, "mcp/request"];
+    const named = (name) => ({ kind: request, payload: { method: "tools/call", params: { name } } });
+    for (const [capability, kind, payload, expected, shown] of [
+      ["*", request, read, true, "*"],
+      ["mcp/*", request, read, true, "mcp/*"],
+      ["chat", request, read, false, "chat"],
+      ["mcp/request:tools/call:read_*", request, read, true, "mcp/request:tools/call:read_*"],
+      [{ kind: "*" }, request, read, true, "*"],
+      [{ kind: "chat" }, "chat", { text: "" }, true, "chat"],
+      [named("read_*"), request, read, true, "mcp/request tools/call read_*"],
+      [named("write_*"), request, read, false, "mcp/request tools/call write_*"],
+      [named("read_*"), request, list, false, "mcp/request tools/call read_*"],
+      [named("*_*_file"), request, read, false, "mcp/request tools/call *_*_file"],
+      [named(["a", "read_file"]), request, read, true, null],
+      // What this page does not read the gateway decides.
+      [named("/^read/"), request, read, true, "mcp/request tools/call /^read/"],
+      [named("!write"), request, read, true, "mcp/request tools/call !write"],
+      [{ kind: request, payload: { "**": "x" } }, request, read, true, null],
+      [null, request, read, false, "null"],
+    ]) {
+      const row = JSON.stringify([capability, kind, payload]);
+      assert.equal(could([capability], kind, payload), expected, row);
+      assert.equal(described(capability), shown ?? JSON.stringify(capability), row);
+    }
+  },
+
   async "a token is asked for, a wrong one is told, and it is kept nowhere"() {
     const it = await open(told.closed, "/rooms#room=tokens");
     const { page, context } = it;
@@ -77,7 +108,10 @@ const steps = {
     await page.locator("#people summary", { hasText: "agent" }).click();
     await page.locator("#people .may li", { hasText: "mcp/proposal" }).waitFor();
     await accessible(it, "a room");
-    agent.leave();
+    const files = await participant("files", "talk");
+    await page.locator("#people", { hasText: "files" }).waitFor();
+    assert.ok(await page.locator("#people details[open]").isVisible(), "what was opened stays open");
+    [agent, files].forEach((one) => one.leave());
     await messages(page).getByText("agent has left.").waitFor();
     await close(it);
   },
@@ -103,7 +137,7 @@ const steps = {
       correlation_id: [asked.id],
     });
     await card.getByText("Approved by ada. Done by files").waitFor();
-    const answer = page.locator(".message.answer");
+    const answer = page.locator(".message.reply");
     await answer.waitFor();
     assert.match(await text(answer), /^files.*answers delete_file of ada result.*gone/s);
     assert.equal(await card.getByRole("button").count(), 0);
@@ -121,7 +155,7 @@ const steps = {
       correlation_id: [request.id],
     });
     await second.getByText("Failed at files").waitFor();
-    await page.locator(".message.answer", { hasText: "no such file" }).waitFor();
+    await page.locator(".message.reply", { hasText: "no such file" }).waitFor();
     [agent, files].forEach((one) => one.leave());
     await close(it);
   },
@@ -166,7 +200,7 @@ const steps = {
   async "who may only propose proposes, and takes it back"() {
     const it = await come("agent", "propose");
     const { page } = it;
-    await page.getByText("Call an operation").click();
+    await form(page).click();
     await page.getByLabel("Operation", { exact: true }).fill("demo__add");
     assert.ok(await page.getByRole("button", { name: "Call", exact: true }).isHidden());
     await page.getByLabel("Arguments, as JSON").fill('{"a": 1,');
@@ -184,7 +218,7 @@ const steps = {
   async "what the gateway refuses is told"() {
     const it = await come("bob", "refused");
     const { page } = it;
-    await page.getByText("Call an operation").click();
+    await form(page).click();
     await page.getByLabel("Operation", { exact: true }).fill("demo__add");
     await page.getByLabel("Arguments, as JSON").fill('{"a": "y"}');
     await page.getByRole("button", { name: "Call", exact: true }).click();
@@ -200,14 +234,14 @@ const steps = {
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { level: 1, name: "lobby" }).waitFor();
     await page.locator("#you", { hasText: "grace" }).waitFor();
-    await page.getByText("Call an operation").click();
+    await form(page).click();
     await page.locator("#tools option[value=demo__add]").waitFor({ state: "attached" });
     await page.getByLabel("Operation", { exact: true }).fill("demo__add");
     await page.getByText("Adds two numbers").first().waitFor();
     assert.match(await page.getByLabel("Arguments, as JSON").inputValue(), /"a"/, "an example");
     await page.getByLabel("Arguments, as JSON").fill('{"a": 2, "b": 3}');
     await page.getByRole("button", { name: "Call", exact: true }).click();
-    await page.locator(".message.answer", { hasText: '{"sum":5' }).waitFor();
+    await page.locator(".message.reply", { hasText: '{"sum":5' }).waitFor();
     await page.getByLabel("Another room").fill("other room");
     await page.keyboard.press("Enter");
     await page.locator(".message.error, .connection, h1").first().waitFor();
@@ -270,6 +304,12 @@ const steps = {
     const place = () => messages(page).evaluate((box) => Math.round(box.scrollTop));
     const rest = () => messages(page).evaluate((box) => box.scrollHeight - box.scrollTop - box.clientHeight);
     assert.ok((await rest()) < 2, "the end is in view");
+    await form(page).click();
+    await page.waitForFunction(() => {
+      const box = document.querySelector(".log");
+      return box.scrollHeight - box.scrollTop - box.clientHeight < 2;
+    });
+    await form(page).click();
     await messages(page).evaluate((box) => (box.scrollTop = 5000));
     const seen = () => page.evaluate(() => document.elementFromPoint(700, 450).closest("li").textContent);
     const before = await seen();
