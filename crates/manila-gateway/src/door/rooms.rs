@@ -21,13 +21,16 @@ const FILES: &[Named] = &[
     ("capability.js", SCRIPT, include_str!("rooms/capability.js")),
     ("card.js", SCRIPT, include_str!("rooms/card.js")),
     ("connection.js", SCRIPT, include_str!("rooms/connection.js")),
+    ("history.js", SCRIPT, include_str!("rooms/history.js")),
     ("log.js", SCRIPT, include_str!("rooms/log.js")),
     ("main.js", SCRIPT, include_str!("rooms/main.js")),
     ("message.js", SCRIPT, include_str!("rooms/message.js")),
+    ("pending.js", SCRIPT, include_str!("rooms/pending.js")),
     ("people.js", SCRIPT, include_str!("rooms/people.js")),
     ("proposals.js", SCRIPT, include_str!("rooms/proposals.js")),
     ("room.js", SCRIPT, include_str!("rooms/room.js")),
     ("signin.js", SCRIPT, include_str!("rooms/signin.js")),
+    ("talk.js", SCRIPT, include_str!("rooms/talk.js")),
     ("text.js", SCRIPT, include_str!("rooms/text.js")),
 ];
 

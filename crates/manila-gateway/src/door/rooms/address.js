@@ -3,11 +3,12 @@
 /** The gateway's own address, whatever stands before it. */
 export const BASE = new URL("./", document.baseURI);
 
-/** Reads what stands behind the `#`. A token does not stay there, nor in the history of the browser. */
+/** Reads what stands behind the `#`. A token does not stay there, nor in the browser's history. */
 export function readAddress() {
   const asked = new URLSearchParams(location.hash.slice(1));
   const [room, token] = [asked.get("room") ?? "", asked.get("token") ?? ""];
-  if (asked.has("token")) history.replaceState(null, "", room ? addressOf(room) : location.pathname);
+  const plain = room ? addressOf(room) : location.pathname;
+  if (asked.has("token")) history.replaceState(null, "", plain);
   return { room, token };
 }
 

@@ -76,6 +76,8 @@ function cardOf(entry, you, decide) {
   const { id, operation, caller, room, input, inputDigest } = entry;
   const who = named(caller ?? "the gateway");
   const what = named(operation);
+  const where = room && ` in the room ${named(room)}`;
+  const isOwn = caller === you;
   const approve = {
     name: "Approve",
     label: `Approve ${what} of ${who}`,
@@ -95,12 +97,12 @@ function cardOf(entry, you, decide) {
         "div",
         { class: "head" },
         el("strong", { class: "who" }, who),
-        el("span", { class: "does" }, "calls ", el("code", null, what), room && ` in the room ${named(room)}`),
+        el("span", { class: "does" }, "calls ", el("code", null, what), where),
       ),
       whole(input, "Input"),
-      caller === you && el("p", { class: "quiet" }, "Somebody else has to decide about your own call."),
+      isOwn && el("p", { class: "quiet" }, "Somebody else has to decide about your own call."),
     ],
   );
-  card.offer(caller === you ? [] : [approve, reject]);
+  card.offer(isOwn ? [] : [approve, reject]);
   return card;
 }

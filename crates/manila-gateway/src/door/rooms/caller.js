@@ -1,4 +1,4 @@
-// Who is here, and requests in his name. The token is kept in the memory of the page and nowhere else.
+// Who is here, and requests in his name. The token is in the memory of the page and nowhere else.
 import { exact } from "../docs/json.js";
 import { BASE } from "./address.js";
 

@@ -45,7 +45,10 @@ export function newCalling(room) {
   let isTyped = false;
 
   const read = () => exact(input.value.trim() || "{}");
-  const payloadOf = (args) => ({ method: "tools/call", params: { name: tool.value.trim(), arguments: args } });
+  const payloadOf = (args) => ({
+    method: "tools/call",
+    params: { name: tool.value.trim(), arguments: args },
+  });
   const refresh = () => {
     const { capabilities } = room.you();
     const payload = payloadOf(readOr({}, read));
@@ -89,7 +92,8 @@ export function newCalling(room) {
   });
   tool.addEventListener("input", () => {
     const schema = tools.get(tool.value.trim())?.inputSchema;
-    if (schema && !isTyped) input.value = JSON.stringify(exampleOf(around({}, schema), { schema }), null, 2);
+    const example = schema && !isTyped ? exampleOf(around({}, schema), { schema }) : undefined;
+    if (example !== undefined) input.value = JSON.stringify(example, null, 2);
     refresh();
   });
   input.addEventListener("input", () => {

@@ -54,6 +54,7 @@ export function described(capability) {
   const { name, uri, ...others } = params ?? {};
   const isPlain = [rest, more, others].every((it) => Object.keys(it).length === 0);
   const parts = [kind, method, name ?? uri].filter((part) => part !== undefined);
-  if (!isPlain || !parts.every((part) => typeof part === "string")) return json(capability);
+  const isText = parts.length > 0 && parts.every((part) => typeof part === "string");
+  if (!isPlain || !isText) return json(capability);
   return parts.map((part) => json(part).slice(1, -1)).join(" ");
 }

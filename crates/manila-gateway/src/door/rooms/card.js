@@ -1,12 +1,12 @@
 // Something that waits for somebody's word.
 import { el } from "../docs/dom.js";
 
-/** How long a new card cannot be clicked, in milliseconds: the click was for what stood there before. */
+/** How long a new card cannot be clicked, in milliseconds: the click was for what was there before. */
 const UNREADY = 300;
 
 /**
- * A card that waits: `view` has the class `open` as long as it does. What it offers are buttons, each
- * `{name, label, isFirst, takesReason, run(reason)}`.
+ * A card that waits: `view` has the class `open` as long as it does. What it offers are buttons,
+ * each `{name, label, isFirst, takesReason, run(reason)}`.
  */
 export function newCard(label, parts) {
   const state = el("p", { class: "state" });
@@ -19,7 +19,8 @@ export function newCard(label, parts) {
     autocomplete: "off",
   });
   const bar = el("div", { class: "buttons" });
-  const view = el("li", { class: "card open", tabindex: -1, "aria-label": label }, parts, bar, state);
+  const attributes = { class: "card open", tabindex: -1, "aria-label": label };
+  const view = el("li", attributes, parts, bar, state);
   const buttons = () => [...bar.querySelectorAll("button")];
   const enable = (isEnabled) => buttons().forEach((button) => (button.disabled = !isEnabled));
   return {

@@ -9,8 +9,8 @@ const FINAL = new Set([4401, 4403, 4409]);
 export const HISTORY = 100;
 
 /**
- * Joins a room. `hear` is given each frame, in order, the next when it is done with the last. `tell` is
- * given what becomes of the connection: `{state: "joining" | "lost" | "ended", code, words, seconds}`.
+ * Joins a room. `hear` is given each frame, in order, the next when it is done with the last. `tell`
+ * is given what becomes of it: `{state: "joining" | "lost" | "ended", code, words, seconds}`.
  */
 export function newConnection(room, caller, hear, tell) {
   let socket = null;
@@ -26,7 +26,7 @@ export function newConnection(room, caller, hear, tell) {
     socket = opened;
     opened.addEventListener("open", () => opened.send(caller.join(room)));
     opened.addEventListener("message", ({ data }) => {
-      turn = turn.then(() => socket === opened && hear(data)).catch((error) => console.error(error));
+      turn = turn.then(() => socket === opened && hear(data)).catch(console.error);
     });
     opened.addEventListener("close", ({ code, reason }) => {
       // What was said before the goodbye is heard before it.

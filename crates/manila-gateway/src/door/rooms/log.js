@@ -49,9 +49,9 @@ export function newLog() {
       else newer.hidden = isAtEnd();
     },
     /** Rows that are not news, and are not read out. */
-    async quietly(add) {
+    quietly(add) {
       box.setAttribute("aria-live", "off");
-      await add();
+      add();
       requestAnimationFrame(() => box.setAttribute("aria-live", "polite"));
     },
   };

@@ -12,7 +12,8 @@ const LOBBY = "lobby";
 const UNKNOWN = 4401;
 
 const byId = (id) => document.getElementById(id);
-const [main, menu, side, rooms, you, leaving] = ["main", "menu", "side", "rooms", "you", "leave"].map(byId);
+const [main, menu, side, rooms] = ["main", "menu", "side", "rooms"].map(byId);
+const [you, leaving] = ["you", "leave"].map(byId);
 const caller = newCaller();
 const people = newPeople(byId("people"));
 let place = { name: "", leave: () => {} };
@@ -69,15 +70,19 @@ async function list() {
 
 function drawRooms(all) {
   const found = [...new Set(all)].filter((name) => typeof name === "string" && name !== "");
-  const link = (name) =>
-    el("a", { href: addressOf(name), "aria-current": name === place.name ? "page" : null }, named(name));
-  const other = el("input", { id: "other", "aria-label": "Another room", placeholder: "Another room", maxlength: 100 });
+  const link = (name) => {
+    const isHere = name === place.name;
+    return el("a", { href: addressOf(name), "aria-current": isHere ? "page" : null }, named(name));
+  };
+  const words = "Another room";
+  const other = el("input", { "aria-label": words, placeholder: words, maxlength: 100 });
   const form = el("form", { class: "other" }, other, el("button", { type: "submit" }, "Go"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (other.value.trim()) location.hash = addressOf(other.value.trim());
   });
-  rooms.replaceChildren(el("h2", null, "Rooms"), el("div", { class: "links" }, found.map(link)), form);
+  const links = el("div", { class: "links" }, found.map(link));
+  rooms.replaceChildren(el("h2", null, "Rooms"), links, form);
 }
 
 /** On a narrow screen the list lies over the page, which then is out of reach. */

@@ -76,7 +76,8 @@ function responseRow(message) {
   const hasFailed = context?.outcome === "error";
   const what = named(context?.name ?? context?.method ?? "something");
   const whose = context?.from ? [" of ", el("span", { class: "who" }, named(context.from))] : null;
-  const pill = el("span", { class: `pill ${hasFailed ? "bad" : "good"}` }, hasFailed ? "error" : "result");
+  const [tone, outcome] = hasFailed ? ["bad", "error"] : ["good", "result"];
+  const pill = el("span", { class: `pill ${tone}` }, outcome);
   const does = ["answers ", el("code", null, what), whose, " ", pill];
   return row("reply", message, does, resultView(payload));
 }
@@ -88,8 +89,9 @@ function resultView(payload) {
   }
   const result = payload?.result;
   const content = result?.content;
-  const isText = Array.isArray(content) && content.length === 1 && typeof content[0]?.text === "string";
-  const shown = result?.structuredContent ?? (isText ? parsed(content[0].text) : result);
+  const [only] = Array.isArray(content) && content.length === 1 ? content : [];
+  const isText = typeof only?.text === "string";
+  const shown = result?.structuredContent ?? (isText ? parsed(only.text) : result);
   return value("Result", shown, "Result");
 }
 
@@ -103,12 +105,18 @@ function parsed(text) {
   }
 }
 
-const THINKS = { start: "begins to think", thought: "thinks", conclusion: "has thought", cancel: "stops the thinking" };
+const THINKS = {
+  start: "begins to think",
+  thought: "thinks",
+  conclusion: "has thought",
+  cancel: "stops the thinking",
+};
 
 function reasoningRow(message) {
   const { kind, payload = {} } = message;
   const words = payload.message ?? payload.reasoning ?? payload.text ?? payload.input;
-  const does = THINKS[kind.slice("reasoning/".length)] ?? named(kind);
+  const step = kind.slice("reasoning/".length);
+  const does = Object.hasOwn(THINKS, step) ? THINKS[step] : named(kind);
   const isShort = typeof words === "string" && words.length <= SHORT;
   if (isShort) return row("thought", message, does, said(words));
   const rest = words === undefined ? payload : words;
@@ -124,11 +132,15 @@ const LINES = {
   "mcp/withdraw": ({ context_of: context }) => ["withdraws ", aboutOf(context)],
   "mcp/notification": ({ payload }) => ["notifies ", el("code", null, named(payload?.method))],
   "capability/grant": ({ payload }) => [`allows ${named(payload?.recipient)}: `, mayOf(payload)],
-  "capability/revoke": ({ payload }) => [`takes from ${named(payload?.recipient)}: `, mayOf(payload)],
+  "capability/revoke": ({ payload }) => [
+    `takes from ${named(payload?.recipient)}: `,
+    mayOf(payload),
+  ],
   "capability/grant-ack": () => "has taken note of what is allowed",
   "chat/acknowledge": () => "has read it",
   "chat/cancel": () => "takes it back",
-  "stream/request": ({ payload }) => ["asks for a stream: ", named(payload?.description ?? payload?.direction ?? "")],
+  "stream/request": ({ payload }) =>
+    `asks for a stream: ${named(payload?.description ?? payload?.direction ?? "")}`,
   "stream/open": ({ payload }) => `opens ${named(payload?.stream_id)} for ${named(payload?.owner)}`,
   "stream/close": ({ payload }) => `closes ${named(payload?.stream_id ?? "a stream")}`,
   "participant/pause": ({ to }) => `pauses ${names(to)}`,

@@ -16,9 +16,8 @@ export function newPeople(place) {
     const all = [...(you ? [you] : []), ...others.values()];
     const before = views;
     const keyed = all.map((one) => [JSON.stringify([one, one === you]), one]);
-    views = new Map(
-      keyed.map(([key, one]) => [key, before.get(key) ?? el("li", null, personView(one, one === you))]),
-    );
+    const viewOf = (one) => el("li", null, personView(one, one === you));
+    views = new Map(keyed.map(([key, one]) => [key, before.get(key) ?? viewOf(one)]));
     title.textContent = `Here: ${all.length}`;
     for (const [key, view] of before) if (!views.has(key)) view.remove();
     [...views.values()].forEach((view, at) => {
@@ -48,9 +47,10 @@ export function newPeople(place) {
 function personView({ id, capabilities }, isYou) {
   const may = Array.isArray(capabilities) ? capabilities : [];
   const title = [named(id), isYou && el("span", { class: "quiet" }, " (you)")];
+  const item = (one) => el("li", null, el("code", null, described(one)));
   const list = () =>
     may.length > 0
-      ? el("ul", { class: "may" }, may.map((one) => el("li", null, el("code", null, described(one)))))
+      ? el("ul", { class: "may" }, may.map(item))
       : el("p", { class: "quiet" }, "Nothing.");
   return fold(el("span", null, title), list);
 }

@@ -30,7 +30,8 @@ export function newProposals(room, changed) {
     /** The card of a new one. */
     add(message) {
       endOpen([message.id], "Proposed again under the same id");
-      const card = newCard(`Proposal of ${named(message.from)}: ${subject(message.payload)}`, partsOf(message));
+      const label = `Proposal of ${named(message.from)}: ${subject(message.payload)}`;
+      const card = newCard(label, partsOf(message));
       card.offer(actionsOf(card, message, room));
       known.delete(message.id);
       known.set(message.id, { message, card, isOpen: true });
@@ -44,13 +45,14 @@ export function newProposals(room, changed) {
       if (kind === "mcp/withdraw") endOpen(about, `Withdrawn by ${named(from)}`);
       if (kind === "mcp/reject") {
         const reason = payload?.reason ? `: ${named(payload.reason)}` : "";
-        const words = from === GATEWAY ? "Nobody took it up in time" : `Rejected by ${named(from)}${reason}`;
-        endOpen(about, words, "bad");
+        const words = `Rejected by ${named(from)}${reason}`;
+        endOpen(about, from === GATEWAY ? "Nobody took it up in time" : words, "bad");
       }
       if (kind === "mcp/response" && context?.proposal_id) {
         const isGood = context.outcome !== "error";
         const words = isGood ? `Done by ${named(from)}` : `Failed at ${named(from)}`;
-        const asked = context.request_id === context.proposal_id ? "" : `Approved by ${named(context.from)}. `;
+        const isAsked = context.request_id !== context.proposal_id;
+        const asked = isAsked ? `Approved by ${named(context.from)}. ` : "";
         end(context.proposal_id, asked + words, isGood ? "good" : "bad");
       }
     },

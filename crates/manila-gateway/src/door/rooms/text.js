@@ -67,7 +67,8 @@ export function when(ts) {
   const isToday = time.toDateString() === new Date().toDateString();
   const clock = time.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   const words = isToday ? clock : `${time.toLocaleDateString()} ${clock}`;
-  return el("time", { class: "when", datetime: time.toISOString(), title: time.toLocaleString() }, words);
+  const title = time.toLocaleString();
+  return el("time", { class: "when", datetime: time.toISOString(), title }, words);
 }
 
 /** A list of names, for a sentence. */

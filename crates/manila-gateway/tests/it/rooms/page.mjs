@@ -10,6 +10,11 @@ const button = (place, name) => place.getByRole("button", { name });
 const form = (page) => page.locator("summary", { hasText: "Call an operation" });
 const call = (name, args) => ({ method: "tools/call", params: { name, arguments: args } });
 
+const rejects =
+  (id) =>
+  ({ kind, correlation_id: about }) =>
+    kind === "mcp/reject" && about[0] === id;
+
 /** The page of somebody in a room. */
 async function come(name, room, options) {
   const it = await open(told.closed, `/rooms#room=${room}&token=mnl_${name}`, options);
@@ -23,11 +28,11 @@ async function say(page, words) {
 }
 
 const steps = {
-  /** Each row: a capability, a kind and a payload, whether it could be allowed, and how it is shown. */
+  /** Each row: a capability, a kind and a payload, whether it may be allowed, and how it is shown. */
   async "what may be allowed has a button"() {
     const read = call("read_file", { path: "/a" });
     const [list, request] = [{ method: "tools/list", params: {} }, "mcp/request"];
-    const named = (name) => ({ kind: request, payload: { method: "tools/call", params: { name } } });
+    const named = (name) => ({ kind: request, payload: { ...read, params: { name } } });
     for (const [capability, kind, payload, expected, shown] of [
       ["*", request, read, true, "*"],
       ["mcp/*", request, read, true, "mcp/*"],
@@ -97,7 +102,8 @@ const steps = {
     agent.say("chat", { text: "turned \u202e around" });
     await messages(page).getByText("turned \\u202e around").waitFor();
     await say(page, "hello <b>agent</b>");
-    const heard = await agent.hears("the chat", ({ from, kind }) => from === "ada" && kind === "chat");
+    const isChat = ({ from, kind }) => from === "ada" && kind === "chat";
+    const heard = await agent.hears("the chat", isChat);
     assert.equal(heard.payload.text, "hello <b>agent</b>");
     assert.equal(await page.getByLabel("Say something").inputValue(), "");
     const row = page.locator(".message", { hasText: "hello <b>agent</b>" });
@@ -110,14 +116,15 @@ const steps = {
     await accessible(it, "a room");
     const files = await participant("files", "talk");
     await page.locator("#people", { hasText: "files" }).waitFor();
-    assert.ok(await page.locator("#people details[open]").isVisible(), "what was opened stays open");
+    assert.ok(await page.locator("#people details[open]").isVisible(), "what is open stays open");
     [agent, files].forEach((one) => one.leave());
     await messages(page).getByText("agent has left.").waitFor();
     await close(it);
   },
 
   async "one click approves: the tool is asked, and its answer shown"() {
-    const [agent, files] = [await participant("agent", "approve"), await participant("files", "approve")];
+    const agent = await participant("agent", "approve");
+    const files = await participant("files", "approve");
     const it = await come("ada", "approve");
     const { page } = it;
     const payload = call("delete_file", { path: "/tmp/x", size: 12345678901234567000 });
@@ -142,13 +149,16 @@ const steps = {
     assert.match(await text(answer), /^files.*answers delete_file of ada result.*gone/s);
     assert.equal(await card.getByRole("button").count(), 0);
     assert.ok(await page.locator(".waits").isHidden());
-    await agent.hears("what became of it", ({ kind, payload }) => kind === "system/proposal" && payload.state === "fulfilled");
+    const isTold = ({ kind, payload }) =>
+      kind === "system/proposal" && payload.state === "fulfilled";
+    await agent.hears("what became of it", isTold);
 
     agent.say("mcp/proposal", call("fail_file", {}), { to: ["files"] });
     const second = page.locator(".card", { hasText: "fail_file" });
     await button(second, "Approve").click({ trial: true });
     await button(second, "Approve").press("Enter");
-    const isSecond = ({ kind, payload }) => kind === "mcp/request" && payload.params.name === "fail_file";
+    const isSecond = ({ kind, payload }) =>
+      kind === "mcp/request" && payload.params.name === "fail_file";
     const request = await files.hears("the second request", isSecond);
     files.say("mcp/response", { error: { code: -1, message: "no such file" } }, {
       to: ["ada"],
@@ -169,8 +179,8 @@ const steps = {
       const card = page.locator(".card", { hasText: `"/${expected}"` });
       if (reason) await card.getByLabel("Reason for rejecting").fill(reason);
       await button(card, "Reject").click();
-      const heard = await agent.hears("the reject", ({ kind, correlation_id: about }) => kind === "mcp/reject" && about[0] === id);
-      assert.deepEqual([heard.from, heard.to, heard.payload], ["ada", ["agent"], { reason: expected }]);
+      const { from, to, payload } = await agent.hears("the reject", rejects(id));
+      assert.deepEqual([from, to, payload], ["ada", ["agent"], { reason: expected }]);
       await card.getByText(`Rejected by ada: ${expected}`).waitFor();
     }
     const id = agent.say("mcp/proposal", call("read_file", {}));
@@ -192,7 +202,7 @@ const steps = {
     const { page } = it;
     await page.locator(".card:not(.open)", { hasText: "taken_back" }).waitFor();
     await button(page.locator(".card.open", { hasText: "still_open" }), "Reject").click();
-    await agent.hears("the reject", ({ kind, correlation_id: about }) => kind === "mcp/reject" && about[0] === open);
+    await agent.hears("the reject", rejects(open));
     agent.leave();
     await close(it);
   },
@@ -273,7 +283,8 @@ const steps = {
     await page.getByText("The connection was lost").waitFor();
     await say(page, "kept");
     await page.getByText("Not connected; what you wrote stays here.").waitFor();
-    for (let number = 1; number <= 130; number += 1) agent.say("chat", { text: `missed ${number}.` });
+    for (let number = 1; number <= 130; number += 1)
+      agent.say("chat", { text: `missed ${number}.` });
     await agent.hears("the last", ({ payload }) => payload?.text === "missed 130.");
     isClosed = false;
     await messages(page).getByText("missed 130.", { exact: true }).waitFor();
@@ -302,7 +313,8 @@ const steps = {
     const rows = page.locator(".log > ol > li");
     assert.equal(await rows.count(), 500, "older ones make room");
     const place = () => messages(page).evaluate((box) => Math.round(box.scrollTop));
-    const rest = () => messages(page).evaluate((box) => box.scrollHeight - box.scrollTop - box.clientHeight);
+    const rest = () =>
+      messages(page).evaluate((box) => box.scrollHeight - box.scrollTop - box.clientHeight);
     assert.ok((await rest()) < 2, "the end is in view");
     await form(page).click();
     await page.waitForFunction(() => {
@@ -311,7 +323,8 @@ const steps = {
     });
     await form(page).click();
     await messages(page).evaluate((box) => (box.scrollTop = 5000));
-    const seen = () => page.evaluate(() => document.elementFromPoint(700, 450).closest("li").textContent);
+    const seen = () =>
+      page.evaluate(() => document.elementFromPoint(700, 450).closest("li").textContent);
     const before = await seen();
     agent.say("chat", { text: "later" });
     await button(page, "New messages").waitFor();
@@ -355,8 +368,13 @@ const steps = {
     const id = agent.say("mcp/proposal", call("delete_file", { path: "/here" }));
     await page.locator(".card", { hasText: "/here" }).waitFor();
     const entry = (room, id) => ({
-      id: `${room}/${id}`, requestId: id, room, operation: "tools/call:delete_file", caller: "agent",
-      input: { path: `/${room}` }, inputDigest: "x",
+      id: `${room}/${id}`,
+      requestId: id,
+      room,
+      operation: "tools/call:delete_file",
+      caller: "agent",
+      input: { path: `/${room}` },
+      inputDigest: "x",
     });
     await page.route("**/api/gateway/approvals", (route) =>
       route.fulfill({ json: { approvals: [entry("once", id), entry("elsewhere", "p-1")] } }),

@@ -24,7 +24,8 @@ export async function participant(name, room) {
     /** The first message that fits, from now on or from before. */
     hears(what, fits) {
       return new Promise((resolve, reject) => {
-        const timer = setTimeout(() => reject(new Error(`${name} does not hear ${what}`)), PATIENCE);
+        const tooLate = () => reject(new Error(`${name} does not hear ${what}`));
+        const timer = setTimeout(tooLate, PATIENCE);
         const look = () => {
           const found = heard.find(fits);
           if (!found) return;
