@@ -8,6 +8,7 @@ use futures::{SinkExt, StreamExt};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
@@ -316,8 +317,10 @@ impl Client {
 
     /// The next text on the wire; nothing when it ends, or too much time has passed.
     async fn hear(&mut self) -> Option<String> {
+        // Pings come also where nothing else does.
+        let deadline = Instant::now() + PATIENCE;
         while self.goodbye.is_none() {
-            let heard = tokio::time::timeout(PATIENCE, self.socket.next()).await.ok()?;
+            let heard = tokio::time::timeout_at(deadline, self.socket.next()).await.ok()?;
             match heard {
                 Some(Ok(Message::Text(text))) => return Some(text.to_string()),
                 Some(Ok(Message::Close(frame))) => {

@@ -12,7 +12,7 @@ use manila::{
 use manila_gateway::auth::TokenHash;
 use manila_gateway::config::Config;
 use manila_gateway::room::{RoomSettings, WorkspaceSettings};
-use manila_gateway::{GatewaySettings, Setup, builtin};
+use manila_gateway::{Setup, builtin};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -80,14 +80,12 @@ impl World {
 
     async fn serve(data: PathBuf, settings: WorkspaceSettings) -> Self {
         let text: String = PEOPLE.iter().map(described).collect();
+        let text = format!("[limits]\nconnections = 4096\nintroduction = \"60s\"\n{text}");
         let mut config = Config::parse("manila.toml".as_ref(), &text, &|_| None).unwrap();
         config.workspace = settings.clone();
         let slow = Arc::new(Slow { may_end: Semaphore::new(0), cancelled: Semaphore::new(0) });
         let registry = registry(&slow);
-        let mut numbers = GatewaySettings::default();
-        numbers.introduction = Duration::from_secs(60);
-        numbers.connections = 4_096;
-        let setup = Setup::new(registry, config).settings(numbers);
+        let setup = Setup::new(registry, config);
         let administered = setup.journal(&data).unwrap().start();
         let running = Running::serve(administered.gateway().clone(), "127.0.0.1:0").await;
         Self { running, slow, administered, http: client(), data, settings }
