@@ -4,9 +4,9 @@
 //! at 127.0.0.1. Both show in the headers: `Origin` names the page, `Host` the rebound name. A
 //! gateway that asks nobody who they are accepts neither; one that asks for tokens is known by names
 //! that it cannot know itself, so there only pages of other hosts are refused. Where a page asks for a
-//! picture or follows a link there is no `Origin`, and `Sec-Fetch-Site` tells. The page at `/docs` is
-//! of the same origin, so nothing has to be opened for it; pages of origins that the operator has named
-//! may call, whatever host they are of.
+//! picture or follows a link there is no `Origin`, and `Sec-Fetch-Site` tells. The pages at `/docs` and
+//! `/rooms` are of the same origin, so nothing has to be opened for them; pages of origins that the
+//! operator has named may call, whatever host they are of.
 
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
@@ -40,7 +40,8 @@ pub(super) fn check(gateway: &Gateway, request: &Request) -> Result<(), Problem>
     same_site(request.headers()).map_err(|message| Problem::new(StatusCode::FORBIDDEN, message))
 }
 
-/// What holds for the page of this gateway, to which anybody may link: it calls nothing by itself.
+/// What holds for the pages of this gateway, to which anybody may link: they call nothing by
+/// themselves.
 pub(super) fn check_page(gateway: &Gateway, request: &Request) -> Result<(), Problem> {
     let host = named_host(request)?;
     let is_named = cors::named_origin(gateway, request.headers()).is_some();
