@@ -85,7 +85,8 @@ impl Tour {
         }
         let typed = typed.replace(USUAL, &self.gateway.address);
         // Where a reader has the usual address, this gateway has one of its own.
-        let is_about_gateway = ["log", "reload", "approv"].map(|word| format!("manila {word}"));
+        let words = ["log", "reload", "approv", "workspace join"];
+        let is_about_gateway = words.map(|word| format!("manila {word}"));
         let is_about_gateway = is_about_gateway.iter().any(|words| typed.contains(words));
         if is_about_gateway {
             self.terminal.run(&format!("export MANILA_URL=ws://{}", self.gateway.address));
@@ -136,9 +137,11 @@ fn blur_line(line: &str) -> String {
     format!("{}{}", " ".repeat(indent), kept.join(" "))
 }
 
-/// `20:26:07.758Z`.
+/// `20:26:07.758Z` or `20:26:07`.
 fn is_time(word: &str) -> bool {
-    word.len() == 13 && word.ends_with('Z') && word.matches(':').count() == 2
+    let is_long = word.len() == 13 && word.ends_with('Z');
+    let is_short = word.len() == 8 && word.bytes().all(|b| b == b':' || b.is_ascii_digit());
+    (is_long || is_short) && word.matches(':').count() == 2
 }
 
 /// `9m` or `58s`.
@@ -157,7 +160,7 @@ fn blur_ids(text: &str) -> String {
         }
         let is_time = word.len() == 13 && word.bytes().all(|b| b.is_ascii_digit());
         let is_id =
-            matches!(word.len(), 16 | 24 | 32) && word.bytes().all(|b| b.is_ascii_hexdigit());
+            matches!(word.len(), 11 | 16 | 24 | 32) && word.bytes().all(|b| b.is_ascii_hexdigit());
         blurred.push_str(if is_time || is_id { "…" } else { &word });
         blurred.push(character);
         word.clear();
