@@ -11,18 +11,21 @@
 mod child;
 #[path = "harness/claim.rs"]
 mod claim;
+#[path = "harness/folder.rs"]
+mod folder;
 #[path = "http_door/load.rs"]
 mod load;
 #[path = "harness/spread.rs"]
 mod spread;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
 use child::Program;
 use claim::claim;
+use folder::Folder;
 use load::{IN_FLIGHT, Load};
 use manila::{Authority, CallRequest, HandlerError, Identity, Operation, Pipeline, Registry};
 use manila_gateway::journal::{Archive, Journal, Settings};
@@ -49,7 +52,7 @@ const OPERATIONS: u64 = 20;
 const CALLERS: u64 = 5;
 
 fn main() {
-    let folder = Folder::new();
+    let folder = Folder::new("journal");
     throughput(&folder);
     let data = folder.0.join("million");
     fill(&data);
@@ -172,28 +175,4 @@ fn serve(data: &Path, config: &Path) -> (Program, String) {
     gateway.arg("--config").arg(config).env("MANILA_LOG", "warn").current_dir(Path::new("/"));
     let (gateway, said) = Program::start(gateway);
     (gateway, said.rsplit_once("http://").unwrap().1.to_owned())
-}
-
-/// A place for files that is gone afterwards.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        let folder = std::env::temp_dir().join(format!("manila-journal-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left in a folder for such things is no reason to fail.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -16,15 +16,18 @@ mod child;
 mod claim;
 #[path = "room/crowd.rs"]
 mod crowd;
+#[path = "harness/folder.rs"]
+mod folder;
 #[path = "harness/spread.rs"]
 mod spread;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use child::Program;
 use claim::claim;
 use crowd::{Crowd, PARTICIPANTS};
+use folder::Folder;
 use spread::median;
 use tokio::runtime::Builder;
 
@@ -48,7 +51,7 @@ fn main() {
         let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
         return runtime.block_on(bare::serve());
     }
-    let folder = Folder::new();
+    let folder = Folder::new("room");
     let (_gateway, address) = serve(&folder);
     let mut again = Command::new(std::env::current_exe().unwrap());
     again.arg(SERVE_BARE);
@@ -90,28 +93,4 @@ fn serve(folder: &Folder) -> (Program, String) {
     gateway.env("MANILA_LOG", "warn").current_dir(Path::new("/"));
     let (gateway, said) = Program::start(gateway);
     (gateway, said.rsplit_once("http://").unwrap().1.to_owned())
-}
-
-/// A place for files that is gone afterwards.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        let folder = std::env::temp_dir().join(format!("manila-room-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left in a folder for such things is no reason to fail.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

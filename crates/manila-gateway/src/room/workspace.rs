@@ -131,8 +131,10 @@ impl Workspace {
         let handle = entry.handle(&name);
         let parts = Arc::downgrade(&gateway.0);
         let workspace = Arc::clone(&self.0);
+        let authenticator = gateway.authenticator().clone();
         self.0.tasks.spawn(async move {
-            match open(&workspace, &name).await {
+            let opened = open(&workspace, &name).await;
+            match opened.map(|room| room.knowing(move |id| authenticator.knows(id))) {
                 Ok(room) => Task::new(name, room, workspace, asked, parts).run().await,
                 Err(error) => {
                     tracing::error!(room = &*name, error, "a room cannot be opened");

@@ -51,8 +51,9 @@ impl Room {
     /// Makes a place for somebody, and a token that only this room knows; the one who invited him is
     /// told that, and nobody else.
     pub(super) fn invite(&mut self, inviting: &Inviting, by: &str) -> Option<Token> {
-        // Without randomness there is no token, and whoever has one already comes with that.
-        let token = Token::generate().ok();
+        // Whoever has a token of the gateway comes with that; without randomness there is none.
+        let is_known = self.known.has(&inviting.participant_id);
+        let token = if is_known { None } else { Token::generate().ok() };
         let standing = self.standings.entry(&inviting.participant_id);
         standing.kicked = None;
         standing.invitation = Some(Invitation {

@@ -91,10 +91,28 @@ pub(crate) struct Room {
     effects: Vec<Effect>,
     /// As whom somebody calls who decides from outside, while he does.
     deciding: Option<Arc<Identity>>,
+    /// Who comes with a token of the gateway, and needs none of this room.
+    known: Known,
     /// What those had used up who have left, so that coming again gives nothing back.
     left: BTreeMap<Arc<str>, Spent>,
     prefix: Box<str>,
     counted: u64,
+}
+
+/// Whether somebody is known by his name; nobody is where nobody says so.
+#[derive(Default)]
+struct Known(Option<Box<dyn Fn(&str) -> bool + Send + Sync>>);
+
+impl Known {
+    fn has(&self, id: &str) -> bool {
+        self.0.as_ref().is_some_and(|known| known(id))
+    }
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Known")
+    }
 }
 
 /// What belongs to a name and not to a connection.
@@ -150,6 +168,7 @@ impl Room {
             now,
             effects: Vec::new(),
             deciding: None,
+            known: Known::default(),
             left: BTreeMap::new(),
             prefix: prefix.into(),
             counted: 0,
@@ -157,6 +176,12 @@ impl Room {
         };
         room.remember(history);
         Ok(room)
+    }
+
+    /// The same room, which knows who has a token of the gateway.
+    #[must_use]
+    pub(crate) fn knowing(self, known: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self { known: Known(Some(Box::new(known))), ..self }
     }
 
     /// Takes what comes in, and says what is to be done, in this order.

@@ -606,6 +606,28 @@ fn nobody_reaches_further_than_what_he_says_was_looked_at() {
 }
 
 #[test]
+fn whoever_has_a_token_is_invited_without_another_one() {
+    let mut world = World::new();
+    let room = std::mem::replace(&mut world.room, World::new().room);
+    world.room = room.knowing(|id| id == "known");
+    for (id, status) in [("known", "added"), ("other", "created")] {
+        let payload = json!({"participant_id": id});
+        let effects = world.say("ada", &json!({"kind": "space/invite", "payload": payload}));
+        let acks: Vec<Value> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Tell { message, .. } if message.kind.short() == "space/invite-ack" => {
+                    serde_json::from_str(message.payload.as_ref()?.get()).ok()
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(acks[0]["status"], status);
+        assert_eq!(acks[0].get("token").is_some(), status == "created");
+    }
+}
+
+#[test]
 fn what_a_name_has_used_up_is_not_given_back_by_coming_again() {
     let mut world = World::new();
     let chat = json!({"kind": "chat", "payload": {"text": "hi"}});
