@@ -364,6 +364,10 @@ impl Task {
 
     fn answer(&mut self, answered: Option<Answered>) {
         let Some(Answered { request, payload }) = answered else { return };
+        // What was told on the way comes before the answer.
+        while let Ok(Noted { request, payload }) = self.notes.1.try_recv() {
+            self.apply(Input::Noted { request, payload });
+        }
         self.cancellations.remove(&request);
         if let Some(payload) = payload {
             self.apply(Input::Answered { request, payload });

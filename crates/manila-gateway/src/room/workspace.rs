@@ -181,7 +181,10 @@ impl Workspace {
         let seated = self.0.seated();
         let over: Vec<&Seat> = seated.values().filter(|seat| is_over(&seat.identity)).collect();
         for seat in &over {
-            seat.outlet.close(Goodbye::new(4401, "you are not known here any more"));
+            seat.outlet.close(Goodbye::new(
+                4401,
+                "you are not known here any more, or as somebody else; come again",
+            ));
         }
         over.len()
     }

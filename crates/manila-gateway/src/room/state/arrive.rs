@@ -23,6 +23,8 @@ impl Room {
         let may = self.may(&id, &own);
         let before = self.present.remove(&id);
         let spent = before.as_ref().map(|one| one.spent).or_else(|| self.left.remove(&id));
+        let mut spent = spent.unwrap_or_default();
+        spent.paused.take_if(|pause| pause.is_over(self.now));
         let participant = Participant {
             connection,
             protocol,
@@ -30,7 +32,7 @@ impl Room {
             is_usual,
             may: may.clone(),
             identity,
-            spent: spent.unwrap_or_default(),
+            spent,
             is_shut_down: false,
         };
         self.present.insert(Arc::clone(&id), participant);

@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::Refusal;
 use super::proposal::Proposals;
 use crate::room::message::{Asked, ContextOf, Message};
 
 /// How many requests are remembered.
 const MOST: usize = 10_000;
+
+/// How long the id of a request that nobody has answered is not given to another, in milliseconds.
+const MOMENT: i64 = 300_000;
 
 /// How many bytes these take.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
@@ -32,6 +36,9 @@ pub(super) struct Request {
     pub(super) rpc_id: Option<Box<RawValue>>,
     /// The proposal that it fulfils, and whose that is.
     pub(super) proposal: Option<(Box<str>, Arc<str>)>,
+    /// In milliseconds since 1970.
+    since: i64,
+    answered_by: Vec<Arc<str>>,
 }
 
 impl Requests {
@@ -56,6 +63,7 @@ impl Requests {
         message: &Message,
         proposals: &Proposals,
         rpc_id: Option<Box<RawValue>>,
+        since: i64,
     ) {
         let Some(method) = message.kind.method() else { return };
         if method.starts_with("notifications/") {
@@ -69,6 +77,8 @@ impl Requests {
             to: message.to.clone(),
             rpc_id,
             proposal,
+            since,
+            answered_by: Vec::new(),
         };
         self.bytes += request.bytes();
         match self.known.insert(message.id.clone(), request) {
@@ -83,7 +93,41 @@ impl Requests {
     }
 }
 
+impl Requests {
+    /// Somebody has answered a request.
+    pub(super) fn answered(&mut self, response: &Message) {
+        let id = response.context_of.as_ref().map(|context| &context.request_id);
+        if let Some(request) = id.and_then(|id| self.known.get_mut(id)) {
+            request.answered_by.push(Arc::clone(&response.from));
+        }
+    }
+
+    /// Whether somebody may still answer the request of this id, which was asked a moment ago.
+    pub(super) fn is_waiting(&self, id: &str, now: i64) -> bool {
+        let is_young = |request: &Request| now - request.since < MOMENT;
+        self.known.get(id).is_some_and(|it| it.answered_by.is_empty() && is_young(it))
+    }
+
+    /// The requests to somebody that he has not answered, the oldest first.
+    pub(super) fn unanswered(&self, by: &str) -> Vec<Box<str>> {
+        let is_left = |id: &&Box<str>| {
+            self.known.get(*id).is_some_and(|request| {
+                request.answered_by.is_empty() && request.to.iter().any(|to| &**to == by)
+            })
+        };
+        self.order.iter().filter(is_left).cloned().collect()
+    }
+}
+
 impl Request {
+    /// Each of those who were asked answers once.
+    pub(super) fn check_unanswered(&self, by: &str) -> Result<(), Refusal> {
+        if !self.answered_by.iter().any(|who| &**who == by) {
+            return Ok(());
+        }
+        Err(Refusal::new("already_answered", "you have answered this request already"))
+    }
+
     fn bytes(&self) -> usize {
         let to: usize = self.to.iter().map(|to| to.len() + 16).sum();
         to + self.asked.name.as_ref().map_or(0, |name| name.len()) + 256

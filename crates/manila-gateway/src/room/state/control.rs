@@ -1,10 +1,12 @@
 //! `participant/*`: some participants may pause others, wake them, or end them.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use super::grant::read;
 use super::{Refusal, Room};
-use crate::room::message::Draft;
+use crate::room::message::{Draft, Message};
 
 /// What a participant may still say who is paused, or told to shut down.
 const WHILE_PAUSED: [&str; 12] = [
@@ -87,16 +89,36 @@ impl Room {
         Ok(())
     }
 
-    pub(super) fn obey(&mut self, kind: &str, to: &[Box<str>], payload: Option<&str>) {
-        let now = self.now;
+    /// When a pause is over that begins now, if it says.
+    fn pause(&self, payload: Option<&str>) -> Pause {
         let pausing = payload.and_then(|text| serde_json::from_str::<Pausing>(text).ok());
         let seconds = pausing.and_then(|pausing| pausing.timeout_seconds);
         #[expect(clippy::cast_possible_truncation, reason = "it is bounded")]
-        let until = seconds.map(|seconds| now + (seconds.clamp(0.0, 1e9) * 1e3) as i64);
+        let until = seconds.map(|seconds| self.now + (seconds.clamp(0.0, 1e9) * 1e3) as i64);
+        Pause { until }
+    }
+
+    /// Takes up a pause that was ordered before this process began.
+    pub(super) fn remember_orders(&mut self, message: &Message) {
+        let pause = self.pause(message.payload.as_ref().map(|payload| payload.get()));
+        for id in &message.to {
+            let id: Arc<str> = Arc::from(&**id);
+            match message.kind.short() {
+                "participant/pause" => self.left.entry(id).or_default().paused = Some(pause),
+                "participant/resume" | "participant/restart" => {
+                    self.left.entry(id).or_default().paused = None;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn obey(&mut self, kind: &str, to: &[Box<str>], payload: Option<&str>) {
+        let pause = self.pause(payload);
         for id in to {
             let Some(participant) = self.present.get_mut(&**id) else { continue };
             match kind {
-                "participant/pause" => participant.spent.paused = Some(Pause { until }),
+                "participant/pause" => participant.spent.paused = Some(pause),
                 "participant/resume" | "participant/restart" => participant.spent.paused = None,
                 "participant/shutdown" => participant.is_shut_down = true,
                 _ => {}

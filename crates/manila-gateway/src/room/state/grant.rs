@@ -98,7 +98,14 @@ impl Room {
         match revoking.capabilities.iter().find(|value| !is_held(value)) {
             None => Ok(()),
             Some(value) => {
-                let words = format!("`{}` does not hold {}", revoking.recipient, shown(value));
+                let covers = |held: &&Capability| {
+                    Capability::compile(value).is_ok_and(|value| held.covers(&value))
+                };
+                let wider = participant.may.iter().find(covers);
+                let words = match wider.map(|wider| shown(wider.value())) {
+                    Some(wider) => format!("{} is part of {wider}; revoke that", shown(value)),
+                    None => format!("`{}` does not hold {}", revoking.recipient, shown(value)),
+                };
                 Err(Refusal::new("unknown_grant", words))
             }
         }

@@ -91,6 +91,8 @@ pub(crate) struct Room {
     effects: Vec<Effect>,
     /// As whom somebody calls who decides from outside, while he does.
     deciding: Option<Arc<Identity>>,
+    /// What the process before this one was asked and has not answered.
+    unanswered: Vec<Box<str>>,
     /// Who comes with a token of the gateway, and needs none of this room.
     known: Known,
     /// What those had used up who have left, so that coming again gives nothing back.
@@ -169,6 +171,7 @@ impl Room {
             effects: Vec::new(),
             deciding: None,
             known: Known::default(),
+            unanswered: Vec::new(),
             left: BTreeMap::new(),
             prefix: prefix.into(),
             counted: 0,
@@ -187,6 +190,7 @@ impl Room {
     /// Takes what comes in, and says what is to be done, in this order.
     pub(crate) fn apply(&mut self, now: i64, input: Input) -> Vec<Effect> {
         self.now = now;
+        self.answer_for_those_who_ended();
         self.pass_time();
         match input {
             Input::Arrive(arrival) => self.arrive(arrival),
@@ -294,11 +298,13 @@ impl Room {
             }
             // What was proposed then waits from then on.
             self.now = time;
+            self.remember_orders(&message);
             self.observe(&message, None);
             self.ids.add(&message.id, &message.from, 0);
             self.history.add(Arc::new(message), &self.settings);
         }
         self.now = now;
+        self.unanswered = self.requests.unanswered(MANILA);
     }
 
     /// What follows from an accepted message for those that come later.
@@ -306,13 +312,16 @@ impl Room {
         match message.kind.short() {
             "mcp/request" => {
                 self.proposals.fulfilled_by_request(message);
-                self.requests.add(message, &self.proposals, rpc_id);
+                self.requests.add(message, &self.proposals, rpc_id, self.now);
             }
             "mcp/proposal" => {
                 let expires = self.now + millis(self.settings.proposal_expires);
                 self.proposals.add(message, self.now, expires);
             }
-            "mcp/response" => self.proposals.answered(message),
+            "mcp/response" => {
+                self.requests.answered(message);
+                self.proposals.answered(message);
+            }
             "mcp/reject" => self.proposals.rejected(message),
             "mcp/withdraw" => self.proposals.withdrawn(message),
             _ => {}

@@ -318,6 +318,9 @@ impl Room {
             payload["request_id"] = (&*context.request_id).into();
             payload["response_id"] = response.into();
             payload["outcome"] = outcome.into();
+            if context.from != *who {
+                payload["approved_by"] = (&*context.from).into();
+            }
         }
         let (to_id, id) = (Box::from(&**who), id.clone());
         let message = self.own("system/proposal", vec![to_id], vec![id], &payload);

@@ -67,7 +67,7 @@ impl Room {
         let Some(who) = self.connections.get(&connection).cloned() else { return };
         let (id, kind, said) = match draft {
             Ok(draft) => {
-                let (id, kind) = (draft.id.clone(), draft.kind.clone());
+                let (id, kind) = (draft.id.clone(), self.attempted(&who, &draft));
                 (id, kind.full().to_owned(), self.say(&who, *draft))
             }
             Err(mut error) => {
@@ -77,6 +77,17 @@ impl Room {
         };
         if let Err(refusal) = said {
             self.refuse(&who, id, &kind, refusal);
+        }
+    }
+
+    /// What somebody attempts, in the words of his family.
+    fn attempted(&self, who: &str, draft: &Draft) -> Kind {
+        let is_short = draft.kind.is_extended() && draft.kind.method().is_none();
+        let is_mew = self.present.get(who).is_none_or(|one| one.protocol.is_mew());
+        match is_short && !is_mew {
+            true => upgraded(draft.kind.clone(), draft.payload.as_deref())
+                .unwrap_or_else(|_| draft.kind.clone()),
+            false => draft.kind.clone(),
         }
     }
 
@@ -144,6 +155,7 @@ impl Room {
                 let words = format!("`{}` was asked of {}, not of you", short(id), to.join(", "));
                 return Err(Refusal::new("not_addressee", words));
             }
+            request.check_unanswered(who)?;
             let kind =
                 if names_result(draft) { Kind::plain("mcp/response") } else { draft.kind.clone() };
             let kind = answers(kind, &request.asked).map_err(mismatch)?;
@@ -224,7 +236,8 @@ impl Room {
     fn is_taken(&self, id: &str, who: &str, connection: ConnectionId) -> bool {
         let is_others = self.requests.get(id).is_some_and(|request| &*request.from != who)
             || self.proposals.get(id).is_some_and(|proposal| &*proposal.from != who);
-        is_others || self.proposals.is_open(id) || self.ids.is_taken(id, who, connection)
+        let is_needed = self.proposals.is_open(id) || self.requests.is_waiting(id, self.now);
+        is_others || is_needed || self.ids.is_taken(id, who, connection)
     }
 
     /// What holds for messages of its kind.
@@ -345,7 +358,10 @@ impl Room {
                 self.effects.push(Effect::Cancel { request });
             }
             Plan::Grant(granting) => self.welcome_again(&granting.recipient),
-            Plan::Revoke(revoking) => self.welcome_again(&revoking.recipient),
+            Plan::Revoke(revoking) => {
+                self.welcome_again(&revoking.recipient);
+                self.end_streams_unless_allowed(&revoking.recipient);
+            }
             Plan::Invite(inviting) => {
                 self.tell_of_invitation(&inviting, (&message.from, &message.id), token);
             }
@@ -441,8 +457,22 @@ impl Room {
             payload: Some(payload),
             ..self.own("mcp/response", to, vec![request.into()], &Value::Null)
         };
+        self.requests.answered(&message);
         let message = self.deliver(message, None, None);
         self.follow_kind(&message, None);
+    }
+
+    /// Whoever asked the operations of a process that has ended is told so.
+    pub(super) fn answer_for_those_who_ended(&mut self) {
+        for request in std::mem::take(&mut self.unanswered) {
+            let id = self.requests.get(&request).and_then(|request| request.rpc_id.clone());
+            let words = "the gateway ended before it had answered; ask again";
+            let error = json!({"code": -32_000, "message": words});
+            let error = json!({"jsonrpc": "2.0", "id": id, "error": error});
+            if let Ok(payload) = serde_json::value::to_raw_value(&error) {
+                self.answer(&request, MANILA, payload);
+            }
+        }
     }
 
     /// An answer that is a message as any other may be; else that it is too large.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::grant::read;
 use super::refusal::short;
 use super::{ConnectionId, Effect, Frame, Recipient, Recipients, Refusal, Room};
+use crate::room::capability::Subject;
 use crate::room::message::{Draft, Message, Protocol, ReadError};
 
 /// How many bytes may describe a stream, which everybody who comes is told.
@@ -233,6 +234,16 @@ impl Room {
         let mut message = self.own(told, Vec::new(), vec![id.into()], &payload);
         message.from = "gateway".into();
         self.deliver(message, None, None);
+    }
+
+    /// Whoever may not open streams any more has none open.
+    pub(super) fn end_streams_unless_allowed(&mut self, who: &str) {
+        let subject = Subject::new("stream/request", None);
+        let may = self.present.get(who).is_some_and(|one| one.may.decide(&subject).is_allowed());
+        let has_some = self.streams.open.values().any(|stream| &*stream.owner == who);
+        if has_some && !may {
+            self.end_streams_of(who);
+        }
     }
 
     /// Somebody is gone: his streams end, and he writes in no other.

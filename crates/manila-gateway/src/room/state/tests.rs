@@ -648,3 +648,46 @@ fn an_answer_that_is_no_message_any_more_is_an_error() {
     let payload: Value = serde_json::from_str(message.payload.as_ref().unwrap().get()).unwrap();
     assert_eq!((&payload["id"], &payload["error"]["code"]), (&json!(7), &json!(-32_000)));
 }
+
+#[test]
+fn what_a_process_left_unanswered_or_ordered_is_known_to_the_next_one() {
+    let mut world = World::new();
+    let mut history = Vec::new();
+    for (who, said) in [
+        (
+            "ada",
+            json!({"id": "r", "to": ["manila"], "kind": "mcp/request", "payload": {"id": 7, "method": "tools/list"}}),
+        ),
+        ("ada", json!({"id": "s", "to": ["tools"], "kind": "mcp/request", "payload": call("x")})),
+        (
+            "ada",
+            json!({"to": ["agent"], "kind": "participant/pause", "payload": {"timeout_seconds": 60}}),
+        ),
+    ] {
+        let effects = world.say(who, &said);
+        let Some(Effect::Deliver { message, .. }) = effects.first() else { panic!("{effects:?}") };
+        history.push((world.now, Message::from_stored(&message.stored()).unwrap()));
+    }
+    world.room = Room::new(RoomSettings::default(), None, history, "n", world.now).unwrap();
+    let came = world.arrive(11, "ada", &["*"]);
+    assert_eq!(shown(&came), "mcp/response:tools/list, system/welcome");
+    world.arrive(12, "agent", &["chat"]);
+    let chat = json!({"kind": "chat", "payload": {"text": "hi"}});
+    assert_eq!(shown(&world.say("agent", &chat)), "system/error(participant_paused)");
+    world.now += 60_000;
+    assert_eq!(shown(&world.say("agent", &chat)), "chat");
+}
+
+#[test]
+fn each_of_those_who_were_asked_answers_once() {
+    let mut world = World::new();
+    let ask = json!({"id": "r", "to": ["tools"], "kind": "mcp/request", "payload": call("x")});
+    let answer =
+        json!({"kind": "mcp/response", "correlation_id": ["r"], "payload": {"result": {}}});
+    assert_eq!(shown(&world.say("ada", &ask)), "mcp/request:tools/call:x");
+    world.arrive(9, "ada", &["*"]);
+    assert_eq!(shown(&world.say("ada", &ask)), "system/error(duplicate_id)", "it may be answered");
+    assert_eq!(shown(&world.say("tools", &answer)), "mcp/response:tools/call:x");
+    assert_eq!(shown(&world.say("tools", &answer)), "system/error(already_answered)");
+    assert_eq!(shown(&world.say("ada", &ask)), "mcp/request:tools/call:x");
+}
