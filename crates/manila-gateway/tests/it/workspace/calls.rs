@@ -132,7 +132,7 @@ async fn a_call_runs_as_its_caller_if_both_the_room_and_the_operation_allow_it()
     let refusal = cast.one("clerk").refusal("F-clerk").await;
     assert_eq!(
         (&refusal["error"], &refusal["attempted_kind"]),
-        (&json!("capability_violation"), &json!("mcp/request"))
+        (&json!("capability_violation"), &json!("mcp/request:tools/call:bank__pay"))
     );
     cast.nothing_else("ada", "a call without the capability").await;
     let (status, found) =
