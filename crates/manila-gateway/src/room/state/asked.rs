@@ -110,12 +110,10 @@ impl Requests {
 
     /// The requests to somebody that he has not answered, the oldest first.
     pub(super) fn unanswered(&self, by: &str) -> Vec<Box<str>> {
-        let is_left = |id: &&Box<str>| {
-            self.known.get(*id).is_some_and(|request| {
-                request.answered_by.is_empty() && request.to.iter().any(|to| &**to == by)
-            })
-        };
-        self.order.iter().filter(is_left).cloned().collect()
+        let is_asked = |request: &Request| request.to.iter().any(|to| &**to == by);
+        let is_left = |request: &Request| request.answered_by.is_empty() && is_asked(request);
+        let known = self.order.iter().filter(|id| self.known.get(&***id).is_some_and(is_left));
+        known.cloned().collect()
     }
 }
 

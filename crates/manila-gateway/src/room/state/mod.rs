@@ -103,7 +103,9 @@ pub(crate) struct Room {
 
 /// Whether somebody is known by his name; nobody is where nobody says so.
 #[derive(Default)]
-struct Known(Option<Box<dyn Fn(&str) -> bool + Send + Sync>>);
+struct Known(Option<Box<Knows>>);
+
+type Knows = dyn Fn(&str) -> bool + Send + Sync;
 
 impl Known {
     fn has(&self, id: &str) -> bool {
