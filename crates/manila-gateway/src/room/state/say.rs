@@ -65,18 +65,17 @@ impl Room {
     pub(super) fn hear(&mut self, connection: ConnectionId, draft: Result<Box<Draft>, ReadError>) {
         // Nobody waits for the words of a connection that was replaced.
         let Some(who) = self.connections.get(&connection).cloned() else { return };
-        let (id, kind, said) = match draft {
+        match draft {
             Ok(draft) => {
                 let (id, kind) = (draft.id.clone(), self.attempted(&who, &draft));
-                (id, kind.full().to_owned(), self.say(&who, *draft))
+                if let Err(refusal) = self.say(&who, *draft) {
+                    self.refuse(&who, id, kind.full(), refusal);
+                }
             }
             Err(mut error) => {
                 let (id, kind) = (error.id.take(), error.kind.take().unwrap_or_default());
-                (id.map(Into::into), kind, Err(error.into()))
+                self.refuse(&who, id.map(Into::into), &kind, error.into());
             }
-        };
-        if let Err(refusal) = said {
-            self.refuse(&who, id, &kind, refusal);
         }
     }
 

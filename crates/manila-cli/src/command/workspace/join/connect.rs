@@ -11,6 +11,7 @@ use manila::link::{Connector, WsConnector};
 use manila::protocol::Secret;
 use serde_json::Value;
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, Uri, header};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -123,7 +124,8 @@ impl Door {
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(stream).await.map_err(lost)?;
         // It ends with the answer, or with us.
-        let running = tokio::spawn(connection);
+        let mut running = JoinSet::new();
+        running.spawn(connection);
         let mut request = Request::get(path).header(header::HOST, &self.authority);
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, bearer(token)?);
@@ -133,7 +135,6 @@ impl Door {
         let response = sender.send_request(request).await.map_err(lost)?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
-        running.abort();
         let body = body.map_err(|error| self.unreachable(&error.to_string()))?;
         Ok((status, body.to_bytes()))
     }
