@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `input`, `effect` | what comes in, and what is to be done about it |
 //! | `say` | the life of a message, on one screen |
+//! | `operations` | the operations of the registry as a participant |
 //! | `arrive` | joining and leaving |
 //! | `asked` | what each request asked, so that its answers explain themselves |
 //! | `proposal` | what waits for somebody who may |
@@ -25,6 +26,7 @@ mod grant;
 mod history;
 mod input;
 mod member;
+mod operations;
 mod proposal;
 mod rate;
 mod refusal;
