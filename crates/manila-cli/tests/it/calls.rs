@@ -1,11 +1,10 @@
 //! `call` and `subscribe`.
 
-use std::io::Write;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::{command, json, manila, stderr, stdout};
+use super::{command, json, manila, piped, stderr, stdout};
 
 #[test]
 fn a_call_prints_its_envelope() {
@@ -33,13 +32,8 @@ fn data_is_only_the_data() {
 
 #[test]
 fn the_input_can_come_from_standard_input_and_from_a_file() {
-    let mut child = command(&["call", "demo.add", "-", "--data"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(br#"{"a": 1, "b": 1.5}"#).unwrap();
-    assert_eq!(stdout(&child.wait_with_output().unwrap()), "{\"sum\":2.5}\n");
+    let output = piped(&["call", "demo.add", "-", "--data"], r#"{"a": 1, "b": 1.5}"#);
+    assert_eq!(stdout(&output), "{\"sum\":2.5}\n");
 
     let file = std::env::temp_dir().join(format!("manila-input-{}.json", std::process::id()));
     std::fs::write(&file, r#"{"a": 20, "b": 22}"#).unwrap();

@@ -38,7 +38,7 @@ mod signals;
 mod terminal;
 mod workspace;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,6 +66,9 @@ fn data_home() -> PathBuf {
 }
 
 /// Runs a command with this on its standard input.
+///
+/// A command that rejects its arguments exits without reading its input, so the pipe may break. The
+/// input is written by another thread, so that a command may write before it has read everything.
 fn piped(arguments: &[&str], input: &str) -> Output {
     let mut child = command(arguments)
         .stdin(Stdio::piped())
@@ -73,8 +76,14 @@ fn piped(arguments: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || match stdin.write_all(input.as_bytes()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            written => written.unwrap(),
+        });
+        child.wait_with_output().unwrap()
+    })
 }
 
 fn stdout(output: &Output) -> String {
