@@ -216,9 +216,11 @@ impl Writer {
             self.lay(group, taken, &mut end)?;
             taken = group.length();
             self.file.write_all(&self.out[written..])?;
-            if !group.tell_in_file() || !queue.take_more(until, group) {
-                end.bytes += self.out.len() as u64;
-                return Ok(end);
+            // A file that is full is finished first: retention removes whole files.
+            let bytes = end.bytes + self.out.len() as u64;
+            let is_full = bytes >= self.settings.segment_bytes();
+            if !group.tell_in_file() || is_full || !queue.take_more(until, group) {
+                return Ok(End { bytes, ..end });
             }
         }
     }
