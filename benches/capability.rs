@@ -2,7 +2,7 @@
 //!
 //! Each row is a message that the last capability allows, or one that none allows. Patterns on the
 //! payload are measured with a payload of a kilobyte that has been read before; what reading it costs
-//! stands beside. Run it with `cargo bench -p manila-gateway --bench capability`.
+//! stands beside. Run it with `cargo bench -p toolpost-gateway --bench capability`.
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
@@ -15,10 +15,10 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use claim::claim;
-use manila_gateway::room::capability::{Capabilities, Capability, Subject};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use spread::median;
+use toolpost_gateway::room::capability::{Capabilities, Capability, Subject};
 
 /// The most nanoseconds of a decision.
 const MOST_NANOSECONDS: f64 = 2_000.0;

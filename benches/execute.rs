@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use harness::{Cost, claim, measure, measure_together};
-use manila::{
+use serde_json::{Value, json};
+use toolpost::{
     Change, Handler, HandlerError, Kind, Operation, OperationSpec, Output, Payload, Pipeline,
     Registry, Schema,
 };
-use serde_json::{Value, json};
 
 /// As in the binary.
 #[global_allocator]

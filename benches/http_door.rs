@@ -1,6 +1,6 @@
 //! What a call over HTTP costs, beside a handler of axum that parses and writes the same JSON.
 //!
-//! Every part is a process of its own: the gateway (`manila serve`), the reference, the same as an HTTP
+//! Every part is a process of its own: the gateway (`toolpost serve`), the reference, the same as an HTTP
 //! service behind the gateway, and `wrk`, which calls. What is claimed is the processor time of the
 //! gateway for a request; gateway and reference take turns of a second, and medians are told. Run it
 //! with `cargo bench --bench http_door`.
@@ -121,9 +121,9 @@ fn serve(folder: &Folder, service: &str) -> (Program, String) {
     let journal = "[journal]\nmode = \"off\"\n";
     let source = format!("{journal}[source.bare]\nopenapi = {document:?}\naccess = \"open\"\n");
     let log = folder.0.join("log");
-    let mut gateway = Command::new(env!("CARGO_BIN_EXE_manila"));
+    let mut gateway = Command::new(env!("CARGO_BIN_EXE_toolpost"));
     gateway.args(["serve", "--listen", "127.0.0.1:0", "--config"]);
-    gateway.arg(folder.file("manila.toml", &source)).env_remove("MANILA_LOG");
+    gateway.arg(folder.file("toolpost.toml", &source)).env_remove("TOOLPOST_LOG");
     gateway.env("XDG_DATA_HOME", folder.0.join("data"));
     gateway.current_dir(Path::new("/")).stderr(std::fs::File::create(&log).unwrap());
     let (gateway, said) = Program::start(gateway);
@@ -167,7 +167,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Self {
-        let folder = std::env::temp_dir().join(format!("manila-http-door-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("toolpost-http-door-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         Self(folder)
     }

@@ -3,7 +3,7 @@
 //!
 //! The two gateways are the same program, take turns of a second under the load of `wrk`, and what is
 //! compared is their throughput. The million calls are made in this process and read by the command
-//! that people use. Run it with `cargo bench -p manila-cli --bench journal`.
+//! that people use. Run it with `cargo bench -p toolpost-cli --bench journal`.
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
@@ -27,10 +27,10 @@ use child::Program;
 use claim::claim;
 use folder::Folder;
 use load::{IN_FLIGHT, Load};
-use manila::{Authority, CallRequest, HandlerError, Identity, Operation, Pipeline, Registry};
-use manila_gateway::journal::{Archive, Journal, Settings};
 use serde_json::{Value, json};
 use spread::median;
+use toolpost::{Authority, CallRequest, HandlerError, Identity, Operation, Pipeline, Registry};
+use toolpost_gateway::journal::{Archive, Journal, Settings};
 
 /// As in the binary.
 #[global_allocator]
@@ -138,7 +138,7 @@ fn search(folder: &Folder, data: &Path) {
         ("log --op X --who Y", ["--op", "bench.operation-0", "--who", "caller-0"]),
     ] {
         let times = (0..9).map(|_| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_manila"));
+            let mut command = Command::new(env!("CARGO_BIN_EXE_toolpost"));
             command.args(["log", "--json", "--url", &url, "--data"]).arg(data).args(arguments);
             let began = Instant::now();
             let output = command.output().unwrap();
@@ -170,9 +170,9 @@ fn verify(data: &Path) {
 }
 
 fn serve(data: &Path, config: &Path) -> (Program, String) {
-    let mut gateway = Command::new(env!("CARGO_BIN_EXE_manila"));
+    let mut gateway = Command::new(env!("CARGO_BIN_EXE_toolpost"));
     gateway.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
-    gateway.arg("--config").arg(config).env("MANILA_LOG", "warn").current_dir(Path::new("/"));
+    gateway.arg("--config").arg(config).env("TOOLPOST_LOG", "warn").current_dir(Path::new("/"));
     let (gateway, said) = Program::start(gateway);
     (gateway, said.rsplit_once("http://").unwrap().1.to_owned())
 }

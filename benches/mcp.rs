@@ -25,14 +25,16 @@ use child::Program;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use latency::latency;
-use manila::mcp::{HttpSettings, McpSettings, McpSource, McpTransport, SourceHooks, StdioSettings};
-use manila::{Pipeline, Registry};
 use raw::{Pipe, Post, Raw};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use server::{Echo, Era};
 use spread::median;
 use tokio::runtime::{Builder, Runtime};
+use toolpost::mcp::{
+    HttpSettings, McpSettings, McpSource, McpTransport, SourceHooks, StdioSettings,
+};
+use toolpost::{Pipeline, Registry};
 
 /// As in the binary.
 #[global_allocator]

@@ -1,7 +1,7 @@
 //! What a call through the door for MCP clients costs the gateway, beside axum that parses and
 //! answers the same body.
 //!
-//! Every part is a process of its own: the gateway (`manila serve`, `manila mcp`), the servers behind
+//! Every part is a process of its own: the gateway (`toolpost serve`, `toolpost mcp`), the servers behind
 //! it, the reference, and this one, which calls as clients of 2025-11-25 with a session and of
 //! 2026-07-28 without. What is claimed is the processor time of the gateway alone; it and the
 //! reference take turns, and medians are told. Run it with `cargo bench --bench mcp_door`, and with a
@@ -39,7 +39,7 @@ mod wire;
 use std::time::Duration;
 
 use claim::claim;
-use gateway::{Backends, Server, again, manila};
+use gateway::{Backends, Server, again, toolpost};
 use latency::latency;
 use load::{Asked, IN_FLIGHT, Load};
 use memory::resident;
@@ -219,7 +219,7 @@ async fn over_http(call: &Call, gateway: &Server, bare: &Server) {
 }
 
 async fn over_pipe(name: &str, call: &Call, backends: &Backends) {
-    let mut command = manila();
+    let mut command = toolpost();
     command.args(["mcp", "--tools", "all"]);
     if !call.is_local() {
         command.arg("--config").arg(backends.config());

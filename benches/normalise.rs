@@ -5,7 +5,7 @@
 //! batch of ours, one of the parser, one of the crate, one of TypeBox, which stays warm in a process
 //! of its own on the same core. Times are medians over the turns; a ratio is the median of the ratios of single
 //! turns, with half the distance between their quartiles as its noise. Run it with
-//! `cargo bench -p manila --bench normalise`.
+//! `cargo bench -p toolpost --bench normalise`.
 
 #![expect(
     clippy::print_stdout,
@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use manila::{Extras, Schema};
 use serde_json::{Value, json};
+use toolpost::{Extras, Schema};
 
 /// As in the binary; the parser that we are compared with has it too.
 #[global_allocator]
@@ -58,7 +58,7 @@ fn main() {
 /// Runs this program again with one core for itself and TypeBox, where that can be had, and says whether
 /// it did: two cores differ in speed, and not always in the same way.
 fn pinned() -> bool {
-    const PINNED: &str = "MANILA_BENCH_PINNED";
+    const PINNED: &str = "TOOLPOST_BENCH_PINNED";
     if std::env::var_os(PINNED).is_some() {
         return false;
     }

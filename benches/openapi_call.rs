@@ -28,12 +28,12 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use latency::latency;
-use manila::openapi::{Location, OpenApiSettings, from_openapi};
-use manila::{Pipeline, Registry};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use spread::median;
 use tokio::runtime::{Builder, Runtime};
+use toolpost::openapi::{Location, OpenApiSettings, from_openapi};
+use toolpost::{Pipeline, Registry};
 
 /// As in the binary.
 #[global_allocator]

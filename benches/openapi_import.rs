@@ -3,7 +3,7 @@
 //!
 //! All readers take the same bytes, turn by turn, on one thread. Memory is the peak of a process of
 //! its own that has the text and reads it once, above what it held before it had either. Run it
-//! with `cargo bench -p manila --features openapi --bench openapi_import`.
+//! with `cargo bench -p toolpost --features openapi --bench openapi_import`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 

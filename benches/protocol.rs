@@ -22,18 +22,18 @@ use std::time::{Duration, Instant};
 use futures::stream::FuturesUnordered;
 use futures::{SinkExt, StreamExt};
 use latency::latency;
-use manila::connection::{CallHandler, Callers, Client, Connection, ConnectionSettings, Serve};
-use manila::link::{Connector, WsConnector, WsSettings, accept_key, ws};
-use manila::{
-    Authority, CallContext, CallRequest, Handler, HandlerError, Kind, Operation, OperationSpec,
-    Output, Payload, Pipeline, Registry,
-};
 use memory::resident;
 use serde_json::json;
 use spread::median;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
+use toolpost::connection::{CallHandler, Callers, Client, Connection, ConnectionSettings, Serve};
+use toolpost::link::{Connector, WsConnector, WsSettings, accept_key, ws};
+use toolpost::{
+    Authority, CallContext, CallRequest, Handler, HandlerError, Kind, Operation, OperationSpec,
+    Output, Payload, Pipeline, Registry,
+};
 
 /// As in the binary.
 #[global_allocator]
@@ -65,7 +65,7 @@ fn pipeline() -> Pipeline {
     let never = Operation::from_spec(spec).handler(Handler::once_fn(never));
     registry.register(never.build().unwrap()).unwrap();
     registry.register(Operation::subscription("bench.count", count).build().unwrap()).unwrap();
-    let mut settings = manila::Settings::default();
+    let mut settings = toolpost::Settings::default();
     settings.concurrent_calls = 100_000;
     Pipeline::builder(registry).settings(settings).build()
 }

@@ -1,10 +1,10 @@
 //! What a room costs: a message of 1 KB to 100 participants, beside a broadcast of tungstenite alone.
 //!
-//! Every part is a process of its own: the gateway (`manila serve`, with its journal), the reference, and
+//! Every part is a process of its own: the gateway (`toolpost serve`, with its journal), the reference, and
 //! this one, which is all the participants. Everybody gets every message; the gateway checks each
 //! against its sender's capabilities, finds out what it is about and writes it down before it hands it
 //! over. Gateway and reference take turns, and medians are told. Run it with
-//! `cargo bench -p manila-cli --bench room`.
+//! `cargo bench -p toolpost-cli --bench room`.
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
@@ -87,10 +87,10 @@ async fn compare(ours: &mut Crowd, bare: &mut Crowd) {
 fn serve(folder: &Folder) -> (Program, String) {
     // Nobody is slowed down, which is what the limits are for.
     let config = "[room.bench]\nmessages_per_minute = 100_000_000\n";
-    let mut gateway = Command::new(env!("CARGO_BIN_EXE_manila"));
+    let mut gateway = Command::new(env!("CARGO_BIN_EXE_toolpost"));
     gateway.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.0.join("data"));
-    gateway.arg("--config").arg(folder.file("manila.toml", config));
-    gateway.env("MANILA_LOG", "warn").current_dir(Path::new("/"));
+    gateway.arg("--config").arg(folder.file("toolpost.toml", config));
+    gateway.env("TOOLPOST_LOG", "warn").current_dir(Path::new("/"));
     let (gateway, said) = Program::start(gateway);
     (gateway, said.rsplit_once("http://").unwrap().1.to_owned())
 }

@@ -2,7 +2,7 @@
 //!
 //! All of them read the same bytes in the same chunks of 16 KiB, turn by turn, on one core, and the
 //! lengths of what they read are compared first. `feed` lends its events, as far as they lie in one
-//! piece; the streams own theirs. Run it with `cargo bench -p manila --features mcp --bench sse`.
+//! piece; the streams own theirs. Run it with `cargo bench -p toolpost --features mcp --bench sse`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 
@@ -16,8 +16,8 @@ use std::time::Instant;
 use eventsource_stream::Eventsource;
 use futures::{FutureExt, Stream, StreamExt};
 use harness::{Cost, claim, measure, measure_together};
-use manila::sse::{SseDecoder, SseStream};
 use sse_stream::SseByteStream;
+use toolpost::sse::{SseDecoder, SseStream};
 
 /// As in the binary.
 #[global_allocator]

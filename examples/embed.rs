@@ -1,17 +1,17 @@
-//! Manila inside a program: a query, a stream, a declared error, and an operation that calls others.
+//! Toolpost inside a program: a query, a stream, a declared error, and an operation that calls others.
 //!
-//! Run it with `cargo run -p manila --example embed`.
+//! Run it with `cargo run -p toolpost --example embed`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it got")]
 
 use futures::{Stream, StreamExt};
-use manila::{
-    CallContext, DomainError, ErrorDefinition, HandlerError, Operation, Pipeline, Registry,
-    build_env,
-};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use toolpost::{
+    CallContext, DomainError, ErrorDefinition, HandlerError, Operation, Pipeline, Registry,
+    build_env,
+};
 
 #[derive(Deserialize, JsonSchema)]
 struct Order {

@@ -1,14 +1,14 @@
 //! An HTTP service as operations: its document is read, and its operations are called like any other.
 //!
-//! Run it with `cargo run -p manila --features openapi --example openapi`.
+//! Run it with `cargo run -p toolpost --features openapi --example openapi`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it got")]
 
-use manila::openapi::{Location, OpenApiSettings, from_openapi};
-use manila::{Pipeline, Registry};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
+use toolpost::openapi::{Location, OpenApiSettings, from_openapi};
+use toolpost::{Pipeline, Registry};
 
 const DOCUMENT: &str = r#"
 openapi: 3.1.0

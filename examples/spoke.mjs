@@ -1,6 +1,6 @@
 // A spoke `js` on the WebSocket standard alone: node examples/spoke.mjs [url]; Node 20 needs --experimental-websocket.
 const { argv, env } = process;
-const socket = new WebSocket(new URL("/hub", argv[2] ?? env.MANILA_URL ?? "ws://127.0.0.1:7411"));
+const socket = new WebSocket(new URL("/hub", argv[2] ?? env.TOOLPOST_URL ?? "ws://127.0.0.1:7411"));
 const send = (type, id, payload) => socket.send(JSON.stringify({ type, id, payload }));
 const say = (type, requestId, rest) => send(type, requestId, { requestId, ...rest });
 const take = (map, id, found = map.get(id)) => (map.delete(id), found);
@@ -34,6 +34,6 @@ const events = {
 socket.onmessage = ({ data }, { type, id, payload } = JSON.parse(data)) => events[type]?.(id, payload);
 socket.onclose = ({ code, reason }) => (console.error(`closed: ${code} ${reason}`), process.exit(code === 1000 ? 0 : 1));
 socket.onopen = async () => {
-  if (env.MANILA_TOKEN) send("__auth", "", { token: env.MANILA_TOKEN });
+  if (env.TOOLPOST_TOKEN) send("__auth", "", { token: env.TOOLPOST_TOKEN });
   console.log(...(await call("hub.register", { name: "js", operations })).data.registered);
 };

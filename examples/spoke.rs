@@ -1,7 +1,7 @@
 //! A spoke: a process that offers operations to a hub, and comes back whenever it loses it.
 //!
 //! Start a gateway with `cargo run -- serve`, then `cargo run --example spoke` beside it. The hub is
-//! the first argument or `MANILA_URL`, a token is taken from `MANILA_TOKEN`; Ctrl-C ends it.
+//! the first argument or `TOOLPOST_URL`, a token is taken from `TOOLPOST_TOKEN`; Ctrl-C ends it.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it got")]
 
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use manila::connection::Status;
-use manila::hub::Spoke;
-use manila::link::WsConnector;
-use manila::protocol::Secret;
-use manila::{CallContext, CallError, HandlerError, Operation, Progress};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use toolpost::connection::Status;
+use toolpost::hub::Spoke;
+use toolpost::link::WsConnector;
+use toolpost::protocol::Secret;
+use toolpost::{CallContext, CallError, HandlerError, Operation, Progress};
 
 #[derive(Deserialize, JsonSchema)]
 struct Add {
@@ -54,9 +54,9 @@ fn ticks(count: u32) -> impl Stream<Item = Result<u32, HandlerError>> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = std::env::args().nth(1).or_else(|| std::env::var("MANILA_URL").ok());
+    let url = std::env::args().nth(1).or_else(|| std::env::var("TOOLPOST_URL").ok());
     let url = url.unwrap_or_else(|| "ws://127.0.0.1:7411".to_owned());
-    let token = std::env::var("MANILA_TOKEN").ok().map(Secret::new);
+    let token = std::env::var("TOOLPOST_TOKEN").ok().map(Secret::new);
 
     let session = Spoke::new("box")
         .operation(Operation::query("math.add", add).description("Adds two numbers").build()?)?

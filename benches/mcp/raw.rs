@@ -45,7 +45,7 @@ fn request(era: Era, id: u64, call: &Call) -> String {
     let meta = match era {
         Era::Legacy => String::new(),
         Era::Modern => format!(
-            r#""io.modelcontextprotocol/protocolVersion":"{}","io.modelcontextprotocol/clientInfo":{{"name":"manila","version":"0.1.0"}},"io.modelcontextprotocol/clientCapabilities":{{}},"io.modelcontextprotocol/logLevel":"info","#,
+            r#""io.modelcontextprotocol/protocolVersion":"{}","io.modelcontextprotocol/clientInfo":{{"name":"toolpost","version":"0.1.0"}},"io.modelcontextprotocol/clientCapabilities":{{}},"io.modelcontextprotocol/logLevel":"info","#,
             era.version()
         ),
     };
@@ -153,7 +153,7 @@ impl Post {
         }
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().tcp_nodelay(true).default_headers(headers);
-        let client = client.user_agent("manila/0.1.0").build().unwrap();
+        let client = client.user_agent("toolpost/0.1.0").build().unwrap();
         Self { era, client, url, id: AtomicU64::new(0) }
     }
 

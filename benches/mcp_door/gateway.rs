@@ -18,7 +18,7 @@ pub(crate) struct Backends {
 impl Backends {
     /// The sources `http_legacy`, `http_modern`, `stdio_legacy`, `stdio_modern` and `many`.
     pub(crate) fn start() -> Self {
-        let folder = std::env::temp_dir().join(format!("manila-mcp-door-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("toolpost-mcp-door-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let this = std::env::current_exe().unwrap();
         // What the journal costs is what `benches/journal.rs` is about.
@@ -38,7 +38,7 @@ impl Backends {
             config +=
                 &format!("[source.{name}]\nmcp = {{ command = {this:?}, args = {arguments:?} }}\n");
         }
-        std::fs::write(folder.join("manila.toml"), config).unwrap();
+        std::fs::write(folder.join("toolpost.toml"), config).unwrap();
         Self { folder, _servers: servers }
     }
 
@@ -46,7 +46,7 @@ impl Backends {
     pub(crate) const SOURCES: usize = 5;
 
     pub(crate) fn config(&self) -> PathBuf {
-        self.folder.join("manila.toml")
+        self.folder.join("toolpost.toml")
     }
 }
 
@@ -72,7 +72,7 @@ impl Server {
 
     /// A gateway with nothing but what is built in.
     pub(crate) fn embedded() -> Self {
-        let mut command = manila();
+        let mut command = toolpost();
         command.args(["serve", "--listen", "127.0.0.1:0"]);
         Self::gateway(command)
     }
@@ -80,7 +80,7 @@ impl Server {
     /// A gateway with all its sources there.
     pub(crate) async fn configured(backends: &Backends) -> Self {
         let log = backends.folder.join("log");
-        let mut command = manila();
+        let mut command = toolpost();
         command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(backends.config());
         command.stderr(std::fs::File::create(&log).unwrap());
         let gateway = Self::gateway(command);
@@ -106,9 +106,9 @@ impl Server {
 }
 
 /// The command, with nothing from outside that changes it.
-pub(crate) fn manila() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_manila"));
-    command.env_remove("MANILA_LOG").current_dir(Path::new("/"));
+pub(crate) fn toolpost() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolpost"));
+    command.env_remove("TOOLPOST_LOG").current_dir(Path::new("/"));
     command.env("XDG_DATA_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/bench-mcp-door"));
     command
 }

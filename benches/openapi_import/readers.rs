@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::hint::black_box;
 
-use manila::Registry;
-use manila::openapi::parsers::Document;
-use manila::openapi::{Location, OpenApiSettings, from_openapi};
 use saphyr_parser::Parser;
 use serde_json::Value;
+use toolpost::Registry;
+use toolpost::openapi::parsers::Document;
+use toolpost::openapi::{Location, OpenApiSettings, from_openapi};
 
 use crate::documents::Format;
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use manila::protocol::{CALL_EVENT_SCHEMA, Consumer, Event, Patience, Pending, Received};
-use manila::{CallError, ENVELOPE_SCHEMA, Schema};
 use serde_json::Value;
 use tokio::time::Instant;
+use toolpost::protocol::{CALL_EVENT_SCHEMA, Consumer, Event, Patience, Pending, Received};
+use toolpost::{CallError, ENVELOPE_SCHEMA, Schema};
 
 static SCHEMA: LazyLock<Schema> =
     LazyLock::new(|| Schema::new(CALL_EVENT_SCHEMA.clone()).expect("an object is a schema"));

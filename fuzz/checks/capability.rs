@@ -1,7 +1,7 @@
 //! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
 
-use manila_gateway::room::capability::{Capabilities, Capability, Decision, Subject};
 use serde_json::value::RawValue;
+use toolpost_gateway::room::capability::{Capabilities, Capability, Decision, Subject};
 
 /// The longest explanation of a refusal, with every character escaped.
 const LONGEST_WORDS: usize = 8_000;

@@ -1,7 +1,7 @@
 //! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
 
-use manila::{ContentBlock, Envelope, Payload};
 use serde_json::Value;
+use toolpost::{ContentBlock, Envelope, Payload};
 
 /// Takes `bytes` for an envelope and for a block, as text and as a tree.
 pub(crate) fn check(bytes: &[u8]) {

@@ -1,8 +1,8 @@
 //! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
 
-use manila::ContentBlock;
-use manila::mcp::parsers;
 use serde_json::Value;
+use toolpost::ContentBlock;
+use toolpost::mcp::parsers;
 
 /// Takes `bytes` for a message of a server, for a tool and for the result of one.
 pub(crate) fn check(bytes: &[u8]) {
@@ -38,8 +38,8 @@ fn check_result(result: &Value, envelope: &Value) {
             // The protocol's own.
             "resultType" => {}
             // In an envelope it says which world the result came from.
-            "source" => assert_eq!(&meta["manila/source"], value),
-            "manila/source" => {}
+            "source" => assert_eq!(&meta["toolpost/source"], value),
+            "toolpost/source" => {}
             "_meta" if value.is_null() => {}
             _ => assert_eq!(&meta[name], value, "{name}"),
         }

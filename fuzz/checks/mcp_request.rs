@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use manila::Identity;
-use manila_gateway::{Gateway, McpView, builtin};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::io::AsyncReadExt;
+use toolpost::Identity;
+use toolpost_gateway::{Gateway, McpView, builtin};
 
 type Members = HashMap<String, Box<RawValue>>;
 

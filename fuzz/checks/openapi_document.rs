@@ -1,7 +1,7 @@
 //! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
 
-use manila::openapi::parsers::{Document, each_yaml};
 use serde_json::Value;
+use toolpost::openapi::parsers::{Document, each_yaml};
 
 /// Takes `bytes` for a document.
 pub(crate) fn check(bytes: &[u8]) {

@@ -1,6 +1,6 @@
 //! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
 
-use manila_gateway::room::message::{
+use toolpost_gateway::room::message::{
     Draft, Kind, Message, Protocol, join, stream_bytes, stream_frame, upgraded,
 };
 

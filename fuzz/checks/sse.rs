@@ -1,6 +1,6 @@
 //! What holds for any bytes at all; shared by the fuzz target and the tests.
 
-use manila::sse::{DEFAULT_LIMIT, SseDecoder, SseError};
+use toolpost::sse::{DEFAULT_LIMIT, SseDecoder, SseError};
 
 /// What came out of a stream.
 #[derive(Debug, Default, PartialEq)]

@@ -1,9 +1,9 @@
 //! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
 
-use manila::tool_envelope::{
+use serde_json::Value;
+use toolpost::tool_envelope::{
     ErrorPayload, PREFIX, Reader, ToolEnvelope, WorkflowPayload, decode, encode,
 };
-use serde_json::Value;
 
 /// Reads `bytes` in every way in which they could be an envelope.
 pub(crate) fn check(bytes: &[u8]) {

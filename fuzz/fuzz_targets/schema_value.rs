@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use manila::{Extras, Schema};
+use toolpost::{Extras, Schema};
 use serde_json::Value;
 
 fuzz_target!(|input: &[u8]| {

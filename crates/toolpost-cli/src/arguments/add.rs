@@ -1,0 +1,227 @@
+//! `add` and `remove`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use toolpost_gateway::config::{Config, parse_duration};
+
+use super::{Format, Hidden};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AddCommand {
+    /// Add an MCP server: its tools become operations
+    Mcp(Box<AddMcpOptions>),
+    /// Add an HTTP service with an OpenAPI document: its operations become ours
+    Openapi(Box<AddOpenApiOptions>),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The server is started or called first, what it offers is shown, and then the source is written. Of
+${VAR} only the name is written, never the value.
+  toolpost add mcp files -- npx -y @modelcontextprotocol/server-filesystem /data
+  toolpost add mcp github --env GITHUB_TOKEN -- github-mcp-server stdio
+  toolpost add mcp tracker --url https://mcp.example/mcp --bearer '${TRACKER_TOKEN}'
+  toolpost add mcp --from ~/.cursor/mcp.json      every server of another client, or those named")]
+pub(crate) struct AddMcpOptions {
+    /// The name of the source and the namespace of its operations; with --from, which servers
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["url", "from"])]
+    pub(crate) command: Vec<String>,
+    /// What the program finds in its environment; KEY alone takes it from ours each time
+    #[arg(long, value_name = "KEY[=VALUE]", requires = "command")]
+    pub(crate) env: Vec<Hidden>,
+    /// The folder that the program runs in
+    #[arg(long, value_name = "FOLDER", requires = "command")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// The endpoint of a server that speaks streamable HTTP
+    #[arg(long, value_name = "URL", conflicts_with = "from")]
+    pub(crate) url: Option<Hidden>,
+    /// What is sent with every request; can be given several times
+    #[arg(long = "header", value_name = "NAME: VALUE", requires = "url")]
+    pub(crate) headers: Vec<Hidden>,
+    /// A token for every request; '${VAR}' keeps it out of the file
+    #[arg(long, value_name = "TOKEN", requires = "url")]
+    pub(crate) bearer: Option<Hidden>,
+    /// The id of a client that is registered at the authorization server
+    #[arg(long, value_name = "ID", requires = "url")]
+    pub(crate) client_id: Option<String>,
+    /// The secret of that client
+    #[arg(long, value_name = "SECRET", requires = "client_id")]
+    pub(crate) client_secret: Option<Hidden>,
+    /// The address of a document that describes this client
+    #[arg(long, value_name = "URL", requires = "url")]
+    pub(crate) client_metadata_url: Option<String>,
+    /// What is asked for at the authorization server; can be given several times
+    #[arg(long = "scope", value_name = "SCOPE", requires = "url")]
+    pub(crate) scopes: Vec<String>,
+    /// Copy the servers of another client: mcpServers, servers or context_servers
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// The configuration to write to
+    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
+    pub(crate) config: PathBuf,
+    /// Put it in the place of a source of that name; what is adjusted about that one stays
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Write without a look at the server
+    #[arg(long)]
+    pub(crate) no_connect: bool,
+    /// How long the server may take to answer
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) timeout: Option<Duration>,
+    /// Plain JSON, also on a terminal
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The document is read first, what it would become is shown, and then the source is written. Of ${VAR}
+only the name is written, never the value.
+  toolpost add openapi pets petstore.yaml --server http://127.0.0.1:8080
+  toolpost add openapi github github.json --bearer '${GITHUB_TOKEN}' --include 'issues/*'
+  toolpost add openapi shop https://shop.example/openapi.json --api-key '${SHOP_KEY}'
+  toolpost add openapi east https://east.example/openapi.json --private --bearer '${EAST_TOKEN}'")]
+pub(crate) struct AddOpenApiOptions {
+    /// The name of the source and the namespace of its operations
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) document: DocumentOptions,
+    /// Where the service is, instead of where the document says
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// A token for every request; '${VAR}' keeps it out of the file
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["basic", "api_key"])]
+    pub(crate) bearer: Option<Hidden>,
+    /// A name and a password for every request
+    #[arg(long, value_name = "NAME:PASSWORD", conflicts_with = "api_key")]
+    pub(crate) basic: Option<Hidden>,
+    /// A key, which is sent where the document says
+    #[arg(long, value_name = "KEY")]
+    pub(crate) api_key: Option<Hidden>,
+    /// What is sent with every request; can be given several times
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<Hidden>,
+    /// Show the token and the headers where the document is, too, as another gateway asks for it
+    #[arg(long)]
+    pub(crate) private: bool,
+    /// The configuration to write to
+    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
+    pub(crate) config: PathBuf,
+    /// Put it in the place of a source of that name; what is adjusted about that one stays
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Write without a look at the document
+    #[arg(long)]
+    pub(crate) no_connect: bool,
+    /// Plain JSON, also on a terminal
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A document, and which of its operations are meant.
+#[derive(Debug, Args)]
+pub(crate) struct DocumentOptions {
+    /// The document: OpenAPI 3.0, 3.1, 3.2 or Swagger 2.0, as JSON or YAML
+    #[arg(value_name = "FILE|URL")]
+    pub(crate) document: String,
+    /// Only operations whose name fits; `*` stands for anything; can be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) include: Vec<String>,
+    /// None of the operations whose name fits
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+    /// Another name for one operation
+    #[arg(long, value_name = "OLD=NEW")]
+    pub(crate) rename: Vec<String>,
+    /// What every name begins with
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prefix: Option<String>,
+    /// A host that the document may refer to beside its own
+    #[arg(long = "host", value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing is called and nothing is written. --json prints {operations, skipped, warnings}, each operation
+as it would be listed.
+  toolpost import petstore.yaml
+  toolpost import https://api.example/openapi.json --include 'user*' --json")]
+pub(crate) struct ImportOptions {
+    #[command(flatten)]
+    pub(crate) document: DocumentOptions,
+    /// The namespace that the operations are shown under
+    #[arg(long, value_name = "NAME", default_value = "api")]
+    pub(crate) name: String,
+    /// Plain JSON, also on a terminal
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RemoveOptions {
+    /// The source
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The configuration to write to
+    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
+    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+/// What to write instead of `toolpost add mcp NAME COMMAND -o…`, whose `-o` nobody here knows.
+pub(crate) fn forgotten_dashes(typed: impl Iterator<Item = String>) -> Option<String> {
+    let words: Vec<String> = typed.skip(1).collect();
+    let rest = words.strip_prefix(&["add".to_owned(), "mcp".to_owned()])?;
+    let is_server = |word: &String| !word.starts_with('-');
+    match rest {
+        [name, command @ ..] if is_server(name) && command.first().is_some_and(is_server) => {
+            let is_other = |word: &String| matches!(word.as_str(), "--" | "--url" | "--from");
+            (!command.iter().any(is_other)).then(|| with_dashes(name, command))
+        }
+        _ => None,
+    }
+}
+
+/// The command line that was meant.
+pub(crate) fn with_dashes(name: &str, command: &[String]) -> String {
+    let quoted = |word: &String| match word.contains(|c: char| c.is_whitespace() || c == '$') {
+        true => format!("'{word}'"),
+        false => word.clone(),
+    };
+    let command: Vec<String> = command.iter().map(quoted).collect();
+    format!(
+        "the program stands behind `--`: write `toolpost add mcp {name} -- {}`",
+        command.join(" ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forgotten_dashes_are_put_where_they_belong() {
+        for (typed, expected) in [
+            ("toolpost add mcp foo npx -y x", Some("toolpost add mcp foo -- npx -y x")),
+            ("toolpost add mcp foo -y x", None),
+            ("toolpost add mcp foo", None),
+            ("toolpost add mcp foo npx -y -- x", None),
+            ("toolpost add mcp foo bar --hush --from x", None),
+            ("toolpost list mcp foo npx -y", None),
+            ("toolpost add", None),
+        ] {
+            let said = forgotten_dashes(typed.split(' ').map(str::to_owned));
+            let expected =
+                expected.map(|line| format!("the program stands behind `--`: write `{line}`"));
+            assert_eq!(said, expected, "{typed}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What can be typed about the journal.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use toolpost_gateway::config::parse_duration;
+
+use super::{Format, Running, parse_limit};
+
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+A gateway that runs is asked; where none runs, the journal in the data folder is read.
+  toolpost log --op 'github.*' --since 15m --errors
+  toolpost log --who ci --limit 200 --json
+  toolpost log --follow                           calls as they end
+  toolpost log --follow --since 1h                those of the last hour first
+  toolpost log --room lobby                       what was said there, and what was refused
+  toolpost log verify                             whether all is as it was written"
+)]
+pub(crate) struct LogOptions {
+    #[command(subcommand)]
+    pub(crate) command: Option<LogCommand>,
+    #[command(flatten)]
+    pub(crate) filter: LogFilter,
+    /// Only this journal of the data folder; all of them if it is absent
+    #[arg(long, value_name = "ID", conflicts_with = "follow")]
+    pub(crate) gateway: Option<String>,
+    /// Show calls as they end; with --since or --limit after those that are there
+    #[arg(long, short, conflicts_with = "room")]
+    pub(crate) follow: bool,
+    /// How many to show; 50 if it is absent
+    #[arg(long, value_name = "N", value_parser = parse_limit::<1000>)]
+    pub(crate) limit: Option<u16>,
+    #[command(flatten)]
+    pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct LogFilter {
+    /// Only this operation; * stands for anything
+    #[arg(long, value_name = "OP")]
+    pub(crate) op: Option<String>,
+    /// Only what began then or later: how long ago, such as 15m, or 2026-11-16T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    pub(crate) since: Option<String>,
+    /// Only by this identity
+    #[arg(long, value_name = "NAME")]
+    pub(crate) who: Option<String>,
+    /// Only what failed, or what a room refused
+    #[arg(long)]
+    pub(crate) errors: bool,
+    /// The messages of this room instead of calls; * stands for anything
+    #[arg(long, value_name = "ROOM", conflicts_with = "op")]
+    pub(crate) room: Option<String>,
+}
+
+/// The gateway reads it; what is no time at all is known before it is asked.
+fn parse_since(text: &str) -> Result<String, String> {
+    let has_day = text.split('-').count() == 3 && text.starts_with(|c: char| c.is_ascii_digit());
+    if has_day || parse_duration(text).is_ok() {
+        return Ok(text.to_owned());
+    }
+    Err("write how long ago, such as 15m or 2h, or 2026-11-16T12:00:00Z".to_owned())
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// Say whether the journal is as it was written, and where it is not
+    Verify(VerifyOptions),
+    /// Print every call as a line of JSON, newest first, and then the messages of rooms
+    Export(ExportOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyOptions {
+    /// A head that was kept elsewhere, to compare with
+    #[arg(long, value_name = "FILE")]
+    pub(crate) head: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportOptions {
+    #[command(flatten)]
+    pub(crate) filter: LogFilter,
+    /// Only this journal of the data folder; all of them if it is absent
+    #[arg(long, value_name = "ID")]
+    pub(crate) gateway: Option<String>,
+    #[command(flatten)]
+    pub(crate) running: Running,
+    /// Said wherever it can be; what is exported is JSON anyway.
+    #[command(flatten)]
+    pub(crate) _format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without --run it is shown what would be called. With it the call is made as the one who asks, and what
+comes of it is compared with what came of it then.
+  toolpost log --op demo.add --limit 1
+  toolpost replay 41 --run")]
+pub(crate) struct ReplayOptions {
+    /// The request id of the call, or its number in `toolpost log`
+    pub(crate) id: String,
+    /// Make the call
+    #[arg(long)]
+    pub(crate) run: bool,
+    /// Give up after this time, such as 500ms, 10s or 2m
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) format: Format,
+}

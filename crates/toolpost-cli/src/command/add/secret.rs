@@ -1,0 +1,99 @@
+//! Secrets that stand in the configuration as they are, which is not always what was meant.
+
+use std::path::Path;
+
+use toolpost_gateway::config::{McpEntry, OpenApiEntry};
+
+use super::wanted::Wanted;
+use crate::output;
+
+/// Names what looks like a secret and is no reference.
+pub(super) fn remark(file: &Path, server: &Wanted) {
+    say(file, &server.name, &literal(&server.entry));
+}
+
+/// The same for an HTTP service.
+pub(in super::super) fn remark_service(file: &Path, name: &str, entry: &OpenApiEntry) {
+    let password = entry.basic.as_ref().map(|(_, password)| password);
+    let given =
+        [("token", entry.bearer.as_ref()), ("password", password), ("key", entry.api_key.as_ref())];
+    let literal =
+        given.into_iter().filter(|(_, value)| value.is_some_and(|value| is_literal(value)));
+    let mut found: Vec<String> = literal.map(|(what, _)| what.to_owned()).collect();
+    let headers = entry.headers.iter().filter(|(name, value)| is_secret(name) && is_literal(value));
+    found.extend(headers.map(|(name, _)| format!("header `{name}`")));
+    say(file, name, &found);
+}
+
+fn say(file: &Path, name: &str, found: &[String]) {
+    if found.is_empty() {
+        return;
+    }
+    let (file, are) = (file.display(), if found.len() == 1 { "is" } else { "are" });
+    let (they, keeps) = if found.len() == 1 { ("it", "it") } else { ("they", "them") };
+    let what = listed(found);
+    output::remark(&format!(
+        "The {what} of `{name}` {are} kept in {file} as {they} {are}; '${{VAR}}' keeps {keeps} out."
+    ));
+}
+
+fn listed(found: &[String]) -> String {
+    match found {
+        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => found.concat(),
+    }
+}
+
+fn is_literal(value: &str) -> bool {
+    !value.is_empty() && !value.contains("${")
+}
+
+fn literal(entry: &McpEntry) -> Vec<String> {
+    let mut found = Vec::new();
+    if entry.bearer.as_deref().is_some_and(is_literal) {
+        found.push("token".to_owned());
+    }
+    if entry.client_secret.as_deref().is_some_and(is_literal) {
+        found.push("client secret".to_owned());
+    }
+    for (kind, pairs) in [("header", &entry.headers), ("variable", &entry.env)] {
+        let secret = pairs.iter().filter(|(name, value)| is_secret(name) && is_literal(value));
+        found.extend(secret.map(|(name, _)| format!("{kind} `{name}`")));
+    }
+    found
+}
+
+/// Whether what goes by this name is usually kept from others.
+fn is_secret(name: &str) -> bool {
+    const WORDS: [&str; 9] =
+        ["token", "secret", "key", "password", "passwd", "auth", "cookie", "credential", "dsn"];
+    let name = name.to_ascii_lowercase();
+    WORDS.iter().any(|word| name.contains(word))
+        || name.split(['_', '-']).any(|part| matches!(part, "pat" | "pass" | "pwd"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_known_by_their_names() {
+        for (name, expected) in [
+            ("GITHUB_TOKEN", true),
+            ("Authorization", true),
+            ("X-Api-Key", true),
+            ("GITLAB_PAT", true),
+            ("DB_PASS", true),
+            ("PATH", false),
+            ("DEBUG", false),
+            ("X-Team", false),
+        ] {
+            assert_eq!(is_secret(name), expected, "{name}");
+            let mut entry = McpEntry::default();
+            entry.env.insert(name.to_owned(), "hush".to_owned());
+            assert_eq!(literal(&entry).len(), usize::from(expected), "{name}");
+            entry.env.insert(name.to_owned(), "a ${REFERENCE}".to_owned());
+            assert_eq!(literal(&entry).len(), 0, "{name}");
+        }
+    }
+}

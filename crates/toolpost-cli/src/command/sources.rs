@@ -1,0 +1,123 @@
+//! `sources`: how the sources of a running gateway are doing.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
+use serde_json::{Value, json};
+use toolpost::epoch_ms;
+
+use super::backend::ask_operator;
+use crate::arguments::SourcesOptions;
+use crate::failure::Failure;
+use crate::output;
+
+/// The operation that knows.
+const OPERATION: &str = "gateway.sources";
+
+pub(crate) async fn sources(options: &SourcesOptions) -> Result<(), Failure> {
+    let mut found = ask_operator(&options.running, options.format, OPERATION, json!({})).await?;
+    let sources = found.get_mut("sources").map(Value::take).unwrap_or_default();
+    if output::is_plain(options.format.json) {
+        return Ok(output::print_plain(&sources)?);
+    }
+    let sources = sources.as_array().map(Vec::as_slice).unwrap_or_default();
+    if sources.is_empty() {
+        return Ok(output::print_line("There are no sources; `toolpost add` adds one.")?);
+    }
+    Ok(output::print_line(&table(sources, epoch_ms()).trim_fmt())?)
+}
+
+fn table(sources: &[Value], now: i64) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    // Some terminals say that they have no width at all.
+    if table.width().is_none_or(|width| width < 40) {
+        table.set_width(100);
+    }
+    table.set_header(["SOURCE", "STATE", "SINCE", "OPERATIONS", "ABOUT"]);
+    for source in sources {
+        let text = |name: &str| source[name].as_str().unwrap_or_default();
+        let since = ago(now - source["since"].as_i64().unwrap_or(now));
+        let operations = source["operations"].to_string();
+        let cells = [text("name"), state(source), &since, &operations, &about(source, now)];
+        table.add_row(cells.map(|cell| output::harmless(cell).into_owned()));
+    }
+    table
+}
+
+/// One that is left alone is not called, whatever else holds of it.
+fn state(source: &Value) -> &str {
+    match source["state"].as_str().unwrap_or_default() {
+        "ready" if source["leftAlone"] == true => "left alone",
+        state => state,
+    }
+}
+
+/// What it is, and what is wrong with it.
+fn about(source: &Value, now: i64) -> String {
+    let about = source["about"].as_str().unwrap_or_default();
+    let Some(reason) = source["reason"].as_str().filter(|reason| *reason != about) else {
+        return about.to_owned();
+    };
+    match source["retryAt"].as_i64() {
+        Some(at) if at > now => format!("{about}: {reason}; again in {}", span(at - now)),
+        _ => format!("{about}: {reason}"),
+    }
+}
+
+fn ago(ms: i64) -> String {
+    format!("{} ago", span(ms))
+}
+
+/// A time in its largest unit.
+fn span(ms: i64) -> String {
+    let seconds = ms.max(0) / 1_000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_a_line() {
+        let rows = [
+            (
+                json!({"name": "files", "about": "MCP server `x`", "state": "ready", "since": 1_000, "operations": 12}),
+                "files   ready  2m ago  12          MCP server `x`",
+            ),
+            (
+                json!({"name": "far", "about": "another hub", "state": "down", "since": 0, "operations": 0, "reason": "gone", "retryAt": 131_000}),
+                "far     down   2m ago  0           another hub: gone; again in 10s",
+            ),
+            (
+                json!({"name": "shop", "about": "HTTP service", "state": "ready", "leftAlone": true, "since": 1_000, "operations": 3}),
+                "shop left alone 2m ago 3 HTTP service",
+            ),
+        ];
+        for (source, expected) in rows {
+            let shown = table(&[source], 121_000).trim_fmt();
+            let line = shown.lines().nth(1).unwrap().trim().to_owned();
+            let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(words(&line), words(expected));
+        }
+    }
+
+    #[test]
+    fn a_time_has_one_unit() {
+        for (ms, expected) in [
+            (-5, "0s"),
+            (999, "0s"),
+            (59_999, "59s"),
+            (60_000, "1m"),
+            (7_200_000, "2h"),
+            (180_000_000, "2d"),
+        ] {
+            assert_eq!(span(ms), expected, "{ms}");
+        }
+    }
+}

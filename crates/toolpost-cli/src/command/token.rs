@@ -1,0 +1,107 @@
+//! `token`: a secret for somebody, shown once, and taken back.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use toolpost::Identity;
+use toolpost_gateway::auth::Token;
+use toolpost_gateway::config::{Config, Existing, overview, remove_identity, write_identity};
+
+use super::neighbour;
+use crate::arguments::{TokenCommand, TokenListOptions, TokenOptions, TokenRevokeOptions};
+use crate::failure::Failure;
+use crate::output;
+
+pub(crate) fn token(command: TokenCommand) -> Result<(), Failure> {
+    match command {
+        TokenCommand::New(options) => new(options),
+        TokenCommand::List(options) => list(&options),
+        TokenCommand::Revoke(options) => revoke(&options),
+    }
+}
+
+/// Who is known, and what they may do; nothing of what they are known by.
+fn list(options: &TokenListOptions) -> Result<(), Failure> {
+    let config = Config::load(&options.config)?;
+    let known = config.identities.iter().map(|known| &known.identity);
+    if output::is_plain(options.format.json) {
+        let all: Vec<Value> = known.map(to_json).collect();
+        return Ok(output::print_plain(&all)?);
+    }
+    for identity in known {
+        output::print_line(&output::harmless(&describe(identity)))?;
+    }
+    if config.identities.is_empty() {
+        output::print_line("Nobody has a token; `toolpost token new NAME` makes one.")?;
+    }
+    Ok(())
+}
+
+fn to_json(identity: &Identity) -> Value {
+    let Identity { id, scopes, resources, capabilities, .. } = identity;
+    json!({"name": id, "scopes": scopes, "resources": resources, "capabilities": capabilities})
+}
+
+/// `ci: github:read; repo:toolpost=read,write`.
+fn describe(identity: &Identity) -> String {
+    let scopes = identity.scopes.join(", ");
+    let scopes = if scopes.is_empty() { "no scopes" } else { &scopes };
+    let resources = identity.resources.iter();
+    let resources: String =
+        resources.map(|(name, actions)| format!("; {name}={}", actions.join(","))).collect();
+    format!("{}: {scopes}{resources}", identity.id)
+}
+
+fn revoke(options: &TokenRevokeOptions) -> Result<(), Failure> {
+    let (name, file) = (&options.name, &options.config);
+    remove_identity(file, name)?;
+    if output::is_plain(options.format.json) {
+        let file = file.display().to_string();
+        output::print_plain(&json!({"name": name, "revoked": true, "file": file}))?;
+    } else {
+        output::print_line(&format!("`{name}` is no longer in {}.", file.display()))?;
+    }
+    output::remark(output::TAKEN_UP);
+    Ok(())
+}
+
+/// The token is the only thing on standard output, so that a script can take it.
+fn new(options: TokenOptions) -> Result<(), Failure> {
+    let mut identity = Identity::new(options.name)
+        .with_scopes(options.scopes)
+        .with_capabilities(options.capabilities);
+    for (resource, actions) in options.resources {
+        identity = identity.with_resource(resource, actions);
+    }
+    let existing = if options.replace { Existing::Replace } else { Existing::Refuse };
+    let token = Token::generate().context("the system has no randomness to give")?;
+    neighbour::keep(&options.config, &[])?;
+    write_identity(&options.config, &identity, token.hash(), existing)?;
+    let (name, file) = (&identity.id, options.config.display());
+    if options.json {
+        let file = file.to_string();
+        output::print_plain(&json!({"name": name, "token": token.reveal(), "file": file}))?;
+    } else {
+        output::print_line(token.reveal())?;
+    }
+    output::remark(&format!(
+        "This is the token of `{name}`, shown once; only its SHA-256 is stored in {file}."
+    ));
+    let open = overview(&options.config)?.open;
+    if !open.is_empty() {
+        output::remark(&about_open(&open));
+    }
+    Ok(())
+}
+
+/// What was open to this machine while nobody was known is open to every token now.
+fn about_open(sources: &[String]) -> String {
+    let names = sources.join("`, `");
+    let (them, each) = match sources {
+        [name] => ("is", name.as_str()),
+        _ => ("are", "NAME"),
+    };
+    format!(
+        "`{names}` {them} open to every token: `access = \"open\"`. \
+         Without that line the scope `source:{each}` is needed."
+    )
+}

@@ -1,0 +1,428 @@
+//! Messages as people read them: when, who, what.
+//!
+//! Everything here was said by somebody else, so that nothing of it reaches the terminal as it is.
+
+use anstyle::{AnsiColor, Color, Style};
+use serde_json::Value;
+
+use super::scene::{correlation, each, has_failed, text};
+use crate::output;
+
+/// How much of a result, of arguments or of a payload is shown.
+const SHOWN: usize = 1_000;
+/// How much of what somebody says is shown.
+const SAID: usize = 20_000;
+/// How many names of a list are shown.
+const LISTED: usize = 100;
+
+/// The colours of those who speak.
+const VOICES: [AnsiColor; 6] = [
+    AnsiColor::Cyan,
+    AnsiColor::Green,
+    AnsiColor::Yellow,
+    AnsiColor::Blue,
+    AnsiColor::Magenta,
+    AnsiColor::BrightCyan,
+];
+
+/// A message as lines; nothing where there is nothing to say to a person.
+pub(super) fn message(message: &Value) -> Option<String> {
+    let payload = &message["payload"];
+    let words = match text(&message["kind"]) {
+        "chat" => chat(message),
+        "mcp/request" => request(message),
+        "mcp/notification" => dim(&format!("… {}", asked(payload))),
+        "mcp/response" => response(message),
+        "mcp/proposal" => proposal(message),
+        "mcp/reject" => ended(message, "rejects"),
+        "mcp/withdraw" => ended(message, "withdraws"),
+        "system/presence" => return presence(message),
+        "system/error" => return Some(refusal(message)),
+        "system/proposal" => return Some(decided(message)),
+        "system/welcome" | "chat/acknowledge" | "capability/grant-ack" => return None,
+        "capability/grant" => granted(payload, "grants"),
+        "capability/revoke" => granted(payload, "revokes"),
+        "space/invite" => format!("invites {}", quiet(&payload["participant_id"])),
+        "space/invite-ack" => invited(payload),
+        "space/kick" => sent_away(payload),
+        kind if kind.starts_with("reasoning/") => reasoning(kind, payload),
+        kind => dim(&format!("{} {}", one_line(kind), json(payload))),
+    };
+    Some(format!("{} {}  {words}", clock(message), speaker(&message["from"])))
+}
+
+/// A part of a stream.
+pub(super) fn frame(stream: &str, data: &str) -> String {
+    dim(&format!("{} │ {}", one_line(stream), shorten(data)))
+}
+
+/// What is said when we have come in.
+pub(super) fn welcome(room: &str, payload: &Value) -> String {
+    let me = quiet(&payload["you"]["id"]);
+    let others: Vec<String> =
+        each(&payload["participants"]).take(LISTED).map(|one| quiet(&one["id"])).collect();
+    let with =
+        if others.is_empty() { String::new() } else { format!(" with {}", others.join(", ")) };
+    let bold = Style::new().bold();
+    format!("You are {bold}{me}{bold:#} in {room}{with}. /help lists what you can do.")
+}
+
+/// What is said when somebody has changed what we may do.
+pub(super) fn welcome_again(payload: &Value) -> String {
+    let may = each(&payload["you"]["capabilities"]).map(capability);
+    dim(&format!("you may now send: {}", may.collect::<Vec<_>>().join(", ")))
+}
+
+fn chat(message: &Value) -> String {
+    let said = text(&message["payload"]["text"]);
+    let end = said.floor_char_boundary(SAID);
+    let more = if end < said.len() { "…" } else { "" };
+    let words = format!("{}{more}", output::harmless(&said[..end]));
+    // Other lines must not look like those of somebody else.
+    let words = words.trim_end().replace('\n', "\n         ");
+    match addressees(message) {
+        to if to.is_empty() => words,
+        to => format!("{} {words}", dim(&format!("@{to}"))),
+    }
+}
+
+fn request(message: &Value) -> String {
+    let to = match addressees(message) {
+        to if to.is_empty() => String::new(),
+        to => dim(&format!("  @{to}")),
+    };
+    let of = correlation(message).map(|id| dim(&format!("  for {}", one_line(id))));
+    format!("→ {}{to}{}", asked(&message["payload"]), of.unwrap_or_default())
+}
+
+fn proposal(message: &Value) -> String {
+    let id = quiet(&message["id"]);
+    let style = Style::new().bold().fg_color(colour(AnsiColor::Yellow));
+    let asked = asked(&message["payload"]);
+    format!("{style}?{style:#} {asked}  {style}/approve {id}{style:#} or /reject {id}")
+}
+
+fn response(message: &Value) -> String {
+    let (context, payload) = (&message["context_of"], &message["payload"]);
+    let (sign, paint) = match has_failed(payload) {
+        true => ("✗", AnsiColor::Red),
+        false => ("✓", AnsiColor::Green),
+    };
+    let name = if context["name"].is_string() { &context["name"] } else { &context["method"] };
+    let asker = match context["from"].as_str() {
+        Some(who) => dim(&format!("  asked by {}", one_line(who))),
+        None => String::new(),
+    };
+    let style = Style::new().fg_color(colour(paint));
+    format!("{style}{sign}{style:#} {} {}{asker}", quiet(name), result(payload))
+}
+
+/// What came out, in the fewest words that say it.
+fn result(payload: &Value) -> String {
+    if let Some(error) = payload.get("error").filter(|error| !error.is_null()) {
+        return said(error.get("message").unwrap_or(error));
+    }
+    let result = &payload["result"];
+    if let Some(tools) = result["tools"].as_array() {
+        let names = tools.iter().take(LISTED).map(|tool| quiet(&tool["name"]));
+        let more = if tools.len() > LISTED { ", …" } else { "" };
+        return format!("{}: {}{more}", tools.len(), names.collect::<Vec<_>>().join(", "));
+    }
+    let texts: Vec<&str> = each(&result["content"]).filter_map(|it| it["text"].as_str()).collect();
+    match result.get("structuredContent") {
+        _ if !texts.is_empty() => shorten(&texts.join(" ")),
+        Some(data) => json(data),
+        None => json(result),
+    }
+}
+
+fn ended(message: &Value, verb: &str) -> String {
+    let proposal = correlation(message).map(one_line).unwrap_or_default();
+    let style = Style::new().fg_color(colour(AnsiColor::Red));
+    format!("{style}✗{style:#} {verb} {proposal}{}", because(&message["payload"]))
+}
+
+fn presence(message: &Value) -> Option<String> {
+    let payload = &message["payload"];
+    let who = quiet(&payload["participant"]["id"]);
+    let words = match text(&payload["event"]) {
+        "join" => format!("{who} comes in"),
+        "leave" => format!("{who} leaves"),
+        "invited" => format!("{} invites {who}", quiet(&payload["invited_by"])),
+        _ => return None,
+    };
+    Some(format!("{} {}", clock(message), dim(&words)))
+}
+
+fn refusal(message: &Value) -> String {
+    let payload = &message["payload"];
+    let style = Style::new().fg_color(colour(AnsiColor::Red));
+    let (code, words) = (quiet(&payload["error"]), said(&payload["message"]));
+    format!("{} {style}{code}: {words}{style:#}", clock(message))
+}
+
+fn decided(message: &Value) -> String {
+    let payload = &message["payload"];
+    let [id, state, by] = ["proposal_id", "state", "by"].map(|name| quiet(&payload[name]));
+    format!("{} {}", clock(message), dim(&format!("your proposal {id} was {state} by {by}")))
+}
+
+fn granted(payload: &Value, verb: &str) -> String {
+    let listed: Vec<String> = each(&payload["capabilities"]).take(LISTED).map(capability).collect();
+    let what = match payload["grant_id"].as_str() {
+        Some(grant) if listed.is_empty() => format!("what {} gave", one_line(grant)),
+        _ => listed.join(", "),
+    };
+    format!("{verb} {} {what}{}", quiet(&payload["recipient"]), because(payload))
+}
+
+/// The token is shown: whoever invites has to hand it on, and it is told once.
+fn invited(payload: &Value) -> String {
+    let who = quiet(&payload["participant_id"]);
+    match payload["token"].as_str() {
+        Some(token) => format!("made a place for {who}, whose token is {}", one_line(token)),
+        None => format!("{}: {who}{}", quiet(&payload["status"]), because(payload)),
+    }
+}
+
+fn sent_away(payload: &Value) -> String {
+    format!("sends {} away{}", quiet(&payload["participant_id"]), because(payload))
+}
+
+fn reasoning(kind: &str, payload: &Value) -> String {
+    let words = ["message", "reasoning", "input", "reason"];
+    let words = words.iter().find_map(|name| payload[name].as_str()).unwrap_or_default();
+    let step = kind.rsplit('/').next().unwrap_or_default();
+    dim(&format!("… {} {}", one_line(step), shorten(words)))
+}
+
+/// `tools/call demo__add {"a":1}`
+fn asked(payload: &Value) -> String {
+    let (method, params) = (quiet(&payload["method"]), &payload["params"]);
+    let known = params.get("name").or_else(|| params.get("uri"));
+    let Some(name) = known.and_then(Value::as_str) else {
+        return if params.is_null() { method } else { format!("{method} {}", json(params)) };
+    };
+    let name = one_line(name);
+    match params.get("arguments") {
+        Some(arguments) => format!("{method} {name} {}", json(arguments)),
+        None => format!("{method} {name}"),
+    }
+}
+
+fn because(payload: &Value) -> String {
+    match payload["reason"].as_str() {
+        Some(reason) if !reason.is_empty() => format!(": {}", shorten(reason)),
+        _ => String::new(),
+    }
+}
+
+fn capability(value: &Value) -> String {
+    match value.as_str() {
+        Some(text) => one_line(text),
+        None => json(value),
+    }
+}
+
+fn addressees(message: &Value) -> String {
+    let names: Vec<String> = each(&message["to"]).take(LISTED).map(quiet).collect();
+    names.join(" @")
+}
+
+/// A name, with the colour that it always has.
+fn speaker(from: &Value) -> String {
+    let name = quiet(from);
+    let sum: usize = name.bytes().map(usize::from).sum();
+    let style = Style::new().bold().fg_color(colour(VOICES[sum % VOICES.len()]));
+    format!("{style}{name}{style:#}")
+}
+
+/// The time of day in the time zone of the message, which gateways write in UTC.
+fn clock(message: &Value) -> String {
+    let ts = text(&message["ts"]);
+    let time = ts.get(11..19).filter(|time| time.bytes().all(|b| b.is_ascii_digit() || b == b':'));
+    dim(time.unwrap_or("--:--:--"))
+}
+
+fn said(value: &Value) -> String {
+    value.as_str().map_or_else(|| json(value), shorten)
+}
+
+fn quiet(value: &Value) -> String {
+    one_line(text(value))
+}
+
+/// A name of somebody else's on a line of ours.
+fn one_line(text: &str) -> String {
+    output::cut(&output::harmless(text), 200)
+}
+
+/// Words of somebody else's on a line of ours, as many as there is room for.
+fn shorten(text: &str) -> String {
+    let line = text.split_whitespace().take(SHOWN).collect::<Vec<_>>().join(" ");
+    output::cut(&output::harmless(&line), SHOWN)
+}
+
+fn json(value: &Value) -> String {
+    output::cut(&output::harmless(&value.to_string()), SHOWN)
+}
+
+fn dim(text: &str) -> String {
+    let style = Style::new().dimmed();
+    format!("{style}{text}{style:#}")
+}
+
+fn colour(colour: AnsiColor) -> Option<Color> {
+    Some(colour.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Without colours.
+    fn shown(value: &Value) -> Option<String> {
+        message(value).map(|line| anstream::adapter::strip_str(&line).to_string())
+    }
+
+    #[test]
+    fn every_kind_is_said_in_a_line() {
+        let say = |kind: &str, more: Value| {
+            let mut message =
+                json!({"ts": "2026-01-01T12:34:56.789Z", "from": "bob", "kind": kind});
+            message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            message
+        };
+        let add = json!({"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}});
+        let about = json!({"method": "tools/call", "name": "add", "from": "ann"});
+        for (kind, more, expected) in [
+            ("chat", json!({"payload": {"text": "hi\nyou"}}), "bob  hi\n         you"),
+            ("chat", json!({"to": ["ann"], "payload": {"text": "hi"}}), "bob  @ann hi"),
+            ("mcp/request", json!({"payload": add}), "bob  → tools/call add {\"a\":1}"),
+            (
+                "mcp/request",
+                json!({"to": ["toolpost"], "correlation_id": ["P"], "payload": {"method": "tools/list"}}),
+                "bob  → tools/list  @toolpost  for P",
+            ),
+            (
+                "mcp/proposal",
+                json!({"id": "P", "payload": add}),
+                "bob  ? tools/call add {\"a\":1}  /approve P or /reject P",
+            ),
+            (
+                "mcp/response",
+                json!({"context_of": about, "payload": {"result": {"content": [{"type": "text", "text": "3"}]}}}),
+                "bob  ✓ add 3  asked by ann",
+            ),
+            (
+                "mcp/response",
+                json!({"context_of": about, "payload": {"result": {"structuredContent": {"sum": 3}}}}),
+                "bob  ✓ add {\"sum\":3}  asked by ann",
+            ),
+            (
+                "mcp/response",
+                json!({"context_of": about, "payload": {"error": {"code": 1, "message": "no\nway"}}}),
+                "bob  ✗ add no way  asked by ann",
+            ),
+            (
+                "mcp/response",
+                json!({"context_of": {"method": "tools/list"}, "payload": {"result": {"tools": [{"name": "a"}, {"name": "b"}]}}}),
+                "bob  ✓ tools/list 2: a, b",
+            ),
+            (
+                "mcp/reject",
+                json!({"correlation_id": ["P"], "payload": {"reason": "unsafe"}}),
+                "bob  ✗ rejects P: unsafe",
+            ),
+            ("mcp/withdraw", json!({"correlation_id": ["P"], "payload": {}}), "bob  ✗ withdraws P"),
+            (
+                "capability/grant",
+                json!({"payload": {"recipient": "eve", "capabilities": ["chat", {"kind": "x"}]}}),
+                "bob  grants eve chat, {\"kind\":\"x\"}",
+            ),
+            (
+                "capability/revoke",
+                json!({"payload": {"recipient": "eve", "grant_id": "g"}}),
+                "bob  revokes eve what g gave",
+            ),
+            (
+                "space/kick",
+                json!({"payload": {"participant_id": "eve", "reason": "noise"}}),
+                "bob  sends eve away: noise",
+            ),
+            (
+                "space/invite-ack",
+                json!({"payload": {"participant_id": "eve", "token": "tpt_x"}}),
+                "bob  made a place for eve, whose token is tpt_x",
+            ),
+            (
+                "reasoning/thought",
+                json!({"payload": {"reasoning": "so  it is"}}),
+                "bob  … thought so it is",
+            ),
+            ("custom/thing", json!({"payload": {"a": 1}}), "bob  custom/thing {\"a\":1}"),
+            (
+                "system/presence",
+                json!({"payload": {"event": "join", "participant": {"id": "eve"}}}),
+                "eve comes in",
+            ),
+            (
+                "system/error",
+                json!({"payload": {"error": "capability_violation", "message": "no"}}),
+                "capability_violation: no",
+            ),
+            (
+                "system/proposal",
+                json!({"payload": {"proposal_id": "P", "state": "rejected", "by": "ann"}}),
+                "your proposal P was rejected by ann",
+            ),
+        ] {
+            let line = shown(&say(kind, more)).unwrap();
+            assert_eq!(line, format!("12:34:56 {expected}"), "{kind}");
+        }
+        for kind in ["system/welcome", "capability/grant-ack"] {
+            assert_eq!(shown(&say(kind, json!({}))), None);
+        }
+    }
+
+    #[test]
+    fn nothing_that_others_say_is_obeyed_by_the_terminal() {
+        let evil = "a\u{1b}]0;x\u{7}\r\u{9b}b";
+        for kind in [
+            "chat",
+            "mcp/request",
+            "mcp/response",
+            "mcp/proposal",
+            "mcp/reject",
+            "system/error",
+            "system/presence",
+            "system/proposal",
+            "capability/grant",
+            "space/invite",
+            "space/invite-ack",
+            "space/kick",
+            "reasoning/thought",
+            "custom",
+            evil,
+        ] {
+            let all = json!({"kind": kind, "ts": evil, "from": evil, "id": evil, "to": [evil], "correlation_id": [evil],
+                "context_of": {"method": evil, "name": evil, "from": evil},
+                "payload": {"text": evil, "method": evil, "reason": evil, "message": evil, "error": evil,
+                    "event": "join", "participant": {"id": evil}, "recipient": evil, "capabilities": [evil, {evil: evil}],
+                    "participant_id": evil, "token": evil, "status": evil, "state": evil, "by": evil,
+                    "params": {"name": evil, "arguments": {evil: evil}}}});
+            let line = shown(&all).unwrap();
+            let is_obeyed = |c: char| c.is_control() && c != '\n';
+            assert!(!line.contains(is_obeyed), "{kind}: {line:?}");
+            assert!(!message(&all).unwrap().contains("\u{1b}]"), "{kind}");
+        }
+        let line = frame(evil, evil);
+        assert!(!anstream::adapter::strip_str(&line).to_string().contains(char::is_control));
+        let long = json!({"kind": "chat", "payload": {"text": "é".repeat(SAID)}});
+        assert!(shown(&long).unwrap().len() < SAID + 100);
+        let odd = json!({"kind": "chat", "from": 5, "to": "x", "payload": [1]});
+        assert!(shown(&odd).unwrap().starts_with("--:--:--"));
+    }
+}

@@ -1,0 +1,200 @@
+//! From words on a command line to the input of an operation.
+
+use std::io::Read;
+
+use serde_json::{Map, Value};
+use toolpost::OperationSpec;
+
+/// The input: a JSON document, and `--key value` pairs on top of it.
+pub(crate) fn build(spec: Option<&OperationSpec>, words: &[String]) -> Result<Value, String> {
+    let (document, pairs) = match words.split_first() {
+        Some((first, rest)) if !first.starts_with("--") => (read_document(first)?, rest),
+        _ => (Value::Object(Map::new()), words),
+    };
+    if pairs.is_empty() {
+        return Ok(document);
+    }
+    let Value::Object(mut members) = document else {
+        return Err("--key value pairs can only be added to a JSON object".to_owned());
+    };
+    let schema = spec.map(|spec| spec.input_schema.json());
+    let mut given = Vec::new();
+    for (key, text) in read_pairs(pairs)? {
+        let key = property_name(schema.as_deref(), key);
+        let value = read_value(property(schema.as_deref(), &key), text);
+        add(&mut members, &mut given, key, value);
+    }
+    Ok(Value::Object(members))
+}
+
+/// Keys that the operation does not name: allowed by most schemas, and mostly typing mistakes.
+pub(crate) fn unknown_keys<'a>(spec: &OperationSpec, input: &'a Value) -> Vec<&'a str> {
+    let schema = spec.input_schema.json();
+    let is_open = ["additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"]
+        .iter()
+        .any(|keyword| schema.get(keyword).is_some());
+    let (Some(input), Some(_), false) = (input.as_object(), schema.get("properties"), is_open)
+    else {
+        return Vec::new();
+    };
+    let names = input.keys().map(String::as_str);
+    names.filter(|name| property(Some(&schema), name).is_none()).collect()
+}
+
+fn read_document(word: &str) -> Result<Value, String> {
+    let text = match word.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read the input file `{path}`: {error}"))?,
+        None if word == "-" => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|error| format!("cannot read the input from standard input: {error}"))?;
+            text
+        }
+        None => word.to_owned(),
+    };
+    serde_json::from_str(&text).map_err(|error| {
+        format!("the input is not JSON: {error}; write a JSON object, @file, - or --key value")
+    })
+}
+
+/// `--key value`, `--key=value`, or `--key` alone for `true`.
+fn read_pairs(words: &[String]) -> Result<Vec<(&str, Option<&str>)>, String> {
+    let mut pairs = Vec::new();
+    let mut words = words.iter().map(String::as_str).peekable();
+    while let Some(word) = words.next() {
+        let Some(key) = word.strip_prefix("--").filter(|key| !key.is_empty()) else {
+            return Err(format!("`{word}` does not belong to a --key"));
+        };
+        let pair = match key.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (key, words.next_if(|next| !next.starts_with("--"))),
+        };
+        pairs.push(pair);
+    }
+    Ok(pairs)
+}
+
+/// The property that is meant: as it is written, or `everyMs` for `every-ms`.
+fn property_name(schema: Option<&Value>, key: &str) -> String {
+    let camel = camel_case(key);
+    let is_known = |name: &str| property(schema, name).is_some();
+    if !is_known(key) && is_known(&camel) { camel } else { key.to_owned() }
+}
+
+fn camel_case(key: &str) -> String {
+    let mut parts = key.split('-');
+    let mut name = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let mut letters = part.chars();
+        name.extend(letters.next().into_iter().flat_map(char::to_uppercase));
+        name.push_str(letters.as_str());
+    }
+    name
+}
+
+fn property<'a>(schema: Option<&'a Value>, name: &str) -> Option<&'a Value> {
+    schema?.get("properties")?.get(name)
+}
+
+/// Text where the schema wants text; JSON where it is JSON; else text again, for the schema to
+/// judge.
+fn read_value(schema: Option<&Value>, text: Option<&str>) -> Value {
+    let Some(text) = text else { return Value::Bool(true) };
+    if wants_only_text(schema) {
+        return Value::from(text);
+    }
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+}
+
+fn wants_only_text(schema: Option<&Value>) -> bool {
+    match schema.and_then(|schema| schema.get("type")) {
+        Some(Value::String(name)) => name == "string",
+        Some(Value::Array(names)) => names.iter().all(|name| name == "string" || name == "null"),
+        _ => false,
+    }
+}
+
+/// A key that is given twice is a list; one that was only in the document is replaced.
+fn add(members: &mut Map<String, Value>, given: &mut Vec<String>, key: String, value: Value) {
+    if !given.contains(&key) {
+        given.push(key.clone());
+        members.insert(key, value);
+        return;
+    }
+    match members.get_mut(&key) {
+        Some(Value::Array(items)) => items.push(value),
+        Some(first) => *first = Value::Array(vec![first.take(), value]),
+        None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolpost::{Kind, Schema};
+
+    use super::*;
+
+    fn spec() -> OperationSpec {
+        let mut spec = OperationSpec::new(&"t.op".parse().unwrap(), Kind::Query);
+        let schema = json!({"properties": {
+            "n": {"type": "number"}, "text": {"type": "string"}, "maybe": {"type": ["string", "null"]},
+            "everyMs": {"type": "integer"}, "tags": {"type": "array"}, "any": {},
+        }});
+        spec.input_schema = Schema::new(schema).unwrap();
+        spec
+    }
+
+    #[test]
+    fn words_become_the_input_that_the_schema_wants() {
+        for (words, expected) in [
+            ("", json!({})),
+            ("--n 2", json!({"n": 2})),
+            ("--n=-2.5", json!({"n": -2.5})),
+            ("--n -2", json!({"n": -2})),
+            ("--n two", json!({"n": "two"})),
+            ("--text 42", json!({"text": "42"})),
+            ("--maybe null", json!({"maybe": "null"})),
+            ("--every-ms 5", json!({"everyMs": 5})),
+            ("--other-key 5", json!({"other-key": 5})),
+            ("--any {\"a\":1}", json!({"any": {"a": 1}})),
+            ("--any hello", json!({"any": "hello"})),
+            ("--flag", json!({"flag": true})),
+            ("--flag --n 1", json!({"flag": true, "n": 1})),
+            ("--tags a --tags b --tags c", json!({"tags": ["a", "b", "c"]})),
+            ("{\"n\":1,\"m\":2} --n 3", json!({"n": 3, "m": 2})),
+            ("[1,2]", json!([1, 2])),
+            ("null", json!(null)),
+        ] {
+            let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(build(Some(&spec()), &words), Ok(expected), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn keys_that_the_operation_does_not_name_are_found() {
+        assert_eq!(unknown_keys(&spec(), &json!({"n": 1, "m": 2})), ["m"]);
+        assert_eq!(unknown_keys(&spec(), &json!([1])), [""; 0]);
+        let mut open = spec();
+        open.input_schema =
+            Schema::new(json!({"properties": {}, "additionalProperties": true})).unwrap();
+        assert_eq!(unknown_keys(&open, &json!({"m": 2})), [""; 0]);
+    }
+
+    #[test]
+    fn words_that_make_no_input_are_named() {
+        for (words, said) in [
+            (&["{"][..], "not JSON"),
+            (&["@/no/such/file"], "cannot read the input file `/no/such/file`"),
+            (&["[1]", "--n", "2"], "only be added to a JSON object"),
+            (&["--n", "2", "3"], "`3` does not belong to a --key"),
+            (&["{}", "3"], "`3` does not belong to a --key"),
+        ] {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let error = build(Some(&spec()), &words).unwrap_err();
+            assert!(error.contains(said), "{words:?}: {error}");
+        }
+    }
+}

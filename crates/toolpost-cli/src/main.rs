@@ -1,0 +1,136 @@
+//! The `toolpost` command: arguments in, output and an exit code out.
+
+mod arguments;
+mod command;
+mod failure;
+mod input;
+mod output;
+mod tokens;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{AddCommand, Arguments, Command, LogFormat, WorkspaceCommand};
+use failure::{Failure, Reader};
+
+/// JSON is many small allocations; this allocator makes them about twice as fast as the system's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    #[cfg(unix)]
+    if let Some(rest) = arguments::of_watcher() {
+        return toolpost::mcp::watch_child(rest);
+    }
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => match arguments::forgotten_dashes(std::env::args()) {
+            Some(message) if error.kind() == clap::error::ErrorKind::UnknownArgument => {
+                return Failure::Usage(message).report(Reader::Person);
+            }
+            _ => error.exit(),
+        },
+    };
+    start_logging(&arguments.command);
+    let reader = match arguments.command.prints_json() {
+        true => Reader::Program,
+        false => Reader::Person,
+    };
+    match run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(reader),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Add { command: AddCommand::Openapi(options) } => {
+            runtime()?.block_on(command::add_openapi(&options))
+        }
+        Command::Init(options) => command::init(&options),
+        Command::Import(options) => runtime()?.block_on(command::import(&options)),
+        Command::Add { command: AddCommand::Mcp(options) } => {
+            runtime()?.block_on(command::add_mcp(&options))
+        }
+        Command::Remove(options) => command::remove(&options),
+        Command::Reload(options) => runtime()?.block_on(command::reload(&options)),
+        Command::Sources(options) => runtime()?.block_on(command::sources(&options)),
+        Command::List(options) => runtime()?.block_on(command::list(&options)),
+        Command::Search(options) => runtime()?.block_on(command::search(&options)),
+        Command::Schema { what, format, .. } if what == "envelope" => {
+            command::envelope_schema(format)
+        }
+        Command::Schema { what, format, .. } if what == "events" => command::event_schema(format),
+        Command::Schema { what, format, .. } if what == "config" => command::config_schema(format),
+        Command::Schema { what, remote, format } => {
+            runtime()?.block_on(command::schema(&what, &remote, format))
+        }
+        Command::Approvals { running, format } => {
+            runtime()?.block_on(command::approvals(&running, format))
+        }
+        Command::Approve(options) => runtime()?.block_on(command::approve(&options)),
+        Command::Reject(options) => runtime()?.block_on(command::reject(&options)),
+        Command::Cast(options) => command::cast(&options),
+        Command::Decode(input) => command::decode(&input),
+        Command::Encode(input) => command::encode(&input),
+        Command::Log(options) => runtime()?.block_on(command::log(&options)),
+        Command::Replay(options) => runtime()?.block_on(command::replay(&options)),
+        Command::Token { command } => command::token(command),
+        Command::Workspace { command: WorkspaceCommand::Allows(options) } => {
+            command::allows(&options)
+        }
+        Command::Workspace { command: WorkspaceCommand::Join(options) } => {
+            let runtime = runtime()?;
+            let joined = runtime.block_on(command::join(&options));
+            // A read of standard input that is still waiting must not keep the process.
+            runtime.shutdown_background();
+            joined
+        }
+        Command::Completions { shell } => command::completions(shell),
+        Command::Call(invocation) => runtime()?.block_on(command::call(invocation)),
+        Command::Subscribe(invocation) => runtime()?.block_on(command::subscribe(invocation)),
+        Command::Serve(options) => {
+            let runtime = runtime()?;
+            let served = runtime.block_on(command::serve(&options));
+            // Everybody was answered or told; what a thread still works at is for nobody.
+            runtime.shutdown_background();
+            served
+        }
+        Command::Mcp(options) => {
+            let runtime = runtime()?;
+            let served = runtime.block_on(command::mcp(&options));
+            // A read of standard input that is still waiting must not keep the process.
+            runtime.shutdown_background();
+            served
+        }
+    }
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}
+
+/// Logs go to standard error. A single command reports its outcome itself, so that only warnings
+/// of its own are left for the log; `TOOLPOST_LOG` overrides both.
+fn start_logging(command: &Command) {
+    let format = match command {
+        Command::Serve(options) => Some(options.log_format),
+        Command::Mcp(options) => Some(options.log_format),
+        _ => None,
+    };
+    let default = if format.is_some() { "info" } else { "error,toolpost_gateway=warn" };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("TOOLPOST_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // A log that cannot be written must not take a call with it.
+        .log_internal_errors(false)
+        .with_ansi(output::shows_colours(&std::io::stderr()));
+    match format {
+        Some(LogFormat::Text) => builder.init(),
+        Some(LogFormat::Json) => builder.json().flatten_event(true).init(),
+        None => builder.without_time().with_target(false).init(),
+    }
+}

@@ -1,0 +1,213 @@
+//! What is printed: colours and tables for people, plain JSON for programs.
+
+use std::io::{IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use serde_json::Value;
+use toolpost_gateway::config::Access;
+
+/// Whether standard output should be plain JSON: asked for, or not a terminal.
+pub(crate) fn is_plain(asked: bool) -> bool {
+    asked || !std::io::stdout().is_terminal()
+}
+
+/// Whether colours are wanted there: it is a terminal, and nothing in the environment forbids them.
+pub(crate) fn shows_colours(stream: &impl anstream::stream::RawStream) -> bool {
+    anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
+}
+
+/// One JSON document on one line.
+pub(crate) fn print_plain(value: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    let mut out = std::io::stdout().lock();
+    out.write_all(&line)?;
+    out.flush()
+}
+
+/// One JSON document on one line, written as it is made: it may be larger than what it is made of.
+pub(crate) fn stream_plain(value: &impl Serialize) -> std::io::Result<()> {
+    let mut out = std::io::BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
+    serde_json::to_writer(&mut out, value)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+/// Indented and coloured on a terminal, one line elsewhere.
+pub(crate) fn print_json(value: &impl Serialize, plain: bool) -> std::io::Result<()> {
+    if is_plain(plain) {
+        return print_plain(value);
+    }
+    let mut text = String::new();
+    write_coloured(&mut text, &serde_json::to_value(value)?, 0);
+    print_line(&text)
+}
+
+/// A line for people; colours are dropped where they cannot be shown.
+pub(crate) fn print_line(text: &str) -> std::io::Result<()> {
+    writeln!(anstream::stdout().lock(), "{text}")
+}
+
+/// Said whenever the sources of a configuration change.
+pub(crate) const TAKEN_UP: &str = "A gateway that runs takes it up by itself.";
+
+pub(crate) fn error(message: &str) {
+    to_stderr("error", AnsiColor::Red, message);
+}
+
+pub(crate) fn warning(message: &str) {
+    to_stderr("warning", AnsiColor::Yellow, message);
+}
+
+/// A sentence for people beside an output for programs.
+pub(crate) fn remark(message: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{}", harmless(message));
+}
+
+/// Indented below an error.
+pub(crate) fn note(message: &str) {
+    // Nothing can be done about a standard error that is closed.
+    let _ = writeln!(anstream::stderr().lock(), "  {}", harmless(message));
+}
+
+fn to_stderr(label: &str, colour: AnsiColor, message: &str) {
+    let style = Style::new().bold().fg_color(Some(colour.into()));
+    let message = harmless(message);
+    let _ = writeln!(anstream::stderr().lock(), "{style}{label}{style:#}: {message}");
+}
+
+/// Other people's words without what a terminal would obey: escape sequences can set titles, write to
+/// the clipboard and hide text.
+pub(crate) fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
+    let is_harmful = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.contains(is_harmful) {
+        text.replace(is_harmful, "\u{fffd}").into()
+    } else {
+        text.into()
+    }
+}
+
+/// The first line, as far as there is room for it.
+pub(crate) fn cut(text: &str, room: usize) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    if line.chars().count() <= room {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(room.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// Who may call a source, for people.
+pub(crate) fn who(access: &Access, has_identities: bool) -> String {
+    match access {
+        Access::Scopes(scopes) => {
+            let word = if scopes.len() == 1 { "scope" } else { "scopes" };
+            let options: Vec<String> =
+                scopes.iter().map(|scope| format!("--scope {scope}")).collect();
+            format!(
+                "for callers with the {word} `{}`; `toolpost token new NAME {}` makes one",
+                scopes.join("`, `"),
+                options.join(" ")
+            )
+        }
+        _ if has_identities => "open to every caller with a token".to_owned(),
+        _ => "open to every program on this machine, since there are no identities".to_owned(),
+    }
+}
+
+/// Who may call a source, for programs.
+pub(crate) fn access_json(access: &Access) -> Value {
+    match access {
+        Access::Scopes(scopes) => serde_json::json!({"scopes": scopes}),
+        _ => "open".into(),
+    }
+}
+
+fn write_coloured(out: &mut String, value: &Value, depth: usize) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            let entries = members.iter().map(|(key, value)| (Some(key.as_str()), value));
+            write_entries(out, entries, ('{', '}'), depth);
+        }
+        Value::Array(items) if !items.is_empty() => {
+            write_entries(out, items.iter().map(|item| (None, item)), ('[', ']'), depth);
+        }
+        scalar => paint(out, colour_of(scalar), &scalar.to_string()),
+    }
+}
+
+fn write_entries<'a>(
+    out: &mut String,
+    entries: impl Iterator<Item = (Option<&'a str>, &'a Value)>,
+    (open, close): (char, char),
+    depth: usize,
+) {
+    out.push(open);
+    for (position, (key, value)) in entries.enumerate() {
+        out.push_str(if position == 0 { "\n" } else { ",\n" });
+        out.push_str(&"  ".repeat(depth + 1));
+        if let Some(key) = key {
+            paint(out, AnsiColor::Blue, &Value::from(key).to_string());
+            out.push_str(": ");
+        }
+        write_coloured(out, value, depth + 1);
+    }
+    out.push('\n');
+    out.push_str(&"  ".repeat(depth));
+    out.push(close);
+}
+
+fn colour_of(scalar: &Value) -> AnsiColor {
+    match scalar {
+        Value::String(_) => AnsiColor::Green,
+        Value::Number(_) => AnsiColor::Cyan,
+        Value::Bool(_) => AnsiColor::Yellow,
+        _ => AnsiColor::BrightBlack,
+    }
+}
+
+fn paint(out: &mut String, colour: AnsiColor, text: &str) {
+    let style = Style::new().fg_color(Some(colour.into()));
+    out.push_str(&format!("{style}{text}{style:#}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn escape_sequences_of_others_are_not_obeyed() {
+        assert_eq!(harmless("a\n\tb ✓"), "a\n\tb ✓");
+        assert_eq!(
+            harmless("\u{1b}]52;c;AA\u{7}\r\u{9b}x"),
+            "\u{fffd}]52;c;AA\u{fffd}\u{fffd}\u{fffd}x"
+        );
+    }
+
+    #[test]
+    fn descriptions_are_cut_to_one_line() {
+        for (text, room, expected) in [
+            ("short", 20, "short"),
+            ("\n  first line\nsecond", 20, "first line"),
+            ("exactly five", 12, "exactly five"),
+            ("one two three", 8, "one two…"),
+            ("✓✓✓✓✓", 3, "✓✓…"),
+            ("", 3, ""),
+        ] {
+            assert_eq!(cut(text, room), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn coloured_json_is_still_that_json() {
+        let value = json!({"a": [1, "x", null, {}, []], "b": {"c": true, "d\"": -1.5}});
+        let mut text = String::new();
+        write_coloured(&mut text, &value, 0);
+        assert!(text.contains('\u{1b}'));
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(plain, serde_json::to_string_pretty(&value).unwrap());
+    }
+}

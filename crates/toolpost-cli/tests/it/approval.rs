@@ -1,0 +1,207 @@
+//! `approvals`, `approve` and `reject` against a gateway of its own process.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::{Folder, command, json, stderr, stdout, toolpost};
+
+/// A gateway whose notes somebody has to agree to, ended with this.
+struct Gateway {
+    child: Child,
+    url: String,
+    data: PathBuf,
+}
+
+impl Gateway {
+    fn start(folder: &Folder) -> Self {
+        Self::start_with(folder, &[])
+    }
+
+    fn start_with(folder: &Folder, options: &[&str]) -> Self {
+        let file = folder.path().join("toolpost.toml");
+        std::fs::write(&file, "[approval]\noperations = [\"demo.note\"]\n").unwrap();
+        let data = folder.path().join("data");
+        let listen = ["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
+        let mut child = command(&listen)
+            .args(options)
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let first = BufReader::new(child.stdout.as_mut().unwrap()).lines().next().unwrap().unwrap();
+        let url = format!("ws://{}", first.rsplit_once("http://").unwrap().1);
+        Self { child, url, data }
+    }
+
+    /// A command of the operator's.
+    fn decide(&self, words: &[&str]) -> Output {
+        let data = self.data.to_str().unwrap();
+        toolpost(&[words, &["--url", &self.url, "--data", data]].concat())
+    }
+
+    /// Begins a call that waits.
+    fn call(&self, token: Option<&str>) -> Child {
+        let mut call = command(&["call", "demo.note", "--text", "hello", "--url", &self.url]);
+        if let Some(token) = token {
+            call.env("TOOLPOST_TOKEN", token);
+        }
+        call.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The one call that waits.
+    fn waiting(&self) -> Value {
+        loop {
+            let listed = json(&self.decide(&["approvals"]));
+            if let [one] = &listed.as_array().unwrap()[..] {
+                return one.clone();
+            }
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_call_waits_until_the_operator_decides() {
+    let folder = Folder::new("approval");
+    let gateway = Gateway::start(&folder);
+    assert_eq!(stdout(&gateway.decide(&["approvals"])).trim(), "[]");
+
+    let call = gateway.call(None);
+    let waiting = gateway.waiting();
+    assert_eq!((&waiting["operation"], &waiting["caller"]), (&"demo.note".into(), &"local".into()));
+    assert_eq!(waiting["input"]["text"], "hello");
+    let id = waiting["id"].as_str().unwrap();
+    let approved = gateway.decide(&["approve", id]);
+    assert_eq!(json(&approved)["status"], "approved");
+    let answer = call.wait_with_output().unwrap();
+    assert_eq!(answer.status.code(), Some(0), "{}", stderr(&answer));
+    assert_eq!(json(&answer)["data"]["text"], "hello");
+    let again = gateway.decide(&["approve", id]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(stderr(&again).contains("approved by `operator`"), "{}", stderr(&again));
+
+    // Who agreed is on record.
+    let recorded = super::journal::rig::until_some(|| {
+        let listed = gateway.decide(&["log", "--op", "demo.note"]);
+        serde_json::from_str::<Value>(&stdout(&listed)).ok()?.get("approval").cloned()
+    });
+    assert_eq!(recorded, serde_json::json!({"id": id, "by": "operator"}));
+
+    let call = gateway.call(None);
+    let id = gateway.waiting()["id"].as_str().unwrap().to_owned();
+    let rejected = gateway.decide(&["reject", &id, "--reason", "not today"]);
+    assert_eq!(json(&rejected)["status"], "rejected");
+    let answer = call.wait_with_output().unwrap();
+    assert_eq!(answer.status.code(), Some(1));
+    let said = stderr(&answer);
+    assert!(said.contains("ACCESS_DENIED") && said.contains("not today"), "{said}");
+}
+
+#[test]
+fn nobody_decides_without_a_token_nor_about_his_own_call() {
+    let folder = Folder::new("approval-own");
+    let gateway = Gateway::start(&folder);
+    let token = std::fs::read_to_string(gateway.data.join("operator.token")).unwrap();
+    let mut call = gateway.call(Some(token.trim()));
+    let id = gateway.waiting()["id"].as_str().unwrap().to_owned();
+    let own = gateway.decide(&["approve", &id]);
+    assert_eq!(own.status.code(), Some(1));
+    assert!(stderr(&own).contains("nobody approves his own call"), "{}", stderr(&own));
+    // Without the operator's token the caller is `local`, who may call and not decide.
+    let nothing = folder.path().join("nothing");
+    std::fs::create_dir(&nothing).unwrap();
+    let words = ["approve", &id, "--url", &gateway.url, "--data", nothing.to_str().unwrap()];
+    let local = toolpost(&words);
+    assert_eq!(local.status.code(), Some(1));
+    assert!(
+        stderr(&local).contains("`local` lacks the scope `toolpost:approve`"),
+        "{}",
+        stderr(&local)
+    );
+    call.kill().unwrap();
+    call.wait().unwrap();
+}
+
+/// Whoever waits for a person is answered at once when the gateway stops, and holds nobody up.
+#[test]
+fn calls_that_wait_end_when_the_gateway_stops() {
+    let folder = Folder::new("approval-stop");
+    let mut gateway = Gateway::start_with(&folder, &["--drain", "60s"]);
+    let over_hub = gateway.call(None);
+    gateway.waiting();
+    let mut over_http = TcpStream::connect(gateway.url.trim_start_matches("ws://")).unwrap();
+    let body = r#"{"text":"hello"}"#;
+    write!(
+        over_http,
+        "POST /api/demo/note HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    while json(&gateway.decide(&["approvals"])).as_array().unwrap().len() < 2 {}
+    let id = gateway.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let mut answer = String::new();
+    over_http.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    for said in ["UNAVAILABLE", "the gateway is stopping", "\"retryable\":true"] {
+        assert!(answer.contains(said), "{answer}");
+    }
+    let answer = over_hub.wait_with_output().unwrap();
+    assert!(stderr(&answer).contains("the gateway is stopping"), "{}", stderr(&answer));
+    assert_eq!(gateway.child.wait().unwrap().code(), Some(0));
+    let mut log = String::new();
+    gateway.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    assert!(log.contains("drained") && !log.contains("has been cut"), "{log}");
+}
+
+/// A process that nobody else can reach asks nobody, and says where somebody could be asked.
+#[test]
+fn a_command_that_starts_sources_itself_refuses_what_would_wait() {
+    let folder = Folder::new("approval-alone");
+    let exe = env!("CARGO_BIN_EXE_toolpost");
+    let config = format!(
+        "[source.inner]\nmcp = {{ command = {exe:?}, args = [\"mcp\", \"--config\", \"none.toml\"] }}\n\
+         approval = [\"demo__note\"]\n"
+    );
+    std::fs::write(folder.path().join("toolpost.toml"), config).unwrap();
+    std::fs::write(folder.path().join("none.toml"), "").unwrap();
+    let call = |words: &[&str]| command(words).current_dir(folder.path()).output().unwrap();
+    let waits = call(&["call", "inner.demo__note", "--text", "x"]);
+    assert_eq!(waits.status.code(), Some(1));
+    assert!(
+        stderr(&waits).contains("needs approval, and nobody can be asked"),
+        "{}",
+        stderr(&waits)
+    );
+    let sum = call(&["call", "inner.demo__add", "--a", "2", "--b", "3"]);
+    assert_eq!(sum.status.code(), Some(0), "{}", stderr(&sum));
+    // What is built in is no exception, whichever way it is called.
+    folder.write("toolpost.toml", "[approval]\noperations = [\"demo.n*\"]\n");
+    folder.write("other.toml", "[approval]\noperations = [\"demo.a*\"]\n");
+    let by_hub = r#"{"id": "demo.note", "input": {"text": "x"}}"#;
+    let add = ["call", "demo.add", "--a", "2", "--b", "3"];
+    let rows: [(&[&str], i32); 4] = [
+        (&["call", "demo.note", "--text", "x"], 1),
+        (&["call", "hub.call", by_hub], 1),
+        (&add, 0),
+        (&[&add[..], &["--config", "other.toml"]].concat(), 1),
+    ];
+    for (words, code) in rows {
+        let answer = call(words);
+        let said = stderr(&answer);
+        assert_eq!(answer.status.code(), Some(code), "{words:?}: {said}");
+        assert_eq!(said.contains("needs approval"), code == 1, "{words:?}: {said}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Where a client looks from, and what it sees otherwise than the server said it.
+
+use serde_json::{Map, Value, json};
+
+use super::client::Era;
+use super::exceptions;
+
+/// One address of the last gateway, and a client of one era at it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View {
+    source: &'static str,
+    /// What the server itself speaks.
+    spoken: Era,
+    /// Whether names begin with their source.
+    is_prefixed: bool,
+    pub(super) era: Era,
+}
+
+impl View {
+    pub(super) fn all(source: &'static str, spoken: Era) -> impl Iterator<Item = Self> {
+        let places =
+            [(false, Era::Legacy), (false, Era::Modern), (true, Era::Legacy), (true, Era::Modern)];
+        places.into_iter().map(move |(is_prefixed, era)| Self { source, spoken, is_prefixed, era })
+    }
+
+    pub(super) fn path(self) -> String {
+        match self.is_prefixed {
+            true => "/mcp?tools=all".to_owned(),
+            false => format!("/mcp?source={}", self.source),
+        }
+    }
+
+    /// The parameters with the names that this view has.
+    pub(super) fn params(self, method: &str, params: &str) -> String {
+        if !self.is_prefixed {
+            return params.to_owned();
+        }
+        let (tool, resource) = (format!("{}__", self.source), format!("toolpost:{}:", self.source));
+        match method {
+            "tools/call" | "prompts/get" => {
+                params.replacen(r#""name":""#, &format!(r#""name":"{tool}"#), 1)
+            }
+            "resources/read" => params.replacen(r#""uri":""#, &format!(r#""uri":"{resource}"#), 1),
+            "completion/complete" => params
+                .replacen(r#"prompt","name":""#, &format!(r#"prompt","name":"{tool}"#), 1)
+                .replacen(r#"resource","uri":""#, &format!(r#"resource","uri":"{resource}"#), 1),
+            _ => params.to_owned(),
+        }
+    }
+
+    /// What the server said, as it is expected here.
+    pub(super) fn expected(self, method: &str, params: &str, said: &Value) -> Value {
+        let mut said = exceptions::of(params).unwrap_or_else(|| said.clone());
+        if let Some(result) = said.get_mut("result").and_then(Value::as_object_mut) {
+            if self.spoken == Era::Modern {
+                without_era(result);
+            }
+            match method {
+                "tools/list" => listed(result),
+                "tools/call" => called(result),
+                "resources/list" | "resources/templates/list" | "prompts/list"
+                    if self.is_prefixed =>
+                {
+                    only_lists(result);
+                }
+                _ => {}
+            }
+        }
+        without_time(&mut said);
+        said
+    }
+
+    /// What was heard here, without what the protocol of the era adds to every answer.
+    pub(super) fn heard(self, method: &str, mut heard: Value) -> Value {
+        if let Some(result) = heard.get_mut("result").and_then(Value::as_object_mut) {
+            if self.era == Era::Modern {
+                assert_eq!(result.get("resultType"), Some(&json!("complete")), "{method}");
+                without_era(result);
+            }
+            if self.is_prefixed {
+                self.without_prefixes(result);
+            }
+        }
+        if let Some(Value::String(words)) = heard.pointer_mut("/error/message")
+            && words.starts_with("unknown tool: ")
+        {
+            // The name that was asked for, and a hint to those that there are.
+            words.truncate("unknown tool".len());
+        }
+        without_time(&mut heard);
+        heard
+    }
+
+    /// Keeps what is of this source, under its own names.
+    fn without_prefixes(self, result: &mut Map<String, Value>) {
+        let (tool, resource) = (format!("{}__", self.source), format!("toolpost:{}:", self.source));
+        for (list, member, prefix) in [
+            ("tools", "name", &tool),
+            ("prompts", "name", &tool),
+            ("resources", "uri", &resource),
+            ("resourceTemplates", "uriTemplate", &resource),
+        ] {
+            let Some(items) = result.get_mut(list).and_then(Value::as_array_mut) else { continue };
+            items.retain_mut(|item| {
+                let own = item[member].as_str().and_then(|name| name.strip_prefix(prefix.as_str()));
+                let Some(own) = own.map(str::to_owned) else { return false };
+                item[member] = own.into();
+                true
+            });
+        }
+    }
+}
+
+/// Tools are listed by name, and without what is said about a page of one server's. A task that a server
+/// offers cannot be followed from here, so the offer stands apart; and one `$schema` for all schemas
+/// of results is none.
+fn listed(result: &mut Map<String, Value>) {
+    only_lists(result);
+    let tools = result["tools"].as_array_mut().unwrap();
+    tools.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    for tool in tools.iter_mut().map(|tool| tool.as_object_mut().unwrap()) {
+        if let Some(execution) = tool.shift_remove("execution") {
+            let meta = tool.entry("_meta").or_insert_with(|| json!({}));
+            meta["toolpost/mcp"] = json!({"execution": execution});
+        }
+        if let Some(Value::Object(schema)) = tool.get_mut("outputSchema") {
+            schema.shift_remove("$schema");
+        }
+    }
+}
+
+/// A list of several servers has no place for what one of them says about its own.
+fn only_lists(result: &mut Map<String, Value>) {
+    result.retain(|_, value| value.is_array());
+}
+
+/// Content is always a list, no member is ever `null`, and what is no error does not say so.
+fn called(result: &mut Map<String, Value>) {
+    if result.get("isError") == Some(&json!(false)) {
+        result.shift_remove("isError");
+    }
+    result.retain(|_, value| !value.is_null());
+    result.entry("content").or_insert_with(|| json!([]));
+}
+
+/// Members that 2026-07-28 requires of every answer, or allows.
+fn without_era(result: &mut Map<String, Value>) {
+    for name in ["resultType", "ttlMs", "cacheScope"] {
+        result.shift_remove(name);
+    }
+    if let Some(meta) = result.get_mut("_meta").and_then(Value::as_object_mut) {
+        let had = meta.shift_remove("io.modelcontextprotocol/serverInfo").is_some();
+        if had && meta.is_empty() {
+            result.shift_remove("_meta");
+        }
+    }
+}
+
+/// A resource of one of the servers says when it was made.
+fn without_time(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some(at) = text.find(" created at ") {
+                text.truncate(at);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_time),
+        Value::Object(members) => members.values_mut().for_each(without_time),
+        _ => {}
+    }
+}

@@ -1,0 +1,319 @@
+//! `token new`, `serve --config`, `serve --check` and `schema config`: from a token to a call.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use super::{Folder, command, json, stderr, stdout, toolpost};
+
+#[test]
+fn a_token_that_is_made_is_asked_for_and_known() {
+    let folder = Folder::new("token-serve");
+    let granted = ["--scope", "a", "--resource", "repo:x=read", "--capability", "c"];
+    let made = folder.toolpost(&[&["token", "new", "ci"], &granted[..]].concat());
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let token = stdout(&made).trim().to_owned();
+    assert!(token.starts_with("tpt_") && token.len() == 47 && stdout(&made).lines().count() == 1);
+    assert!(stderr(&made).contains("shown once; only its SHA-256 is stored in toolpost.toml"));
+    let file = folder.read("toolpost.toml");
+    assert!(!file.contains(&token) && !stderr(&made).contains(&token));
+    assert!(
+        file.contains("scopes = [\"a\"]") && file.contains("\"repo:x\" = [\"read\"]"),
+        "{file}"
+    );
+    assert!(file.contains("capabilities = [\"c\"]"), "{file}");
+    let told = json(&folder.toolpost(&["token", "new", "other", "--json"]));
+    assert_eq!((&told["name"], &told["file"]), (&"other".into(), &"toolpost.toml".into()));
+    assert!(told["token"].as_str().unwrap().starts_with("tpt_"), "{told}");
+    assert_eq!(folder.read("toolpost.toml").matches("token_hash").count(), 2);
+    folder.write("toolpost.toml", &file);
+
+    // With identities another address than loopback may be served.
+    let mut child = command(&["serve", "--listen", "0.0.0.0:0"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let first = lines.next().unwrap();
+    let port = first.rsplit_once(':').unwrap().1.to_owned();
+    let offer: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
+    let link = format!("http://127.0.0.1:{port}/docs");
+    assert!(offer.iter().any(|line| line.ends_with(&link)), "{offer:?}");
+    let said = "Asks for a token; 1 identity has one.";
+    assert!(offer.iter().any(|line| line.contains(said)), "{offer:?}");
+    for (header, status) in [
+        (String::new(), "401"),
+        ("authorization: Bearer tpt_wrong\r\n".to_owned(), "401"),
+        (format!("authorization: Bearer {token}\r\n"), "200"),
+    ] {
+        let answer = add(&port, &header);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_token_is_given_only_what_is_a_capability() {
+    let folder = Folder::new("token-capability");
+    for (capability, said) in [
+        ("mcp/request:", "is empty, or a part of it is"),
+        ("{\"kind\":\"/(/\"}", "unclosed group"),
+        ("{\"kind\":\"chat\",\"to\":\"x\"}", "its member `to` is not known"),
+    ] {
+        let made = folder.toolpost(&["token", "new", "ci", "--capability", capability]);
+        assert_ne!(made.status.code(), Some(0), "{capability}");
+        assert!(stderr(&made).contains(said), "{}", stderr(&made));
+    }
+    let pattern = "{\"kind\":\"chat\"}";
+    let made = folder.toolpost(&["token", "new", "ci", "--capability", pattern]);
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let known = json(&folder.toolpost(&["token", "list", "--json"]));
+    assert_eq!(known[0]["capabilities"], serde_json::json!([pattern]));
+}
+
+fn add(port: &str, header: &str) -> String {
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    let head = format!(
+        "POST /api/demo/add HTTP/1.1\r\nhost: hub.example\r\nconnection: close\r\n{header}\
+         content-length: 13\r\n\r\n{{\"a\":2,\"b\":3}}"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_file_keeps_what_people_wrote_and_its_mode() {
+    let folder = Folder::new("token-keep");
+    let typed = "# mine\n[source.office] # far away\nhub = { url = \"ws://${HOST}/hub\" }\n# end\n";
+    folder.write("hub.toml", typed);
+    let token = |arguments: &[&str]| {
+        let output = folder.toolpost(&[&["token", "new"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    };
+    token(&["ci", "--config", "hub.toml", "--scope", "a"]);
+    let first = folder.read("hub.toml");
+    assert!(first.starts_with(typed), "{first}");
+    token(&["ci", "--config", "hub.toml", "--replace"]);
+    let second = folder.read("hub.toml");
+    assert!(second.starts_with(typed) && second != first, "{second}");
+    assert!(second.contains("scopes = [\"a\"]"), "what was not given stays: {second}");
+    token(&["cd"]);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let mode = |name: &str| {
+            std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777
+        };
+        assert_eq!(mode("toolpost.toml"), 0o600, "a new file is its owner's");
+        let path = folder.path().join("hub.toml");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("hub.toml", folder.path().join("link.toml")).unwrap();
+        token(&["ce", "--config", "link.toml"]);
+        assert_eq!(mode("hub.toml"), 0o640, "an old one keeps its mode");
+        assert!(std::fs::symlink_metadata(folder.path().join("link.toml")).unwrap().is_symlink());
+    }
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    let expected: &[&str] = if cfg!(unix) {
+        &["hub.toml", "link.toml", "toolpost.toml"]
+    } else {
+        &["hub.toml", "toolpost.toml"]
+    };
+    assert_eq!(names, expected, "nothing is left behind");
+}
+
+/// Each row: the arguments behind `token new`, the exit code, and what is said.
+#[test]
+fn tokens_that_cannot_be_made_are_refused_by_name() {
+    let folder = Folder::new("token-refuse");
+    folder.write("toolpost.toml", "[identity.ci]\ntoken_hash = \"\"\n");
+    folder.write("broken.toml", "[identity\n");
+    folder.write("busy.toml", "");
+    folder.write(".busy.toml.new", "");
+    let rows: [(&[&str], i32, &str); 11] = [
+        (&["x", "--scope", ""], 2, "a scope is one word, without white space"),
+        (&["x", "--scope", "a b"], 2, "a scope is one word, without white space"),
+        (&["ci"], 2, "`ci` exists already in toolpost.toml; --replace gives it a new token"),
+        (&["cd", "--replace"], 2, "there is no `cd` in toolpost.toml"),
+        (&["a b"], 2, "the name of an identity is"),
+        (&["local"], 2, "choose another name"),
+        (&["x", "--resource", "repo=read"], 2, "a resource is `type:id`"),
+        (&["x", "--resource", "repo:x"], 2, "write type:id=action"),
+        (&["x", "--config", "broken.toml"], 2, "broken.toml:1:10: this is not TOML"),
+        (&["x", "--config", "busy.toml"], 1, "if not, remove"),
+        (&["x", "--config", "no/such/folder.toml"], 1, "cannot write no/such/folder.toml"),
+    ];
+    for (arguments, exit, said) in rows {
+        let output = folder.toolpost(&[&["token", "new"], arguments].concat());
+        assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
+        assert_eq!(stdout(&output), "", "{arguments:?}");
+        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+    }
+    assert_eq!(folder.read("toolpost.toml"), "[identity.ci]\ntoken_hash = \"\"\n");
+}
+
+#[test]
+fn check_says_what_there_is_or_everything_that_is_wrong() {
+    let folder = Folder::new("check");
+    let check = |arguments: &[&str], exit: i32| {
+        let output = folder.toolpost(&[&["serve", "--check"], arguments].concat());
+        assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
+        (stdout(&output), stderr(&output))
+    };
+    assert!(check(&[], 0).0.contains("the embedded default"));
+    folder.toolpost(&["token", "new", "box", "--scope", "a", "--scope", "b"]);
+    let good = folder.read("toolpost.toml") + "[source.box]\nspoke = { identity = \"box\" }\n";
+    folder.write("toolpost.toml", &good);
+    let (out, _) = check(&[], 0);
+    for said in ["1 identity, 1 source.", "identity box: a, b", "source box: a spoke"] {
+        assert!(out.contains(said), "{out}");
+    }
+    folder
+        .write("bad.toml", "[source.demo]\nhub = { url = \"${NO_SUCH_VARIABLE}\" }\ntimout = 1\n");
+    let (out, problems) = check(&["--config", "bad.toml"], 2);
+    assert_eq!(out, "");
+    for said in [
+        "error: bad.toml:2:15: source.demo.hub.url: the environment variable `NO_SUCH_VARIABLE`",
+        "error: bad.toml:3:1: source.demo.timout: unknown key; did you mean `timeout`?",
+    ] {
+        assert!(problems.contains(said), "{problems}");
+    }
+    let told: serde_json::Value =
+        serde_json::from_str(&check(&["--config", "bad.toml", "--json"], 2).0).unwrap();
+    let problems = told["error"]["problems"].as_array().unwrap();
+    let places: Vec<_> = problems.iter().map(|it| (&it["line"], &it["column"])).collect();
+    assert_eq!(places, [(&1.into(), &1.into()), (&2.into(), &15.into()), (&3.into(), &1.into())]);
+    assert_eq!(
+        (&problems[2]["file"], &problems[2]["key"]),
+        (&"bad.toml".into(), &"source.demo.timout".into())
+    );
+    folder.write("doubt.toml", "[approval]\noperations = [\"demo.nte\"]\n");
+    let (out, warnings) = check(&["--config", "doubt.toml"], 0);
+    assert!(
+        out.contains("is fine") && warnings.contains("did you mean `demo.note`?"),
+        "{warnings}"
+    );
+    let told = check(&["--config", "doubt.toml", "--json"], 0).0;
+    assert!(told.contains("\"warnings\":[\"[approval] has `demo.nte`"), "{told}");
+    assert!(check(&["--config", "none.toml"], 2).1.contains("none.toml: cannot be read"));
+    let served = folder.toolpost(&["serve", "--config", "bad.toml"]);
+    assert_eq!(served.status.code(), Some(2), "nothing is served by a bad file");
+}
+
+#[test]
+fn a_file_is_begun_added_to_checked_and_taken_back() {
+    let folder = Folder::new("init");
+    let run = |arguments: &[&str], exit: i32| {
+        let output = folder.toolpost(arguments);
+        assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
+        (stdout(&output), stderr(&output))
+    };
+    assert!(run(&["init"], 0).0.contains(r#""file":"toolpost.toml","written":true"#));
+    let begun = folder.read("toolpost.toml");
+    assert!(run(&["init"], 2).1.contains("toolpost.toml is there already; it is left as it is"));
+    assert_eq!(folder.read("toolpost.toml"), begun);
+    assert!(run(&["serve", "--check"], 0).0.contains("is fine: 0 identities, 0 sources."));
+    run(&["add", "mcp", "files", "--no-connect", "--", "server"], 0);
+    let added = folder.read("toolpost.toml");
+    assert!(added.starts_with(&begun) && added.contains("access = \"open\""), "{added}");
+    let (said, _) = run(&["serve", "--check"], 0);
+    assert!(said.contains("source files: MCP server `server`; open to every caller"), "{said}");
+    let told: serde_json::Value =
+        serde_json::from_str(&run(&["serve", "--check", "--json"], 0).0).unwrap();
+    let files = serde_json::json!([
+        {"name": "files", "about": "MCP server `server`", "access": "open"}
+    ]);
+    assert_eq!((&told["file"], &told["sources"]), (&"toolpost.toml".into(), &files));
+    run(&["remove", "files"], 0);
+    assert_eq!(folder.read("toolpost.toml"), begun, "every comment is where it was");
+
+    // Servers of another client stay sources.
+    let server = r#"{"mcpServers": {"One": {"command": "x"}}}"#;
+    folder.write(".mcp.json", server);
+    folder.write("theirs.json", &server.replace("One", "two"));
+    run(&["init", "--config", "here.toml"], 0);
+    let (said, _) = run(&["serve", "--check", "--config", "here.toml"], 0);
+    assert!(said.contains("source one: MCP server `x`"), "{said}");
+    run(&["init", "--config", "theirs.toml", "--from", "theirs.json"], 0);
+    let (said, _) = run(&["serve", "--check", "--config", "theirs.toml"], 0);
+    assert!(said.contains("source two: MCP server `x`") && !said.contains("one"), "{said}");
+    std::fs::create_dir(folder.path().join("conf")).unwrap();
+    run(&["init", "--config", "conf/toolpost.toml", "--from", "theirs.json"], 0);
+    let (said, _) = run(&["serve", "--check", "--config", "conf/toolpost.toml"], 0);
+    assert!(said.contains("source two: MCP server `x`"), "{said}");
+    run(&["init", "--config", "none.toml", "--from", "none.json"], 2);
+    assert!(!folder.path().join("none.toml").exists());
+}
+
+#[test]
+fn the_schema_of_the_file_is_printed() {
+    let schema = json(&toolpost(&["schema", "config"]));
+    assert_eq!(schema["title"], "toolpost.toml");
+    assert!(schema["properties"]["identity"]["description"].is_string());
+}
+
+#[test]
+fn tokens_are_listed_and_taken_back() {
+    let folder = Folder::new("token-revoke");
+    for name in ["ci", "box"] {
+        folder.toolpost(&["token", "new", name, "--scope", "a", "--resource", "repo:x=read"]);
+    }
+    let typed = format!("# mine\n{}", folder.read("toolpost.toml"));
+    folder.write("toolpost.toml", &typed);
+    let listed = folder.toolpost(&["token", "list"]);
+    let ci = serde_json::json!({"name": "ci", "scopes": ["a"], "resources": {"repo:x": ["read"]}, "capabilities": []});
+    assert_eq!(json(&listed)[1], ci);
+    assert!(!stdout(&listed).contains("hash"), "{}", stdout(&listed));
+    let spoke = format!("{typed}[source.s]\nspoke = {{ identity = \"box\" }}\n");
+    folder.write("toolpost.toml", &spoke);
+    let rows: [(&str, i32, &str); 4] = [
+        ("nobody", 2, "there is no identity `nobody` in toolpost.toml; there are: "),
+        ("box", 2, "source.s.spoke.identity: no [identity.NAME] has this name"),
+        ("ci", 0, "A gateway that runs takes it up by itself."),
+        ("box", 2, "`box` is the last identity in toolpost.toml"),
+    ];
+    for (name, exit, said) in rows {
+        let output = folder.toolpost(&["token", "revoke", name]);
+        assert_eq!(output.status.code(), Some(exit), "{name}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{name}: {}", stderr(&output));
+        assert_eq!(json(&output)["error"].is_null(), exit == 0, "{}", stdout(&output));
+    }
+    let left = folder.read("toolpost.toml");
+    assert!(left.starts_with("# mine\n") && left.contains("[identity.box]"), "{left}");
+    assert!(!left.contains("identity.ci"), "{left}");
+}
+
+/// Each row: what is typed, the exit code, and what is said on both sides.
+#[test]
+fn programs_read_every_error_on_standard_output() {
+    let folder = Folder::new("json-errors");
+    folder.write("toolpost.toml", "[source.files]\nmcp = { command = \"x\" }\naccess = \"open\"\n");
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("ws://{nowhere}");
+    let rows: [(&[&str], i32, &str); 6] = [
+        (&["sources", "--url", &url], 3, "is `toolpost serve` running there?"),
+        (&["call", "demo.add", "{\"a\":1"], 2, "not JSON"),
+        (&["call", "demo.add", "--url", &url], 3, "is `toolpost serve` running there?"),
+        (&["add", "mcp", "files", "--", "x"], 2, "`files` exists already"),
+        (&["cast", "--schema", "{"], 2, "the schema is not JSON"),
+        (&["list", "--config", "none.toml"], 2, "none.toml: cannot be read"),
+    ];
+    for (typed, exit, said) in rows {
+        let output = folder.toolpost(typed);
+        assert_eq!(output.status.code(), Some(exit), "{typed:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{typed:?}: {}", stderr(&output));
+        let told = json(&output);
+        assert!(told["error"]["message"].as_str().unwrap().contains(said), "{typed:?}: {told}");
+    }
+    let quiet = folder.toolpost(&["call", "demo.add", "{\"a\":1", "--data"]);
+    assert_eq!(stdout(&quiet), "", "where only data is wanted, none is printed");
+    for typed in [&["log", "--since", "yesterday"][..], &["log", "--limit", "x"]] {
+        assert_eq!(folder.toolpost(typed).status.code(), Some(2), "{typed:?}");
+    }
+}

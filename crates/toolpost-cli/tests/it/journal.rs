@@ -1,0 +1,453 @@
+//! The journal of the real gateway: what it holds, what it survives, and what it notices.
+
+mod doors;
+pub(super) mod rig;
+
+use std::collections::HashSet;
+use std::process::Output;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{Folder, json as parsed, stderr, stdout};
+use rig::Gateway;
+
+const SYNC: &str = "[journal]\nmode = \"sync\"\n";
+
+/// How many callers there are when the process is killed.
+const CALLERS: u64 = 64;
+
+#[test]
+fn what_was_acknowledged_survives_kill_9() {
+    let rounds =
+        std::env::var("TOOLPOST_CRASH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    let folder = Folder::new("journal-crash");
+    // Files of an eighth of this, so that crashes meet several; nothing is removed.
+    folder.write("toolpost.toml", &format!("{SYNC}retain_size = \"{}KiB\"\n", 768 * rounds));
+    let acknowledged = Mutex::new(HashSet::new());
+    for round in 0..rounds {
+        let mut gateway = Gateway::start(&folder);
+        let address = gateway.address.clone();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for caller in 0..CALLERS {
+                let (gateway, is_over, acknowledged) = (&address, &is_over, &acknowledged);
+                scope.spawn(move || {
+                    for n in 0.. {
+                        let number = (round * CALLERS + caller) * 1_000_000 + n;
+                        let body = json!({"a": number, "b": 1});
+                        match rig::post(gateway, "/api/demo/add", &body, &[]) {
+                            Some((200, _)) => drop(acknowledged.lock().unwrap().insert(number)),
+                            _ if is_over.load(Ordering::Relaxed) => return,
+                            other => panic!("{other:?}"),
+                        }
+                    }
+                });
+            }
+            let enough = acknowledged.lock().unwrap().len() + rig::some_number(200..400);
+            while acknowledged.lock().unwrap().len() < enough {
+                std::thread::yield_now();
+            }
+            is_over.store(true, Ordering::Relaxed);
+            gateway.kill();
+        });
+        let verdict = rig::offline(&folder, &["log", "verify", "--json"]);
+        assert_eq!(verdict.status.code(), Some(0), "{}{}", stdout(&verdict), stderr(&verdict));
+        assert_eq!(parsed(&verdict)["journals"].as_array().unwrap().len(), 1);
+    }
+    assert!(rig::segments(&folder).len() > 1);
+    let gateway = Gateway::start(&folder);
+    let verdict = gateway.log(&["verify"]);
+    assert_eq!(verdict.status.code(), Some(0), "{}{}", stdout(&verdict), stderr(&verdict));
+    assert_eq!(parsed(&verdict)["journals"].as_array().unwrap().len(), 1);
+    let exported = stdout(&gateway.log(&["export", "--op", "demo.add"]));
+    let calls = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let recorded: HashSet<u64> = calls
+        .filter(|call| {
+            call["output"]["data"]["sum"] == json!(call["input"]["a"].as_u64().unwrap() + 1)
+        })
+        .map(|call| call["input"]["a"].as_u64().unwrap())
+        .collect();
+    let acknowledged = acknowledged.into_inner().unwrap();
+    let lost: Vec<_> = acknowledged.difference(&recorded).collect();
+    assert!(lost.is_empty(), "{} of {} were lost", lost.len(), acknowledged.len());
+    eprintln!("{rounds} crashes: {} acknowledged, {} recorded", acknowledged.len(), recorded.len());
+}
+
+/// More calls than are asked for at once, in two journals whose numbers are the same.
+#[test]
+fn every_journal_of_the_folder_is_shown_and_exported_once() {
+    const CALLS: u64 = 520;
+    let folder = Folder::new("journal-export");
+    let mut gateways = [0, 1].map(|_| Gateway::start(&folder));
+    for (gateway, offset) in gateways.iter().zip([0, CALLS]) {
+        for n in 0..CALLS {
+            assert_eq!(gateway.post("/api/demo/add", &json!({"a": offset + n, "b": 1})).0, 200);
+        }
+    }
+    gateways.iter().for_each(|gateway| gateway.wait_for_calls("demo.add", 50));
+    let ids = gateways.each_ref().map(|gateway| gateway.health()["journal"]["gatewayId"].clone());
+    let second = ids[1].as_str().unwrap().to_owned();
+    let check = |ask: &dyn Fn(&[&str]) -> Output, state: &str| {
+        let numbers = |arguments: &[&str]| -> Vec<u64> {
+            let shown = stdout(&ask(&[arguments, &["--op", "demo.add"]].concat()));
+            let calls = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            calls.map(|call| call["input"]["a"].as_u64().unwrap()).collect()
+        };
+        let mut all = numbers(&["export"]);
+        all.sort_unstable();
+        assert_eq!(all, (0..2 * CALLS).collect::<Vec<_>>(), "{state}");
+        assert_eq!(numbers(&["export", "--gateway", &second]).len() as u64, CALLS, "{state}");
+        let newest: Vec<u64> = (2 * CALLS - 3..2 * CALLS).collect();
+        assert_eq!(numbers(&["--limit", "3"]), newest, "{state}");
+        assert_eq!(numbers(&["--limit", "3", "--gateway", &second]), newest, "{state}");
+        assert_eq!(numbers(&["--limit", "600"]).len(), 600, "{state}");
+        let unknown = stderr(&ask(&["--gateway", "nobody"]));
+        assert!(unknown.contains("there is no journal `nobody`"), "{state}: {unknown}");
+    };
+    check(&|arguments| gateways[0].log(arguments), "it runs");
+    gateways.iter_mut().for_each(Gateway::stop);
+    check(&|arguments| rig::offline(&folder, &[&["log"], arguments].concat()), "it does not run");
+}
+
+/// A check of what is not there must not pass, and what was typed is meant.
+#[test]
+fn a_journal_that_is_not_there_is_told() {
+    let folder = Folder::new("journal-none");
+    folder.write("toolpost.toml", "journal = \"off\"\n");
+    let mut gateway = Gateway::start(&folder);
+    let verdict = gateway.log(&["verify"]);
+    assert_eq!((verdict.status.code(), &parsed(&verdict)["ok"]), (Some(1), &json!(false)));
+    assert!(stderr(&verdict).contains("there is no journal in"), "{}", stderr(&verdict));
+    let listed = gateway.log(&[]);
+    assert_eq!(listed.status.code(), Some(0));
+    assert!(stderr(&listed).contains("is off"), "{}", stderr(&listed));
+    gateway.stop();
+    let verdict = rig::offline(&folder, &["log", "verify"]);
+    assert_eq!(verdict.status.code(), Some(1));
+    assert!(stderr(&verdict).contains("there is no journal in"), "{}", stderr(&verdict));
+    for arguments in [&["log"][..], &["log", "verify"], &["log", "export"]] {
+        let typed = rig::offline(&folder, &[arguments, &["--url", "ws://127.0.0.1:9"]].concat());
+        assert_eq!(typed.status.code(), Some(3), "{arguments:?}: {}", stderr(&typed));
+    }
+}
+
+/// Whoever looks need not stand where the gateway was started, nor have a configuration that can be
+/// read.
+#[test]
+fn records_that_are_elsewhere_are_found_from_anywhere() {
+    let folder = Folder::new("journal-elsewhere");
+    folder.write("toolpost.toml", "[journal]\npath = \"elsewhere\"\n");
+    let mut gateway = Gateway::start(&folder);
+    assert_eq!(gateway.post("/api/demo/add", &json!({"a": 1, "b": 1})).0, 200);
+    gateway.stop();
+    assert!(folder.path().join("elsewhere").is_dir());
+    for config in ["", "this is [no configuration", "[journal]\npath = \"nowhere\"\n"] {
+        folder.write("toolpost.toml", config);
+        let calls = rig::offline(&folder, &["log", "--op", "demo.add"]);
+        assert_eq!(stdout(&calls).lines().count(), 1, "{config}: {}", stderr(&calls));
+        assert_eq!(stderr(&calls).contains("warning"), config.contains("no conf"), "{config}");
+        let verdict = rig::offline(&folder, &["log", "verify"]);
+        assert_eq!(verdict.status.code(), Some(0), "{config}: {}", stderr(&verdict));
+    }
+}
+
+/// What was under way when the process was killed has no end, and never will.
+#[test]
+fn calls_that_were_under_way_are_lost_with_the_gateway() {
+    let folder = Folder::new("journal-lost");
+    folder.write("toolpost.toml", "[approval]\noperations = [\"demo.note\"]\n");
+    let mut gateway = Gateway::start(&folder);
+    let address = gateway.address.clone();
+    let waits = move || rig::post(&address, "/api/demo/note", &json!({"text": "never"}), &[]);
+    let caller = std::thread::spawn(waits);
+    gateway.wait_for_begun("demo.note");
+    let lost = |gateway: &Gateway| {
+        let calls = stdout(&gateway.log(&["--op", "demo.note"]));
+        serde_json::from_str::<Value>(&calls).unwrap().get("lost").cloned()
+    };
+    assert_eq!(lost(&gateway), None);
+    gateway.kill();
+    assert_eq!(caller.join().unwrap(), None);
+    assert_eq!(lost(&Gateway::start(&folder)), Some(json!(true)));
+}
+
+#[test]
+fn verify_names_the_place_of_whatever_was_done() {
+    type Tamper = fn(&mut Vec<String>);
+    let rows: [(&str, Tamper, &str); 5] = [
+        ("edit", |lines| lines[2] = lines[2].replace("\"a\":1", "\"a\":7"), ":3: edited"),
+        ("delete", |lines| drop(lines.remove(2)), ":3: missing: record 3 is missing"),
+        ("reorder", |lines| lines.swap(2, 3), ":3: order: record 3 stands behind"),
+        ("truncate", |lines| lines.truncate(4), "record 5: cut: the journal ends with record 4"),
+        ("nothing", |_| (), ""),
+    ];
+    let folder = Folder::new("journal-tamper");
+    let mut gateway = Gateway::start(&folder);
+    for a in 0..4 {
+        assert_eq!(gateway.post("/api/demo/add", &json!({"a": a, "b": 1})).0, 200);
+    }
+    gateway.stop();
+    let file = rig::segment(&folder);
+    let whole = std::fs::read_to_string(&file).unwrap();
+    for (name, tamper, said) in rows {
+        let mut lines: Vec<String> = whole.lines().map(String::from).collect();
+        tamper(&mut lines);
+        std::fs::write(&file, lines.join("\n") + "\n").unwrap();
+        let output = rig::offline(&folder, &["log", "verify"]);
+        let words = stderr(&output);
+        assert_eq!(output.status.code(), Some(i32::from(!said.is_empty())), "{name}: {words}");
+        assert!(words.contains(said), "{name}: {words}");
+    }
+    // What was written down elsewhere tells also that all of it is gone.
+    let head =
+        std::fs::read_dir(folder.path().join("data/journal")).unwrap().map(|f| f.unwrap().path());
+    let head = head.into_iter().find(|path| path.extension().is_some_and(|e| e == "head")).unwrap();
+    std::fs::copy(&head, folder.path().join("anchor.json")).unwrap();
+    let anchor = folder.path().join("anchor.json");
+    let anchored = ["log", "verify", "--head", anchor.to_str().unwrap()];
+    assert_eq!(rig::offline(&folder, &anchored).status.code(), Some(0));
+    std::fs::remove_dir_all(file.parent().unwrap()).unwrap();
+    let output = rig::offline(&folder, &["log", "verify"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("record 1: cut"), "{}", stderr(&output));
+    std::fs::remove_dir_all(folder.path().join("data/journal")).unwrap();
+    let output = rig::offline(&folder, &anchored);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("a journal that is not here"), "{}", stderr(&output));
+}
+
+#[test]
+fn secrets_are_not_written_down_and_what_is_missing_is_not_replayed() {
+    let folder = Folder::new("journal-mask");
+    let secret = json!({"type": "object", "properties": {
+        "name": {"type": "string"},
+        "password": {"type": "string", "format": "password"},
+        "pin": {"type": "integer", "writeOnly": true},
+    }});
+    let document = json!({
+        "openapi": "3.1.0",
+        "info": {"title": "Login", "version": "1"},
+        "servers": [{"url": "http://127.0.0.1:9"}],
+        "paths": {"/login": {"post": {
+            "operationId": "login",
+            "requestBody": {"required": true, "content": {"application/json": {"schema": secret}}},
+            "responses": {"200": {"description": "in"}},
+        }}},
+    });
+    folder.write("login.json", &document.to_string());
+    let source = "[source.site]\nopenapi = \"login.json\"\naccess = \"open\"\n";
+    folder.write(
+        "toolpost.toml",
+        &format!("{source}[journal]\nmode = \"sync\"\nbody_limit = \"2KiB\"\n"),
+    );
+    let mut gateway = Gateway::start(&folder);
+    gateway.wait_for("site.login");
+    let login = json!({"body": {"name": "ada", "password": "hunter2", "pin": 987_654}});
+    assert_ne!(gateway.post("/api/site/login", &login).0, 200);
+    // Through the operation that calls others it is as secret, and so is what does not fit.
+    let nested = json!({"id": "site.login", "input": login});
+    assert_ne!(gateway.post("/api/hub/call", &nested).0, 200);
+    assert_ne!(gateway.post("/api/hub/call", &json!({"id": "hub.call", "input": nested})).0, 200);
+    // Where nobody knows what is secret, everything is.
+    assert_eq!(gateway.post("/api/gone/login", &login).0, 404);
+    let gone = json!({"id": "gone.login", "input": login});
+    assert_ne!(gateway.post("/api/hub/call", &gone).0, 200);
+    let wrong = json!({"body": {"name": "ada", "password": "hunter2", "pin": "987654"}});
+    assert_eq!(gateway.post("/api/site/login", &wrong).0, 422);
+    let token = format!("tpt_{}", "A".repeat(43));
+    assert_eq!(gateway.post("/api/demo/note", &json!({"text": token})).0, 200);
+    assert_eq!(gateway.post("/api/demo/note", &json!({"text": "x".repeat(3_000)})).0, 200);
+
+    for (op, said) in [("site.login", "secret"), ("demo.note", "too large")] {
+        let calls = stdout(&gateway.log(&["--op", op, "--limit", "1"]));
+        let call: Value = serde_json::from_str(&calls).unwrap();
+        let output = gateway.replay(&[call["id"].as_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{op}");
+        assert!(stderr(&output).contains(said), "{op}: {}", stderr(&output));
+    }
+    let calls = stdout(&gateway.log(&["--op", "site.login"]));
+    assert!(calls.contains(r#""name":"ada","password":"***""#), "{calls}");
+    gateway.stop();
+    let text = std::fs::read_to_string(rig::segment(&folder)).unwrap();
+    for secret in ["hunter2", "987654", &token] {
+        assert!(!text.contains(secret), "{secret} is in the journal");
+    }
+    assert!(text.contains("\"inputCut\":{\"sha256\":"), "{text}");
+}
+
+#[test]
+fn a_replay_shows_what_it_would_do_and_compares_what_it_did() {
+    let folder = Folder::new("journal-replay");
+    let gateway = Gateway::start(&folder);
+    let number = |op: &str| {
+        let calls = stdout(&gateway.log(&["--op", op, "--limit", "1"]));
+        serde_json::from_str::<Value>(&calls).unwrap()["seq"].to_string()
+    };
+    gateway.post("/api/demo/add", &json!({"a": 2, "b": 3}));
+    gateway.post("/api/demo/note", &json!({"text": "once"}));
+    gateway.wait_for_calls("demo.note", 1);
+    let (add, note) = (number("demo.add"), number("demo.note"));
+    let rows: [(&[&str], i32, &[(&str, Value)]); 4] = [
+        (&[&add], 0, &[("/ran", json!(false)), ("/recorded/output/data/sum", json!(5))]),
+        (&[&add, "--run"], 0, &[("/ran", json!(true)), ("/same", json!(true))]),
+        (&[&note], 0, &[("/ran", json!(false))]),
+        (
+            &[&note, "--run"],
+            1,
+            &[
+                ("/same", json!(false)),
+                ("/differences/0/path", json!("/output/data/id")),
+                ("/differences/0/then", json!(1)),
+                ("/differences/0/now", json!(2)),
+            ],
+        ),
+    ];
+    for (arguments, code, expected) in rows {
+        let output = gateway.replay(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        let answer = parsed(&output);
+        for (path, value) in expected {
+            assert_eq!(answer.pointer(path), Some(value), "{arguments:?}: {answer}");
+        }
+    }
+    let unknown = gateway.replay(&["nobody"]);
+    assert!(
+        stderr(&unknown).contains("no call `nobody` is in the journal"),
+        "{}",
+        stderr(&unknown)
+    );
+    // The replay is a call too, and what it called is part of it.
+    gateway.wait_for_calls("demo.note", 2);
+    let calls = stdout(&gateway.log(&["--limit", "200"]));
+    let calls: Vec<Value> = calls.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |op: &str| calls.iter().rfind(|call| call["operation"] == op).unwrap();
+    assert_eq!(of("demo.note")["parent"], of("hub.call")["id"]);
+    assert_eq!(of("demo.note")["who"], "operator");
+    let parents: Vec<&Value> =
+        calls.iter().filter(|call| call["operation"] == "gateway.replay").collect();
+    assert!(parents.iter().any(|call| call["id"] == of("hub.call")["parent"]));
+}
+
+/// What a source says is printed, and not obeyed.
+#[test]
+fn a_replay_names_why_it_would_fail_and_can_be_given_up() {
+    let folder = Folder::new("journal-replay-refused");
+    folder.write("toolpost.toml", "[approval]\noperations = [\"demo.note\"]\n");
+    let gateway = Gateway::start(&folder);
+    gateway.post("/api/demo/add", &json!({"a": 2, "b": 3}));
+    gateway.post("/api/demo/note?timeout=50ms", &json!({"text": "once"}));
+    gateway.wait_for_calls("demo.note", 1);
+    let number = |op: &str| {
+        let calls = stdout(&gateway.log(&["--op", op, "--limit", "1"]));
+        serde_json::from_str::<Value>(&calls).unwrap()["seq"].to_string()
+    };
+    let late = gateway.replay(&[&number("demo.note"), "--run", "--timeout", "300ms"]);
+    assert_eq!(parsed(&late)["error"]["code"], "TIMEOUT", "{}", stderr(&late));
+    let unknown = gateway.replay(&["nobody"]);
+    assert_eq!(parsed(&unknown)["error"]["code"], "VALIDATION_ERROR");
+
+    // An interrupt ends the call that waits for somebody's word.
+    let mut child = gateway.spawn(&["replay", &number("demo.note"), "--run"]);
+    rig::until(|| stdout(&gateway.toolpost(&["approvals"], &[])).contains("demo.note"));
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    rig::until(|| !stdout(&gateway.toolpost(&["approvals"], &[])).contains("demo.note"));
+}
+
+#[test]
+fn calls_are_found_by_time_and_by_name_before_and_while_they_are_followed() {
+    let folder = Folder::new("journal-since");
+    let gateway = Gateway::start(&folder);
+    for a in 0..3 {
+        gateway.post("/api/demo/add", &json!({"a": a, "b": 1}));
+    }
+    gateway.wait_for_calls("demo.add", 3);
+    for (typed, count) in [
+        (&["--since", "1h"][..], 3),
+        (&["--since", "2999-01-01T00:00:00Z"], 0),
+        (&["--who", "local"], 3),
+        (&["--who", "nobody"], 0),
+        (&["--since", "1h", "--limit", "2"], 2),
+    ] {
+        let found = gateway.log(&[&["--op", "demo.add"], typed].concat());
+        assert_eq!(stdout(&found).lines().count(), count, "{typed:?}: {}", stderr(&found));
+    }
+    let exported = gateway.toolpost(&["log", "export", "--op", "demo.add"], &[]);
+    assert_eq!(stdout(&exported).lines().count(), 3, "{}", stderr(&exported));
+    let wrong = gateway.log(&["--since", "2026-99-99"]);
+    assert_eq!(parsed(&wrong)["error"]["code"], "VALIDATION_ERROR", "{}", stderr(&wrong));
+
+    let mut following = gateway.follow(&["--op", "demo.*", "--since", "1h", "--limit", "2"]);
+    let before = [following.next(), following.next()].map(|call| call["input"]["a"].clone());
+    assert_eq!(before, [json!(1), json!(2)], "oldest first, and what comes next behind them");
+    let next = following.next_after(|| {
+        gateway.post("/api/demo/fail", &json!({}));
+    });
+    assert_eq!(next["operation"], "demo.fail", "no call is shown twice");
+}
+
+/// Where no gateway runs, nothing is made by looking.
+#[test]
+fn a_folder_that_is_not_there_is_no_journal_without_calls() {
+    let folder = Folder::new("journal-typo");
+    let output = rig::offline(&folder, &["log"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("there is no folder"), "{}", stderr(&output));
+    assert!(!folder.path().join("data").exists());
+}
+
+/// A limit on the size of files is the disk that is full.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_journal_that_cannot_be_written_is_never_silent() {
+    for (mode, after, lost) in [("sync", 503, false), ("batch", 200, false)] {
+        let folder = Folder::new(&format!("journal-full-{mode}"));
+        folder.write("toolpost.toml", &format!("[journal]\nmode = \"{mode}\"\n"));
+        let gateway = Gateway::start_with_file_limit(&folder, 64);
+        let text = "x".repeat(8_000);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let journal = loop {
+            gateway.post("/api/demo/note", &json!({"text": text}));
+            let health = gateway.health();
+            if health["journal"]["status"] == "failing" {
+                break health["journal"].clone();
+            }
+            assert!(Instant::now() < deadline, "{health}");
+        };
+        assert!(journal["reason"].as_str().unwrap().contains("arge"), "{journal}");
+        let (status, said) = gateway.post("/api/demo/note", &json!({"text": "more"}));
+        assert_eq!(status, after, "{mode}: {said}");
+        assert_eq!(journal["lost"] != json!(0), lost, "{mode}: {journal}");
+        // What is there is still whole.
+        let verdict = gateway.log(&["verify"]);
+        if mode == "batch" {
+            assert_eq!(verdict.status.code(), Some(0), "{}", stderr(&verdict));
+        }
+        drop(gateway);
+        let verdict = rig::offline(&folder, &["log", "verify"]);
+        assert_eq!(verdict.status.code(), Some(0), "{}", stderr(&verdict));
+    }
+}
+
+#[test]
+fn whoever_may_not_look_is_refused_and_whoever_follows_sees_calls_end() {
+    let folder = Folder::new("journal-follow");
+    let gateway = Gateway::start(&folder);
+    for op in ["journal", "verify", "replay"] {
+        let (status, said) = gateway.post(&format!("/api/gateway/{op}"), &json!({"id": "1"}));
+        assert_eq!(status, 403, "{op}: {said}");
+    }
+    let mut following = gateway.follow(&["--op", "demo.*", "--errors"]);
+    let call = following.next_after(|| {
+        gateway.post("/api/demo/add", &json!({"a": 1, "b": 1}));
+        gateway.post("/api/demo/fail", &json!({}));
+    });
+    assert_eq!((&call["operation"], &call["code"]), (&json!("demo.fail"), &json!("DEMO_FAILURE")));
+    assert_eq!(call["door"], "http");
+    let refused = stdout(&gateway.log(&["--errors", "--op", "gateway.*"]));
+    assert_eq!(refused.lines().count(), 3, "{refused}");
+}

@@ -1,0 +1,257 @@
+//! MCP servers as a person has them: added, listed, called, interrupted; and nothing of them is left.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{Folder, command, json, stderr, stdout};
+
+/// Long enough for a machine that does much else.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) fn server(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../toolpost/tests/servers");
+    std::fs::canonicalize(folder.join(name)).unwrap()
+}
+
+/// A real server from npm, with the Node that it needs.
+pub(super) fn everything() -> Option<[String; 2]> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/npm/node_modules");
+    let node = root.join(".bin/node");
+    let server = root.join("@modelcontextprotocol/server-everything/dist/index.js");
+    if node.exists() && server.exists() {
+        return Some([node, server].map(|path| path.to_str().unwrap().to_owned()));
+    }
+    assert!(std::env::var_os("CI").is_none(), "no servers from npm: run scripts/fetch-test-data");
+    eprintln!("SKIPPED: no servers from npm in .cache: run scripts/fetch-test-data");
+    None
+}
+
+pub(super) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_real_server_is_added_listed_and_called_with_a_progress_bar() {
+    let Some([node, everything]) = everything() else { return };
+    let folder = Folder::new("everything");
+    let added = folder.toolpost(&["add", "mcp", "everything", "--", &node, &everything]);
+    assert!(added.status.success(), "{}", stderr(&added));
+    let added = json(&added);
+    assert_eq!(added["protocol"], "2025-11-25");
+    assert!(added["tokens"].as_u64().unwrap() > 500, "{added}");
+
+    let listed = json(&folder.toolpost(&["list"]));
+    let listed = listed.as_array().unwrap();
+    let echo = listed.iter().find(|operation| operation["id"] == "everything.echo").unwrap();
+    assert_eq!((&echo["type"], &echo["status"]), (&json!("query"), &json!("online")));
+
+    let called = json(&folder.toolpost(&["call", "everything.echo", "--message", "hi"]));
+    assert_eq!(called["data"], json!([{"type": "text", "text": "Echo: hi"}]));
+    assert_eq!(called["meta"]["source"], "mcp");
+
+    let toolpost = env!("CARGO_BIN_EXE_toolpost");
+    let slow = "call everything.trigger-long-running-operation --duration 2 --steps 4";
+    let shown = Command::new("script")
+        .args(["-qec", &format!("{toolpost} {slow}"), "/dev/null"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let shown = stdout(&shown);
+    assert!(shown.contains("Long running operation completed"), "{shown}");
+    assert!(shown.contains(" 50%") && shown.contains(" 75%"), "no bar in {shown:?}");
+
+    let removed = folder.toolpost(&["remove", "everything"]);
+    assert!(removed.status.success(), "{}", stderr(&removed));
+    let gone = folder.toolpost(&["call", "everything.echo", "--message", "hi"]);
+    assert!(stderr(&gone).contains("OPERATION_NOT_FOUND"), "{}", stderr(&gone));
+}
+
+/// Each row: options and configuration of `toolpost mcp` without a home, how it ends when its client
+/// leaves, and where it wrote.
+#[test]
+fn a_server_without_a_home_writes_where_it_is_told() {
+    let off = "[journal]\nmode = \"off\"\n";
+    for (options, config, code, writes) in
+        [(&["--data", "kept"][..], "", 0, true), (&[], "", 1, false), (&[], off, 0, false)]
+    {
+        let folder = Folder::new("mcp-data");
+        folder.write("toolpost.toml", config);
+        let mut mcp = command(&["mcp"]);
+        mcp.args(options).current_dir(folder.path()).stdin(Stdio::null());
+        let ended = mcp.env_remove("XDG_DATA_HOME").env_remove("HOME").output().unwrap();
+        let said = stderr(&ended);
+        assert_eq!(ended.status.code(), Some(code), "{options:?} {config:?}: {said}");
+        assert_eq!(said.contains("name a folder with --data"), code == 1, "{said}");
+        assert_eq!(folder.path().join("kept/journal").exists(), writes, "{options:?} {config:?}");
+    }
+}
+
+#[test]
+fn an_interrupt_cancels_the_call_at_the_server() {
+    let folder = Folder::new("interrupt");
+    let log = folder.path().join("log");
+    let config = format!(
+        "[source.odd]\nmcp = {{ command = 'python3', args = ['{}', 'plain'], \
+         env = {{ ODD_LOG = '{}' }} }}\n",
+        server("odd.py").display(),
+        log.display()
+    );
+    std::fs::write(folder.path().join("toolpost.toml"), config).unwrap();
+    let child = command(&["call", "odd.sleep", r#"{"seconds": 600}"#])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = |word: &str| std::fs::read_to_string(&log).is_ok_and(|log| log.contains(word));
+    wait_until("the call arrives", || said("tools/call"));
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupted.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("ABORTED"), "{}", stderr(&output));
+    assert!(said("notifications/cancelled"), "{}", std::fs::read_to_string(&log).unwrap());
+}
+
+/// A gateway with one source, which is killed in the end if it was not before.
+pub(super) struct Gateway {
+    child: Child,
+    address: String,
+}
+
+impl Gateway {
+    pub(super) fn start(folder: &Folder) -> Self {
+        let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut first = String::new();
+        out.read_line(&mut first).unwrap();
+        let address = first.trim().rsplit_once("http://").unwrap().1.to_owned();
+        // The rest of the offer must find a reader.
+        std::thread::spawn(move || out.read_to_end(&mut Vec::new()));
+        Self { child, address }
+    }
+
+    /// The host and the port.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The status and the body of a call.
+    pub(super) fn call(&self, operation: &str) -> (u16, Value) {
+        let path = operation.replacen('.', "/", 1);
+        self.ask(&format!(
+            "POST /api/{path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             connection: close\r\ncontent-length: 2\r\n\r\n{{}}"
+        ))
+    }
+
+    /// The JSON at a path.
+    pub(super) fn get(&self, path: &str) -> Value {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")).1
+    }
+
+    fn ask(&self, request: &str) -> (u16, Value) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or_default())
+    }
+
+    fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
+    fn resident_kilobytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Every process by id with its parent and whether it still runs.
+fn processes() -> HashMap<u32, (u32, bool)> {
+    let read = |entry: std::fs::DirEntry| {
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let mut rest = stat.rsplit_once(") ")?.1.split(' ');
+        let is_running = rest.next()? != "Z";
+        Some((id, (rest.next()?.parse().ok()?, is_running)))
+    };
+    std::fs::read_dir("/proc").unwrap().filter_map(|entry| read(entry.unwrap())).collect()
+}
+
+fn descendants(of: u32) -> Vec<u32> {
+    let all = processes();
+    let mut found = vec![of];
+    let mut next = 0;
+    while next < found.len() {
+        let parent = found[next];
+        found.extend(all.iter().filter(|(_, (its, _))| *its == parent).map(|(id, _)| *id));
+        next += 1;
+    }
+    found.split_off(1)
+}
+
+#[test]
+fn two_hundred_crashes_and_a_kill_leave_nothing_behind() {
+    const ROUNDS: usize = 200;
+    let folder = Folder::new("crashes");
+    // Each server also has a child that would outlive it.
+    let config = format!(
+        "[source.odd]\nmcp = {{ command = 'sh', args = ['-c', 'sleep 600 & exec python3 {} crash'], \
+         max_restart = '10ms' }}\n",
+        server("odd.py").display(),
+    );
+    std::fs::write(folder.path().join("toolpost.toml"), config).unwrap();
+    let mut gateway = Gateway::start(&folder);
+    let mut early = None;
+    for round in 1..=ROUNDS {
+        wait_until("the server is there", || gateway.call("odd.echo").0 == 200);
+        // While the server is there, as it is at the end.
+        if round == ROUNDS / 4 {
+            early = Some((gateway.descriptors(), gateway.resident_kilobytes()));
+        }
+        let (status, body) = gateway.call("odd.odd");
+        assert_eq!((status, &body["error"]["code"]), (503, &json!("UNAVAILABLE")), "{body}");
+    }
+    wait_until("the server is there", || gateway.call("odd.echo").0 == 200);
+    let (descriptors, resident) = early.unwrap();
+    let grown = gateway.resident_kilobytes().saturating_sub(resident);
+    assert!(gateway.descriptors() <= descriptors + 4, "{} descriptors", gateway.descriptors());
+    assert!(grown < 8 * 1024, "{grown} kB more than after {} crashes", ROUNDS / 4);
+    // The watcher, the server, and its child.
+    let alive = descendants(gateway.child.id());
+    assert_eq!(alive.len(), 3, "{alive:?}");
+
+    gateway.child.kill().unwrap();
+    gateway.child.wait().unwrap();
+    wait_until("everything has ended", || {
+        let all = processes();
+        alive.iter().all(|id| all.get(id).is_none_or(|(_, is_running)| !is_running))
+    });
+}

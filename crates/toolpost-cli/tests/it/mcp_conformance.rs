@@ -1,0 +1,149 @@
+//! The official conformance suite against the gateway, for the newest version of each era.
+//!
+//! Behind the gateway stands a server with everything that the suite looks for. It is put to the same
+//! test alone, so that whatever fails behind the gateway is the gateway's doing. What may fail is
+//! listed with its reason in `tests/conformance`; what is listed and passes is an error too.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::Folder;
+use super::mcp::{Gateway, wait_until};
+
+fn suite() -> Option<(PathBuf, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/npm/node_modules");
+    let node = root.join(".bin/node");
+    let suite = root.join("@modelcontextprotocol/conformance/dist/index.js");
+    if node.exists() && suite.exists() {
+        return Some((node, suite));
+    }
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "the suite is not there: run scripts/fetch-test-data"
+    );
+    eprintln!("SKIPPED: the conformance suite is not in .cache: run scripts/fetch-test-data");
+    None
+}
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(name)
+}
+
+/// The server with what the suite looks for; gone with its owner.
+pub(super) struct Fixtures {
+    child: Child,
+    pub(super) port: u16,
+}
+
+impl Fixtures {
+    /// Starts it with the eras that it speaks: `legacy`, `modern`, or both if none is named.
+    pub(super) fn start(era: Option<&str>) -> Self {
+        let mut child = Command::new("python3")
+            .arg(file("server.py"))
+            .args(era)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut port = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
+        Self { child, port: port.trim().parse().unwrap() }
+    }
+}
+
+impl Drop for Fixtures {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs what a revision requires against an address, and compares what failed with a baseline.
+///
+/// # Errors
+///
+/// What the suite said, if that is not what is expected.
+fn run(folder: &Folder, address: &str, revision: &str, baseline: &str) -> Result<(), String> {
+    let Some((node, suite)) = suite() else { return Ok(()) };
+    let output = Command::new(node)
+        // The suite writes its results to the folder it runs in.
+        .current_dir(folder.path())
+        .arg(suite)
+        .args(["server", "--requirements", revision, "--url", address, "--expected-failures"])
+        .arg(file(baseline))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let summary = said.split_once("=== SUMMARY ===").map_or(&*said, |(_, summary)| summary);
+    eprintln!("{address}, {revision}:{summary}");
+    let is_expected = output.status.success() && said.contains("all failures are expected");
+    let error = || format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    is_expected.then_some(()).ok_or_else(error)
+}
+
+/// Whether nothing went wrong but in the scenario that waits for streams for half a second, or for one
+/// and a half: on a busy machine that is not long.
+fn may_have_been_too_slow(said: &str) -> bool {
+    let Some((_, unexpected)) = said.split_once("Unexpected failures (not in baseline)") else {
+        return false;
+    };
+    let mut names = unexpected.lines().filter_map(|line| line.trim().strip_prefix("✗ "));
+    !said.contains("Stale baseline entries")
+        && names.all(|name| name.starts_with("server-stateless"))
+}
+
+/// Where the suite looks: the eras that the server speaks, the path of the gateway if there is one before
+/// it, and what may fail there.
+const PLACES: [(Option<&str>, Option<&str>, &str); 4] = [
+    (None, None, "fixtures.yml"),
+    (Some("legacy"), Some("/mcp?source=conf"), "source-legacy.yml"),
+    (Some("modern"), Some("/mcp?source=conf"), "source-modern.yml"),
+    (Some("modern"), Some("/mcp"), "whole.yml"),
+];
+
+fn everywhere(revision: &str) {
+    for (era, path, baseline) in PLACES {
+        let looked =
+            look(revision, era, path, baseline).or_else(|said| {
+                match may_have_been_too_slow(&said) {
+                    true => look(revision, era, path, baseline),
+                    false => Err(said),
+                }
+            });
+        looked.unwrap_or_else(|said| panic!("{era:?} {path:?} {baseline}: {said}"));
+    }
+}
+
+fn look(
+    revision: &str,
+    era: Option<&str>,
+    path: Option<&str>,
+    baseline: &str,
+) -> Result<(), String> {
+    // Some scenarios change the lists, so each run has a server of its own.
+    let fixtures = Fixtures::start(era);
+    let name = format!("conformance-{revision}-{}-{baseline}", era.unwrap_or("both"));
+    let folder = Folder::new(&name);
+    let server = format!("http://127.0.0.1:{}/mcp", fixtures.port);
+    let Some(path) = path else { return run(&folder, &server, revision, baseline) };
+    folder.write(
+        "toolpost.toml",
+        &format!(
+            "[source.conf]\nmcp = {{ url = '{server}', sampling = 'client', roots = 'client' }}\n"
+        ),
+    );
+    let gateway = Gateway::start(&folder);
+    wait_until("the source is there", || gateway.call("conf.test_simple_text").0 == 200);
+    run(&folder, &format!("http://{}{path}", gateway.address()), revision, baseline)
+}
+
+#[test]
+fn the_suite_of_2025_11_25_passes_but_for_the_baselines() {
+    everywhere("2025-11-25");
+}
+
+#[test]
+fn the_suite_of_2026_07_28_passes_but_for_the_baselines() {
+    everywhere("2026-07-28");
+}

@@ -1,0 +1,472 @@
+//! `import`, `add openapi`, and calls of an HTTP service straight from the configuration.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::Output;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::mcp::{Gateway, wait_until};
+use super::{Folder, command, stderr, stdout};
+
+const SECRET: &str = "planted-hush-8841";
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn pets() -> String {
+    std::fs::read_to_string(root().join("examples/pets.yaml")).unwrap()
+}
+
+/// The service of `examples/pets.yaml`, with one pet, on a port of its own.
+struct Pets {
+    port: u16,
+    /// The first line, the headers and the body of each request.
+    seen: Arc<Mutex<Vec<(String, String, String)>>>,
+}
+
+impl Pets {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let log = Arc::clone(&log);
+                std::thread::spawn(move || while let Some(()) = answer(&stream, &log) {});
+            }
+        });
+        Self { port, seen }
+    }
+
+    fn last(&self) -> (String, String, String) {
+        self.seen.lock().unwrap().last().cloned().unwrap()
+    }
+}
+
+fn answer(stream: &TcpStream, log: &Mutex<Vec<(String, String, String)>>) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let (mut first, mut headers, mut length) = (String::new(), String::new(), 0);
+    reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        if line.trim().is_empty() {
+            break;
+        }
+        let line = line.to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        headers.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let first = first.trim().trim_end_matches(" HTTP/1.1").to_owned();
+    let (head, answer) = match first.as_str() {
+        "GET /v1/pets/1" => {
+            ("200 OK\r\ncontent-type: application/json", r#"{"id": 1, "name": "Rex"}"#)
+        }
+        "GET /v1/news" => (
+            "200 OK\r\ncontent-type: text/event-stream",
+            "id: 7\nevent: born\ndata: {\"name\": \"Tim\"}\n\n",
+        ),
+        "POST /v1/pets" => {
+            ("201 Created\r\ncontent-type: application/json", r#"{"id": 2, "name": "Tim"}"#)
+        }
+        first if first.starts_with("GET /v1/pets?") => {
+            ("200 OK\r\ncontent-type: application/json", r#"[{"id": 1, "name": "Rex"}]"#)
+        }
+        _ => (
+            "404 Not Found\r\ncontent-type: application/problem+json",
+            r#"{"title": "Not here", "detail": "there is no pet of that number"}"#,
+        ),
+    };
+    log.lock().unwrap().push((first, headers, String::from_utf8(body).ok()?));
+    let mut stream = stream;
+    write!(stream, "HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{answer}", answer.len()).ok()
+}
+
+fn import(arguments: &[&str]) -> Output {
+    command(&[&["import"], arguments].concat()).current_dir(root()).output().unwrap()
+}
+
+fn names(report: &Value) -> Vec<&str> {
+    let operations = report["operations"].as_array().unwrap();
+    operations.iter().map(|operation| operation["name"].as_str().unwrap()).collect()
+}
+
+/// Each row: what is typed behind the document, and the names that are left.
+#[test]
+fn a_document_is_shown_as_it_would_be_imported() {
+    let all = ["listPets", "addPet", "readPet", "removePet", "setPhoto", "followNews"];
+    for (typed, expected) in [
+        (&[][..], &all[..]),
+        (&["--include", "*Pet", "--exclude", "add*"], &["readPet", "removePet"]),
+        (&["--include", "readPet", "--prefix", "v1/"], &["v1/readPet"]),
+        (&["--include", "readPet", "--rename", "readPet=pet", "--prefix", "a_"], &["a_pet"]),
+    ] {
+        let output = import(&[&["examples/pets.yaml", "--name", "pets"], typed].concat());
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()), "{typed:?}");
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(names(&report), expected, "{typed:?}");
+        assert_eq!((&report["skipped"], &report["warnings"]), (&json!([]), &json!([])));
+        assert_eq!(report["operations"][0]["namespace"], "pets");
+    }
+}
+
+/// Each row: a document, what is said about it, and the exit code.
+#[test]
+fn what_is_no_document_is_told_with_the_reason() {
+    let folder = Folder::new("openapi-bad");
+    for (name, text, said, exit) in [
+        ("a.json", "{\"openapi\": \"3.1.0\",", "line 1", 2),
+        ("b.yaml", "openapi: 3.1.0\n\tx: [", "line", 2),
+        ("c.json", "[1, 2]", "object", 2),
+        ("d.json", "{\"swagger\": \"1.2\"}", "1.2", 2),
+        ("e.json", "{\"hello\": 1}", "openapi", 2),
+    ] {
+        folder.write(name, text);
+        let output = folder.toolpost(&["import", name]);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(exit), "{name}: {told}");
+        assert!(told.starts_with("error: ") && told.contains(said), "{name}: {told}");
+        let told = crate::json(&output)["error"]["message"].to_string();
+        assert!(told.contains(said), "{name}: {told}");
+    }
+    let gone = folder.toolpost(&["import", "nothing.yaml"]);
+    assert_eq!(gone.status.code(), Some(2));
+    assert!(stderr(&gone).contains("nothing.yaml"), "{}", stderr(&gone));
+    let address = format!("http://user:{SECRET}@127.0.0.1:1/api.json?key={SECRET}");
+    let unreachable = folder.toolpost(&["import", &address]);
+    assert_eq!(unreachable.status.code(), Some(3), "{}", stderr(&unreachable));
+    assert!(!stderr(&unreachable).contains(SECRET), "{}", stderr(&unreachable));
+}
+
+#[test]
+fn a_broken_operation_is_skipped_with_its_reason_and_the_others_are_not() {
+    let folder = Folder::new("openapi-skip");
+    let broken = r##"{"openapi": "3.0.3", "info": {"title": "x", "version": "1"}, "paths": {
+        "/a": {"get": {"responses": {"200": {"description": ""}}},
+               "post": {"requestBody": {"$ref": "#/nowhere"}, "responses": {}}},
+        "/b": {"put": 5}}}"##;
+    folder.write("api.json", broken);
+    let output = folder.toolpost(&["import", "api.json"]);
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(names(&report), ["get_a"]);
+    let skipped = report["skipped"].as_array().unwrap();
+    let pairs: Vec<_> = skipped.iter().map(|one| (&one["method"], &one["path"])).collect();
+    assert_eq!(pairs, [(&json!("POST"), &json!("/a")), (&json!("PUT"), &json!("/b"))]);
+    assert!(skipped.iter().all(|one| one["reason"].as_str().unwrap().len() > 10), "{skipped:?}");
+}
+
+#[test]
+fn a_service_is_added_called_and_taken_out_again() {
+    let (folder, service) = (Folder::new("openapi-add"), Pets::start());
+    folder.write("pets.yaml", &pets());
+    let server = format!("http://127.0.0.1:{}/v1", service.port);
+    let typed =
+        ["add", "openapi", "pets", "pets.yaml", "--server", &server, "--api-key", "${PETS_KEY}"];
+    let output = folder.toolpost(&[&typed[..], &["--exclude", "setPhoto"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&told["operations"], &told["access"]), (&json!(5), &json!("open")));
+    assert!(told["tokens"].as_u64().unwrap() > 100, "{told}");
+    assert_eq!(
+        folder.read("toolpost.toml"),
+        format!(
+            "[source.pets]\n\
+             openapi = {{ document = \"pets.yaml\", server = \"{server}\" }}\n\
+             auth = {{ api_key = \"${{PETS_KEY}}\" }}\nexclude = [\"setPhoto\"]\naccess = \"open\"\n"
+        )
+    );
+    let run = |arguments: &[&str]| {
+        let mut command = command(arguments);
+        command.current_dir(folder.path()).env("PETS_KEY", SECRET).env("TOOLPOST_LOG", "trace");
+        let output = command.output().unwrap();
+        let (out, said) = (stdout(&output), stderr(&output));
+        assert!(!out.contains(SECRET) && !said.contains(SECRET), "{arguments:?}: {out} {said}");
+        (output.status.code().unwrap(), out, said)
+    };
+
+    let (exit, out, said) = run(&["call", "pets.readPet", "--id", "1"]);
+    assert_eq!(exit, 0, "{said}");
+    let envelope: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(envelope["data"], json!({"id": 1, "name": "Rex", "status": "available"}));
+    assert_eq!(
+        (&envelope["meta"]["source"], &envelope["meta"]["statusCode"]),
+        (&json!("http"), &json!(200))
+    );
+
+    run(&["call", "pets.listPets", "--limit", "3", "--status", r#"["sold", "available"]"#]);
+    assert_eq!(service.last().0, "GET /v1/pets?limit=3&status=sold,available");
+
+    let (exit, out, said) = run(&["call", "pets.addPet", r#"{"body": {"name": "Tim"}}"#, "--data"]);
+    assert_eq!((exit, out.contains(r#""id":2"#)), (0, true), "{said}");
+    let (first, headers, body) = service.last();
+    assert_eq!((first.as_str(), body.contains("Tim")), ("POST /v1/pets", true));
+    assert!(headers.contains(&format!("x-key: {SECRET}")), "{headers}");
+
+    let (exit, out, said) = run(&["call", "pets.readPet", "--id", "9", "--data"]);
+    assert_eq!((exit, out.as_str()), (1, ""));
+    assert!(said.contains("HTTP_404") && said.contains("there is no pet of that number"), "{said}");
+
+    let (exit, out, said) = run(&["subscribe", "pets.followNews"]);
+    assert_eq!(exit, 0, "{said}");
+    let event: Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    assert_eq!(event["data"]["name"], "Tim");
+    assert_eq!(event["meta"]["sse"]["eventType"], "born");
+    assert_eq!(event["meta"]["sse"]["lastEventId"], "7");
+
+    for arguments in [&["list"][..], &["schema", "pets.addPet"], &["serve", "--check"]] {
+        let (exit, out, said) = run(arguments);
+        assert_eq!((exit, out.contains("pets")), (0, true), "{arguments:?}: {said}");
+    }
+    let without = folder.toolpost(&["call", "pets.readPet", "--id", "1"]);
+    assert_eq!(without.status.code(), Some(2));
+    assert!(stderr(&without).contains("PETS_KEY"), "{}", stderr(&without));
+    assert_eq!(folder.toolpost(&["remove", "pets"]).status.code(), Some(0));
+    assert_eq!(folder.read("toolpost.toml").trim(), "");
+}
+
+/// Each row: what is typed behind `add openapi x`, and why nothing is written.
+#[test]
+fn what_cannot_be_a_source_is_refused_and_nothing_is_written() {
+    let folder = Folder::new("openapi-refuse");
+    folder.write("pets.yaml", &pets());
+    for (typed, said) in [
+        (&["pets.yaml", "--server", "ftp://x"][..], "--server is https://HOST"),
+        (&["pets.yaml", "--server", "127.0.0.1:80"], "--server is https://HOST"),
+        (&["pets.yaml", "--server", "http://u:p@x"], "no user and password"),
+        (&["pets.yaml", "--include", "zzz*"], "none of the 6 operations fits"),
+        (&["pets.yaml", "--rename", "readPet=addPet"], "two operations would be called `addPet`"),
+        (&["pets.yaml", "--rename", "readPet"], "--rename OLD=NEW"),
+        (&["pets.yaml", "--basic", "name"], "--basic NAME:PASSWORD"),
+        (&["pets.yaml", "--header", "X Y: z"], "\"X Y\": this is not the name of a header"),
+        (&["pets.yaml", "--host", "a b"], "source.x.openapi.hosts: `a b` is no host"),
+        (&["pets.yaml", "--exclude", ""], "source.x.exclude: an empty pattern"),
+        (&["pets.yaml", "--basic", "name:"], "password: an empty text is no secret"),
+    ] {
+        let output = folder.toolpost(&[&["add", "openapi", "x"], typed].concat());
+        assert_eq!(output.status.code(), Some(2), "{typed:?}");
+        assert!(stderr(&output).contains(said), "{typed:?}: {}", stderr(&output));
+        assert!(!folder.path().join("toolpost.toml").exists(), "{typed:?}");
+    }
+}
+
+#[test]
+fn a_document_without_a_server_says_what_is_missing_wherever_it_is_used() {
+    let folder = Folder::new("openapi-homeless");
+    let document = pets().replace("http://127.0.0.1:8080/v1", "/v1");
+    folder.write("pets.yaml", &document);
+    let missing = "set `server` to the address of the service";
+    let seen: Value =
+        serde_json::from_str(&stdout(&folder.toolpost(&["import", "pets.yaml"]))).unwrap();
+    let warned = seen["warnings"][0]["message"].as_str().unwrap();
+    assert!(
+        warned.starts_with("6 operations cannot be called") && warned.contains(missing),
+        "{warned}"
+    );
+    assert_eq!(folder.toolpost(&["add", "openapi", "pets", "pets.yaml"]).status.code(), Some(0));
+    let called = folder.toolpost(&["call", "pets.readPet", "--id", "1"]);
+    assert_eq!(called.status.code(), Some(1));
+    assert!(stderr(&called).contains(missing), "{}", stderr(&called));
+}
+
+#[test]
+fn what_one_service_is_shown_is_not_shown_to_another() {
+    let folder = Folder::new("openapi-replace");
+    folder.write("pets.yaml", &pets());
+    folder.write("other.yaml", &pets());
+    let add = |arguments: &[&str]| {
+        let output = folder.toolpost(&[&["add", "openapi", "pets"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        folder.read("toolpost.toml").contains("${KEY}")
+    };
+    assert!(add(&["pets.yaml", "--api-key", "${KEY}"]));
+    assert!(add(&["pets.yaml", "--replace", "--exclude", "x"]));
+    assert!(!add(&["other.yaml", "--replace"]));
+}
+
+/// What is wrong with the rest of a file was wrong before.
+#[test]
+fn a_change_is_refused_for_what_it_makes_wrong_and_nothing_else() {
+    let folder = Folder::new("openapi-twice");
+    folder.write("pets.yaml", &pets());
+    folder.write("theirs.json", r#"{"mcpServers": {"one": {"command": "x"}}}"#);
+    let file = "mcp_servers = [\"theirs.json\"]\n[source.odd]\ntimout = 5\n";
+    folder.write("toolpost.toml", file);
+    let twice = folder.toolpost(&["add", "openapi", "one", "pets.yaml"]);
+    assert_eq!(twice.status.code(), Some(2), "{}", stdout(&twice));
+    let said = stderr(&twice);
+    assert!(said.contains("there is a source `one` already") && !said.contains("odd"), "{said}");
+    assert_eq!(folder.read("toolpost.toml"), file);
+    let other = folder.toolpost(&["add", "openapi", "two", "pets.yaml"]);
+    assert_eq!(other.status.code(), Some(0), "{}", stderr(&other));
+    assert!(folder.read("toolpost.toml").starts_with(file));
+}
+
+/// Each row: the document as it is typed, the configuration, and the document as it is written there.
+#[test]
+fn a_document_is_found_from_wherever_the_configuration_is() {
+    let folder = Folder::new("openapi-elsewhere");
+    std::fs::create_dir(folder.path().join("conf")).unwrap();
+    folder.write("pets.yaml", &pets());
+    folder.write("conf/pets.yaml", &pets());
+    let here = std::fs::canonicalize(folder.path()).unwrap().join("pets.yaml");
+    let (here, address) = (here.to_str().unwrap(), format!("file://{}", here.display()));
+    for (number, (typed, config, written)) in [
+        ("pets.yaml", "toolpost.toml", "pets.yaml"),
+        ("pets.yaml", "./toolpost.toml", "pets.yaml"),
+        ("pets.yaml", "conf/toolpost.toml", here),
+        ("conf/pets.yaml", "conf/toolpost.toml", "pets.yaml"),
+        (here, "conf/toolpost.toml", here),
+        (&address, "toolpost.toml", here),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("pets{number}");
+        let added = folder.toolpost(&["add", "openapi", &name, typed, "--config", config]);
+        assert_eq!(added.status.code(), Some(0), "{typed}: {}", stderr(&added));
+        let text = folder.read(config);
+        let line = format!("[source.{name}]\nopenapi = \"{written}\"\n");
+        assert!(text.contains(&line), "{typed}: {text}");
+        let operation = format!("{name}.readPet");
+        let shown = folder.toolpost(&["schema", &operation, "--config", config]);
+        assert_eq!(shown.status.code(), Some(0), "{typed}: {}", stderr(&shown));
+    }
+}
+
+#[test]
+fn what_is_not_given_again_stays_with_the_same_document() {
+    let folder = Folder::new("openapi-kept");
+    folder.write("pets.yaml", &pets());
+    let file = "[source.pets]\naccess = \"open\"\n[source.pets.openapi]\n# often\nretries = 5\n\
+                document = \"pets.yaml\"\nserver = \"http://127.0.0.1:9\" # here\n\
+                [source.pets.auth]\nbearer = \"${KEY}\"\n";
+    folder.write("toolpost.toml", file);
+    let again = folder.toolpost(&["add", "openapi", "pets", "pets.yaml", "--replace"]);
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    assert_eq!(folder.read("toolpost.toml"), file);
+    let moved =
+        ["add", "openapi", "pets", "pets.yaml", "--replace", "--server", "http://x.example"];
+    assert_eq!(folder.toolpost(&moved).status.code(), Some(0));
+    let text = folder.read("toolpost.toml");
+    assert!(text.contains("retries = 5") && text.contains("\"http://x.example\" # here"), "{text}");
+    assert!(!text.contains("KEY"), "{text}");
+}
+
+/// The documents of this world, as a person looks at them. The large ones are compared with their
+/// schemas in the tests of the library.
+#[test]
+fn real_documents_are_shown_whole() {
+    let folder = root().join("../shared/openapi");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        println!(
+            "SKIPPED: `../shared/openapi` is not there, so no document of this world is shown"
+        );
+        return;
+    };
+    let is_small =
+        |path: &PathBuf| path.metadata().is_ok_and(|file| file.is_file() && file.len() < 400_000);
+    let files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_small).collect();
+    assert!(files.len() > 10, "{files:?}");
+    for file in files {
+        let output = import(&[file.to_str().unwrap(), "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}: {}", file.display(), stderr(&output));
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let names = names(&report);
+        let unique: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len(), "{}", file.display());
+        assert!(report["skipped"].as_array().unwrap().is_empty(), "{}", report["skipped"]);
+    }
+}
+
+/// Each row: what is typed, and the warnings about what fits nothing.
+#[test]
+fn what_fits_no_operation_is_told() {
+    for (typed, expected) in [
+        (
+            &["--include", "*Pet", "--include", "*Dog"][..],
+            &["`include` has `*Dog`, which fits no operation"][..],
+        ),
+        (&["--exclude", "nothing"], &["`exclude` has `nothing`, which fits no operation"]),
+        (&["--rename", "readPets=pet"], &["`rename` has `readPets`, which fits no operation"]),
+    ] {
+        let output = import(&[&["examples/pets.yaml"], typed].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let told = report["warnings"].as_array().unwrap();
+        let told: Vec<_> = told.iter().map(|odd| odd["message"].as_str().unwrap()).collect();
+        assert_eq!(told, expected, "{typed:?}");
+    }
+}
+
+/// Each row: what is typed beside the address, the exit code, and what is written.
+#[test]
+fn a_gateway_that_knows_its_callers_is_added_by_its_token() {
+    let folders = ["far", "near"].map(|end| Folder::new(&format!("openapi-private-{end}")));
+    let token = stdout(&folders[0].toolpost(&["token", "new", "near"])).trim().to_owned();
+    let far = Gateway::start(&folders[0]);
+    let url = format!("http://{}/openapi.json", far.address());
+    let shown = ["--private", "--bearer", "${FAR_TOKEN}"];
+    let unseen = ["--no-connect"];
+    for (name, typed, exit) in
+        [("a", &[][..], 3), ("b", &shown[1..], 3), ("c", &shown, 0), ("d", &unseen, 0)]
+    {
+        let all = [&["add", "openapi", name, &url], typed].concat();
+        let mut adding = command(&all);
+        adding.current_dir(folders[1].path()).env("FAR_TOKEN", &token);
+        let output = adding.output().unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{name}: {}", stderr(&output));
+    }
+    let written = folders[1].read("toolpost.toml");
+    assert!(written.contains("private = true") && written.contains("${FAR_TOKEN}"), "{written}");
+    assert!(!written.contains(&token) && written.contains("[source.d]"), "{written}");
+    assert!(!written.contains("[source.a]") && !written.contains("[source.b]"), "{written}");
+}
+
+/// Two processes, of which one knows the other by its document.
+#[test]
+fn a_gateway_is_imported_as_it_is() {
+    let folders = ["far", "near"].map(|end| Folder::new(&format!("openapi-gateway-{end}")));
+    folders[0].write("toolpost.toml", "");
+    let far = Gateway::start(&folders[0]);
+    let url = format!("http://{}/openapi.json", far.address());
+    let output = import(&[&url, "--name", "far"]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(report["warnings"], json!([]));
+    for name in ["demo.add", "demo.note", "demo.clock"] {
+        assert!(names(&report).contains(&name), "{name}");
+    }
+    let skipped = report["skipped"].as_array().unwrap();
+    let reason = |path: &str| {
+        let one = skipped.iter().find(|one| one["path"] == path && one["method"] == "GET");
+        one.unwrap_or_else(|| panic!("{path} is not skipped"))["reason"].clone()
+    };
+    let words = "it is another form of demo.add, which is called by POST";
+    assert_eq!(reason("/api/demo/add"), words);
+    // Every path with every method is imported or skipped.
+    let document = far.get("/openapi.json");
+    let items = document["paths"].as_object().unwrap().values();
+    let pairs: usize = items.map(|item| item.as_object().unwrap().len()).sum();
+    assert_eq!(names(&report).len() + skipped.len(), pairs);
+
+    folders[1]
+        .write("toolpost.toml", &format!("[source.far]\nopenapi = '{url}'\naccess = 'open'\n"));
+    let near = Gateway::start(&folders[1]);
+    wait_until("the document is read", || near.call("far.demo.fail").0 == 409);
+    assert_eq!(near.call("far.demo.fail").1["error"], far.call("demo.fail").1["error"]);
+    let called = folders[1].toolpost(&["call", "far.demo.add", "--a", "2", "--b", "3"]);
+    let envelope: Value = serde_json::from_str(&stdout(&called)).unwrap();
+    assert_eq!(envelope["data"], json!({"sum": 5}), "{}", stderr(&called));
+    // It says where it was made, and nothing of the way.
+    assert_eq!(envelope["meta"]["source"], "local");
+    assert_eq!(envelope["meta"]["operationId"], "demo.add");
+}

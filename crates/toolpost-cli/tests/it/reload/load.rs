@@ -1,0 +1,199 @@
+//! Many reloads while many call: nobody who calls what did not change notices.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+use toolpost::hub::Spoke;
+use toolpost::link::WsConnector;
+use toolpost::protocol::Secret;
+use toolpost::{HandlerError, Operation};
+
+use super::world::{Gateway, Service, eventually, identity, standing};
+use super::{connect, subscribe};
+
+const CALLERS: usize = 64;
+const RELOADS: usize = 50;
+
+/// What all of them call, in turn: a server over standard input, a service, a spoke, and a built-in.
+const CALLED: [&str; 4] = ["files.who", "pets.who", "box.text.echo", "demo.add"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn fifty_reloads_while_sixty_four_call_and_no_call_fails() {
+    let service = Service::start();
+    let (ours, of_box) = identity("box", "");
+    let (theirs, of_ci) = identity("ci", "");
+    let pets = "[source.pets]\nopenapi = \"pets.json\"\naccess = \"open\"\n";
+    let spoke = "[source.box]\nspoke = { identity = \"box\" }\n";
+    let stays = format!("{ours}{theirs}{pets}{spoke}{}", standing("files", "stays"));
+    let gateway = Arc::new(Gateway::start("reload-load", ""));
+    gateway.folder.write("pets.json", &service.document());
+    gateway.write(&stays);
+    gateway.reload();
+    let address = format!("ws://{}/hub", gateway.address);
+    let connector = WsConnector::new(&address, Some(Secret::new(of_box))).unwrap();
+    let echo = async |text: String| Ok::<_, HandlerError>(text);
+    let spoke = Spoke::new("box");
+    let spoke = spoke.operation(Operation::query("text.echo", echo).build().unwrap()).unwrap();
+    let spoke = spoke.connect(connector);
+    spoke.ready().await.unwrap();
+    for name in ["files", "pets", "box"] {
+        gateway.wait_for(name, "ready");
+    }
+    let before = who(&gateway, &of_ci, "files.who");
+
+    let (over, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let mut callers = Vec::new();
+    for number in 0..CALLERS {
+        let (over, calls) = (Arc::clone(&over), Arc::clone(&calls));
+        let client = connect(&gateway, &of_ci).await;
+        let (gateway, token) = (Arc::clone(&gateway), of_ci.clone());
+        callers.push(tokio::spawn(async move {
+            let mut failed = Vec::new();
+            let mut turn = number;
+            while !over.load(Ordering::Relaxed) {
+                let id = CALLED[turn % CALLED.len()];
+                let input = match id {
+                    "demo.add" => json!({"a": 1, "b": turn}),
+                    "box.text.echo" => json!("hello"),
+                    _ => json!({}),
+                };
+                // Half of them come over the call protocol, half over HTTP.
+                let said = if number % 2 == 0 {
+                    client.execute(id, input).await.err().map(|error| error.to_string())
+                } else {
+                    let (gateway, token) = (Arc::clone(&gateway), token.clone());
+                    let called =
+                        tokio::task::spawn_blocking(move || gateway.call(id, Some(&token), &input));
+                    let (status, said) = called.await.unwrap();
+                    (status != 200).then(|| format!("{status} {said}"))
+                };
+                failed.extend(said.map(|said| format!("{id}: {said}")));
+                calls.fetch_add(1, Ordering::Relaxed);
+                turn += 1;
+            }
+            failed
+        }));
+    }
+    let watching = {
+        let (over, stream) = (Arc::clone(&over), subscribe(&gateway, &of_ci));
+        tokio::task::spawn_blocking(move || watch(stream, &over))
+    };
+    let talking = {
+        let (over, gateway, token) = (Arc::clone(&over), Arc::clone(&gateway), of_ci.clone());
+        tokio::task::spawn_blocking(move || talk(&gateway, &token, &over))
+    };
+    let reloading = Arc::clone(&gateway);
+    let counted = Arc::clone(&calls);
+    let reloads = tokio::task::spawn_blocking(move || reload_often(&reloading, &stays, &counted));
+    let refused = reloads.await;
+    over.store(true, Ordering::Relaxed);
+    let refused = refused.unwrap();
+    let mut failed = Vec::new();
+    for caller in callers {
+        failed.extend(caller.await.unwrap());
+    }
+    let calls = calls.load(Ordering::Relaxed);
+    let (ticks, talks) = (watching.await.unwrap(), talking.await.unwrap());
+    eprintln!(
+        "{RELOADS} reloads, {refused} refused, {calls} calls by {CALLERS} callers, {talks} in one MCP \
+         session, {ticks} events of one stream"
+    );
+    assert!(ticks > 10 && talks > 10, "{ticks} {talks}");
+    assert_eq!(failed, [""; 0]);
+    assert!(calls > 1_000 && refused == RELOADS / 10, "{calls} {refused}");
+    assert_eq!(who(&gateway, &of_ci, "files.who"), before, "the same process, greeted once");
+    spoke.close().await;
+}
+
+/// Adds, changes and takes out other sources and other identities, and says how many files were bad.
+fn reload_often(gateway: &Gateway, stays: &str, calls: &AtomicU64) -> usize {
+    let mut refused = 0;
+    for turn in 0..RELOADS {
+        let others = match turn % 10 {
+            0 => standing("other", "one"),
+            1 => standing("other", "two"),
+            2 => format!("{}timeout = \"5s\"\n", standing("other", "two")),
+            3 => {
+                "[source.other]\nmcp = { command = \"toolpost-test-no-such-program\" }\n".to_owned()
+            }
+            4 => "[source.other]\nopenapi = \"pets.json\"\nprefix = \"x_\"\n".to_owned(),
+            5 => "[source.other]\nhub = { url = \"ws://127.0.0.1:9\" }\n".to_owned(),
+            6 => "not TOML".to_owned(),
+            7 => identity("newcomer", "").0,
+            8 => "[mcp]\ncompact_above = 7\n".to_owned(),
+            9 => format!("[limits]\nsource_calls = {}\ncaller_calls = {}\n", 90 + turn, 900 + turn),
+            _ => String::new(),
+        };
+        gateway.write(&format!("{stays}{others}"));
+        let seen = calls.load(Ordering::Relaxed);
+        let (status, said) = gateway.reload();
+        match turn % 10 {
+            6 => refused += usize::from(status == 409),
+            _ => {
+                assert_eq!(status, 200, "{turn}: {said}");
+                let unchanged = said["data"]["unchanged"].as_array().unwrap();
+                assert_eq!(unchanged.len(), 3, "{turn}: {said}");
+            }
+        }
+        // Others call while it holds.
+        eventually("others call", || calls.load(Ordering::Relaxed) > seen + 20);
+    }
+    refused
+}
+
+fn who(gateway: &Gateway, token: &str, id: &str) -> Value {
+    let (status, said) = gateway.call(id, Some(token), &json!({}));
+    assert_eq!(status, 200, "{said}");
+    said["data"].clone()
+}
+
+/// Reads a stream as long as others call, and then one event more; says how many there were.
+fn watch(stream: BufReader<TcpStream>, over: &AtomicBool) -> usize {
+    let mut ticks = 0;
+    for line in stream.lines().map(Result::unwrap) {
+        assert!(!line.starts_with("event: "), "the stream goes on: {line}");
+        ticks += usize::from(line.starts_with("data: "));
+        if over.load(Ordering::Relaxed) && line.starts_with("data: ") {
+            return ticks;
+        }
+    }
+    panic!("the stream ended after {ticks} events");
+}
+
+/// Calls in one MCP session as long as others call; says how often.
+fn talk(gateway: &Gateway, token: &str, over: &AtomicBool) -> usize {
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "load", "version": "1"}}});
+    let welcome = ask(gateway, token, "", &hello).to_ascii_lowercase();
+    let session = welcome.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
+    let headers = format!("mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n");
+    let mut talks = 0;
+    while !over.load(Ordering::Relaxed) {
+        talks += 1;
+        let call = json!({"jsonrpc": "2.0", "id": talks, "method": "tools/call", "params": {
+            "name": "demo__add", "arguments": {"a": 1, "b": talks}}});
+        let answer = ask(gateway, token, &headers, &call);
+        assert!(answer.contains(&format!("\"sum\":{}", talks + 1)), "{answer}");
+    }
+    talks
+}
+
+/// What is answered at `/mcp`, with its head.
+fn ask(gateway: &Gateway, token: &str, headers: &str, body: &Value) -> String {
+    let body = body.to_string();
+    let head = format!(
+        "POST /mcp?dialect=data HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/json\r\naccept: application/json\r\n\
+         authorization: Bearer {token}\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(&gateway.address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}

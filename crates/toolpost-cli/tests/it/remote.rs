@@ -1,0 +1,216 @@
+//! `--url` and `--token`: the same commands against a running gateway.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use super::{Folder, command, json as parsed, stderr, stdout, toolpost};
+
+/// A gateway of its own process, ended with this.
+struct Gateway {
+    child: Child,
+    url: String,
+}
+
+impl Gateway {
+    fn start(folder: &Folder) -> Self {
+        let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
+            .current_dir(folder.path())
+            .env("TOOLPOST_LOG", "info,toolpost_gateway=debug")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        let url = format!("ws://{}", first.rsplit_once("http://").unwrap().1);
+        Self { child, url }
+    }
+
+    fn toolpost(&self, arguments: &[&str]) -> std::process::Output {
+        let mut all = arguments.to_vec();
+        all.extend(["--url", &self.url]);
+        toolpost(&all)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Each row: the variable, what is typed, and who answers: the operations of a gateway have `hub.register`.
+#[test]
+fn a_variable_says_where_the_gateway_is_unless_something_else_is_typed() {
+    let folder = Folder::new("remote-variable");
+    folder.write("toolpost.toml", "");
+    let gateway = Gateway::start(&folder);
+    for (url, typed, code, is_gateway) in [
+        (gateway.url.as_str(), &[][..], 0, true),
+        ("", &[], 0, false),
+        (&gateway.url, &["--config", "toolpost.toml"], 0, false),
+        ("ws://127.0.0.1:9", &[], 3, false),
+        ("ws://127.0.0.1:9", &["--url", &gateway.url], 0, true),
+        ("", &["--token", "tpt_x"], 2, false),
+    ] {
+        let mut list = command(&[&["list"], typed].concat());
+        let answer = list.env("TOOLPOST_URL", url).current_dir(folder.path()).output().unwrap();
+        assert_eq!(answer.status.code(), Some(code), "{url} {typed:?}: {}", stderr(&answer));
+        assert_eq!(stdout(&answer).contains("hub.register"), is_gateway, "{url} {typed:?}");
+    }
+}
+
+/// Each row: what an operator types, with which variable, and what helps.
+#[test]
+fn whoever_is_not_taken_for_the_operator_is_told_why() {
+    let folder = Folder::new("remote-operator");
+    let token = stdout(&folder.toolpost(&["token", "new", "ci"])).trim().to_owned();
+    let gateway = Gateway::start(&folder);
+    let others = folder.path().join("others");
+    std::fs::create_dir(&others).unwrap();
+    let made = command(&["serve", "--check"]).output().unwrap();
+    assert_eq!(made.status.code(), Some(0));
+    let stale = format!("tpt_{}\n", "A".repeat(43));
+    std::fs::write(others.join("operator.token"), stale).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(others.join("operator.token"), private).unwrap();
+    let others = others.to_str().unwrap();
+    let missing = folder.path().join("typo");
+    let missing = missing.to_str().unwrap();
+    for (typed, variable, code, said) in [
+        (&[][..], "", 1, "operator's token is in the gateway's data folder, which --data names"),
+        (&["--data", others], "", 1, "others/operator.token is of another gateway"),
+        (&[], &token, 1, "the token in TOOLPOST_TOKEN was shown"),
+        (&["--token", &token], "", 1, "ACCESS_DENIED: `ci` "),
+        (&["--data", missing], "", 2, "there is no folder"),
+    ] {
+        for asked in [&["sources"][..], &["log"], &["approvals"]] {
+            let mut asking = command(&[asked, typed, &["--url", &gateway.url]].concat());
+            let answer = asking.env("TOOLPOST_TOKEN", variable).output().unwrap();
+            let words = stderr(&answer);
+            assert_eq!(answer.status.code(), Some(code), "{asked:?} {typed:?}: {words}");
+            assert!(words.contains(said), "{asked:?} {typed:?}: {words}");
+            assert!(!words.contains("tpt_"), "{words}");
+        }
+    }
+    assert!(!folder.path().join("typo").exists(), "whoever reads makes nothing");
+}
+
+/// Each row: what the variable holds, and how the call ends at a gateway that asks for no token.
+#[test]
+fn an_empty_variable_is_no_token() {
+    let folder = Folder::new("remote-empty");
+    let gateway = Gateway::start(&folder);
+    for (token, code) in [("", 0), (" ", 0), ("tpt_other", 1)] {
+        let mut call =
+            command(&["call", "demo.add", "--a", "2", "--b", "3", "--url", &gateway.url]);
+        let answer = call.env("TOOLPOST_TOKEN", token).output().unwrap();
+        assert_eq!(answer.status.code(), Some(code), "{token:?}: {}", stderr(&answer));
+    }
+}
+
+#[test]
+fn commands_work_against_a_gateway_as_they_do_without() {
+    let folder = Folder::new("remote");
+    let gateway = Gateway::start(&folder);
+    let listed = parsed(&gateway.toolpost(&["list"]));
+    let ids: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|listed| listed["id"].as_str().unwrap()).collect();
+    assert!(ids.contains(&"demo.add") && ids.contains(&"hub.register"), "{ids:?}");
+    let found = parsed(&gateway.toolpost(&["search", "two", "numbers"]));
+    assert_eq!(found[0]["id"], "demo.add");
+    let spec = parsed(&gateway.toolpost(&["schema", "demo.add"]));
+    assert_eq!(spec["inputSchema"]["required"], json!(["a", "b"]));
+
+    let sum = gateway.toolpost(&["call", "demo.add", "--a", "2", "--b", "3", "--data"]);
+    assert_eq!((stdout(&sum).trim(), sum.status.code()), (r#"{"sum":5}"#, Some(0)));
+    let messy = parsed(&gateway.toolpost(&["call", "demo.messy"]));
+    assert_eq!(messy["repairs"], parsed(&toolpost(&["call", "demo.messy"]))["repairs"]);
+    let ticks = ["subscribe", "demo.clock", "--count", "3", "--every-ms", "1", "--data"];
+    assert_eq!(stdout(&gateway.toolpost(&ticks)).lines().count(), 3);
+
+    let failed = gateway.toolpost(&["call", "demo.fail"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert_eq!(parsed(&failed)["error"]["code"], "DEMO_FAILURE");
+    let unknown = gateway.toolpost(&["call", "demo.ad"]);
+    assert!(stderr(&unknown).contains("did you mean `demo.add`?"), "{}", stderr(&unknown));
+    let late = gateway.toolpost(&["call", "demo.slow", "--ms", "60000", "--timeout", "50ms"]);
+    assert_eq!(parsed(&late)["error"]["code"], "TIMEOUT");
+}
+
+#[test]
+fn an_interrupt_reaches_the_gateway() {
+    let folder = Folder::new("remote-interrupt");
+    let mut gateway = Gateway::start(&folder);
+    let mut log = BufReader::new(gateway.child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let child = command(&["call", "demo.slow", "--ms", "60000", "--url", &gateway.url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(log.any(|line| line.contains("demo.slow starts")));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("ABORTED"), "{}", stderr(&output));
+    assert!(log.any(|line| line.contains("demo.slow was cancelled and stopped")));
+}
+
+#[test]
+fn tokens_are_asked_for_and_never_shown() {
+    let folder = Folder::new("remote-token");
+    let token = stdout(&folder.toolpost(&["token", "new", "ci"])).trim().to_owned();
+    let gateway = Gateway::start(&folder);
+    let call = ["call", "demo.add", "--a", "1", "--b", "1", "--data"];
+    let with = |token: &str| {
+        let mut all = call.to_vec();
+        all.extend(["--token", token]);
+        gateway.toolpost(&all)
+    };
+    assert_eq!(stdout(&with(&token)).trim(), r#"{"sum":2}"#);
+    let by_variable = command(&call)
+        .args(["--url", &gateway.url])
+        .env("TOOLPOST_TOKEN", &token)
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&by_variable).trim(), r#"{"sum":2}"#);
+    let wrong = "tpt_0000000000000000000000000000000000000000000";
+    for (refused, said) in [
+        (with(wrong), "the gateway does not take the token: this token is not known here"),
+        (gateway.toolpost(&call), "the gateway asks for a token, and none was given"),
+    ] {
+        assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+        assert!(
+            stderr(&refused).contains(&format!("ACCESS_DENIED: {said}")),
+            "{}",
+            stderr(&refused)
+        );
+        let remedy = "give one with --token or TOOLPOST_TOKEN; `toolpost token new` makes one";
+        assert!(stderr(&refused).contains(remedy), "{}", stderr(&refused));
+        assert!(!stderr(&refused).contains("tpt_"), "{}", stderr(&refused));
+    }
+}
+
+#[test]
+fn a_gateway_that_is_not_there_exits_with_three() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for command in [&["list"][..], &["call", "demo.add"], &["subscribe", "demo.clock"]] {
+        let mut all = command.to_vec();
+        let url = format!("ws://{free}");
+        all.extend(["--url", &url]);
+        let output = toolpost(&all);
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        assert!(stderr(&output).contains("is `toolpost serve` running there?"));
+        let told = crate::json(&output)["error"]["message"].as_str().unwrap().to_owned();
+        assert!(told.contains("is `toolpost serve` running there?"), "{told}");
+    }
+    for (url, said) in [("127.0.0.1:7411", "ws://127.0.0.1:7411"), ("ftp://x", "use ws://")] {
+        let output = toolpost(&["list", "--url", url]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+}

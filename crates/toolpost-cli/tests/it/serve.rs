@@ -1,0 +1,186 @@
+//! `serve`: says what it offers and where, and stops when asked.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use super::{Folder, command, data_home, json as parsed, stderr, toolpost};
+
+#[test]
+fn it_says_where_it_listens_answers_and_stops_on_sigterm() {
+    let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let first = lines.next().unwrap();
+    let address = first.rsplit_once("http://").unwrap().1.to_owned();
+    let offer: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
+    assert!(offer.iter().any(|line| line.contains("demo.clock")), "{offer:?}");
+    let said = |words: &str| offer.iter().any(|line| line.contains(words));
+    for words in ["without a token", "GET  /ready", "GET  /metrics", "/toolpost/operator.token"] {
+        assert!(said(words), "{words}: {offer:?}");
+    }
+    assert!(!said("tpt_"), "{offer:?}");
+    let counted = offer.iter().find_map(|line| line.split_once(" operations without a token; "));
+    let (open, others) = counted.expect("it counts what anybody may call");
+    let listed = parsed(&toolpost(&["list", "--url", &format!("ws://{address}")]));
+    let listed = listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap());
+    let listed: Vec<&str> = listed.filter(|id| said(&format!("  {id} "))).collect();
+    assert_eq!(listed.len().to_string(), open, "those that are counted are shown: {offer:?}");
+    let others: usize = others.split_once(' ').unwrap().0.parse().unwrap();
+    assert!(others > 5 && !said("gateway.reload"), "{offer:?}");
+
+    let answer = request(&address, "/api/demo/add", r#"{"a":2,"b":3}"#);
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(answer.contains(r#"{"sum":5}"#), "{answer}");
+    let stream = request(&address, "/api/demo/clock", r#"{"count":2,"everyMs":1}"#);
+    assert!(stream.contains("event: complete"), "{stream}");
+
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("drained"), "{}", stderr(&output));
+}
+
+#[test]
+fn addresses_that_cannot_be_served_are_refused_with_the_reason() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (arguments, code, said) in [
+        (&["0.0.0.0:0"][..], 2, "there is no authentication"),
+        (&["0.0.0.0:0", "--check"], 2, "there is no authentication"),
+        (&["7411"], 2, "such as 127.0.0.1:7411"),
+        (&["localhost:x"], 2, "or localhost:7411"),
+        (&["localhost:0", "--check", "--config", "none.toml"], 2, "none.toml: cannot be read"),
+        (&["127.0.0.1:0", "--data", "/dev/null/x"], 2, "/dev/null/x"),
+        (&[address.as_str()], 2, "choose another address with --listen"),
+    ] {
+        let output = toolpost(&[&["serve", "--listen"], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        let words = stderr(&output);
+        let system = "Not a directory";
+        assert!(words.matches(system).count() <= 1, "nothing is said twice: {words}");
+    }
+}
+
+/// The start goes no further than what it offers, because nobody reads that.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_request_to_reload_during_the_start_does_not_end_it() {
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&[b' '; 64 * 1024]).unwrap();
+    let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
+        .stdout(writer)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (hangup, terminate) = (1_u64, 1_u64 << 14);
+    let caught = loop {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+        if caught & terminate != 0 {
+            break caught;
+        }
+        std::thread::yield_now();
+    };
+    assert_ne!(caught & hangup, 0, "SIGHUP is caught as soon as SIGTERM is");
+    let signal = |name: &str| Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(signal("-HUP").unwrap().success());
+    let mut offer = [0; 128 * 1024];
+    while !String::from_utf8_lossy(&offer).contains("curl") {
+        let read = reader.read(&mut offer).unwrap();
+        assert_ne!(read, 0, "it goes on");
+    }
+    assert!(signal("-TERM").unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// An open gateway takes everybody without a token, its operator with the one in the data folder, and
+/// nobody with another.
+#[test]
+fn the_operator_has_a_token_from_the_first_start_on() {
+    let folder = Folder::new("operator");
+    let data = folder.path().join("kept");
+    let start = || {
+        let mut child =
+            command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+        let first = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+        (child, first.rsplit_once("http://").unwrap().1.to_owned())
+    };
+    let (mut child, address) = start();
+    let token = folder.read("kept/operator.token");
+    assert!(token.starts_with("tpt_") && token.len() == 48, "a token and a line feed");
+    for (token, status) in [("", "200"), (token.trim(), "200"), ("tpt_another", "401")] {
+        let header = format!("Authorization: Bearer {token}\r\n");
+        let header = if token.is_empty() { "" } else { &header };
+        let answer = request_with(&address, "/api/demo/add", header, r#"{"a":2,"b":3}"#);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (mut child, _) = start();
+    assert_eq!(folder.read("kept/operator.token"), token, "it stays the same");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Each row: the limits of open files to start with, soft and hard, what the process makes of them
+/// and whether it says that this is too few.
+#[cfg(target_os = "linux")]
+#[test]
+fn it_asks_for_the_descriptors_that_it_promises() {
+    for (soft, hard, expected, complains) in
+        [(256, 4096, 3072, false), (256, 2000, 2000, true), (4096, 4096, 4096, false)]
+    {
+        let start = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
+        let mut child = Command::new("sh")
+            .args([
+                "-c",
+                &start,
+                env!("CARGO_BIN_EXE_toolpost"),
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+            ])
+            .env("XDG_DATA_HOME", data_home())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        lines.next().unwrap().unwrap();
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+        let open = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+        let current: u32 = open.split_whitespace().next().unwrap().parse().unwrap();
+        child.kill().unwrap();
+        assert_eq!(current, expected, "{soft} of {hard}");
+        let said = stderr(&child.wait_with_output().unwrap());
+        assert_eq!(said.contains("too few open files"), complains, "{soft} of {hard}: {said}");
+    }
+}
+
+fn request(address: &str, path: &str, body: &str) -> String {
+    request_with(address, path, "", body)
+}
+
+fn request_with(address: &str, path: &str, header: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{header}\
+         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}

@@ -1,0 +1,156 @@
+//! What is seen at a terminal, and not in a pipe.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::journal::rig::Gateway;
+use super::{Folder, stdout};
+
+/// Each row: a command, and whether what it writes is coloured.
+#[test]
+fn colours_are_for_terminals_and_for_those_who_want_them() {
+    let folder = Folder::new("colours");
+    let mut terminal = Terminal::open(&folder);
+    for (typed, coloured) in [
+        ("toolpost call demo.add --a 2 --b 3", true),
+        ("toolpost call demo.add --a 2 --b 3 --json", false),
+        ("toolpost call demo.add --a 2 --b 3 | cat", false),
+        ("NO_COLOR=1 toolpost call demo.add --a 2 --b 3", false),
+        ("toolpost call demo.ad", true),
+        ("toolpost call demo.ad 2>&1 | cat", false),
+        ("NO_COLOR=1 toolpost call demo.ad", false),
+        ("TOOLPOST_LOG=debug toolpost call demo.fail > /dev/null", true),
+        ("NO_COLOR=1 TOOLPOST_LOG=debug toolpost call demo.fail > /dev/null", false),
+        ("TOOLPOST_LOG=debug toolpost call demo.fail 2>&1 > /dev/null | cat", false),
+    ] {
+        let written = terminal.written(typed);
+        assert!(!written.trim().is_empty(), "{typed}");
+        assert_eq!(written.contains("\u{1b}["), coloured, "{typed}: {written:?}");
+    }
+}
+
+/// The call waits for somebody's word, and the one who makes it once more sees that, and its end.
+#[test]
+fn a_replay_shows_what_it_waits_for() {
+    let folder = Folder::new("replay-waits");
+    folder.write("toolpost.toml", "[approval]\noperations = [\"demo.note\"]\n");
+    let gateway = Gateway::start(&folder);
+    gateway.post("/api/demo/note?timeout=50ms", &json!({"text": "once"}));
+    gateway.wait_for_calls("demo.note", 1);
+    let calls = stdout(&gateway.log(&["--op", "demo.note"]));
+    let seq = serde_json::from_str::<Value>(&calls).unwrap()["seq"].to_string();
+    let mut terminal = Terminal::open(&folder);
+    terminal.run(&format!("export TOOLPOST_URL={}", gateway.url()));
+    let written =
+        terminal.written(&format!("toolpost replay {seq} --run --data data --timeout 2s"));
+    assert!(written.contains("waiting for approval as"), "{written:?}");
+    assert!(written.contains("TIMEOUT"), "{written:?}");
+    let written = terminal.written("toolpost log --errors --op demo.note --data data");
+    assert!(written.trim_start().starts_with("SEQ  TIME "), "{written:?}");
+    assert!(written.contains("\u{1b}[31mTIMEOUT: "), "{written:?}");
+}
+
+/// What the shell says when it waits for the next command. No program prints it.
+const PROMPT: u8 = 2;
+/// The same as a text that can be waited for.
+pub(super) const SHELL: &str = "\u{2}";
+
+/// A shell in a pseudo-terminal.
+pub(super) struct Terminal {
+    child: Child,
+    keyboard: ChildStdin,
+    screen: ChildStdout,
+}
+
+impl Terminal {
+    pub(super) fn open(folder: &Folder) -> Self {
+        let binary = Path::new(env!("CARGO_BIN_EXE_toolpost")).parent().unwrap().to_owned();
+        let path = std::env::var("PATH").unwrap();
+        let mut child = Command::new("script")
+            .args(["--quiet", "--command", "bash --norc --noprofile --noediting -i", "/dev/null"])
+            .env("PATH", format!("{}:{path}", binary.display()))
+            .env("TERM", "xterm-256color")
+            .env("XDG_DATA_HOME", folder.path().join("data"))
+            .env_remove("TOOLPOST_LOG")
+            .env_remove("TOOLPOST_TOKEN")
+            .env_remove("TOOLPOST_URL")
+            .env_remove("NO_COLOR")
+            .current_dir(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (keyboard, screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut terminal = Self { child, keyboard, screen };
+        terminal.run("stty -echo cols 110 rows 40; set +m; PS1=$'\\x02' PS2=; bind() { :; }");
+        terminal
+    }
+
+    /// What stands on the screen after a command, colours apart.
+    pub(super) fn run(&mut self, typed: &str) -> String {
+        on_screen(&self.written(typed))
+    }
+
+    /// Types keys, for a program that asks for them.
+    pub(super) fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.flush().unwrap();
+    }
+
+    /// Waits until a program has written these words, colours apart.
+    pub(super) fn wait_for(&mut self, words: &str) {
+        let (mut written, mut byte) = (Vec::new(), [0]);
+        while !on_screen(&String::from_utf8_lossy(&written)).contains(words) {
+            assert_eq!(self.screen.read(&mut byte).unwrap(), 1, "the program is there: {words}");
+            written.push(byte[0]);
+        }
+    }
+
+    /// Everything that a command writes to the terminal.
+    fn written(&mut self, typed: &str) -> String {
+        writeln!(self.keyboard, "{typed}").unwrap();
+        let mut written = Vec::new();
+        let mut byte = [0];
+        loop {
+            assert_eq!(self.screen.read(&mut byte).unwrap(), 1, "the shell is there: {typed}");
+            if byte[0] == PROMPT {
+                return String::from_utf8(written).unwrap();
+            }
+            written.push(byte[0]);
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What is left of the lines that a program wrote: not what it wrote over, and no colours.
+fn on_screen(written: &str) -> String {
+    let mut screen = String::new();
+    for line in written.split_terminator('\n') {
+        let line = without_escapes(line.trim_end_matches('\r'));
+        let line = line.rsplit('\r').next().unwrap_or_default();
+        screen.push_str(line.trim_end());
+        screen.push('\n');
+    }
+    screen
+}
+
+/// Without the sequences that move the cursor or set colours.
+fn without_escapes(line: &str) -> String {
+    let mut parts = line.split('\u{1b}');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.strip_prefix('[').unwrap_or(part);
+        let end = rest.find(|c: char| c.is_ascii_alphabetic()).map_or(rest.len(), |end| end + 1);
+        text.push_str(&rest[end..]);
+    }
+    text
+}

@@ -1,0 +1,248 @@
+//! What a token says, checked against what is expected.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use toolpost::Identity;
+
+use super::super::is_resource;
+use super::JwtError;
+use super::settings::{JwtSettings, ScopesClaim};
+
+/// The longest name of somebody.
+const LONGEST_NAME: usize = 255;
+
+/// The claims of a token whose signature holds.
+#[derive(Debug)]
+pub(super) struct Claims(Map<String, Value>);
+
+impl Claims {
+    pub(super) fn read(payload: &[u8]) -> Result<Self, JwtError> {
+        let claims = serde_json::from_slice(payload);
+        claims.map(Self).map_err(|_| JwtError::Unreadable("its claims are no object"))
+    }
+
+    /// Who it is about, if all of it holds at `now`, in seconds since 1970.
+    pub(super) fn identity(&self, settings: &JwtSettings, now: u64) -> Result<Identity, JwtError> {
+        self.check(settings, now).map_err(|words| JwtError::Claims(words.to_owned()))?;
+        let mut identity = Identity::new(self.name(settings)?);
+        identity.scopes = self.scopes(&settings.scopes_claim);
+        if let Some(claim) = &settings.resources_claim {
+            identity.resources = self.resources(claim)?;
+        }
+        if let Some(claim) = &settings.capabilities_claim {
+            identity.capabilities = self.granted(claim, "its capabilities cannot be read")?;
+        }
+        Ok(identity)
+    }
+
+    /// What a claim grants, which is nothing where it is not there. One that is not understood may be
+    /// meant as a narrower one than it looks, so that its token is refused.
+    fn granted<T: DeserializeOwned + Default>(
+        &self,
+        claim: &str,
+        words: &str,
+    ) -> Result<T, JwtError> {
+        let Some(value) = self.0.get(claim) else { return Ok(T::default()) };
+        T::deserialize(value).map_err(|_| JwtError::Claims(words.to_owned()))
+    }
+
+    fn resources(&self, claim: &str) -> Result<BTreeMap<String, Vec<String>>, JwtError> {
+        const WORDS: &str = "its resources cannot be read";
+        let resources: BTreeMap<String, Vec<String>> = self.granted(claim, WORDS)?;
+        match resources.keys().all(|resource| is_resource(resource)) {
+            true => Ok(resources),
+            false => Err(JwtError::Claims(WORDS.to_owned())),
+        }
+    }
+
+    /// Until when it holds.
+    pub(super) fn until(&self, settings: &JwtSettings) -> u64 {
+        self.time("exp").flatten().unwrap_or_default().saturating_add(settings.leeway.as_secs())
+    }
+
+    fn check(&self, settings: &JwtSettings, now: u64) -> Result<(), &'static str> {
+        if self.0.get("iss").and_then(Value::as_str) != Some(&settings.issuer) {
+            return Err("it is of another issuer");
+        }
+        let is_wanted = |value: &Value| {
+            value.as_str().is_some_and(|text| settings.audience.iter().any(|one| one == text))
+        };
+        let is_for_us = match self.0.get("aud") {
+            Some(Value::Array(audience)) => audience.iter().any(is_wanted),
+            Some(one) => is_wanted(one),
+            None => false,
+        };
+        if !is_for_us {
+            return Err("it is for another audience");
+        }
+        let leeway = settings.leeway.as_secs();
+        match self.time("exp") {
+            Some(Some(until)) if now < until.saturating_add(leeway) => {}
+            Some(Some(_)) => return Err("it has expired"),
+            _ => return Err("it does not say when it expires"),
+        }
+        match self.time("nbf") {
+            None => Ok(()),
+            Some(Some(from)) if from <= now.saturating_add(leeway) => Ok(()),
+            Some(Some(_)) => Err("it does not hold yet"),
+            Some(None) => Err("its times cannot be read"),
+        }
+    }
+
+    /// Seconds since 1970; a fraction is cut. The inner one is none where the claim is no time.
+    fn time(&self, claim: &str) -> Option<Option<u64>> {
+        let value = self.0.get(claim)?;
+        let whole = value.as_u64();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "not negative, and saturates"
+        )]
+        let cut = || value.as_f64().filter(|time| *time >= 0.0).map(|time| time as u64);
+        Some(whole.or_else(cut))
+    }
+
+    fn name(&self, settings: &JwtSettings) -> Result<&str, JwtError> {
+        let refused = |words: &str| JwtError::Claims(words.to_owned());
+        let name = self.0.get(&settings.identity_claim).and_then(Value::as_str).unwrap_or_default();
+        let is_plain = !name.is_empty() && !name.chars().any(char::is_control);
+        if !is_plain || name.len() > LONGEST_NAME {
+            return Err(refused("it does not say who its owner is"));
+        }
+        if settings.taken_names.iter().any(|taken| taken == name) {
+            return Err(refused("the name of its owner belongs to somebody else here"));
+        }
+        Ok(name)
+    }
+
+    fn scopes(&self, claim: &ScopesClaim) -> Vec<String> {
+        let found = match claim {
+            ScopesClaim::Usual => {
+                ["scope", "scp", "permissions"].into_iter().find_map(|name| self.0.get(name))
+            }
+            ScopesClaim::Named(name) => self.0.get(name),
+        };
+        match found {
+            Some(Value::String(text)) => text.split_ascii_whitespace().map(str::to_owned).collect(),
+            Some(Value::Array(list)) => {
+                list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn settings() -> JwtSettings {
+        let mut settings =
+            JwtSettings::new("https://as.example", vec!["a".to_owned(), "b".to_owned()]);
+        settings.taken_names = vec!["operator".to_owned()];
+        settings.resources_claim = Some("may".to_owned());
+        settings.capabilities_claim = Some("can".to_owned());
+        settings
+    }
+
+    /// Each row: what is different about good claims at 1000, and what is said about that.
+    #[test]
+    fn claims_hold_or_are_told_why_not() {
+        let rows = [
+            (json!({}), Ok(())),
+            (json!({"iss": "https://as.example/"}), Err("another issuer")),
+            (json!({"iss": "https://AS.example"}), Err("another issuer")),
+            (json!({"iss": null}), Err("another issuer")),
+            (json!({"iss": ["https://as.example"]}), Err("another issuer")),
+            (json!({"aud": "b"}), Ok(())),
+            (json!({"aud": ["x", "a"]}), Ok(())),
+            (json!({"aud": "c"}), Err("another audience")),
+            (json!({"aud": []}), Err("another audience")),
+            (json!({"aud": null}), Err("another audience")),
+            (json!({"aud": "a b"}), Err("another audience")),
+            (json!({"exp": 1000}), Ok(())),
+            (json!({"exp": 971}), Ok(())),
+            (json!({"exp": 970}), Err("expired")),
+            (json!({"exp": 970.9}), Err("expired")),
+            (json!({"exp": 2000.5}), Ok(())),
+            (json!({"exp": null}), Err("when it expires")),
+            (json!({"exp": "2000"}), Err("when it expires")),
+            (json!({"exp": -1}), Err("when it expires")),
+            (json!({"exp": u64::MAX}), Ok(())),
+            (json!({"nbf": 1030}), Ok(())),
+            (json!({"nbf": 1031}), Err("not hold yet")),
+            (json!({"nbf": "1"}), Err("times cannot be read")),
+            (json!({"sub": ""}), Err("who its owner is")),
+            (json!({"sub": 7}), Err("who its owner is")),
+            (json!({"sub": "a\nb"}), Err("who its owner is")),
+            (json!({"sub": "x".repeat(256)}), Err("who its owner is")),
+            (json!({"sub": "operator"}), Err("belongs to somebody else")),
+            (json!({"may": {"repo:x": ["read"], "repo:*": []}, "can": ["a:b", ""]}), Ok(())),
+            (json!({"may": {}, "can": []}), Ok(())),
+            (json!({"may": ["repo:x"]}), Err("resources cannot be read")),
+            (json!({"may": "repo:x"}), Err("resources cannot be read")),
+            (json!({"may": {"repo": ["read"]}}), Err("resources cannot be read")),
+            (json!({"may": {":x": ["read"]}}), Err("resources cannot be read")),
+            (json!({"may": {"repo:x": "read"}}), Err("resources cannot be read")),
+            (json!({"may": {"repo:x": ["read", 5]}}), Err("resources cannot be read")),
+            (json!({"can": "a:b"}), Err("capabilities cannot be read")),
+            (json!({"can": ["a:b", 5]}), Err("capabilities cannot be read")),
+            (json!({"can": {"a:b": true}}), Err("capabilities cannot be read")),
+        ];
+        for (different, expected) in rows {
+            let mut claims = json!({"iss": "https://as.example", "aud": "a", "exp": 2000,
+                "sub": "ada"});
+            let row = different.to_string();
+            for (name, value) in different.as_object().unwrap() {
+                match value {
+                    Value::Null => drop(claims.as_object_mut().unwrap().remove(name)),
+                    value => claims[name] = value.clone(),
+                }
+            }
+            let claims = Claims::read(claims.to_string().as_bytes()).unwrap();
+            match (claims.identity(&settings(), 1_000), expected) {
+                (Ok(identity), Ok(())) => assert_eq!(identity.id, "ada", "{row}"),
+                (Err(error), Err(words)) => {
+                    assert!(error.to_string().contains(words), "{row}: {error}");
+                }
+                (found, _) => panic!("{row}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_granted_is_where_the_settings_say() {
+        let base = json!({"iss": "https://as.example", "aud": "a", "exp": 2000, "sub": "ada",
+            "may": {"repo:x": ["read"]}, "can": ["a:b"], "scope": "s"});
+        let claims = Claims::read(base.to_string().as_bytes()).unwrap();
+        let expected = Identity::new("ada").with_scopes(["s"]);
+        let granted = expected.clone().with_resource("repo:x", ["read"]).with_capabilities(["a:b"]);
+        assert_eq!(claims.identity(&settings(), 1_000), Ok(granted));
+        let mut nothing = settings();
+        (nothing.resources_claim, nothing.capabilities_claim) = (None, None);
+        assert_eq!(claims.identity(&nothing, 1_000), Ok(expected));
+    }
+
+    #[test]
+    fn scopes_are_where_servers_put_them() {
+        let named = ScopesClaim::Named("https://x.example/roles".to_owned());
+        for (claims, claim, expected) in [
+            (json!({"scope": "a b  c"}), &ScopesClaim::Usual, vec!["a", "b", "c"]),
+            (json!({"scp": ["a", "b", 3]}), &ScopesClaim::Usual, vec!["a", "b"]),
+            (json!({"scp": "a b"}), &ScopesClaim::Usual, vec!["a", "b"]),
+            (json!({"permissions": ["a:b"]}), &ScopesClaim::Usual, vec!["a:b"]),
+            (json!({"scope": "a", "permissions": ["b"]}), &ScopesClaim::Usual, vec!["a"]),
+            (json!({"scope": "a", "https://x.example/roles": ["b"]}), &named, vec!["b"]),
+            (json!({"scope": "a"}), &named, vec![]),
+            (json!({"scope": {"a": true}}), &ScopesClaim::Usual, vec![]),
+            (json!({}), &ScopesClaim::Usual, vec![]),
+        ] {
+            let read = Claims::read(claims.to_string().as_bytes()).unwrap();
+            assert_eq!(read.scopes(claim), expected, "{claims}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Tokens: made once, shown once, kept as their SHA-256.
+
+use std::fmt;
+use std::str::FromStr;
+
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
+use sha2::{Digest, Sha256};
+
+/// What every token made here begins with, so that people and secret scanners know one.
+const PREFIX: &str = "tpt_";
+
+/// A secret that stands for somebody. It is printed only by [`Token::reveal`].
+///
+/// ```
+/// use toolpost_gateway::auth::Token;
+///
+/// let token = Token::generate()?;
+/// assert_eq!(format!("{token} {token:?}"), "tpt_… Token(tpt_…)");
+/// assert_eq!(token.reveal().len(), "tpt_".len() + 43);
+/// # Ok::<_, std::io::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// A fresh token: `tpt_` and 32 random bytes of the system's in base64url.
+    ///
+    /// # Errors
+    ///
+    /// The system has no randomness to give.
+    pub fn generate() -> std::io::Result<Self> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+        Ok(Self(format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&bytes))))
+    }
+
+    /// The secret itself, for the one place that must send or show it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// What is stored of it.
+    pub fn hash(&self) -> TokenHash {
+        TokenHash::of(&self.0)
+    }
+}
+
+/// A token of somebody else's making; any text can be one.
+impl From<String> for Token {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tpt_…")
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(tpt_…)")
+    }
+}
+
+/// The SHA-256 of a token: enough to know it again, useless to whoever reads the file.
+///
+/// A plain hash is enough because a token has 256 random bits; there is nothing to guess.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TokenHash([u8; 32]);
+
+/// A text is not 64 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a token hash is the 64 hexadecimal digits of a SHA-256; `toolpost token new` writes it")]
+pub struct TokenHashError;
+
+impl TokenHash {
+    /// The hash of a token's text.
+    pub fn of(token: &str) -> Self {
+        Self(Sha256::digest(token.as_bytes()).into())
+    }
+}
+
+impl FromStr for TokenHash {
+    type Err = TokenHashError;
+
+    fn from_str(text: &str) -> Result<Self, TokenHashError> {
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| TokenHashError)?;
+        bytes.try_into().map(Self).map_err(|_| TokenHashError)
+    }
+}
+
+impl fmt::Display for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&HEXLOWER.encode(&self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_long_different_and_never_shown() {
+        let (one, other) = (Token::generate().unwrap(), Token::generate().unwrap());
+        assert_ne!(one.reveal(), other.reveal());
+        let secret = one.reveal().strip_prefix("tpt_").unwrap();
+        assert_eq!(secret.len(), 43);
+        assert!(secret.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')));
+        assert!(!format!("{one:?} {one}").contains(secret));
+    }
+
+    #[test]
+    fn a_hash_is_64_hexadecimal_digits() {
+        // The digest of "abc" that the standard gives.
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(TokenHash::of("abc").to_string(), abc);
+        let (upper, short, long) = (abc.to_uppercase(), &abc[1..], format!("{abc}0"));
+        let wrong_digit = abc.replace('b', "g");
+        for (text, expected) in [
+            (abc, true),
+            (&upper, true),
+            (short, false),
+            (&abc[2..], false),
+            (&long, false),
+            (&wrong_digit, false),
+            ("", false),
+            ("✓", false),
+        ] {
+            let parsed = text.parse::<TokenHash>();
+            assert_eq!(parsed.is_ok(), expected, "{text}");
+            assert!(parsed.is_err() || parsed == Ok(TokenHash::of("abc")), "{text}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! `[identity.NAME]`.
+
+use std::error::Error as _;
+use std::path::Path;
+
+use toml_edit::{Array, InlineTable, TableLike};
+use toolpost::Identity;
+
+use super::{EditError, Existing, Part, Place, set};
+use crate::auth::{TokenHash, is_resource};
+use crate::config::validate::{RESOURCE, SCOPE, check_identity_name, is_scope};
+use crate::room::capability::Capability;
+
+/// Writes `[identity.NAME]` with comments and order kept. A file that is not there is made, for its
+/// owner only. The change is there whole or not at all.
+///
+/// # Errors
+///
+/// The name is taken or not there, the file is no configuration, or the system refuses.
+pub fn write_identity(
+    file: &Path,
+    identity: &Identity,
+    token_hash: TokenHash,
+    existing: Existing,
+) -> Result<(), EditError> {
+    check_identity_name(&identity.id).map_err(EditError::Invalid)?;
+    if !identity.resources.keys().all(|resource| is_resource(resource)) {
+        return Err(EditError::Invalid(RESOURCE.to_owned()));
+    }
+    if !identity.scopes.iter().all(|scope| is_scope(scope)) {
+        return Err(EditError::Invalid(SCOPE.to_owned()));
+    }
+    identity.capabilities.iter().try_for_each(|text| check_capability(text))?;
+    let place = Place { file, part: Part::Identity, name: &identity.id };
+    place.write(existing, |entry| fill(entry, identity, token_hash))
+}
+
+/// Whoever gives it wrote it himself, and may be told what he wrote.
+fn check_capability(text: &str) -> Result<(), EditError> {
+    let capability = Capability::parse(text).map_err(|error| {
+        let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
+        EditError::Invalid(format!("`{text}`: {error}{why}"))
+    })?;
+    match capability.unknown_member() {
+        Some(member) => Err(EditError::Invalid(format!(
+            "`{text}` would allow nothing: its member `{member}` is not known"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn fill(entry: &mut dyn TableLike, identity: &Identity, token_hash: TokenHash) {
+    set(entry, "token_hash", token_hash.to_string());
+    if !identity.scopes.is_empty() {
+        set(entry, "scopes", identity.scopes.iter().collect::<Array>());
+    }
+    if !identity.resources.is_empty() {
+        let pairs = identity.resources.iter();
+        let resources = pairs.map(|(key, actions)| (key, actions.iter().collect::<Array>()));
+        set(entry, "resources", resources.collect::<InlineTable>());
+    }
+    if !identity.capabilities.is_empty() {
+        set(entry, "capabilities", identity.capabilities.iter().collect::<Array>());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const FILE: &str = "toolpost.toml";
+
+    fn changed(text: &str, identity: &Identity, existing: Existing) -> Result<String, String> {
+        let hash = TokenHash::of("abc");
+        let place = Place { file: Path::new(FILE), part: Part::Identity, name: &identity.id };
+        let text = place.change(text, existing, |entry| fill(entry, identity, hash));
+        Ok(text.map_err(|error| error.to_string())?.replace(&hash.to_string(), "HASH"))
+    }
+
+    /// Each row: the file before, and after `ci` was added.
+    #[test]
+    fn what_was_typed_stays() {
+        let ci = Identity::new("ci").with_scopes(["a", "b"]).with_resource("repo:x", ["read"]);
+        let added = "[identity.ci]\ntoken_hash = \"HASH\"\nscopes = [\"a\", \"b\"]\n\
+                     resources = { \"repo:x\" = [\"read\"] }\n";
+        let comments = "# top\n[source.a] # here\nspoke = { identity = 'x' }\n# end\n";
+        let between = "[identity.x] # x\ntoken_hash = ''\n\n# last\n[source.a]\n";
+        for (before, after) in [
+            ("", added.to_owned()),
+            ("# only words\n", format!("# only words\n\n{added}")),
+            ("# no end", format!("# no end\n\n{added}")),
+            (comments, format!("{comments}\n{added}")),
+            (between, format!("{between}\n{added}")),
+        ] {
+            assert_eq!(changed(before, &ci, Existing::Refuse), Ok(after), "{before}");
+        }
+        for before in [
+            "identity = { x = { token_hash = '' } }",
+            "identity.x.token_hash = ''\n",
+            "identity.x.token_hash = ''\n[source.a]\nspoke = {}\n",
+            "[identity]\nx = { token_hash = '' }\n",
+            "[identity]\nx.token_hash = ''\n",
+        ] {
+            let after = changed(before, &ci, Existing::Refuse).unwrap();
+            let read: toml::Table = after.parse().expect(&after);
+            let identities = &read["identity"];
+            assert_eq!(identities["ci"]["token_hash"].as_str(), Some("HASH"), "{after}");
+            assert_eq!(identities["ci"]["scopes"][1].as_str(), Some("b"), "{after}");
+            assert_eq!(identities["x"]["token_hash"].as_str(), Some(""), "{after}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_given_is_replaced() {
+        let before = "[identity.ci]\n# made in May\ntoken_hash = \"old\" # secret\n\
+                      capabilities = ['x']\nscopes = [ 'a' ] # few\n# end\n";
+        let new_hash = before.replace("old", "HASH");
+        let new_scopes = new_hash.replace("[ 'a' ]", "[\"b\"]");
+        let ci = Identity::new("ci");
+        assert_eq!(changed(before, &ci, Existing::Replace), Ok(new_hash));
+        let ci = ci.with_scopes(["b"]);
+        assert_eq!(changed(before, &ci, Existing::Replace), Ok(new_scopes));
+    }
+
+    #[test]
+    fn what_cannot_be_changed_is_named() {
+        let ci = Identity::new("ci");
+        for (text, existing, said) in [
+            ("[identity.ci]", Existing::Refuse, "`ci` exists already in toolpost.toml; --replace"),
+            ("[identity.cd]", Existing::Replace, "there is no `ci` in toolpost.toml; without"),
+            ("identity = 5", Existing::Refuse, "toolpost.toml: identity.ci: this and"),
+            ("identity.ci = 5", Existing::Replace, "toolpost.toml: identity.ci: this and"),
+            ("[identity\n", Existing::Refuse, "toolpost.toml:1:10: this is not TOML: "),
+        ] {
+            let error = changed(text, &ci, existing).unwrap_err();
+            assert!(error.starts_with(said), "{text}: {error}");
+        }
+        for identity in [Identity::new("a b"), Identity::new("local"), Identity::new("")] {
+            let refused =
+                write_identity(Path::new(FILE), &identity, TokenHash::of(""), Existing::Refuse);
+            assert!(matches!(refused, Err(EditError::Invalid(_))), "{identity:?}");
+        }
+    }
+
+    /// What files are made of, in any order; most orders are TOML.
+    const PIECES: [&str; 14] = [
+        "# words\n",
+        "\n",
+        "x = 1\n",
+        "k.v = 2\r\n",
+        "[source.a] # here\r\n",
+        "[source.b]\n  y = { z = 1 }\n",
+        "[identity]\n",
+        "[identity.a]\n",
+        "[identity.a.resources]\n'repo:x' = [\n  'read', # why\n]\n",
+        "identity.b.token_hash = ''\n",
+        "identity = { a = {} }\n",
+        "c.scopes = []\n",
+        "[[list]]\n",
+        "# no end",
+    ];
+
+    proptest::proptest! {
+        /// Whatever the file looks like, it says the same as before and one identity more.
+        #[test]
+        fn nothing_else_changes(
+            picked in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..8),
+        ) {
+            let before = picked.concat();
+            let Ok(mut expected) = before.parse::<toml::Table>() else { return Ok(()) };
+            let ci = Identity::new("ci").with_scopes(["a"]);
+            let after = changed(&before, &ci, Existing::Refuse).unwrap();
+            let identities =
+                expected.entry("identity").or_insert_with(|| toml::Table::new().into());
+            let added = "token_hash = 'HASH'\nscopes = ['a']".parse::<toml::Table>().unwrap();
+            identities.as_table_mut().unwrap().insert("ci".to_owned(), added.into());
+            proptest::prop_assert_eq!(after.parse::<toml::Table>().unwrap(), expected, "{}", after);
+            for line in before.lines().filter(|line| !line.starts_with("identity = {")) {
+                proptest::prop_assert!(after.contains(line), "{line}: {after}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_capabilities_are_written() {
+        for (text, expected) in [
+            ("chat", None),
+            (r#"{"kind":"chat"}"#, None),
+            ("", Some("is empty")),
+            ("{kind", Some("`{kind`: the pattern is not JSON: key must be a string")),
+            (r#"{"kind":"/(/"}"#, Some("unclosed group")),
+            (r#"{"kind":"chat","to":"x"}"#, Some("its member `to` is not known")),
+        ] {
+            let said = check_capability(text).err().map(|error| error.to_string());
+            let fits = match (&said, expected) {
+                (Some(said), Some(expected)) => said.contains(expected),
+                (said, expected) => said.is_none() && expected.is_none(),
+            };
+            assert!(fits, "{text}: {said:?}");
+        }
+    }
+}

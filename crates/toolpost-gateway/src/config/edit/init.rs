@@ -1,0 +1,124 @@
+//! A file to begin with.
+
+use std::path::Path;
+
+use toml_edit::Value;
+
+use super::{EditError, rewrite};
+
+/// What a new file says. Lines that begin with `# ` are for people; the others behind a `#` are what
+/// can be written there.
+const BEGINNING: &str = r#"# The configuration of a Toolpost gateway. A gateway that runs reads it again when it changes.
+#
+#   toolpost serve --check      says what it holds, or everything that is wrong with it
+#   toolpost schema config      every key, its meaning and its default, as a JSON Schema
+#   toolpost add, toolpost remove, toolpost token new      write to it, and leave comments alone
+#
+# ${VAR} is an environment variable, ${file:PATH} what a file holds, in every string.
+
+# Whether the operations to try, demo.*, are there.
+#
+#demo = false
+
+# Where operations come from: the name of a source is the namespace of its operations.
+#
+#[source.files]
+#mcp = { command = "npx", args = ["-y", "@modelcontextprotocol/server-filesystem", "/data"] }
+#
+#[source.tracker]
+#mcp = { url = "https://mcp.example/mcp", bearer = "${TRACKER_TOKEN}" }
+#access = { scopes = ["tracker"] }
+#
+#[source.pets]
+#openapi = "pets.yaml"
+#include = ["list*"]
+#timeout = "10s"
+
+# Who may come in; `toolpost token new NAME` makes one. With none, everybody on this machine may.
+#
+#[identity.ci]
+#token_hash = "0c4c257804e3d7fd02cc24504d29bf110a643ec9f308d17afe7f1ba0dddd0d47"
+#scopes = ["tracker"]
+
+# What MCP clients see.
+#
+#[mcp]
+#dialect = "data"
+#tools = "auto"
+#compact_above = 60
+
+# Which calls wait for somebody who agrees (`toolpost approvals`, `toolpost approve`).
+#
+#[approval]
+#operations = ["tracker.delete*"]
+
+# What is written down about calls: "sync", "batch", "off".
+#
+#[journal]
+#mode = "batch"
+#retain_for = "30d"
+
+# How much is too much.
+#
+#[limits]
+#caller_calls = 1000
+"#;
+
+/// Makes a file to begin with, in which everything is the default. The servers of another client's file
+/// stay sources where that is named.
+///
+/// # Errors
+///
+/// [`EditError::FileExists`], or the system's refusal.
+pub fn write_beginning(file: &Path, clients: Option<&str>) -> Result<(), EditError> {
+    if file.symlink_metadata().is_ok() {
+        return Err(EditError::FileExists(file.to_owned()));
+    }
+    rewrite(file, |before| {
+        if !before.is_empty() {
+            return Err(EditError::FileExists(file.to_owned()));
+        }
+        Ok(beginning(clients))
+    })
+}
+
+fn beginning(clients: Option<&str>) -> String {
+    let Some(clients) = clients else { return BEGINNING.to_owned() };
+    let (head, rest) = BEGINNING.split_once("\n\n").unwrap_or((BEGINNING, ""));
+    let named = Value::from(clients);
+    format!("{head}\n\n# The MCP servers of another client.\nmcp_servers = [{named}]\n\n{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn parse(text: &str) -> Config {
+        let environment = |name: &str| (name == "TRACKER_TOKEN").then(|| "x".to_owned());
+        Config::parse("toolpost.toml".as_ref(), text, &environment).unwrap()
+    }
+
+    #[test]
+    fn it_is_the_default_and_all_that_it_proposes_can_be_written() {
+        let config = parse(BEGINNING);
+        assert!(config.identities.is_empty() && config.sources.is_empty());
+        assert_eq!(config.mcp, Config::default().mcp);
+        assert!(!config.without_demo);
+        let proposed = BEGINNING.lines().filter_map(|line| {
+            line.strip_prefix('#').filter(|rest| !rest.is_empty() && !rest.starts_with(' '))
+        });
+        let config = parse(&proposed.collect::<Vec<_>>().join("\n"));
+        let names: Vec<_> = config.sources.iter().map(|source| source.name.as_str()).collect();
+        assert_eq!(names, ["files", "pets", "tracker"]);
+        assert_eq!(config.identities.len(), 1);
+        assert!(config.without_demo);
+    }
+
+    #[test]
+    fn another_clients_file_is_named_before_any_table() {
+        let text = beginning(Some("o\"dd.json"));
+        let document: toml_edit::DocumentMut = text.parse().unwrap();
+        assert_eq!(document["mcp_servers"][0].as_str(), Some("o\"dd.json"));
+    }
+}

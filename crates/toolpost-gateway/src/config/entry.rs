@@ -1,0 +1,312 @@
+//! An MCP server as it stands in a file, for those who write files or read those of others.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use toolpost::mcp::McpSettings;
+
+use super::document::join;
+use super::expand::{ExpandError, Values};
+use super::file::{McpText, OAuthText};
+use super::problem::{ConfigError, Problem};
+use super::validate::{Report, check_source_name, mcp_settings};
+
+/// An MCP server with its `${VAR}` still in it: exactly one of `command` and `url`, and what goes
+/// with it.
+///
+/// ```
+/// use toolpost_gateway::config::McpEntry;
+///
+/// let mut entry = McpEntry::default();
+/// entry.url = Some("ftp://hub.example".to_owned());
+/// let error = entry.settings("toolpost.toml".as_ref(), "office").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "toolpost.toml: source.office.mcp.url: the address of an MCP server is https://HOST/… or http://HOST/…"
+/// );
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpEntry {
+    /// The program.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// What is added to its environment.
+    pub env: BTreeMap<String, String>,
+    /// The folder that it runs in.
+    pub cwd: Option<String>,
+    /// The endpoint.
+    pub url: Option<String>,
+    /// What is sent with every request.
+    pub headers: BTreeMap<String, String>,
+    /// A token that is sent with every request.
+    pub bearer: Option<String>,
+    /// The id of a client that was registered beforehand.
+    pub client_id: Option<String>,
+    /// Its secret.
+    pub client_secret: Option<String>,
+    /// The address of a document that describes the client.
+    pub client_metadata_url: Option<String>,
+    /// What is asked for.
+    pub scopes: Vec<String>,
+}
+
+/// Without values, since any of them may be a secret.
+impl fmt::Debug for McpEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpEntry").finish_non_exhaustive()
+    }
+}
+
+impl McpEntry {
+    /// What it means here and now, as `[source.NAME]` in `file` would be read; `${VAR}` comes from
+    /// the environment of the process.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it, and with the name.
+    pub fn settings(&self, file: &Path, name: &str) -> Result<McpSettings, ConfigError> {
+        let place = join("source", name);
+        let mut problems = Problems::new(file, join(&place, "mcp"));
+        if let Err(message) = check_source_name(name) {
+            problems.add(place, message);
+        }
+        let environment = |name: &str| std::env::var(name).ok();
+        let folder = folder_of(file);
+        let values = Values::new(&environment, folder);
+        let settings = self.check(folder, &values, &mut |path, said| problems.report(path, said));
+        problems.finish(settings)
+    }
+
+    /// The variables that are not in the environment of the process, and the files that cannot be read
+    /// from the folder of `file`, if that is all that is wrong with the references in it.
+    pub fn unset_variables(&self, file: &Path) -> Vec<String> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let values = Values::new(&environment, folder_of(file));
+        let mut expanding = Expanding { values: &values, failed: Vec::new() };
+        expanding.text(self);
+        let unset = expanding.failed.into_iter().map(|(_, error)| match error {
+            ExpandError::Unset(variable) => Some(variable),
+            ExpandError::Unreadable { file, .. } => Some(file),
+            ExpandError::Malformed => None,
+        });
+        let mut unset = unset.collect::<Option<Vec<_>>>().unwrap_or_default();
+        unset.sort();
+        unset.dedup();
+        unset
+    }
+
+    pub(super) fn check(
+        &self,
+        folder: &Path,
+        values: &Values<'_>,
+        report: &mut Report<'_>,
+    ) -> Option<McpSettings> {
+        let mut expanding = Expanding { values, failed: Vec::new() };
+        let text = expanding.text(self);
+        if !expanding.failed.is_empty() {
+            for (path, error) in &expanding.failed {
+                let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                report(&path, &error.to_string());
+            }
+            return None;
+        }
+        mcp_settings(text, folder, report)
+    }
+
+    /// What it refers to and is not there, by keys and with words, if nothing else is wrong with the
+    /// references in it.
+    pub(super) fn lacks(&self, values: &Values<'_>) -> Vec<(Vec<String>, String)> {
+        let mut expanding = Expanding { values, failed: Vec::new() };
+        expanding.text(self);
+        if expanding.failed.iter().any(|(_, error)| !error.is_absence()) {
+            return Vec::new();
+        }
+        expanding.failed.into_iter().map(|(path, error)| (path, error.to_string())).collect()
+    }
+
+    pub(super) fn has_oauth(&self) -> bool {
+        self.client_id.is_some()
+            || self.client_secret.is_some()
+            || self.client_metadata_url.is_some()
+            || !self.scopes.is_empty()
+    }
+}
+
+/// An HTTP service as it is written into a file: `${VAR}` is still in it.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct OpenApiEntry {
+    /// The file or the address of its document.
+    pub document: String,
+    /// Where it is, instead of where the document says.
+    pub server: Option<String>,
+    /// What is sent with every request.
+    pub headers: BTreeMap<String, String>,
+    /// Whether the document is given only to those who show what the service is shown.
+    pub private: bool,
+    /// Hosts beside those that the document names.
+    pub hosts: Vec<String>,
+    /// A token.
+    pub bearer: Option<String>,
+    /// A name and a password.
+    pub basic: Option<(String, String)>,
+    /// A key.
+    pub api_key: Option<String>,
+    /// Names that are let in; all, if empty.
+    pub include: Vec<String>,
+    /// Names that are kept out.
+    pub exclude: Vec<String>,
+    /// Other names for single operations.
+    pub rename: BTreeMap<String, String>,
+    /// What every name begins with.
+    pub prefix: Option<String>,
+}
+
+impl OpenApiEntry {
+    /// A document, and nothing else said.
+    pub fn new(document: impl Into<String>) -> Self {
+        Self { document: document.into(), ..Self::default() }
+    }
+
+    /// The token and the headers as they are shown where a private document is, with their variables
+    /// replaced. `file` is what errors call the configuration and where relative paths start.
+    ///
+    /// # Errors
+    ///
+    /// What is not there, or cannot be sent.
+    pub fn shown(&self, file: &Path, name: &str) -> Result<HeaderMap, ConfigError> {
+        let mut problems = Problems::new(file, join(&join("source", name), "auth"));
+        let environment = |name: &str| std::env::var(name).ok();
+        let values = Values::new(&environment, folder_of(file));
+        let bearer = self.bearer.iter().map(|token| ("authorization", format!("Bearer {token}")));
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        let mut shown = HeaderMap::new();
+        for (header, raw) in bearer.chain(headers) {
+            let value = values.expand(&raw).map_err(|error| error.to_string());
+            let sent = value.and_then(|value| {
+                let sent =
+                    HeaderName::try_from(header).ok().zip(HeaderValue::try_from(&*value).ok());
+                sent.ok_or_else(|| "this cannot be sent in a header".to_owned())
+            });
+            match sent {
+                Ok((header, value)) => drop(shown.insert(header, value)),
+                Err(message) => problems.report(&[header], &message),
+            }
+        }
+        problems.finish(Some(shown))
+    }
+
+    /// Whether something is said about what the service is shown.
+    pub fn has_credentials(&self) -> bool {
+        self.bearer.is_some()
+            || self.basic.is_some()
+            || self.api_key.is_some()
+            || !self.headers.is_empty()
+    }
+}
+
+/// Without values, since any of them may be a secret.
+impl fmt::Debug for OpenApiEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenApiEntry").finish_non_exhaustive()
+    }
+}
+
+/// What is wrong with one server of a file, by keys below that of the server.
+pub(super) struct Problems<'a> {
+    file: &'a Path,
+    key: String,
+    found: Vec<Problem>,
+}
+
+impl<'a> Problems<'a> {
+    pub(super) fn new(file: &'a Path, key: String) -> Self {
+        Self { file, key, found: Vec::new() }
+    }
+
+    pub(super) fn report(&mut self, path: &[&str], message: &str) {
+        let key = path.iter().fold(self.key.clone(), |key, part| join(&key, part));
+        self.add(key, message.to_owned());
+    }
+
+    fn add(&mut self, key: String, message: String) {
+        self.found.push(Problem { file: self.file.to_owned(), place: None, key, message });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    pub(super) fn into_found(self) -> Vec<Problem> {
+        self.found
+    }
+
+    fn finish<T>(self, checked: Option<T>) -> Result<T, ConfigError> {
+        match checked {
+            Some(checked) if self.found.is_empty() => Ok(checked),
+            _ => Err(ConfigError::new(self.found)),
+        }
+    }
+}
+
+/// Where relative paths of a file start.
+pub(super) fn folder_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
+}
+
+/// Replaces the variables of one entry, and remembers where that failed.
+struct Expanding<'a> {
+    values: &'a Values<'a>,
+    failed: Vec<(Vec<String>, ExpandError)>,
+}
+
+impl Expanding<'_> {
+    fn text(&mut self, entry: &McpEntry) -> McpText {
+        let oauth = entry.has_oauth().then(|| OAuthText {
+            client_id: self.optional(&["oauth", "client_id"], entry.client_id.as_deref()),
+            client_secret: self
+                .optional(&["oauth", "client_secret"], entry.client_secret.as_deref()),
+            client_metadata_url: self
+                .optional(&["oauth", "client_metadata_url"], entry.client_metadata_url.as_deref()),
+            scopes: self.list(&["oauth", "scopes"], &entry.scopes),
+        });
+        McpText {
+            command: self.optional(&["command"], entry.command.as_deref()),
+            args: self.list(&["args"], &entry.args),
+            env: self.table("env", &entry.env),
+            cwd: self.optional(&["cwd"], entry.cwd.as_deref()),
+            url: self.optional(&["url"], entry.url.as_deref()),
+            headers: self.table("headers", &entry.headers),
+            bearer: self.optional(&["bearer"], entry.bearer.as_deref()),
+            oauth,
+            ..McpText::default()
+        }
+    }
+
+    fn one(&mut self, path: &[&str], raw: &str) -> String {
+        match self.values.expand(raw) {
+            Ok(text) => text.into_owned(),
+            Err(error) => {
+                let path = path.iter().map(|part| (*part).to_owned()).collect();
+                self.failed.push((path, error));
+                String::new()
+            }
+        }
+    }
+
+    fn optional(&mut self, path: &[&str], raw: Option<&str>) -> Option<String> {
+        raw.map(|raw| self.one(path, raw))
+    }
+
+    fn list(&mut self, path: &[&str], raw: &[String]) -> Vec<String> {
+        raw.iter().map(|raw| self.one(path, raw)).collect()
+    }
+
+    fn table(&mut self, key: &str, raw: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        raw.iter().map(|(name, raw)| (name.clone(), self.one(&[key, name], raw))).collect()
+    }
+}

@@ -1,0 +1,261 @@
+//! `${VAR}` and `${file:PATH}` in values.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::document::Environment;
+
+/// The largest secret that is read, in bytes.
+const MOST: u64 = 1024 * 1024;
+
+/// Why a text cannot be expanded. The value is never told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ExpandError {
+    #[error("the environment variable `{0}` is not set, or is not UTF-8; set it")]
+    Unset(String),
+    #[error("the secret file {file} cannot be read: {reason}")]
+    Unreadable { file: String, reason: String },
+    #[error(
+        "`${{` must be followed by the name of an environment variable, or by `file:` and a path, \
+         and `}}`; write `$${{` for a plain `${{`"
+    )]
+    Malformed,
+}
+
+impl ExpandError {
+    /// Whether the text is well written, and only what it refers to is not there.
+    pub(super) fn is_absence(&self) -> bool {
+        !matches!(self, Self::Malformed)
+    }
+}
+
+/// Where what is referred to comes from, and which files that were.
+pub(super) struct Values<'a> {
+    environment: &'a Environment<'a>,
+    /// Where relative paths start.
+    folder: &'a Path,
+    files: RefCell<Vec<PathBuf>>,
+    notes: RefCell<Vec<String>>,
+}
+
+impl<'a> Values<'a> {
+    pub(super) fn new(environment: &'a Environment<'a>, folder: &'a Path) -> Self {
+        Self { environment, folder, files: RefCell::default(), notes: RefCell::default() }
+    }
+
+    /// Replaces `${VAR}` by what the environment has, `${VAR:-default}` by the default where it has
+    /// nothing, and `${file:PATH}` by what the file holds; `$${` writes a plain `${`.
+    ///
+    /// # Errors
+    ///
+    /// What is not there, or how a reference is written.
+    pub(super) fn expand<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, ExpandError> {
+        if !text.contains("${") {
+            return Ok(text.into());
+        }
+        let mut expanded = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find("${") {
+            let (before, reference) = (&rest[..at], &rest[at + 2..]);
+            if let Some(before) = before.strip_suffix('$') {
+                expanded.push_str(before);
+                expanded.push_str("${");
+                rest = reference;
+                continue;
+            }
+            expanded.push_str(before);
+            let end = reference.find('}').ok_or(ExpandError::Malformed)?;
+            self.put(&mut expanded, &reference[..end])?;
+            rest = &reference[end + 1..];
+        }
+        expanded.push_str(rest);
+        Ok(expanded.into())
+    }
+
+    /// The files that were read or should have been, and what is odd about them.
+    pub(super) fn into_seen(self) -> (Vec<PathBuf>, Vec<String>) {
+        (self.files.into_inner(), self.notes.into_inner())
+    }
+
+    fn put(&self, expanded: &mut String, reference: &str) -> Result<(), ExpandError> {
+        if let Some(path) = reference.strip_prefix("file:") {
+            if path.is_empty() {
+                return Err(ExpandError::Malformed);
+            }
+            expanded.push_str(&self.file(path)?);
+            return Ok(());
+        }
+        let (variable, default) = split(reference).ok_or(ExpandError::Malformed)?;
+        let value = (self.environment)(variable);
+        match default {
+            // As in a shell: a variable that is empty is as good as none.
+            Some(default) => {
+                let value = value.filter(|value| !value.is_empty());
+                expanded.push_str(value.as_deref().unwrap_or(default));
+            }
+            None => {
+                expanded.push_str(&value.ok_or_else(|| ExpandError::Unset(variable.to_owned()))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a file holds, without the line break at its end that editors and `echo` leave there.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub(super) fn file(&self, path: &str) -> Result<String, ExpandError> {
+        let file = self.folder.join(path);
+        let shown = file.display().to_string();
+        if !self.files.borrow().contains(&file) {
+            self.warn_of(&file);
+            self.files.borrow_mut().push(file.clone());
+        }
+        let mut text = String::new();
+        let read = std::fs::File::open(&file)
+            .and_then(|file| file.take(MOST + 1).read_to_string(&mut text));
+        match read {
+            Ok(bytes) if bytes as u64 > MOST => {
+                let reason = format!("it is larger than {MOST} bytes");
+                return Err(ExpandError::Unreadable { file: shown, reason });
+            }
+            Ok(_) => {}
+            Err(error) => {
+                return Err(ExpandError::Unreadable { file: shown, reason: error.to_string() });
+            }
+        }
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
+    }
+
+    /// A secret that everybody can read is none.
+    #[cfg(unix)]
+    fn warn_of(&self, file: &Path) {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(file).map(|metadata| metadata.permissions().mode());
+        if mode.is_ok_and(|mode| mode & 0o004 != 0) {
+            let file = file.display();
+            self.notes.borrow_mut().push(format!(
+                "the secret file {file} can be read by everybody on this machine; `chmod o-r {file}`"
+            ));
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn warn_of(&self, _file: &Path) {}
+}
+
+/// A variable, and its default if it has one.
+fn split(reference: &str) -> Option<(&str, Option<&str>)> {
+    let (variable, default) = match reference.split_once(":-") {
+        Some((variable, default)) => (variable, Some(default)),
+        None => (reference, None),
+    };
+    is_variable(variable).then_some((variable, default))
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_replaced_once() {
+        let environment = |name: &str| match name {
+            "A" => Some("one".to_owned()),
+            "LOOP" => Some("${A}".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        for (text, expected) in [
+            ("", Ok("")),
+            ("plain $A {A}", Ok("plain $A {A}")),
+            ("${A}", Ok("one")),
+            ("x${A}y${A}z", Ok("xoneyonez")),
+            ("${EMPTY}", Ok("")),
+            ("${LOOP}", Ok("${A}")),
+            ("$${A}", Ok("${A}")),
+            ("$$${A}", Ok("$${A}")),
+            ("$$ ${A}", Ok("$$ one")),
+            ("✓${A}✓", Ok("✓one✓")),
+            ("${A:-two}${B:-two}${EMPTY:-two}", Ok("onetwotwo")),
+            ("${B:-}${B:-a:-b c}", Ok("a:-b c")),
+            ("${B}", Err("`B` is not set")),
+            ("${:-x}", Err("must be followed")),
+            ("${A:x}", Err("must be followed")),
+            ("${", Err("must be followed")),
+            ("${}", Err("must be followed")),
+            ("${A", Err("must be followed")),
+            ("${1A}", Err("must be followed")),
+            ("${A-B}", Err("must be followed")),
+            ("${A ${A}}", Err("must be followed")),
+        ] {
+            let values = Values::new(&environment, Path::new(""));
+            match (values.expand(text), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
+                (Err(error), Err(said)) => {
+                    assert!(error.to_string().contains(said), "{text}: {error}");
+                }
+                (found, _) => panic!("{text}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_secret_file_is_its_text_without_the_last_line_break() {
+        let folder = std::env::temp_dir().join(format!("toolpost-secrets-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let rows: [(&str, &[u8], Result<&str, &str>); 7] = [
+            ("plain", b"hush", Ok("hush")),
+            ("line", b"hush\n", Ok("hush")),
+            ("windows", b"hush\r\n", Ok("hush")),
+            ("lines", b"a\nb\n\n", Ok("a\nb\n")),
+            ("empty", b"", Ok("")),
+            ("dollar", b"${A}", Ok("${A}")),
+            ("binary", b"\xff", Err("cannot be read")),
+        ];
+        for (name, content, expected) in rows {
+            std::fs::write(folder.join(name), content).unwrap();
+            let values = Values::new(&|_| None, &folder);
+            let found = values.expand(&format!("${{file:{name}}}")).map(Cow::into_owned);
+            let found = found.map_err(|error| error.to_string());
+            match expected {
+                Ok(expected) => assert_eq!(found.as_deref(), Ok(expected), "{name}"),
+                Err(said) => assert!(found.unwrap_err().contains(said), "{name}"),
+            }
+            let (files, notes) = values.into_seen();
+            assert_eq!(files, [folder.join(name)]);
+            assert!(notes.iter().all(|note| !note.contains("hush")));
+        }
+        let values = Values::new(&|_| None, &folder);
+        let absolute = format!("<${{file:{}}}>", folder.join("plain").display());
+        assert_eq!(values.expand(&absolute).as_deref(), Ok("<hush>"));
+        let error = values.expand("${file:none}").unwrap_err();
+        assert!(error.is_absence() && error.to_string().contains("none cannot be read"), "{error}");
+        assert_eq!(values.expand("${file:}"), Err(ExpandError::Malformed));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_secret_that_everybody_can_read_is_told() {
+        use std::os::unix::fs::PermissionsExt;
+        let file = std::env::temp_dir().join(format!("toolpost-secret-{}", std::process::id()));
+        std::fs::write(&file, "hush").unwrap();
+        for (mode, is_told) in [(0o600, false), (0o640, false), (0o644, true), (0o604, true)] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            let values = Values::new(&|_| None, Path::new(""));
+            values.expand(&format!("${{file:{}}}", file.display())).unwrap();
+            assert_eq!(!values.into_seen().1.is_empty(), is_told, "{mode:o}");
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
+}

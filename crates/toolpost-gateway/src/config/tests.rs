@@ -1,0 +1,792 @@
+//! The file from text to what holds, and from text to what is said about it.
+
+mod limits;
+mod mcp;
+mod room;
+
+use std::path::Path;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use toolpost::{Extras, OutputPolicy};
+
+use super::*;
+use crate::journal::Mode;
+use crate::room::RoomSettings;
+
+const HASH: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+/// One of everything.
+const GOOD: &str = r#"
+# Who may come in.
+[identity.ci]
+token_hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+scopes = ["github:read"]
+resources = { "repo:toolpost" = ["read", "write"], "repo:*" = ["read"] }
+capabilities = ["mcp/request:tools/call:github__*"]
+
+[identity."ada@example"]
+token_hash = "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AE"
+
+[source.box]
+spoke = { identity = "ci" }
+
+[source.office]
+hub = { url = "ws://${HOST}:7411/hub", token = "${SECRET}" }
+access = { scopes = ["office"] }
+timeout = "30s"
+output = "enforce"
+extras = "keep"
+exclusive = true
+include = ["issues/*", "repos/*"]
+exclude = ["*/delete"]
+
+[source.files]
+timeout = "5s"
+[source.files.mcp]
+command = "npx"
+args = ["-y", "${SECRET}"]
+env = { TOKEN = "${SECRET}", PLAIN = "x" }
+cwd = "data"
+protocol = "2025-11-25"
+start_timeout = "2m"
+max_timeout = 900
+max_restart = "3s"
+message_bytes = 1_000_000
+elicitation = { answer = { name = "${SECRET}", age = 5 } }
+roots = ["/data", "file:///srv"]
+parse_json_text = true
+tool_envelope = "off"
+
+[source.tracker]
+mcp = { url = "https://${HOST}/mcp?key=${SECRET}", headers = { X-Team = "${SECRET}" }, oauth = { client_id = "me", client_secret = "${SECRET}", client_metadata_url = "https://x.example/me", scopes = ["read"] }, sampling = "client", roots = "client" }
+access = "open"
+"#;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    let environment = |name: &str| match name {
+        "HOST" => Some("hub.example".to_owned()),
+        "SECRET" => Some("hush-hush".to_owned()),
+        _ => None,
+    };
+    let config = Config::parse(Path::new("toolpost.toml"), text, &environment)?;
+    config.check_complete().map(|()| config)
+}
+
+#[test]
+fn a_good_file_holds_what_it_says() {
+    let config = parse(GOOD).unwrap();
+    let names: Vec<_> = config.identities.iter().map(|known| known.identity.id.as_str()).collect();
+    assert_eq!(names, ["ada@example", "ci"]);
+    let ci = &config.identities[1];
+    assert_eq!(ci.token_hash.to_string(), HASH);
+    assert_eq!(ci.identity.scopes, ["github:read"]);
+    assert_eq!(ci.identity.resources["repo:toolpost"], ["read", "write"]);
+    assert_eq!(ci.identity.capabilities, ["mcp/request:tools/call:github__*"]);
+    assert_eq!(config.authenticator().authenticate(Some("abc")).unwrap().id, "ci");
+
+    let [spoke, .., office, _] = &config.sources[..] else { panic!("{:?}", config.sources) };
+    assert!(matches!(&spoke.kind, SourceKind::Spoke { identity } if identity == "ci"));
+    assert!(spoke.adjustments.access.is_none() && spoke.adjustments.timeout.is_none());
+    assert_eq!(spoke.adjustments.include, [Glob::new("*")]);
+    let SourceKind::Hub { url, token } = &office.kind else { panic!("{office:?}") };
+    assert_eq!(url, "ws://hub.example:7411/hub");
+    assert_eq!(token.as_ref().unwrap().reveal(), "hush-hush");
+    let adjustments = &office.adjustments;
+    assert_eq!(adjustments.access, Some(Access::Scopes(vec!["office".to_owned()])));
+    assert_eq!(adjustments.timeout, Some(Duration::from_secs(30)));
+    assert_eq!(adjustments.policy.output, OutputPolicy::Enforce);
+    assert_eq!(adjustments.policy.extras, Extras::Keep);
+    assert_eq!(adjustments.exclusive, Some(true));
+    assert_eq!(adjustments.exclude, [Glob::new("*/delete")]);
+    assert!(!format!("{config:?}").contains("hush"), "secrets are not printed");
+}
+
+/// Each row: what is written, and the mode with how much is kept of a body, or a word of what is wrong.
+#[test]
+fn the_journal_is_a_mode_or_a_table() {
+    for (text, expected) in [
+        ("", Ok((Mode::Batch, 65_536))),
+        ("journal = 'sync'", Ok((Mode::Sync, 65_536))),
+        ("journal = 'off'", Ok((Mode::Off, 65_536))),
+        ("[journal]\nmode = 'sync'\nbody_limit = '1KiB'", Ok((Mode::Sync, 1_024))),
+        ("[journal]\nbody_limit = 17", Ok((Mode::Batch, 17))),
+        ("journal = 'fast'", Err("expected \"sync\"")),
+        ("journal = true", Err("expected \"sync\"")),
+        ("[journal]\nmod = 'sync'", Err("did you mean `mode`?")),
+        ("[journal]\nretain_for = 0", Err("nothing would be kept")),
+    ] {
+        match (parse(text), expected) {
+            (Ok(config), Ok(wanted)) => {
+                assert_eq!((config.journal.mode, config.journal.body_limit), wanted, "{text}");
+            }
+            (Err(error), Err(words)) => {
+                assert!(error.to_string().contains(words), "{text}: {error}");
+            }
+            (found, _) => panic!("{text}: {found:?}"),
+        }
+    }
+}
+
+#[test]
+fn nothing_configured_is_open() {
+    for text in ["", "# nothing\n", "[identity]\n[source]\n"] {
+        let config = parse(text).unwrap();
+        assert!(config.authenticator().is_open(), "{text}");
+        assert!(config.sources.is_empty(), "{text}");
+    }
+}
+
+/// Each row: a source's timeout, and its seconds if it is one.
+#[test]
+fn a_timeout_has_several_forms() {
+    let seconds = |text: &str| {
+        let text = format!("[source.a]\nhub = {{ url = \"ws://x\" }}\ntimeout = {text}\n");
+        let config = parse(&text).ok()?;
+        config.sources[0].adjustments.timeout.map(|timeout| timeout.as_secs_f64())
+    };
+    for (text, expected) in [
+        ("\"30s\"", Some(30.0)),
+        ("\"500ms\"", Some(0.5)),
+        ("\"2m\"", Some(120.0)),
+        ("\"7\"", Some(7.0)),
+        ("7", Some(7.0)),
+        ("0x10", Some(16.0)),
+        ("1_000", Some(1_000.0)),
+        ("1.5", Some(1.5)),
+        ("0", None),
+        ("-1", None),
+        ("nan", None),
+        ("inf", None),
+        ("1e300", None),
+        ("\"soon\"", None),
+        ("true", None),
+        ("2026-01-01", None),
+    ] {
+        assert_eq!(seconds(text), expected, "{text}");
+    }
+}
+
+/// Each row: a file, and everything that is said about it, in order.
+#[test]
+fn every_problem_has_a_place_a_key_and_a_remedy() {
+    let identity = format!("[identity.ci]\ntoken_hash = \"{HASH}\"\n");
+    let twice = format!("{identity}[identity.cd]\ntoken_hash = \"{}\"\n", HASH.to_uppercase());
+    let misspelt = format!("{identity}scope = []\n\"odd key\" = 1\n[sources.x]\n");
+    let spaced = format!("{identity}scopes = [\"a b\", \"\"]\n");
+    let local = format!("[identity.local]\ntoken_hash = \"{HASH}\"\n");
+    let resource = format!("{identity}resources = {{ repo = [\"read\"], \":x\" = [] }}\n");
+    let rows: [(&str, &[&str]); 37] = [
+        (
+            "[journal]\nmod = 1\nbody_limit = \"x\"\nretain_size = true\nretain_for = \"y\"\n",
+            &[
+                "2:1: journal.mod: unknown key; did you mean `mode`?",
+                "3:14: journal.body_limit: expected a size",
+                "4:15: journal.retain_size: expected a size",
+                "5:14: journal.retain_for: expected a duration",
+            ],
+        ),
+        (
+            "[limits]\ncalls = 0\nsource_queue = -1\nnesting = \"x\"\n",
+            &[
+                "2:9: limits.calls: expected a whole number from 1 on, found a number",
+                "3:16: limits.source_queue: expected a whole number from 0 on, found a number",
+                "4:11: limits.nesting: expected a whole number from 0 on, found a string",
+            ],
+        ),
+        (&spaced, &["3:10: identity.ci.scopes: a scope is one word, without white space"]),
+        ("a = ", &["1:5: this is not TOML: "]),
+        ("[identity", &["1:10: this is not TOML: "]),
+        ("a = 1\na = 2", &["2:1: this is not TOML: duplicate key"]),
+        (
+            &misspelt,
+            &[
+                "3:1: identity.ci.scope: unknown key; did you mean `scopes`?",
+                "4:1: identity.ci.\"odd key\": unknown key; known here: `token_hash`, `scopes`, ",
+                "5:2: sources: unknown key; did you mean `source`?",
+            ],
+        ),
+        ("identity = 3", &["1:12: identity: expected tables such as [identity.NAME]"]),
+        ("[identity]\nci = 3", &["2:6: identity.ci: expected a table with `token_hash`, found"]),
+        ("[[source]]", &["source: expected tables such as [source.NAME]"]),
+        ("[identity.ci]\n", &["1:1: identity.ci: the key `token_hash` is missing; add it"]),
+        (
+            "[identity.ci]\ntoken_hash = \"abc\"",
+            &["2:14: identity.ci.token_hash: a token hash is the 64 hexadecimal digits"],
+        ),
+        (
+            "[identity.ci]\ntoken_hash = 5",
+            &["2:14: identity.ci.token_hash: expected a string, found a number"],
+        ),
+        (
+            "[identity.ci]\ntoken_hash = \"\"\nscopes = [\"a\", 5]",
+            &[
+                "2:14: identity.ci.token_hash: a token hash is",
+                "3:16: identity.ci.scopes[1]: expected a string, found a number",
+            ],
+        ),
+        (
+            "[identity.ci]\ntoken_hash = 5\nscopes = 5\nscope = 5\nresources = { a = 5 }",
+            &[
+                "2:14: identity.ci.token_hash: expected a string, found a number",
+                "3:10: identity.ci.scopes: expected a list, found a number",
+                "4:1: identity.ci.scope: unknown key; did you mean `scopes`?",
+                "5:19: identity.ci.resources.a: expected a list, found a number",
+            ],
+        ),
+        (
+            "[identity.ci]\nscopes = 5",
+            &["1:1: identity.ci: the key `token_hash` is missing", "2:10: identity.ci.scopes: ex"],
+        ),
+        (
+            &twice,
+            &["2:14: identity.ci.token_hash: `cd` has the same token; `toolpost token new ci"],
+        ),
+        (&local, &["1:1: identity.local: `local` is who calls without a token; choose"]),
+        ("[identity.\"a b\"]\ntoken_hash = \"\"", &["\"a b\": the name of an", "64 hexadecimal"]),
+        (
+            &resource,
+            &[
+                "3:22: identity.ci.resources.repo: a resource is `type:id`",
+                "3:39: identity.ci.resources.\":x\": a resource is `type:id`",
+            ],
+        ),
+        (
+            "[source.a]",
+            &[
+                "1:1: source.a: a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`; add one",
+            ],
+        ),
+        (
+            "[source.a]\nspoke = { identity = \"ci\" }\nhub = { url = \"ws://x\" }",
+            &[
+                "source.a: a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`; remove the others",
+            ],
+        ),
+        (
+            "[source.a]\nmcp = { command = 'x' }\nhub = { url = \"ws://x\" }",
+            &[
+                "source.a: a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`; remove the others",
+            ],
+        ),
+        ("mcp_servers = 'x'", &["1:15: mcp_servers: expected a list, found a string"]),
+        ("mcp_server = []", &["1:1: mcp_server: unknown key; did you mean `mcp_servers`?"]),
+        (
+            "[source.a]\nspoke = { identity = \"ci\" }",
+            &["2:22: source.a.spoke.identity: no [identity.NAME] has this name; `toolpost token"],
+        ),
+        (
+            "[source.A]\nhub = { url = \"ws://x\" }",
+            &["1:1: source.A: `A` is not a namespace: expected lower-case letters"],
+        ),
+        (
+            "[source.demo]\nhub = { url = \"ws://x\" }",
+            &["1:1: source.demo: `demo` is a namespace of the gateway itself; choose another"],
+        ),
+        ("[source.a]\nhub = { url = \"http://x\" }", &["2:15: source.a.hub.url: the address of"]),
+        ("[source.a]\nhub = { url = \"ws://me:hush@x\" }", &["put the token in `token`"]),
+        (
+            "[source.a]\nhub = { url = \"ws://x\", tokn = \"hush-hush\" }",
+            &["2:25: source.a.hub.tokn: unknown key; did you mean `token`?"],
+        ),
+        (
+            "[source.a]\nhub = { url = \"ws://${WHERE}\" }",
+            &["2:15: source.a.hub.url: the environment variable `WHERE` is not set"],
+        ),
+        (
+            "[source.a]\nhub = { url = \"ws://x\" }\noutput = \"normalize\"",
+            &["3:10: source.a.output: expected one of `normalise`, `cast`, `enforce`, `raw`; did \
+               you mean `normalise`?"],
+        ),
+        (
+            "[source.a]\nhub = { url = \"ws://x\" }\noutput = \"${SECRET}\"",
+            &["3:10: source.a.output: expected one of `normalise`, `cast`, `enforce`, `raw`"],
+        ),
+        (
+            "[source.a]\nhub = \"${SECRET}\"\n[source.b]\naccess = \"${SECRET}\"\nhub.url = 'ws://x'\n\
+             [source.c]\ntimeout = \"${SECRET}\"\nhub.url = 'ws://x'\n[source.d]\naccess = { scopes = [] }\n\
+             hub = { url = \"${SECRET}\" }\n[source.e]\naccess = { scope = [] }\nhub.url = 'ws://x'\n\
+             [source.f]\nspoke = { identity = \"${SECRET}\" }",
+            &[
+                "2:7: source.a.hub: expected a table such as { url = \"ws://…\" }, found a string",
+                "4:10: source.b.access: expected \"open\" or { scopes = […] }",
+                "7:11: source.c.timeout: expected a duration such as \"500ms\"",
+                "10:21: source.d.access.scopes: no scope is asked for; write access = \"open\"",
+                "11:15: source.d.hub.url: the address of a hub is",
+                "13:12: source.e.access.scope: unknown key; did you mean `scopes`?",
+                "16:22: source.f.spoke.identity: no [identity.NAME] has this name",
+            ],
+        ),
+        (
+            "[source.a]\nhub = { url = \"ws://x\" }\ninclude = [\"\"]\nexclusive = \"yes\"",
+            &[
+                "3:11: source.a.include: an empty pattern",
+                "4:13: source.a.exclusive: expected true or false, found a string",
+            ],
+        ),
+        (
+            "[source.a]\nhub = { url = \"ws://x\" }\ninclude = [\"\"]\ntimeout = 0",
+            &["3:11: source.a.include: an empty pattern", "4:11: source.a.timeout: nothing is"],
+        ),
+    ];
+    for (text, expected) in rows {
+        let error = parse(text).expect_err(text);
+        let said = error.to_string();
+        assert_eq!(error.problems().len(), expected.len(), "{text}\n{said}");
+        for (problem, expected) in error.problems().iter().zip(expected) {
+            let problem = problem.to_string();
+            assert!(problem.starts_with("toolpost.toml:"), "{problem}");
+            assert!(problem.contains(expected), "{text}\n{problem}\n{expected}");
+        }
+        assert!(!said.contains("hush"), "no value is told: {said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Config::load(Path::new("no-such/toolpost.toml")).unwrap_err();
+    assert!(error.to_string().starts_with("no-such/toolpost.toml: cannot be read: "), "{error}");
+}
+
+#[test]
+fn approval_is_asked_for_by_pattern_source_and_operation() {
+    let config = parse(
+        r#"
+        [approval]
+        operations = ["demo.n*"]
+        expires = "2m"
+        most = 7
+        most_per_caller = 3
+
+        [source.a]
+        hub = { url = "ws://x" }
+        approval = ["del*"]
+        access = { scopes = ["a"] }
+        [source.a.operation."get/it"]
+        access = "open"
+        approval = true
+        timeout = "2s"
+        exclusive = true
+        [source.a.operation.delete]
+        approval = false
+        access = { scopes = ["b"] }
+
+        [source.b]
+        hub = { url = "ws://y" }
+        approval = true
+        "#,
+    );
+    let config = config.unwrap();
+    assert!(config.approval.name("demo.note") && !config.approval.name("demo.add"));
+    let approval = &config.approval;
+    let numbers = (approval.expires.as_secs(), approval.most, approval.most_per_caller);
+    assert_eq!(numbers, (120, 7, 3));
+    for (source, name, scopes, approval, timeout, exclusive) in [
+        (0, "get/it", &[][..], true, Some(2), true),
+        (0, "get", &["a"], false, None, false),
+        (0, "delete", &["b"], false, None, false),
+        (0, "delete_all", &["a"], true, None, false),
+        (1, "any", &[], true, None, false),
+    ] {
+        let id = toolpost::OperationId::new("x", name).unwrap();
+        let spec = toolpost::OperationSpec::new(&id, toolpost::Kind::Query);
+        let (spec, policy) = config.sources[source].adjustments.apply(spec).unwrap();
+        let timeout_found = policy.timeout.map(|timeout| timeout.as_secs());
+        assert_eq!(spec.access_control.required_scopes, scopes, "{name}");
+        assert_eq!((spec.approval, timeout_found), (approval, timeout), "{name}");
+        assert_eq!(spec.exclusive, exclusive, "{name}");
+    }
+    let strays = config.sources[0].adjustments.strays(&["get/id", "list"]);
+    assert_eq!(
+        strays,
+        [
+            "`approval` has `del*`, which fits no operation: nothing waits because of it",
+            "`operation` has `delete`, which is no operation",
+            "`operation` has `get/it`, which is no operation; did you mean `get/id`?",
+        ]
+    );
+}
+
+#[test]
+fn an_authorization_server_is_named_so_that_nobody_else_can_be_meant() {
+    let with = |more: &str| parse(&format!("[auth]\n{more}"));
+    let issuer = "issuer = \"https://as.example\"";
+    let config = with(&format!("{issuer}\nresource = \"https://gw.example/\"")).unwrap();
+    let auth = config.auth.as_ref().unwrap();
+    assert_eq!(
+        auth.audience,
+        ["https://gw.example", "https://gw.example/", "https://gw.example/mcp"]
+    );
+    assert_eq!(auth.taken_names, ["local", "operator"]);
+    assert_eq!((&auth.resources_claim, &auth.capabilities_claim), (&None, &None));
+    let claims = "audience = [\"a\"]\nresources = \"may\"\ncapabilities = \"can\"";
+    let named = with(&format!("{issuer}\n{claims}")).unwrap().auth.unwrap();
+    let found = (named.resources_claim.as_deref(), named.capabilities_claim.as_deref());
+    assert_eq!(found, (Some("may"), Some("can")));
+    assert!(config.knows_callers() && !config.authenticator().is_open());
+    for (more, said) in [
+        ("audience = [\"a\"]", "issuer"),
+        ("issuer = \"http://as.example\"\naudience = [\"a\"]", "an address with https://"),
+        (issuer, "add `audience`"),
+        (&format!("{issuer}\naudience = [\"a\"]\njwks = \"http://as.example/k\""), "https://"),
+        (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"HS256\"]"), "can make one"),
+        (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"none\"]"), "can make one"),
+        (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"RS265\"]"), "known here: `RS256`"),
+        (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = []"), "no token could be signed"),
+        (&format!("{issuer}\naudience = [\"a\"]\nleeway = \"1h\""), "at most 5m"),
+        (&format!("{issuer}\naudience = [\"a\"]\nissuers = 1"), "did you mean `issuer`?"),
+        (&format!("{issuer}\naudience = [\"a\"]\nresources = \"\""), "resources: an empty text"),
+        (&format!("{issuer}\naudience = [\"a\"]\ncapabilities = [\"b\"]"), "found a list"),
+    ] {
+        let error = with(more).unwrap_err().to_string();
+        assert!(error.contains(said), "{more}: {error}");
+    }
+    let error = parse("[identity.operator]\ntoken_hash = \"\"").unwrap_err().to_string();
+    assert!(error.contains("who runs the gateway"), "{error}");
+}
+
+/// Each row: a table, its definition in the schema, what has to be said, and the keys that have a default.
+#[test]
+fn the_defaults_of_the_schema_are_those_that_hold() {
+    let schema = Config::json_schema();
+    let rows: [(&str, &str, &str, &[&str]); 5] = [
+        (
+            "room.a",
+            "Room",
+            "",
+            &[
+                "history",
+                "history_bytes",
+                "participants",
+                "message_bytes",
+                "messages_per_minute",
+                "streams",
+                "proposal_expires",
+                "capabilities",
+            ],
+        ),
+        ("journal", "Journal", "", &["mode", "body_limit", "retain_size"]),
+        ("approval", "Approval", "", &["operations", "expires", "most", "most_per_caller"]),
+        (
+            "auth",
+            "AuthorizationServer",
+            "issuer = 'https://as.example'\naudience = ['a']\n",
+            &["algorithms", "identity", "leeway"],
+        ),
+        (
+            "mcp",
+            "McpDoor",
+            "",
+            &[
+                "dialect",
+                "tools",
+                "compact_above",
+                "sessions",
+                "session_idle",
+                "subscription_values",
+                "subscription_time",
+            ],
+        ),
+    ];
+    for (table, definition, needed, keys) in rows {
+        let properties = &schema["$defs"][definition]["properties"];
+        let said: String =
+            keys.iter().map(|key| format!("{key} = {}\n", properties[key]["default"])).collect();
+        let [bare, whole] = [needed.to_owned(), format!("{needed}{said}")]
+            .map(|text| parse(&format!("[{table}]\n{text}")))
+            .map(|config| config.unwrap_or_else(|error| panic!("{said}: {error}")));
+        assert_eq!(format!("{bare:?}"), format!("{whole:?}"), "{table}");
+    }
+}
+
+/// What the reader takes, the schema takes, and what it describes has words.
+#[test]
+fn the_schema_describes_the_file() {
+    let json = Config::json_schema();
+    let schema = toolpost::Schema::new(json.clone()).unwrap();
+    let good: serde_json::Value = toml::from_str(GOOD).unwrap();
+    assert_eq!(schema.check(&good).unwrap(), []);
+    let timeout = |value: serde_json::Value| serde_json::json!({"source": {"a": {"hub": {"url": "ws://x"}, "timeout": value}}});
+    for (value, fits) in [
+        (timeout("30s".into()), true),
+        (timeout(5.into()), true),
+        (timeout("${LONG}".into()), true),
+        (timeout("soon".into()), false),
+        (serde_json::json!({"source": {"a": {}}}), false),
+        (serde_json::json!({"identity": {"a": {"token_hash": "x"}}}), false),
+        (serde_json::json!({"identity": {"a": {"token_hash": "${HASH}"}}}), true),
+        (serde_json::json!({"journal": {"body_limit": "${LIMIT}"}}), true),
+        (serde_json::json!({"journal": {"body_limit": "64KB"}}), false),
+        (serde_json::json!({"source": {"a": {"mcp": {"command": "x"}}}}), true),
+        (serde_json::json!({"source": {"a": {"mcp": {"url": "${URL}"}}}}), true),
+        (serde_json::json!({"source": {"a": {"mcp": {}}}}), false),
+        (serde_json::json!({"source": {"a": {"mcp": {"command": "x", "url": "y"}}}}), false),
+        (
+            serde_json::json!({"source": {"a": {"mcp": {"command": "x"}, "hub": {"url": "y"}}}}),
+            false,
+        ),
+        (
+            serde_json::json!({"source": {"a": {"mcp": {"command": "x", "elicitation": "no"}}}}),
+            false,
+        ),
+        (
+            serde_json::json!({"source": {"a": {"mcp": {"command": "x", "elicitation": "client",
+                "sampling": "client", "roots": "client"}}}}),
+            true,
+        ),
+        (serde_json::json!({"source": {"a": {"mcp": {"command": "x", "roots": "x"}}}}), false),
+        (serde_json::json!({"mcp_servers": [".mcp.json"]}), true),
+        (serde_json::json!({"mcp_servers": ".mcp.json"}), false),
+        (serde_json::json!({"sources": {}}), false),
+        (serde_json::json!({}), true),
+    ] {
+        assert_eq!(schema.check(&value).unwrap().is_empty(), fits, "{value}");
+    }
+    let source = &json["$defs"]["Source"]["properties"];
+    for (key, default) in [
+        ("output", serde_json::json!("normalise")),
+        ("extras", serde_json::json!("strip")),
+        ("include", serde_json::json!(["*"])),
+        ("exclude", serde_json::json!([])),
+    ] {
+        assert_eq!(source[key]["default"], default, "{key}");
+    }
+    for (name, definition) in json["$defs"].as_object().unwrap() {
+        for (key, property) in definition["properties"].as_object().into_iter().flatten() {
+            assert!(property["description"].is_string(), "{name}.{key} has no description");
+        }
+    }
+    let room = |value: serde_json::Value| serde_json::json!({"room": {"a": value}});
+    for (value, fits) in [
+        (
+            room(
+                serde_json::json!({"history_bytes": "1MiB", "capabilities": ["chat", {"kind": ["a"]}]}),
+            ),
+            true,
+        ),
+        (room(serde_json::json!({"capabilities": [{"kinds": "a"}]})), false),
+        (room(serde_json::json!({"participants": 0})), false),
+        (room(serde_json::json!({"participant": 1})), false),
+    ] {
+        assert_eq!(schema.check(&value).unwrap().is_empty(), fits, "{value}");
+    }
+    for (key, property) in json["properties"].as_object().unwrap() {
+        let empty = match key.as_str() {
+            // What everything in it is about cannot be left out.
+            "auth" => "[auth]\nissuer = \"https://as.example\"\naudience = [\"a\"]".to_owned(),
+            _ if property["type"] == "array" => format!("{key} = []"),
+            _ if property["type"] == "boolean" => format!("{key} = {}", property["default"]),
+            _ => format!("[{key}]"),
+        };
+        assert!(parse(&empty).is_ok(), "the reader knows {key}");
+    }
+    assert!(!json.to_string().contains("null"), "TOML has no null: {json}");
+}
+
+/// The guide's file is good, and its errors are what is said about the lines above them.
+#[test]
+fn the_guide_is_true() {
+    let guide = include_str!("../../../../docs/configuration.md");
+    let block = |kind: &str| {
+        let start = format!("```{kind}\n");
+        let blocks = guide.split(start.as_str()).skip(1);
+        blocks.map(|rest| rest.split("```").next().unwrap()).collect::<Vec<_>>()
+    };
+    let [good, signed, waits, clients, pages, rooms, capable, bad] = block("toml")[..] else {
+        panic!("seven good files and a bad one")
+    };
+    assert_eq!(parse(rooms).unwrap().workspace.rooms["lobby"], RoomSettings::default());
+    assert_eq!(parse(capable).unwrap().identities[0].identity.capabilities.len(), 3);
+    assert_eq!(parse(pages).unwrap().cors, ["https://app.example"]);
+    let auth = parse(signed).unwrap().auth.unwrap();
+    assert_eq!((auth.audience.len(), auth.algorithms.len()), (1, 3));
+    assert_eq!(parse(waits).unwrap().approval, Default::default(), "it shows the defaults");
+    let config = parse(&good.replace("OFFICE_TOKEN", "SECRET").replace("PETS_KEY", "SECRET"));
+    let config = config.unwrap();
+    assert_eq!((config.identities.len(), config.sources.len()), (2, 4));
+    let mut shown = parse(clients).unwrap().mcp;
+    assert_eq!(shown.instructions.take().as_deref(), Some("Tickets and files of the office."));
+    assert_eq!(shown, McpDoorSettings::default(), "it shows the defaults");
+    let error = parse(bad).unwrap_err();
+    assert_eq!(error.to_string(), block("text")[0].trim());
+}
+
+/// Texts that break parsers.
+#[test]
+fn hostile_texts_are_answered() {
+    let deep_key = format!("source.{}a = 1", "a.".repeat(100_000));
+    let deep_list = format!("source = {}", "[".repeat(100_000));
+    let deep_table = format!("[source.a]\nhub = {}", "{a=".repeat(100_000));
+    let long_key = format!("[source.a]\n{} = 1", "k".repeat(1_000_000));
+    let references = format!("[source.a]\nhub = {{ url = \"{}\" }}", "${HOST}".repeat(100_000));
+    let deep_answer = format!("[source.a.mcp]\nelicitation.answer.{}a = 1", "a.".repeat(100_000));
+    let wrong: String = (0..20_000).map(|n| format!("K{n} = 1\n")).collect();
+    let wrong = format!("[source.a.mcp]\ncommand = 'x'\n[source.a.mcp.env]\n{wrong}");
+    let many: String = (0..5_000).map(|n| format!("[source.a{n}]\nx = 1\n")).collect();
+    let texts =
+        [&deep_key, &deep_list, &deep_table, &long_key, &references, &many, &deep_answer, &wrong];
+    for text in texts {
+        assert!(parse(text).is_err(), "{}", &text[..40]);
+    }
+    for text in ["\u{feff}", "\0", "\"", "[", "[[", "=", "a.", "\u{feff}[source.a]\nhub=1", "''''"]
+    {
+        drop(parse(text));
+    }
+}
+
+/// Each row: a source, what is replaced in it, and how much of it is another one then.
+#[test]
+fn a_source_is_compared_by_what_it_means() {
+    let mcp = "[source.a]\nmcp = { command = 'x', args = ['y'], env = { K = 'hush' } }\n";
+    let http = "[source.a]\nmcp = { url = 'https://x/mcp', bearer = 'hush' }\n";
+    let hub = "[source.a]\nhub = { url = 'ws://x', token = 'hush' }\n";
+    let openapi = "[source.a]\nopenapi = 'none.yaml'\nauth = { bearer = 'hush' }\n";
+    let rows = [
+        (mcp, "'x'", "'x'", SourceChange::Nothing),
+        (mcp, "'x'", "\"x\"", SourceChange::Nothing),
+        (mcp, "'hush'", "'hush-hush'", SourceChange::Reached),
+        (mcp, "'y'", "'z'", SourceChange::Reached),
+        (mcp, "}\n", "}\ntimeout = 5", SourceChange::Adjustments),
+        (mcp, "}\n", "}\naccess = 'open'", SourceChange::Adjustments),
+        (mcp, "}\n", "}\naccess = { scopes = ['s'] }", SourceChange::Adjustments),
+        (mcp, "'y']", "'y'], max_timeout = 7", SourceChange::Reached),
+        (
+            mcp,
+            "mcp = { command = 'x', args = ['y'], env = { K = 'hush' } }",
+            "hub.url = 'ws://x'",
+            SourceChange::Reached,
+        ),
+        (http, "'hush'", "'${SECRET}'", SourceChange::Reached),
+        (http, "}\n", "}\noutput = 'raw'", SourceChange::Adjustments),
+        (hub, "'hush'", "'${SECRET}'", SourceChange::Reached),
+        (hub, "}\n", "}\nexclude = ['x']", SourceChange::Adjustments),
+        (openapi, "'hush'", "'${SECRET}'", SourceChange::Reached),
+        (openapi, "}\n", "}\ntimeout = '5s'", SourceChange::Adjustments),
+        (openapi, "}\n", "}\nprefix = 'p_'", SourceChange::Adjustments),
+    ];
+    for (text, old, new, expected) in rows {
+        let [before, now] = [text.to_owned(), text.replace(old, new)]
+            .map(|text| parse(&text).unwrap_or_else(|error| panic!("{text}: {error}")));
+        let change = now.sources[0].change_from(&before.sources[0]);
+        assert_eq!(change, expected, "{text}: {old} → {new}");
+    }
+}
+
+#[test]
+fn what_a_source_lacks_is_its_own_affair() {
+    let text = "[source.a]\nmcp = { command = 'x', args = ['${NONE}', '${file:none/at-all}'] }\n\
+                [source.b]\nmcp = { command = '${SECRET}' }\n";
+    let config = Config::parse(Path::new("toolpost.toml"), text, &|name| {
+        (name == "SECRET").then(|| "hush-hush".to_owned())
+    });
+    let config = config.unwrap();
+    let [lacking, fine] = &config.sources[..] else { panic!("{config:?}") };
+    assert!(matches!(&lacking.kind, SourceKind::Incomplete { word, .. } if word == "mcp"));
+    assert!(matches!(&fine.kind, SourceKind::Mcp(_)));
+    let said = config.check_complete().unwrap_err().to_string();
+    assert!(said.contains("2:32: source.a.mcp.args[0]: the environment variable `NONE`"), "{said}");
+    // What nobody can do without refuses the file.
+    let identity = "[identity.ci]\ntoken_hash = '${NONE}'\n";
+    let said = parse(&format!("{text}{identity}")).unwrap_err().to_string();
+    assert!(
+        said.contains("identity.ci.token_hash: the environment") && said.contains("source.a"),
+        "{said}"
+    );
+}
+
+/// Each row: what a secret file holds, if it is there, and whether its source lacks it.
+#[cfg(unix)]
+#[test]
+fn a_secret_file_is_the_same_however_it_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = std::env::temp_dir().join(format!("toolpost-secret-forms-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, secret) = (folder.join("toolpost.toml"), folder.join("key"));
+    let source =
+        |key: &str| format!("[source.a]\nopenapi = 'a.yaml'\nauth.schemes.s.bearer = {key}\n");
+    let read = |key: &str| {
+        Config::parse(&file, &source(key), &|_| None).map(|config| {
+            let about = config.sources[0].kind.describe();
+            (about, config.sources[0].clone(), config.files, config.notes)
+        })
+    };
+    let large = "x".repeat(1024 * 1024 + 1);
+    for (content, lacks) in [
+        (Some("hush"), false),
+        (Some("hush\n"), false),
+        (Some("hush\n\n"), false),
+        (Some(large.as_str()), true),
+        (None, true),
+    ] {
+        let _ = std::fs::remove_file(&secret);
+        if let Some(content) = content {
+            std::fs::write(&secret, content).unwrap();
+            std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        let (named, found, files, notes) = read("{ file = 'key' }").unwrap();
+        let (_, expected, of_reference, notes_of_reference) = read("'${file:key}'").unwrap();
+        assert_eq!(matches!(found.kind, SourceKind::Incomplete { .. }), lacks, "{named}");
+        assert_eq!((files.contains(&secret), &files), (true, &of_reference));
+        assert_eq!((notes.len(), &notes), (usize::from(content.is_some()), &notes_of_reference));
+        if !lacks {
+            assert_eq!(found.change_from(&expected), SourceChange::Nothing);
+        }
+    }
+    assert!(read("{ file = '' }").unwrap_err().to_string().contains("this names no file"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC*") {
+        drop(parse(&text));
+    }
+
+    /// Near misses: a good file with a piece cut out, put elsewhere or replaced.
+    #[test]
+    fn no_damaged_file_panics(from in 0..GOOD.len(), length in 0..40usize, to in 0..GOOD.len(), with in "[\\[\\]{}=.\"'${}\\n a0-]{0,6}") {
+        let (mut text, end) = (GOOD.to_owned(), (from + length).min(GOOD.len()));
+        let piece: String = text.drain(from..end).collect();
+        let to = to.min(text.len());
+        text.insert_str(to, &piece);
+        text.insert_str(from.min(text.len()), &with);
+        drop(parse(&text));
+    }
+}
+
+#[test]
+fn who_is_another_one_after_a_change_is_told() {
+    let known = |name: &str, scopes: &str| {
+        format!("[identity.{name}]\ntoken_hash = \"{HASH}\"\nscopes = [{scopes}]\n")
+    };
+    let (ada, other) = (known("ada", ""), known("ada", "\"more\""));
+    let auth = "[auth]\nissuer = \"https://id.example\"\naudience = [\"toolpost\"]\n";
+    let both = format!("{ada}{auth}");
+    for (before, next, is_ended) in [
+        (auth, auth, false),
+        (&both, &format!("{both}{}", known("eve", "").replace('b', "c")), false),
+        (&both, &ada, true),
+        (&ada, &both, true),
+        (&both, &both.replace("toolpost", "other"), true),
+    ] {
+        let read = |text: &str| Config::parse(Path::new("toolpost.toml"), text, &|_| None).unwrap();
+        let (before, next) = (read(before), read(next));
+        let ended = before.ended_by(&next);
+        assert_eq!(ended.has("somebody with a signed token"), is_ended);
+        assert!(["ada", "operator"].iter().all(|id| !ended.has(id)));
+        assert_eq!(next.knows(&Identity::new("somebody")), next.auth.is_some());
+    }
+    let rows: [(&str, &str, &[&str]); 6] = [
+        ("", "", &[]),
+        ("", &ada, &["local"]),
+        (&ada, &ada, &[]),
+        (&ada, &other, &["ada"]),
+        (&ada, &known("eve", ""), &["ada"]),
+        (&ada, "", &["ada"]),
+    ];
+    for (before, next, ended) in rows {
+        let read = |text: &str| Config::parse(Path::new("toolpost.toml"), text, &|_| None).unwrap();
+        let (before, next) = (read(before), read(next));
+        assert_eq!(before.ended_by(&next).named.into_iter().collect::<Vec<_>>(), ended);
+    }
+}

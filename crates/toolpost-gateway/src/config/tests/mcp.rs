@@ -1,0 +1,220 @@
+//! MCP servers in the file, and in the files of other clients.
+
+use toolpost::mcp::{Elicitation, McpSettings, McpTransport, Roots, Sampling};
+
+use super::*;
+
+#[test]
+fn mcp_servers_hold_what_is_said() {
+    let config = parse(GOOD).unwrap();
+    let settings = |name: &str| {
+        let source = config.sources.iter().find(|source| source.name == name).unwrap();
+        let SourceKind::Mcp(settings) = &source.kind else { panic!("{source:?}") };
+        (settings.as_ref().clone(), &source.adjustments)
+    };
+    let (files, adjustments) = settings("files");
+    let McpTransport::Stdio(process) = &files.transport else { panic!() };
+    assert_eq!((process.command.as_str(), &process.args[1][..]), ("npx", "hush-hush"));
+    assert_eq!(process.env["TOKEN"].reveal(), "hush-hush");
+    assert_eq!(process.cwd.as_deref(), Some(Path::new("data")));
+    assert_eq!(files.protocol.as_deref(), Some("2025-11-25"));
+    let seconds = [files.start_timeout, files.timeout, files.max_timeout, files.restart.1]
+        .map(|time| time.as_secs());
+    assert_eq!(seconds, [120, 5, 900, 3]);
+    assert_eq!(files.message_bytes, 1_000_000);
+    let Elicitation::Answer(answer) = &files.elicitation else { panic!() };
+    assert_eq!(serde_json::to_string(answer).unwrap(), r#"{"name":"hush-hush","age":5}"#);
+    let Roots::Listed(roots) = &files.roots else { panic!() };
+    let roots: Vec<_> = roots.iter().map(|root| root.uri.as_str()).collect();
+    assert_eq!(roots, ["file:///data", "file:///srv"]);
+    assert_eq!(files.sampling, Sampling::Refuse);
+    assert!(files.parse_json_text && !files.tool_envelope);
+    let closed = Access::Scopes(vec!["source:files".to_owned()]);
+    assert_eq!(adjustments.effective_access(), Some(&closed));
+
+    let (tracker, adjustments) = settings("tracker");
+    let McpTransport::Http(http) = &tracker.transport else { panic!() };
+    assert_eq!(http.url.as_str(), "https://hub.example/mcp?key=hush-hush");
+    assert_eq!(http.headers["X-Team"].reveal(), "hush-hush");
+    assert_eq!(http.oauth.client_secret.as_ref().unwrap().reveal(), "hush-hush");
+    assert_eq!((http.oauth.client_id.as_deref(), &http.oauth.scopes[0][..]), (Some("me"), "read"));
+    assert_eq!(adjustments.effective_access(), Some(&Access::Open));
+    assert_eq!(tracker.elicitation, Elicitation::Client);
+    assert_eq!((&tracker.sampling, &tracker.roots), (&Sampling::Client, &Roots::Client));
+
+    let open = parse("[source.a]\nmcp = { command = 'x' }").unwrap();
+    assert_eq!(open.sources[0].adjustments.effective_access(), Some(&Access::Open));
+    let SourceKind::Mcp(settings) = &open.sources[0].kind else { panic!() };
+    let default = McpSettings::new(settings.transport.clone());
+    assert_eq!(format!("{settings:?}"), format!("{default:?}"), "what is not said is the default");
+    let told = config.sources.iter().map(|source| source.kind.describe()).collect::<Vec<_>>();
+    assert_eq!(told[1..], ["MCP server `npx`", "another hub", "MCP server at https://hub.example"]);
+}
+
+/// Each row: what stands in `mcp = { … }`, and everything that is said about it, by key and words.
+#[test]
+fn every_problem_of_a_server_is_named() {
+    let rows: [(&str, &[&str]); 27] = [
+        ("", &["mcp: an MCP server has a `command` or a `url`; add one"]),
+        (
+            "command = 'x', url = 'http://x'",
+            &["mcp: an MCP server has a `command` or a `url`; remove"],
+        ),
+        ("comand = 'x'", &["mcp.comand: unknown key; did you mean `command`?"]),
+        ("ulr = 'x'", &["mcp.ulr: unknown key; did you mean `url`?"]),
+        ("arg = ['x']", &["mcp.arg: unknown key; did you mean `args`?", "mcp: an MCP server has"]),
+        ("command = ' '", &["mcp.command: this is not the name of a program"]),
+        ("command = 'x', args = 'y'", &["mcp.args: expected a list, found a string"]),
+        ("command = 'x', args = ['a', 5]", &["mcp.args[1]: expected a string, found a number"]),
+        (
+            "command = 'x', headers = { a = 'hush' }, bearer = 'hush', oauth = {}",
+            &["mcp.headers: this goes with `url`", "mcp.bearer: this goes", "mcp.oauth: this goes"],
+        ),
+        (
+            "url = 'http://x', args = ['hush'], env = { A = 'hush' }, cwd = 'hush'",
+            &["mcp.args: this goes with `command`", "mcp.env: this goes", "mcp.cwd: this goes"],
+        ),
+        ("command = 'x', env = { 'A=B' = 'hush' }", &["mcp.env.\"A=B\": a variable has a name"]),
+        (
+            "command = 'x', env = { A = 5, B = 6 }",
+            &["mcp.env.A: expected a string, found a number"],
+        ),
+        ("url = 'ws://hush'", &["mcp.url: the address of an MCP server is https://HOST/…"]),
+        ("url = 'https://'", &["mcp.url: the address of an MCP server is"]),
+        ("url = 'http://me:hush@x'", &["mcp.url: an address has no user and password; use"]),
+        ("url = 'http://x/#hush'", &["mcp.url: the address of a server has no `#`"]),
+        (
+            "url = 'hush', headers = { 'a b' = 'hush', Host = 'hush', X-A = \"hu\\nsh\", y = '1', Y = '2' }",
+            &[
+                "mcp.url: the address of",
+                "mcp.headers.Host: the protocol sets this header itself",
+                "mcp.headers.X-A: this cannot be the value",
+                "mcp.headers.\"a b\": this is not the name",
+                "mcp.headers.y: this header is there twice",
+            ],
+        ),
+        ("url = 'http://x', bearer = ''", &["mcp.bearer: a token is letters"]),
+        (
+            "url = 'http://x', bearer = 'hush', oauth = { client_id = 'a' }",
+            &["mcp.oauth: there is a `bearer`"],
+        ),
+        (
+            "url = 'http://x', bearer = 'hush', headers = { authorization = 'hush' }",
+            &["mcp.bearer: there is an `Authorization` header already"],
+        ),
+        (
+            "url = 'http://x', oauth = { client_secret = 'hush', client_metadata_url = 'http://hush' }",
+            &[
+                "oauth.client_secret: a secret belongs to a client",
+                "client_metadata_url: the address of",
+            ],
+        ),
+        (
+            "url = 'http://x', oauth = { clientid = 'hush' }",
+            &["oauth.clientid: unknown key; did you mean `client_id`?"],
+        ),
+        (
+            "command = 'x', protocol = 'hush', start_timeout = 0, max_timeout = 'hush', roots = ['hush']",
+            &[
+                "mcp.protocol: expected one of `2024-11-05`",
+                "mcp.start_timeout: nothing is done",
+                "mcp.max_timeout: expected a duration",
+                "mcp.roots: a root is an absolute path",
+            ],
+        ),
+        (
+            "command = 5, message_bytes = 1, elicitation = 'hush', tool_envelope = 'of', parse_json_text = 1",
+            &[
+                "mcp.command: expected a string",
+                "mcp.message_bytes: expected a number of bytes, at least 4096",
+                "mcp.elicitation: expected \"client\", \"refuse\", \"decline\"",
+                "mcp.tool_envelope: expected one of `auto`, `off`; did you mean `off`?",
+                "mcp.parse_json_text: expected true or false",
+                "mcp: an MCP server has",
+            ],
+        ),
+        (
+            "command = 'x', sampling = 'hush', roots = 'hush'",
+            &[
+                "mcp.sampling: expected one of `refuse`, `client`",
+                "mcp.roots: expected a list of absolute paths, or \"client\"",
+            ],
+        ),
+        (
+            "command = 'x', elicitation = { answr = {} }",
+            &["elicitation.answr: unknown key; did you mean `answer`?"],
+        ),
+        (
+            "command = '${NONE}', args = ['${NONE}']",
+            &["mcp.command: the environment variable `NONE`", "mcp.args[0]: the env"],
+        ),
+    ];
+    for (server, expected) in rows {
+        let text = format!("[source.a]\nmcp = {{ {server} }}");
+        let said = parse(&text).expect_err(&text).to_string();
+        assert_eq!(said.lines().count(), expected.len(), "{server}\n{said}");
+        for expected in expected {
+            assert!(
+                said.lines().any(|line| line.contains(expected)),
+                "{server}\n{said}\n{expected}"
+            );
+        }
+        assert!(!said.contains("hush"), "no value is told: {said}");
+    }
+}
+
+/// A folder with a configuration that names the files of other clients.
+#[test]
+fn the_servers_of_other_clients_become_sources() {
+    let folder = std::env::temp_dir().join(format!("toolpost-clients-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("sub")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write(
+        "one.json",
+        r#"{"mcpServers": {"One": {"command": "x", "cwd": "y", "env": {"A": "${SECRET}"}}}}"#,
+    );
+    write("sub/two.json", r#"{"servers": {"two": {"url": "https://${HOST}/mcp", "type": "sse"}}}"#);
+    write("bad.json", r#"{"mcpServers": {"box": {"command": "${NONE}"}, "d": {"url": "hush"}}}"#);
+    let read = |text: &str| {
+        let environment = |name: &str| match name {
+            "HOST" => Some("hub.example".to_owned()),
+            "SECRET" => Some("hush-hush".to_owned()),
+            _ => None,
+        };
+        Config::parse(&folder.join("toolpost.toml"), text, &environment)
+    };
+    let config =
+        read("mcp_servers = ['one.json', 'sub/two.json']\n[source.three]\nmcp.command = 'z'");
+    let config = config.unwrap();
+    let names: Vec<_> = config.sources.iter().map(|source| source.name.as_str()).collect();
+    assert_eq!(names, ["three", "one", "two"]);
+    let SourceKind::Mcp(one) = &config.sources[1].kind else { panic!() };
+    let McpTransport::Stdio(process) = &one.transport else { panic!() };
+    assert_eq!(process.env["A"].reveal(), "hush-hush");
+    assert_eq!(process.cwd, Some(folder.join("y")), "from the folder of the file");
+    assert_eq!(config.sources[2].adjustments.effective_access(), Some(&Access::Open));
+    let notes = config.notes.join("\n");
+    assert!(notes.contains("`One` is the source `one`") && notes.contains("HTTP+SSE"), "{notes}");
+
+    let said = read(
+        "mcp_servers = ['bad.json', 'none.json', 'one.json']\n[source.one]\nmcp.command = 'z'\n\
+                     [source.box]\nspoke.identity = 'no'",
+    );
+    let said = said.unwrap_err().to_string();
+    for expected in [
+        "source.box.spoke.identity: no [identity.NAME]",
+        "bad.json: mcpServers.box.command: the environment variable `NONE` is not set",
+        "bad.json: mcpServers.d.url: the address of an MCP server",
+        "none.json: cannot be read",
+        "one.json: mcpServers.One: there is a source `one` already; rename one",
+    ] {
+        assert!(said.contains(expected), "{said}\n{expected}");
+    }
+    assert!(!said.contains("hush"), "{said}");
+    let config = Config::load(&folder.join("bad.json")).unwrap_err().to_string();
+    assert!(
+        config.contains("mcpServers.d.url"),
+        "a client's file is a configuration too: {config}"
+    );
+    std::fs::remove_dir_all(&folder).unwrap();
+}

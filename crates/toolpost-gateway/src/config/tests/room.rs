@@ -1,0 +1,132 @@
+//! `[room.NAME]`, and capabilities wherever they stand.
+
+use std::time::Duration;
+
+use super::parse;
+use crate::room::capability::Capability;
+use crate::room::{RoomSettings, WorkspaceSettings};
+
+const ADA: &str = "[identity.ada]\n\
+                   token_hash = \"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"\n";
+
+#[test]
+fn a_room_holds_what_is_said_and_else_what_is_usual() {
+    let config = parse(
+        r#"
+        [limits]
+        rooms = 7
+        [room.bare]
+        [room."a.b-c_1"]
+        history = 0
+        history_bytes = "2KiB"
+        participants = 3
+        message_bytes = 100
+        messages_per_minute = 1
+        streams = 0
+        proposal_expires = "90s"
+        capabilities = [{ kind = "chat", payload = { text = "/^${SECRET}/", n = 1 } }]
+        members = ["ada"]
+        "#,
+    );
+    let workspace = config.unwrap().workspace;
+    assert_eq!(workspace.most_rooms, 7);
+    assert_eq!(workspace.rooms["bare"], RoomSettings::default());
+    let expected = RoomSettings {
+        history: 0,
+        history_bytes: 2_048,
+        participants: 3,
+        message_bytes: 100,
+        messages_per_minute: 1,
+        streams: 0,
+        proposal_expires: Duration::from_secs(90),
+        capabilities: vec![r#"{"kind":"chat","payload":{"text":"/^hush-hush/","n":1}}"#.to_owned()],
+        members: Some(vec!["ada".to_owned()]),
+    };
+    assert_eq!(workspace.rooms["a.b-c_1"], expected);
+    assert_eq!(parse("").unwrap().workspace, WorkspaceSettings::default());
+}
+
+#[test]
+fn what_is_usual_in_a_room_are_capabilities() {
+    for text in RoomSettings::default().capabilities {
+        Capability::parse(&text).unwrap();
+    }
+}
+
+#[test]
+fn an_identity_has_capabilities_of_both_notations() {
+    let said =
+        "capabilities = ['mcp/request:tools/call:x', { kind = ['a', 'b'] }, '{\"kind\":\"c\"}']";
+    let config = parse(&format!("{ADA}{said}")).unwrap();
+    let expected = ["mcp/request:tools/call:x", r#"{"kind":["a","b"]}"#, r#"{"kind":"c"}"#];
+    assert_eq!(config.identities[0].identity.capabilities, expected);
+}
+
+#[test]
+fn what_makes_no_sense_is_told_without_values() {
+    let ada = |said: &str| format!("{ADA}capabilities = {said}");
+    for (text, said) in [
+        (
+            "[room.a]\nhistry = 1".to_owned(),
+            "2:1: room.a.histry: unknown key; did you mean `history`?",
+        ),
+        ("[rooms.a]".to_owned(), "rooms: unknown key; did you mean `room`?"),
+        ("room = 1".to_owned(), "room: expected tables such as [room.NAME]"),
+        ("[room.\"a b\"]".to_owned(), "room.\"a b\": the name of a room is 1 to 64 letters"),
+        (format!("[room.{}]", "x".repeat(65)), "the name of a room is 1 to 64 letters"),
+        ("[room.a]\nparticipants = 0".to_owned(), "room.a.participants: "),
+        ("[room.a]\nmessages_per_minute = 0".to_owned(), "room.a.messages_per_minute: "),
+        ("[room.a]\nmessage_bytes = 0".to_owned(), "room.a.message_bytes: no message is so small"),
+        ("[room.a]\nhistory_bytes = \"1MB\"".to_owned(), "room.a.history_bytes: expected a size"),
+        ("[room.a]\nproposal_expires = 0".to_owned(), "room.a.proposal_expires: "),
+        ("[room.a]\nmembers = [\"\"]".to_owned(), "room.a.members: an empty text"),
+        (
+            "[room.a]\ncapabilities = [1]".to_owned(),
+            "2:17: room.a.capabilities[0]: expected a capability",
+        ),
+        (
+            "[room.a]\ncapabilities = [\"chat\", \"\"]".to_owned(),
+            "2:25: room.a.capabilities[1]: it is empty",
+        ),
+        ("[limits]\nrooms = 0".to_owned(), "limits.rooms: "),
+        (
+            "[limits]\nrooms = 1\n[room.a]\n[room.b]".to_owned(),
+            "room: there are more tables than rooms",
+        ),
+        (ada("['mcp/request:']"), "3:17: identity.ada.capabilities[0]: it is empty"),
+        (ada("['{hush']"), "identity.ada.capabilities[0]: the pattern is not JSON"),
+        (ada("[{ payload = 1 }]"), "capabilities[0]: a pattern needs `kind`"),
+        (
+            ada("[{ kind = '/hush(/' }]"),
+            "capabilities[0]: a regular expression in it cannot be used",
+        ),
+        (
+            ada("[{ kind = '!!hush' }]"),
+            "capabilities[0]: something in it cannot be negated: one `!`",
+        ),
+        (
+            ada("[{ kind = 'x', payload = { '$.hush[?]' = 1 } }]"),
+            "capabilities[0]: a path in it has a part",
+        ),
+        (ada("[{ kind = 'x', '$.hush' = 1 }]"), "capabilities[0]: a path beside `kind`"),
+        (
+            ada("[{ kind = 'x', hush = 1 }]"),
+            "capabilities[0]: beside `kind` and `payload` there is only",
+        ),
+        (ada("[{ kind = 'x', payload = 2020-01-01 }]"), "identity.ada.capabilities"),
+    ] {
+        let error = parse(&text).unwrap_err().to_string();
+        assert!(error.contains(said), "{text}\n{error}");
+        assert!(!error.contains("hush"), "{error}");
+    }
+}
+
+#[test]
+fn a_member_that_nobody_is_is_doubted() {
+    let doubts = |text: &str| parse(text).unwrap().doubts(&[]);
+    let room = "[room.a]\nmembers = ['ada', 'bob', 'operator', 'local']\n";
+    let auth = "[auth]\nissuer = 'https://as.example'\naudience = ['x']\n";
+    let said = "room `a`: its member `bob` is nobody; `toolpost token new` makes an identity";
+    assert_eq!(doubts(&format!("{ADA}{room}")), [said]);
+    assert_eq!(doubts(&format!("{ADA}{room}{auth}")), [""; 0], "a signed token may bring him");
+}

@@ -1,0 +1,322 @@
+//! From what was typed to what holds: every name is one, every reference leads somewhere.
+
+mod approval;
+mod auth;
+mod http;
+mod limits;
+mod mcp;
+mod openapi;
+mod room;
+mod telemetry;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use axum::http::Uri;
+use toolpost::hub::RESERVED_NAMES;
+use toolpost::{Identity, OperationId, ResultPolicy};
+
+use super::document::Document;
+use super::file::{
+    AccessText, ConfigFile, HubText, IdentityText, JournalText, McpText, OperationText, SourceText,
+};
+use super::glob::Glob;
+use super::source::{Access, Adjustments, OperationAdjustments, SourceConfig, SourceKind};
+use super::{Config, IdentityConfig};
+use crate::admin::OPERATOR;
+use crate::auth::{LOCAL, Token, TokenHash, is_resource};
+use crate::journal;
+
+pub(super) use mcp::{Report, settings as mcp_settings};
+
+pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
+    let identities = identities(document, file.identity);
+    let said = limits::said(&file.source);
+    let mut sources: Vec<SourceConfig> =
+        file.source.into_iter().filter_map(|entry| source(document, entry)).collect();
+    let workspace = room::workspace(document, file.room, file.limits.rooms.get());
+    let limits = limits::limits(document, file.limits, said, &mut sources);
+    let telemetry = telemetry::telemetry(document, file.telemetry);
+    let mcp = file.mcp.settings();
+    let approval = approval::settings(document, &file.approval);
+    let names = identities.iter().map(|known| known.identity.id.clone());
+    let auth = file.auth.map(|text| auth::settings(document, text, names));
+    let journal = journal(document, file.journal);
+    let cors = http::cors(document, file.http);
+    Config {
+        approval,
+        auth,
+        cors,
+        identities,
+        journal,
+        limits,
+        mcp,
+        sources,
+        telemetry,
+        without_demo: !file.demo,
+        workspace,
+        ..Config::default()
+    }
+}
+
+fn journal(document: &Document<'_>, text: JournalText) -> journal::Settings {
+    if text.retain_for().is_some_and(|time| time.is_zero()) {
+        let message = "nothing would be kept; write mode = \"off\" if that is meant";
+        document.report(&["journal", "retain_for"], message);
+    }
+    text.settings(document.folder())
+}
+
+fn identities(
+    document: &Document<'_>,
+    entries: BTreeMap<String, IdentityText>,
+) -> Vec<IdentityConfig> {
+    let mut owners: BTreeMap<TokenHash, String> = BTreeMap::new();
+    let mut identities = Vec::new();
+    for (name, text) in entries {
+        if let Err(message) = check_identity_name(&name) {
+            document.report(&["identity", &name], message);
+        }
+        for resource in text.resources.keys() {
+            if !is_resource(resource) {
+                document.report(&["identity", &name, "resources", resource], RESOURCE);
+            }
+        }
+        if !text.scopes.iter().all(|scope| is_scope(scope)) {
+            document.report(&["identity", &name, "scopes"], SCOPE);
+        }
+        room::capabilities(document, &["identity", &name, "capabilities"], &text.capabilities);
+        let place = ["identity", &name, "token_hash"];
+        let token_hash = match text.token_hash.parse::<TokenHash>() {
+            Ok(hash) => hash,
+            Err(error) => {
+                document.report(&place, error.to_string());
+                continue;
+            }
+        };
+        match owners.entry(token_hash) {
+            Entry::Vacant(free) => drop(free.insert(name.clone())),
+            Entry::Occupied(owner) => {
+                let owner = owner.get();
+                let message = format!(
+                    "`{owner}` has the same token; `toolpost token new {name} --replace` makes another"
+                );
+                document.report(&place, message);
+            }
+        }
+        let mut identity = Identity::new(name).with_scopes(text.scopes);
+        identity.resources = text.resources;
+        identity.capabilities = text.capabilities.into_iter().map(|text| text.0).collect();
+        identities.push(IdentityConfig { identity, token_hash });
+    }
+    identities
+}
+
+/// How a resource is written.
+pub(super) const RESOURCE: &str = "a resource is `type:id`, or `type:*` for every one of a type";
+
+/// How a scope is written.
+pub(super) const SCOPE: &str = "a scope is one word, without white space";
+
+/// Whether a text can be a scope: several are told apart by white space elsewhere.
+pub(super) fn is_scope(text: &str) -> bool {
+    !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+/// An identity's name stands in log lines and in messages, so it is plain.
+pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@');
+    if name == LOCAL {
+        return Err(format!("`{LOCAL}` is who calls without a token; choose another name"));
+    }
+    if name == OPERATOR {
+        return Err(format!("`{OPERATOR}` is who runs the gateway; choose another name"));
+    }
+    if (1..=64).contains(&name.len()) && name.bytes().all(is_plain) {
+        return Ok(());
+    }
+    Err("the name of an identity is 1 to 64 letters, digits, `-`, `_`, `.` or `@`".to_owned())
+}
+
+fn source(document: &Document<'_>, entry: (String, SourceText)) -> Option<SourceConfig> {
+    let (name, text) = entry;
+    let place = ["source", name.as_str()];
+    if let Err(message) = check_source_name(&name) {
+        document.report(&place, message);
+    }
+    if document.lacks(&name) {
+        return None;
+    }
+    let adjustments = adjustments(document, &name, &text);
+    if text.openapi.is_none() {
+        refuse_strays(document, &name, &text);
+    }
+    let kind = match (text.mcp, text.openapi, text.spoke, text.hub) {
+        (Some(mcp), None, None, None) => mcp_kind(document, &name, mcp, &adjustments)?,
+        (None, Some(openapi), None, None) => {
+            let service = openapi::Service { text: openapi.0, auth: text.auth };
+            let kind = openapi::kind(document, &name, service, &adjustments)?;
+            if document.lacks(&name) {
+                return None;
+            }
+            kind
+        }
+        (None, None, Some(spoke), None) => spoke_kind(document, &name, spoke.identity),
+        (None, None, None, Some(hub)) => hub_kind(document, &name, hub),
+        (None, None, None, None) => {
+            // One that does not fit has been reported.
+            if !KINDS.iter().any(|kind| document.has(&["source", &name, kind])) {
+                document.report(&place, format!("{ONE_OF}; add one"));
+            }
+            return None;
+        }
+        _ => {
+            document.report(&place, format!("{ONE_OF}; remove the others"));
+            return None;
+        }
+    };
+    Some(SourceConfig { name, kind, adjustments, document: None })
+}
+
+/// Says what means nothing without a service that it is about.
+fn refuse_strays(document: &Document<'_>, name: &str, text: &SourceText) {
+    for (key, is_there) in [
+        ("auth", text.auth.is_some()),
+        ("rename", !text.rename.is_empty()),
+        ("prefix", text.prefix.is_some()),
+    ] {
+        if is_there && !document.has(&["source", name, "openapi"]) {
+            document.report(&["source", name, key], "this goes with `openapi`; remove it");
+        }
+    }
+}
+
+pub(super) const KINDS: [&str; 4] = ["mcp", "openapi", "spoke", "hub"];
+const ONE_OF: &str = "a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`";
+
+/// A source's name is a namespace, and not one of the gateway's own.
+pub(super) fn check_source_name(name: &str) -> Result<(), String> {
+    OperationId::new(name, "any").map_err(|error| error.to_string())?;
+    if RESERVED_NAMES.contains(&name) {
+        return Err(format!("`{name}` is a namespace of the gateway itself; choose another name"));
+    }
+    Ok(())
+}
+
+fn mcp_kind(
+    document: &Document<'_>,
+    name: &str,
+    text: McpText,
+    adjustments: &Adjustments,
+) -> Option<SourceKind> {
+    let mut report = |path: &[&str], message: &str| {
+        let place = ["source", name, "mcp"];
+        // What is missing is there under a name that was reported.
+        if path.is_empty() && ["command", "url"].iter().any(|key| document.suggests(&place, key)) {
+            return;
+        }
+        document.report(&[&place, path].concat(), message);
+    };
+    let mut settings = mcp_settings(text, document.folder(), &mut report)?;
+    settings.timeout = adjustments.timeout.unwrap_or(settings.timeout);
+    Some(SourceKind::Mcp(Box::new(settings)))
+}
+
+fn spoke_kind(document: &Document<'_>, name: &str, identity: String) -> SourceKind {
+    if !document.has(&["identity", &identity]) {
+        // The name came from a value, and `${VAR}` may have put anything there.
+        document.report(
+            &["source", name, "spoke", "identity"],
+            "no [identity.NAME] has this name; `toolpost token new NAME` makes one",
+        );
+    }
+    SourceKind::Spoke { identity }
+}
+
+fn hub_kind(document: &Document<'_>, name: &str, hub: HubText) -> SourceKind {
+    if let Err(message) = check_hub_url(&hub.url) {
+        document.report(&["source", name, "hub", "url"], message);
+    }
+    SourceKind::Hub { url: hub.url, token: hub.token.map(Token::from) }
+}
+
+fn check_hub_url(url: &str) -> Result<(), &'static str> {
+    let uri = url.parse::<Uri>().ok();
+    let is_socket = uri.as_ref().is_some_and(|uri| {
+        matches!(uri.scheme_str(), Some("ws")) && uri.host().is_some_and(|h| !h.is_empty())
+    });
+    let authority = uri.as_ref().and_then(Uri::authority);
+    if !is_socket {
+        return Err("the address of a hub is ws://HOST/…");
+    }
+    if authority.is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("an address has no user and password; put the token in `token`");
+    }
+    Ok(())
+}
+
+fn adjustments(document: &Document<'_>, name: &str, text: &SourceText) -> Adjustments {
+    let timeout = text.timeout.as_ref().map(|timeout| timeout.0);
+    if timeout.is_some_and(|timeout| timeout.is_zero()) {
+        document.report(&["source", name, "timeout"], "nothing is done in no time; write more");
+    }
+    let access = text.access.as_ref().map(|text| access(document, &["source", name], text));
+    let mut policy = ResultPolicy::default();
+    (policy.output, policy.extras) = (text.output, text.extras);
+    Adjustments {
+        access,
+        unsaid: None,
+        approval: text.approval.as_ref().map(|asked| approval::asked(document, name, asked)),
+        operations: operations(document, name, &text.operation),
+        timeout,
+        policy,
+        exclusive: text.exclusive,
+        include: globs(document, [name, "include"], &text.include),
+        exclude: globs(document, [name, "exclude"], &text.exclude),
+        rename: text.rename.clone(),
+        prefix: text.prefix.clone().unwrap_or_default(),
+    }
+}
+
+fn operations(
+    document: &Document<'_>,
+    source: &str,
+    entries: &BTreeMap<String, OperationText>,
+) -> BTreeMap<String, OperationAdjustments> {
+    let checked = entries.iter().map(|(name, text)| {
+        let place = ["source", source, "operation", name];
+        let timeout = text.timeout.as_ref().map(|timeout| timeout.0);
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            let place = [&place[..], &["timeout"]].concat();
+            document.report(&place, "nothing is done in no time; write more");
+        }
+        let access = text.access.as_ref().map(|text| access(document, &place, text));
+        let (approval, exclusive) = (text.approval, text.exclusive);
+        (name.clone(), OperationAdjustments { access, approval, timeout, exclusive })
+    });
+    checked.collect()
+}
+
+fn access(document: &Document<'_>, place: &[&str], text: &AccessText) -> Access {
+    match text {
+        AccessText::Open => Access::Open,
+        AccessText::Scopes(scopes) => {
+            if scopes.is_empty() {
+                let message = "no scope is asked for; write access = \"open\" if that is meant";
+                document.report(&[place, &["access", "scopes"]].concat(), message);
+            }
+            if !scopes.iter().all(|scope| is_scope(scope)) {
+                document.report(&[place, &["access", "scopes"]].concat(), SCOPE);
+            }
+            Access::Scopes(scopes.clone())
+        }
+    }
+}
+
+fn globs(document: &Document<'_>, [name, key]: [&str; 2], patterns: &[String]) -> Vec<Glob> {
+    if patterns.iter().any(String::is_empty) {
+        let message = "an empty pattern fits no operation; `*` fits every one";
+        document.report(&["source", name, key], message);
+    }
+    patterns.iter().map(Glob::new).collect()
+}

@@ -1,0 +1,119 @@
+//! The chain: each hash covers the content of its record and the hash before it.
+
+use std::fmt;
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+/// How many characters stand before the content of a line: the hash and a space.
+pub(super) const PREFIX: usize = 65;
+
+/// The state of a chain after one of its records.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Hash([u8; 32]);
+
+impl Hash {
+    /// What the first record of a gateway follows, so that a chain cannot be passed off as another's.
+    pub(super) fn genesis(gateway_id: &str) -> Self {
+        Self(Sha256::digest(format!("toolpost journal {gateway_id}").as_bytes()).into())
+    }
+
+    /// The hash of a record with this content that follows the one with this hash.
+    pub(super) fn next(self, content: &[u8]) -> Self {
+        let mut digest = Sha256::new();
+        digest.update(self.0);
+        digest.update(content);
+        Self(digest.finalize().into())
+    }
+
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+        HEXLOWER.decode(text).ok()?.try_into().ok().map(Self)
+    }
+
+    /// Writes the line of a record: its hash, a space, its content, a line feed.
+    pub(super) fn write_line(self, content: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + PREFIX - 1, 0);
+        HEXLOWER.encode_mut(&self.0, &mut out[start..]);
+        out.push(b' ');
+        out.extend_from_slice(content);
+        out.push(b'\n');
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&HEXLOWER.encode(&self.0))
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Hash({self})")
+    }
+}
+
+/// A line as it is stored, without its line feed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'a> {
+    pub(super) hash: Hash,
+    pub(super) seq: u64,
+    pub(super) content: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    /// `None` where it is not the line of a record at all.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        let (hash, content) = line.split_at_checked(PREFIX)?;
+        let (hash, space) = hash.split_at(PREFIX - 1);
+        let seq = seq_of(content).filter(|_| space == b" ")?;
+        Some(Self { hash: Hash::parse(hash)?, seq, content })
+    }
+}
+
+/// The number of a record, which every content begins with.
+fn seq_of(content: &[u8]) -> Option<u64> {
+    let rest = content.strip_prefix(b"{\"seq\":")?;
+    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_what_was_written() {
+        let content = br#"{"seq":7,"kind":"enter"}"#;
+        let hash = Hash::genesis("a").next(content);
+        let mut out = Vec::new();
+        hash.write_line(content, &mut out);
+        let line = Line::parse(out.strip_suffix(b"\n").unwrap()).unwrap();
+        assert_eq!((line.hash, line.seq, line.content), (hash, 7, &content[..]));
+    }
+
+    #[test]
+    fn what_is_no_line_is_told() {
+        let hash = Hash::genesis("a").to_string();
+        for (line, is_one) in [
+            (format!("{hash} {{\"seq\":1,"), true),
+            (format!("{hash}_{{\"seq\":1,"), false),
+            (format!("{hash} {{\"seq\":,"), false),
+            (format!("{hash} {{\"seq\":1"), false),
+            (format!("{hash} "), false),
+            (format!("X{} {{\"seq\":1,", &hash[1..]), false),
+            (hash, false),
+            (String::new(), false),
+        ] {
+            assert_eq!(Line::parse(line.as_bytes()).is_some(), is_one, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_hash_depends_on_everything_before_it() {
+        let (a, b) = (Hash::genesis("a"), Hash::genesis("b"));
+        assert_ne!(a.next(b"x"), b.next(b"x"));
+        assert_ne!(a.next(b"x"), a.next(b"y"));
+        assert_eq!(a.next(b"x").next(b"y"), a.next(b"x").next(b"y"));
+    }
+}

@@ -1,0 +1,402 @@
+//! What is not written down: what a schema calls secret, and headers that carry credentials.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use toolpost::{CallError, Catalog, Envelope, MASKED, Meta, Operation, Payload, Secrets};
+
+/// Headers that are credentials, or hand some out.
+const HEADERS: [&str; 10] = [
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "set-cookie",
+    "setcookie",
+    "www-authenticate",
+    "x-amz-security-token",
+    "x-api-key",
+    "x-auth-token",
+    "x-csrf-token",
+];
+
+/// Calls another operation by its id, which is a call of its own with a record of its own.
+pub(super) const HUB_CALL: &str = "hub.call";
+
+/// The input as it may be written, where it is not as it came. Where there is no operation nobody can
+/// say what is secret in it, so all of it is; so is what cannot be read.
+pub(crate) fn input(
+    catalog: impl FnOnce() -> Arc<Catalog>,
+    operation: Option<&Operation>,
+    input: &Payload,
+) -> Option<Value> {
+    let Some(operation) = operation else { return Some(MASKED.into()) };
+    let is_relay = operation.id().as_str() == HUB_CALL;
+    let secrets = operation.spec().input_schema.secrets();
+    if secrets.is_empty() && !is_relay {
+        return None;
+    }
+    let Ok(mut value) = input.clone().into_value() else { return Some(MASKED.into()) };
+    let is_masked = match is_relay {
+        true => mask_relayed(&catalog(), &mut value),
+        false => secrets.mask(&mut value),
+    };
+    is_masked.then_some(value)
+}
+
+/// What `hub.call` hands on is as secret as it is to the one who gets it, who may be `hub.call` again:
+/// as often as the value has levels.
+fn mask_relayed(catalog: &Catalog, value: &mut Value) -> bool {
+    let Value::Object(called) = value else {
+        *value = MASKED.into();
+        return true;
+    };
+    let target = called.get("id").and_then(Value::as_str);
+    let target = target.and_then(|id| catalog.get(id)).cloned();
+    let mut is_masked = false;
+    for (name, member) in called {
+        is_masked |= match (name.as_str(), &target) {
+            ("id", _) if member.is_string() => false,
+            ("input", Some(target)) if target.id().as_str() == HUB_CALL => {
+                mask_relayed(catalog, member)
+            }
+            ("input", Some(target)) => target.spec().input_schema.secrets().mask(member),
+            _ => {
+                *member = MASKED.into();
+                true
+            }
+        };
+    }
+    is_masked
+}
+
+/// The data of an operation as it may be written, where it is not as it is.
+pub(crate) fn output_value(operation: &Operation, data: &mut Value) -> bool {
+    operation.spec().output_schema.secrets().mask(data)
+}
+
+/// The envelope as it may be written, where it is not as it is sent.
+pub(super) fn output(operation: Option<&Operation>, envelope: &Envelope<Payload>) -> Option<Value> {
+    let secrets = operation.map(|operation| operation.spec().output_schema.secrets());
+    let secrets = secrets.filter(|secrets| !secrets.is_empty());
+    let is_plain = match &envelope.meta {
+        Meta::Http(meta) => {
+            meta.set_cookie.is_empty() && !meta.headers.keys().any(|name| is_credential(name))
+        }
+        Meta::Mcp(meta) => !(meta.is_error && has_secrets(operation)),
+        _ => true,
+    };
+    if secrets.is_none() && is_plain {
+        return None;
+    }
+    let mut data = tree(&envelope.data);
+    let mut meta = serde_json::to_value(&envelope.meta).unwrap_or_default();
+    mask_headers(&mut meta);
+    let is_found = secrets.is_some_and(|secrets| secrets.mask(&mut data));
+    if let Meta::Mcp(said) = &envelope.meta {
+        mask_copies(secrets, &mut meta);
+        // Words in which no place can be told from another: of a tool that says nothing else, or of
+        // one that failed and quotes what it was given.
+        let is_words = said.is_error || said.structured_content.is_none() && !is_found;
+        if is_words {
+            data = MASKED.into();
+        }
+    }
+    Some(json!({"data": data, "meta": meta}))
+}
+
+/// What an MCP server says twice is secret twice; its text may quote it in any form.
+fn mask_copies(secrets: Option<&Secrets>, meta: &mut Value) {
+    let is_error = meta["isError"] == true;
+    if let Some(structured) = meta.get_mut("structuredContent") {
+        match secrets.filter(|_| !is_error) {
+            Some(secrets) => drop(secrets.mask(structured)),
+            None => *structured = MASKED.into(),
+        }
+    }
+    if let Some(content) = meta.get_mut("content") {
+        *content = MASKED.into();
+    }
+}
+
+/// The words of an error as they may be written: those of a service stand behind its status, and are
+/// made of the body of its answer.
+pub(super) fn message<'a>(operation: Option<&Operation>, error: &'a CallError) -> &'a str {
+    let quotes_body = error.details().is_some_and(|details| details.get("body").is_some());
+    match error.message().split_once(": ") {
+        Some((status, _)) if quotes_body && may_quote_secrets(operation, error) => status,
+        _ => error.message(),
+    }
+}
+
+/// The details of an error as they may be written. What does not fit is told by its place alone
+/// where the words may quote a secret.
+pub(super) fn details(operation: Option<&Operation>, error: &CallError) -> Option<Value> {
+    let mut details = error.details()?.clone();
+    let declared = operation.and_then(|operation| {
+        let mut declared = operation.spec().error_schemas.iter();
+        declared.find(|declared| declared.code == error.code().as_str())
+    });
+    if let Some(declared) = declared {
+        declared.schema.secrets().mask(&mut details);
+    }
+    if may_quote_secrets(operation, error) {
+        mask_quotes(&mut details);
+    }
+    mask_headers(&mut details);
+    Some(details)
+}
+
+/// An error out of a nested call may quote what is secret there, whatever the operation is that it
+/// ended; it stands in the record of that call, too, as far as it may be seen.
+fn may_quote_secrets(operation: Option<&Operation>, error: &CallError) -> bool {
+    error.is_crossed() || has_secrets(operation)
+}
+
+fn has_secrets(operation: Option<&Operation>) -> bool {
+    operation.is_some_and(Operation::has_secrets)
+}
+
+/// Issues quote the value that does not fit, and bodies are said by others.
+fn mask_quotes(details: &mut Value) {
+    match details {
+        Value::Array(items) => items.iter_mut().for_each(mask_quotes),
+        Value::Object(members) => {
+            for (name, member) in members {
+                match name.as_str() {
+                    "body" | "message" => *member = MASKED.into(),
+                    _ => mask_quotes(member),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn mask_headers(holder: &mut Value) {
+    let Some(members) = holder.as_object_mut() else { return };
+    mask_members(members);
+    if let Some(Value::Object(headers)) = members.get_mut("headers") {
+        mask_members(headers);
+    }
+}
+
+fn mask_members(members: &mut Map<String, Value>) {
+    for (_, value) in members.iter_mut().filter(|(name, _)| is_credential(name)) {
+        *value = MASKED.into();
+    }
+}
+
+fn is_credential(name: &str) -> bool {
+    HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+fn tree(payload: &Payload) -> Value {
+    match payload.as_value() {
+        Some(value) => value.clone(),
+        None => payload.clone().into_value().unwrap_or_else(|_| MASKED.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolpost::{
+        ErrorCode, ErrorDefinition, HandlerError, HttpMeta, Issue, Kind, LocalMeta, McpMeta,
+        OperationSpec, Pipeline, Registry, Schema, build_env,
+    };
+
+    use super::*;
+
+    fn secret() -> Schema {
+        Schema::new(json!({"properties": {"pin": {"format": "password"}}})).unwrap()
+    }
+
+    fn operation(id: &str, input: Schema, output: Schema) -> Operation {
+        let mut spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+        (spec.input_schema, spec.output_schema) = (input, output);
+        let declared = ErrorDefinition::new("LOCKED", "").with_schema(secret());
+        spec.error_schemas.push(declared);
+        Operation::from_spec(spec).build().unwrap()
+    }
+
+    /// With a secret on both sides, with none, and one that hands on.
+    fn registry() -> Registry {
+        let registry = Registry::new();
+        for operation in [
+            operation("t.op", secret(), secret()),
+            operation("t.open", Schema::unknown(), Schema::unknown()),
+            operation(HUB_CALL, Schema::unknown(), Schema::unknown()),
+        ] {
+            registry.register(operation).unwrap();
+        }
+        registry
+    }
+
+    #[test]
+    fn inputs_are_masked_wherever_there_may_be_a_secret() {
+        let registry = registry();
+        for (id, text, expected) in [
+            ("t.op", r#"{"pin": "1", "a": 2}"#, Some(json!({"pin": "***", "a": 2}))),
+            ("t.op", r#"{"a": 2}"#, None),
+            ("t.op", "[]", None),
+            ("t.op", r#"{"pin": "1", "a": 1e999}"#, Some(json!("***"))),
+            ("t.open", r#"{"pin": "1"}"#, None),
+            ("t.open", r#"{"a": 1e999}"#, None),
+            ("t.none", r#"{"pin": "1"}"#, Some(json!("***"))),
+            (
+                HUB_CALL,
+                r#"{"id": "t.op", "input": {"pin": "1", "a": 2}}"#,
+                Some(json!({"id": "t.op", "input": {"pin": "***", "a": 2}})),
+            ),
+            (HUB_CALL, r#"{"id": "t.op", "input": {"a": 2}}"#, None),
+            (HUB_CALL, r#"{"id": "t.op"}"#, None),
+            (HUB_CALL, r#"{"id": "t.open", "input": {"pin": "1"}}"#, None),
+            (
+                HUB_CALL,
+                r#"{"id": "t.none", "input": {"pin": "1"}}"#,
+                Some(json!({"id": "t.none", "input": "***"})),
+            ),
+            (
+                HUB_CALL,
+                r#"{"id": "hub.call", "input": {"id": "hub.call", "input": {"id": "t.op", "input": {"pin": "1"}}}}"#,
+                Some(
+                    json!({"id": "hub.call", "input": {"id": "hub.call", "input": {"id": "t.op", "input": {"pin": "***"}}}}),
+                ),
+            ),
+            (
+                HUB_CALL,
+                r#"{"id": "t.op", "inputs": {"pin": "1"}}"#,
+                Some(json!({"id": "t.op", "inputs": "***"})),
+            ),
+            (HUB_CALL, r#"{"id": {"pin": "1"}}"#, Some(json!({"id": "***"}))),
+            (HUB_CALL, r#"["t.op", {"pin": "1"}]"#, Some(json!("***"))),
+            (HUB_CALL, r#"{"id": "t.op", "input": {"pin": "1", "a": 1e999}}"#, Some(json!("***"))),
+        ] {
+            let payload = Payload::from_json(text.to_owned()).unwrap();
+            let catalog = registry.catalog();
+            let operation = catalog.get(id).map(|operation| &**operation);
+            let masked = input(|| registry.catalog(), operation, &payload);
+            assert_eq!(masked, expected, "{id} {text}");
+        }
+    }
+
+    #[test]
+    fn outputs_are_masked_in_every_place_that_repeats_them() {
+        let operation = operation("t.op", secret(), secret());
+        let data = || Payload::from(json!({"pin": "1"}));
+        let http = HttpMeta::new(200, [("X-Api-Key", "a"), ("etag", "b"), ("Set-Cookie", "c")]);
+        let mut mcp = McpMeta::default();
+        mcp.structured_content = Some(json!({"pin": "1"}));
+        for (meta, place, expected) in [
+            (Meta::Local(LocalMeta::new("t.op", 1)), "/data/pin", "***"),
+            (Meta::Http(Box::new(http.clone())), "/meta/headers/x-api-key", "***"),
+            (Meta::Http(Box::new(http.clone())), "/meta/headers/etag", "b"),
+            (Meta::Http(Box::new(http)), "/meta/setCookie", "***"),
+            (Meta::Mcp(Box::new(mcp.clone())), "/meta/structuredContent/pin", "***"),
+            (Meta::Mcp(Box::new(mcp)), "/meta/content", "***"),
+        ] {
+            let mut envelope = Envelope::local(data(), "t.op");
+            envelope.meta = meta;
+            let masked = output(Some(&operation), &envelope).unwrap();
+            assert_eq!(masked.pointer(place), Some(&json!(expected)), "{masked}");
+        }
+    }
+
+    /// Each row: the data, the structured content, whether it failed, whether the output has a secret,
+    /// and the data as it is written, where anything is masked.
+    #[test]
+    fn the_words_of_a_tool_are_masked_where_they_may_be_secret() {
+        let (words, whole) = (json!("the pin is 1"), json!({"pin": "1"}));
+        let (masked, hidden) = (json!({"pin": "***"}), json!("***"));
+        for (data, structured, is_error, has_output, expected) in [
+            (&words, None, false, true, Some(&hidden)),
+            (&whole, None, false, true, Some(&masked)),
+            (&whole, Some(&whole), false, true, Some(&masked)),
+            (&whole, Some(&whole), true, true, Some(&hidden)),
+            (&words, None, true, false, Some(&hidden)),
+            (&words, None, false, false, None),
+        ] {
+            let schema = if has_output { secret() } else { Schema::unknown() };
+            let operation = operation("t.op", secret(), schema);
+            let mut meta = McpMeta::new(vec![toolpost::ContentBlock::text("the pin is 1")]);
+            (meta.structured_content, meta.is_error) = (structured.cloned(), is_error);
+            let mut envelope = Envelope::local(Payload::from(data.clone()), "t.op");
+            envelope.meta = Meta::Mcp(Box::new(meta));
+            let written = output(Some(&operation), &envelope);
+            assert_eq!(written.as_ref().map(|written| &written["data"]), expected, "{data}");
+            if let Some(written) = written {
+                assert!(!written.to_string().contains('1'), "{written}");
+            }
+        }
+    }
+
+    #[test]
+    fn errors_quote_no_secret() {
+        let registry = registry();
+        let issues = [Issue::new("/pin", "\"1\" is too short")];
+        let body = json!({"statusCode": 400, "headers": {"x-api-key": "k"}, "body": {"pin": "1"}});
+        let refused = CallError::execution("HTTP 400 Bad Request: no such pin: 1");
+        let refused = refused.with_details(body);
+        let place = json!({"path": "/pin", "message": "***"});
+        let shown =
+            json!({"statusCode": 400, "headers": {"x-api-key": "***"}, "body": {"pin": "1"}});
+        let mut hidden = shown.clone();
+        hidden["body"] = MASKED.into();
+        for (id, error, message_expected, expected) in [
+            ("t.op", CallError::validation("no", &issues), "no", json!([place])),
+            (
+                "t.op",
+                CallError::output_validation_failed("t.op", &issues),
+                "output of t.op does not fit its schema",
+                json!({"issues": [place]}),
+            ),
+            (
+                "t.op",
+                CallError::execution("no").with_details(json!({"details": [{"message": "1"}]})),
+                "no",
+                json!({"details": [{"message": "***"}]}),
+            ),
+            (
+                "t.open",
+                CallError::new(ErrorCode::Domain("LOCKED".into()), "no")
+                    .with_details(json!({"pin": "1"})),
+                "no",
+                json!({"pin": "***"}),
+            ),
+            ("t.op", refused.clone(), "HTTP 400 Bad Request", hidden),
+            ("t.open", refused.clone(), refused.message(), shown),
+            (
+                "t.open",
+                CallError::validation("no", &issues),
+                "no",
+                json!([{"path": "/pin", "message": issues[0].message}]),
+            ),
+        ] {
+            let catalog = registry.catalog();
+            let operation = catalog.get(id).map(|operation| &**operation);
+            assert_eq!(message(operation, &error), message_expected);
+            assert_eq!(details(operation, &error), Some(expected), "{id} {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn errors_of_calls_inside_others_quote_no_secret() {
+        let registry = Registry::new();
+        let inner = async |_: Value| -> Result<Value, HandlerError> {
+            let details = json!({"statusCode": 400, "body": "pin 1"});
+            Err(CallError::execution("HTTP 400: pin 1").with_details(details).into())
+        };
+        let outer =
+            async |context: toolpost::CallContext, _: Value| -> Result<Value, HandlerError> {
+                Ok(build_env(&context, ["t"]).execute("t.inner", json!({})).await?.data)
+            };
+        registry.register(Operation::query("t.inner", inner).build().unwrap()).unwrap();
+        registry.register(Operation::query("t.outer", outer).build().unwrap()).unwrap();
+        let error = Pipeline::new(registry.clone()).execute("t.outer", json!({})).await;
+        let error = error.unwrap_err();
+        let catalog = registry.catalog();
+        let operation = catalog.get("t.outer").map(|operation| &**operation);
+        assert_eq!(message(operation, &error), "HTTP 400");
+        let expected = json!({"statusCode": 400, "body": "***"});
+        assert_eq!(details(operation, &error), Some(expected));
+    }
+}

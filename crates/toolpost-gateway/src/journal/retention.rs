@@ -1,0 +1,96 @@
+//! What is too old or too much is removed, whole files at a time, and a signed checkpoint says up to
+//! where, so that what remains still verifies.
+
+use std::fs::File;
+use std::io;
+use std::time::SystemTime;
+
+use toolpost::epoch_ms;
+
+use super::Settings;
+use super::chain::Hash;
+use super::head::{About, Seal};
+use super::key::Key;
+use super::record::{Facts, Members, What};
+use super::segment::Segments;
+use super::writer::SealFiles;
+
+/// A removal that was decided on.
+pub(super) struct Removal {
+    /// The first records of the files that go.
+    files: Vec<u64>,
+    /// The last record that goes.
+    through: u64,
+    hash: Hash,
+}
+
+/// What may be removed now. The file that is being written never is.
+pub(super) fn due(segments: &Segments, settings: &Settings) -> io::Result<Option<Removal>> {
+    let list = segments.list()?;
+    let mut total = 0;
+    let mut sizes = Vec::with_capacity(list.len());
+    for &first in &list {
+        let length = segments.length(first)?;
+        total += length;
+        sizes.push(length);
+    }
+    let mut count = 0_usize;
+    for (&first, length) in list.iter().zip(sizes).take(list.len().saturating_sub(1)) {
+        let is_too_much = settings.retain_size.is_some_and(|most| total > most);
+        if !is_too_much && !is_too_old(segments, settings, first)? {
+            break;
+        }
+        total -= length;
+        count += 1;
+    }
+    let Some(last) = count.checked_sub(1) else { return Ok(None) };
+    let (through, hash) = segments.last_of(list[last]).map_err(io::Error::other)?;
+    Ok(Some(Removal { files: list[..count].to_vec(), through, hash }))
+}
+
+/// Whether something is too old in a chain that nobody may be writing.
+pub(super) fn is_overdue(segments: &Segments, settings: &Settings) -> bool {
+    let oldest = segments.list().ok().and_then(|list| list.first().copied());
+    oldest.is_some_and(|first| is_too_old(segments, settings, first).unwrap_or_default())
+}
+
+/// A file is as old as its last record.
+fn is_too_old(segments: &Segments, settings: &Settings, first: u64) -> io::Result<bool> {
+    let Some(most) = settings.retain_for else { return Ok(false) };
+    let written = std::fs::metadata(segments.path(first))?.modified()?;
+    let written = written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+    Ok(written.saturating_add(most.as_millis()) < u128::from(epoch_ms().unsigned_abs()))
+}
+
+impl Removal {
+    pub(super) fn through(&self) -> u64 {
+        self.through
+    }
+
+    /// What the chain itself says about it.
+    pub(super) fn record(&self, time: i64, content: &mut Vec<u8>) -> Facts<'static> {
+        let mut members = Members::begin(content, "checkpoint", time);
+        members.add("removedThrough", &self.through);
+        members.add("hash", &self.hash.to_string());
+        members.end();
+        Facts { time, what: What::Checkpoint, operation: "", who: "" }
+    }
+
+    /// First the head is on the disk, which is never older than the checkpoint; then the checkpoint,
+    /// without which what remains would begin nowhere. Files that are still there behind it are
+    /// removed another time.
+    pub(super) fn carry_out(
+        &self,
+        key: &Key,
+        seals: &SealFiles,
+        segments: &Segments,
+    ) -> io::Result<()> {
+        File::options().write(true).open(&seals.head)?.sync_data()?;
+        let seal = Seal::sign(key, About::Checkpoint, self.through, self.hash, epoch_ms());
+        seal.write(&seals.checkpoint)?;
+        for &first in &self.files {
+            std::fs::remove_file(segments.path(first))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! Who is told, and how much.
+
+use std::fmt;
+
+use url::Url;
+
+/// What is seen from outside.
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub struct TelemetrySettings {
+    /// Where spans are sent to as OTLP over HTTP; without it none are made, and traces only pass.
+    pub otlp: Option<Url>,
+    /// More headers for it, such as a key.
+    pub headers: Vec<(String, String)>,
+    /// What this process is called there.
+    pub service: String,
+    /// How many of the traces that begin here are recorded, from 0 to 1. Those that began elsewhere
+    /// are recorded if they are there.
+    pub sample: f64,
+    /// Whether calls are counted for each operation too.
+    pub per_operation: bool,
+}
+
+impl Default for TelemetrySettings {
+    fn default() -> Self {
+        let service = "toolpost".to_owned();
+        Self { otlp: None, headers: Vec::new(), service, sample: 1.0, per_operation: false }
+    }
+}
+
+/// The path of spans below an address of OTLP.
+const TRACES: &str = "/v1/traces";
+
+impl TelemetrySettings {
+    /// Takes over what the usual variables of OpenTelemetry say, where nothing else was said.
+    ///
+    /// # Errors
+    ///
+    /// An address is none; the words name the variable and not its value.
+    pub fn with_environment(
+        mut self,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let said = |name| environment(name).filter(|value| !value.is_empty());
+        if self.otlp.is_none() {
+            let whole = said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
+            let address =
+                |name, text: &str| parse_address(text).map_err(|words| format!("{name}: {words}"));
+            self.otlp = match (whole, said("OTEL_EXPORTER_OTLP_ENDPOINT")) {
+                (Some(text), _) => Some(address("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &text)?),
+                (None, Some(text)) => Some(below(address("OTEL_EXPORTER_OTLP_ENDPOINT", &text)?)),
+                (None, None) => None,
+            };
+        }
+        if let Some(service) = said("OTEL_SERVICE_NAME") {
+            self.service = service;
+        }
+        if self.headers.is_empty() {
+            let list = said("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
+            let pairs = list.split(',').filter_map(|pair| pair.split_once('='));
+            self.headers = pairs
+                .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+                .collect();
+        }
+        Ok(self)
+    }
+}
+
+/// Where a collector at this address takes spans.
+pub(crate) fn otlp_address(text: &str) -> Result<Url, &'static str> {
+    parse_address(text).map(below)
+}
+
+/// The address for spans of a collector; one that names the path already stays as it is.
+fn below(mut address: Url) -> Url {
+    if !address.path().ends_with(TRACES) {
+        let path = format!("{}{TRACES}", address.path().trim_end_matches('/'));
+        address.set_path(&path);
+    }
+    address
+}
+
+/// An address that spans can be sent to.
+fn parse_address(text: &str) -> Result<Url, &'static str> {
+    let wrong = "the address of a collector is http://HOST:PORT or https://HOST";
+    let address = Url::parse(text).map_err(|_| wrong)?;
+    let is_http = matches!(address.scheme(), "http" | "https") && address.has_host();
+    is_http.then_some(address).ok_or(wrong)
+}
+
+/// Without the headers, which may hold a key.
+impl fmt::Debug for TelemetrySettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let otlp = self.otlp.as_ref().map(|url| url.origin().ascii_serialization());
+        f.debug_struct("TelemetrySettings")
+            .field("otlp", &otlp)
+            .field("sample", &self.sample)
+            .field("per_operation", &self.per_operation)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_variables_are_understood() {
+        for (variables, expected) in [
+            (&[][..], Ok(None)),
+            (
+                &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")],
+                Ok(Some("http://localhost:4318/v1/traces")),
+            ),
+            (
+                &[("OTEL_EXPORTER_OTLP_ENDPOINT", "https://o.example/otlp/")],
+                Ok(Some("https://o.example/otlp/v1/traces")),
+            ),
+            (
+                &[
+                    ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a"),
+                    ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://b/spans"),
+                ],
+                Ok(Some("http://b/spans")),
+            ),
+            (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")], Ok(None)),
+            (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4317")], Err("HTTP_")),
+        ] {
+            let environment = |name: &str| {
+                let found = variables.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            let read = TelemetrySettings::default().with_environment(environment);
+            match (read, expected) {
+                (Ok(read), Ok(expected)) => {
+                    assert_eq!(read.otlp.as_ref().map(Url::as_str), expected, "{variables:?}");
+                }
+                (Err(words), Err(_)) => assert!(words.starts_with("OTEL_"), "{words}"),
+                (read, _) => panic!("{variables:?}: {read:?}"),
+            }
+        }
+        let headers = |name: &str| {
+            (name == "OTEL_EXPORTER_OTLP_HEADERS").then(|| "key=a=b, tenant = t ,odd".to_owned())
+        };
+        let read = TelemetrySettings::default().with_environment(headers).unwrap();
+        let expected = [("key", "a=b"), ("tenant", "t")];
+        assert_eq!(read.headers, expected.map(|(k, v)| (k.to_owned(), v.to_owned())));
+        assert!(!format!("{read:?}").contains("a=b"));
+    }
+}

@@ -1,0 +1,122 @@
+//! From calls to spans.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use toolpost::hub::RESERVED_NAMES;
+use toolpost::{CallSpan, CallView, Ending, Operation, Times, TraceContext, since_epoch};
+
+use super::export::{Exporter, Record, SpanKind};
+use super::page::Page;
+use super::settings::TelemetrySettings;
+
+/// Makes spans for those who take them.
+pub(super) struct Tracer {
+    exporter: Exporter,
+    ids: Ids,
+    /// Of the traces that begin here, those whose first number is below this are recorded.
+    sampled_below: f64,
+}
+
+impl Tracer {
+    pub(super) fn start(settings: &TelemetrySettings) -> Result<Self, String> {
+        let exporter = Exporter::start(settings)?;
+        let sampled_below = settings.sample.clamp(0.0, 1.0);
+        Ok(Self { exporter, ids: Ids::new()?, sampled_below })
+    }
+
+    /// A trace that came and is not recorded passes as it is.
+    pub(super) fn span(
+        &self,
+        metadata: Option<&Map<String, Value>>,
+        operation: Option<&Operation>,
+    ) -> Option<Box<CallSpan>> {
+        let above = metadata.and_then(TraceContext::of);
+        if above.is_some_and(|above| !above.is_sampled()) {
+            return None;
+        }
+        let span_id = self.ids.next();
+        let call = above.map_or_else(|| self.begin(span_id), |above| above.with_span(span_id));
+        let is_elsewhere =
+            operation.is_some_and(|known| !RESERVED_NAMES.contains(&known.id().namespace()));
+        let dispatch = is_elsewhere.then(|| self.ids.next());
+        Some(Box::new(CallSpan::new(call, above.map(|above| above.span_id), dispatch)))
+    }
+
+    fn begin(&self, span_id: u64) -> TraceContext {
+        let (high, low) = (self.ids.next(), self.ids.next());
+        let trace_id = u128::from(high) << 64 | u128::from(low);
+        #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits")]
+        let share = low as f64 / u64::MAX as f64;
+        TraceContext { trace_id, span_id, flags: u8::from(share < self.sampled_below) }
+    }
+
+    pub(super) fn record(
+        &self,
+        call: &CallView<'_>,
+        span: &CallSpan,
+        ending: &Ending<'_>,
+        times: Times,
+    ) {
+        if !span.call.is_sampled() {
+            return;
+        }
+        let end = since_epoch();
+        let outcome = super::outcome(ending);
+        let source = call.operation.map_or("", |operation| operation.id().namespace());
+        let kind = match call.depth() {
+            0 if call.door != "local" => SpanKind::Server,
+            _ => SpanKind::Internal,
+        };
+        let record = |span_id: u64, parent: Option<u64>, kind, took: Duration| Record {
+            trace_id: span.call.trace_id,
+            span_id,
+            parent,
+            kind,
+            operation: call.operation_id.into(),
+            source: source.into(),
+            door: call.door,
+            request_id: call.request_id.clone(),
+            who: call.identity.map(|identity| identity.id.as_str().into()),
+            outcome: outcome.into(),
+            is_failure: outcome != "ok",
+            start: end.saturating_sub(took),
+            end,
+        };
+        self.exporter.take(record(span.call.span_id, span.parent, kind, times.total));
+        if let (Some(id), Some(took)) = (span.dispatch, times.handler) {
+            self.exporter.take(record(id, Some(span.call.span_id), SpanKind::Client, took));
+        }
+    }
+
+    pub(super) fn write(&self, page: &mut Page) {
+        self.exporter.write(page);
+    }
+
+    pub(super) async fn close(&self, patience: Duration) {
+        self.exporter.close(patience).await;
+    }
+}
+
+/// Numbers that nobody else has; they tell spans apart and keep no secret.
+struct Ids {
+    seed: u64,
+    count: AtomicU64,
+}
+
+impl Ids {
+    fn new() -> Result<Self, String> {
+        let seed = getrandom::u64().map_err(|error| format!("no randomness: {error}"))?;
+        Ok(Self { seed, count: AtomicU64::new(0) })
+    }
+
+    /// Never zero. The steps are those of SplitMix64, under which no two counts meet.
+    fn next(&self) -> u64 {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let mut id = self.seed.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        id = (id ^ id >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        id = (id ^ id >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (id ^ id >> 31).max(1)
+    }
+}

@@ -1,0 +1,133 @@
+//! Tokens at the HTTP door: who gets in, who is told to show one, and what each may call.
+
+use reqwest::header::{HeaderValue, WWW_AUTHENTICATE};
+use serde_json::{Value, json};
+use toolpost::{
+    AccessControl, Handler, Identity, Kind, Operation, OperationSpec, Output, Pipeline,
+};
+use toolpost_gateway::auth::{Authenticator, Token};
+use toolpost_gateway::{Gateway, builtin};
+
+use super::{Running, client};
+
+/// `who.am` tells the caller's name; `who.admin` does too, to whoever has the scope `admin`.
+fn gateway() -> Gateway {
+    let registry = builtin::registry();
+    for (id, scopes) in [("who.am", vec![]), ("who.admin", vec!["admin".to_owned()])] {
+        let mut spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+        spec.access_control = AccessControl::default();
+        spec.access_control.required_scopes = scopes;
+        let answer = Handler::once_fn(async |context: toolpost::CallContext, _| {
+            let name = context.identity().map(|identity| identity.id.clone());
+            Ok(Output::dynamic(json!(name)))
+        });
+        registry.register(Operation::from_spec(spec).handler(answer).build().unwrap()).unwrap();
+    }
+    Gateway::with(Pipeline::new(registry), Default::default())
+}
+
+/// Each row: the path, the `Authorization` header, the status, and a word of the answer.
+async fn check(running: &Running, rows: &[(&str, Option<&str>, u16, &str)]) {
+    for (path, authorization, status, said) in rows {
+        let mut request = client().post(running.url(path)).json(&json!({}));
+        if let Some(value) = authorization {
+            request = request.header("authorization", *value);
+        }
+        let response = request.send().await.unwrap();
+        let row = format!("{path} {}", authorization.is_some());
+        assert_eq!(response.status().as_u16(), *status, "{row}");
+        let challenge = response.headers().get(WWW_AUTHENTICATE).map(HeaderValue::to_str);
+        match challenge {
+            Some(challenge) => {
+                assert_eq!(*status, 401, "{row}");
+                assert!(challenge.unwrap().starts_with("Bearer realm="), "{row}");
+                assert_eq!(response.headers()["content-type"], "application/problem+json");
+            }
+            None => assert_ne!(*status, 401, "{row}"),
+        }
+        let text = response.text().await.unwrap();
+        assert!(text.contains(said), "{row}: {text}");
+        if let Some((_, secret)) = authorization.and_then(|value| value.split_once(' ')) {
+            assert!(secret.is_empty() || !text.contains(secret), "{row}: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_identities_everybody_is_local_and_no_token_is_known() {
+    let running = Running::serve(gateway(), "127.0.0.1:0").await;
+    let unknown = "not known here";
+    check(
+        &running,
+        &[
+            ("/api/who/am", None, 200, "\"local\""),
+            ("/api/who/admin", None, 403, "`local` lacks the scope `admin`"),
+            ("/api/who/am", Some("Bearer tpt_whatever"), 401, unknown),
+            ("/api/who/am", Some("Bearer "), 401, "must be `Bearer` and a token"),
+            ("/api/who/am", Some("Basic YTpi"), 401, "must be `Bearer` and a token"),
+        ],
+    )
+    .await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn with_identities_a_known_token_is_needed() {
+    let (ci, root) = (Token::generate().unwrap(), Token::generate().unwrap());
+    let authenticator = Authenticator::with([
+        (ci.hash(), Identity::new("ci")),
+        (root.hash(), Identity::new("root").with_scopes(["admin"])),
+    ]);
+    let running = Running::serve(gateway().with_authenticator(authenticator), "127.0.0.1:0").await;
+    let as_ci = format!("Bearer {}", ci.reveal());
+    let as_root = format!("bearer  {}", root.reveal());
+    let cut = &as_ci[..as_ci.len() - 1];
+    let missing = "a token is needed";
+    check(
+        &running,
+        &[
+            ("/api/who/am", None, 401, missing),
+            ("/api/who/none", None, 401, missing),
+            ("/api/demo.x/add", None, 401, missing),
+            ("/api/demo/clock", None, 401, missing),
+            ("/api/who/am", Some(cut), 401, "not known here"),
+            ("/api/who/am", Some("Bearer"), 401, "must be `Bearer` and a token"),
+            ("/api/who/am", Some(ci.reveal()), 401, "must be `Bearer` and a token"),
+            ("/api/who/am", Some(&as_ci), 200, "\"ci\""),
+            ("/api/who/am", Some(&as_root), 200, "\"root\""),
+            ("/api/who/admin", Some(&as_ci), 403, "`ci` lacks the scope `admin`"),
+            ("/api/who/admin", Some(&as_root), 200, "\"root\""),
+            ("/api/who/none", Some(&as_ci), 404, "Operation not found"),
+        ],
+    )
+    .await;
+    let health = client().get(running.url("/health")).send().await.unwrap();
+    assert_eq!(health.status(), 200, "whoever watches it needs no token");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn with_identities_any_address_and_any_name_will_do_but_no_page_of_another_host() {
+    let token = Token::generate().unwrap();
+    let authenticator = Authenticator::with([(token.hash(), Identity::new("ci"))]);
+    let gateway = gateway().with_authenticator(authenticator);
+    let mut running = Running::serve(gateway, "0.0.0.0:0").await;
+    running.address.set_ip([127, 0, 0, 1].into());
+    for (host, origin, status) in [
+        ("hub.example", None, 200),
+        ("hub.example", Some("https://hub.example"), 200),
+        ("hub.example", Some("https://evil.example"), 403),
+        ("hub.example", Some("null"), 403),
+    ] {
+        let mut request = client().post(running.url("/api/who/am")).bearer_auth(token.reveal());
+        request = request.header("host", host);
+        if let Some(origin) = origin {
+            request = request.header("origin", origin);
+        }
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status().as_u16(), status, "{host} {origin:?}");
+        let body: Value = response.json().await.unwrap();
+        assert!(status == 200 || body["detail"].as_str().unwrap().contains("another host"));
+    }
+    running.stop().await;
+}

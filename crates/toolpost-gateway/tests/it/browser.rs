@@ -1,0 +1,52 @@
+//! Pages in Chromium: a script uses them as people do, and fails by its exit code.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+const CHROMIUM: &str = "/usr/bin/chromium";
+/// How long a whole script may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// What nobody may take for an element.
+pub(crate) const HOSTILE: &str =
+    "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script>";
+
+/// Runs a script of this folder and tells it what it has to know; does nothing, loudly, where there is no
+/// browser.
+pub(crate) async fn use_page(script: &str, mut told: Value) {
+    let Some(mut command) = script_or_say(script) else { return };
+    told["hostile"] = HOSTILE.into();
+    told["chromium"] = CHROMIUM.into();
+    told["packages"] = json!(cache().join("browser/package.json"));
+    let ended = command.env("TOOLPOST_BROWSER", told.to_string()).output();
+    let ended = tokio::time::timeout(PATIENCE, ended).await.expect("the script ends").unwrap();
+    let (said, wrong) =
+        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    eprintln!("{said}");
+    assert!(ended.status.success(), "{}\n{said}\n{wrong}", ended.status);
+}
+
+fn cache() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache")
+}
+
+/// The script, to be run, if there is a browser.
+fn script_or_say(script: &str) -> Option<Command> {
+    let node = cache().join("npm/node_modules/.bin/node");
+    let library = cache().join("browser/node_modules/playwright-core");
+    let needed = [Path::new(CHROMIUM), &node, &library];
+    let missing: Vec<_> = needed.into_iter().filter(|path| !path.exists()).collect();
+    if !missing.is_empty() {
+        eprintln!("!!! {missing:?} are missing: {script} WAS NOT RUN IN A BROWSER !!!");
+        eprintln!("!!! run scripts/fetch-test-data !!!");
+        assert!(std::env::var_os("CI").is_none(), "{missing:?} are missing");
+        return None;
+    }
+    let mut command = Command::new(node);
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(script));
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    Some(command)
+}

@@ -1,0 +1,254 @@
+//! Bodies: deep, huge, ambiguous, and not even JSON.
+
+use toolpost_gateway::GatewaySettings;
+
+use super::super::{Neighbour, Running, resident};
+use super::Tester;
+
+/// More levels than any stack has room for.
+const LEVELS: usize = 100_000;
+
+fn ask(method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#)
+}
+
+fn bytes(parts: &[&[u8]]) -> Vec<u8> {
+    parts.concat()
+}
+
+/// Each row: what it is, the body, then the status, the code and the words of the refusal.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_bad_message_is_refused_by_name() {
+    let list = format!("{}{}", "[".repeat(LEVELS), "]".repeat(LEVELS));
+    let object = format!("{}1{}", r#"{"a":"#.repeat(LEVELS), "}".repeat(LEVELS));
+    let add = |arguments: &str| {
+        ask("tools/call", &format!(r#"{{"name":"demo__add","arguments":{arguments}}}"#))
+    };
+    let meta = |meta: &str| ask("tools/list", &format!(r#"{{"_meta":{meta}}}"#));
+    let with_id = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+    let ping = with_id("1");
+    let batch = |count: usize| format!("[{}]", vec![ping.as_str(); count].join(","));
+    let long = "x".repeat(1_000_000);
+    let good = (200, 0, r#""result""#);
+    let ids = (400, -32_600, "`id` must be a text or a number of at most 256 bytes");
+    let rows: Vec<(&str, Vec<u8>, (u16, i64, &str))> = vec![
+        ("a good one", ping.clone().into(), good),
+        ("a call", add(r#"{"a":1,"b":2}"#).into(), (200, 0, r#"{"sum":3}"#)),
+        // Depth.
+        ("depth alone", list.clone().into(), (200, 0, "a message must be an object")),
+        ("depth as an object", object.clone().into(), (400, -32_600, "`jsonrpc` must be")),
+        ("depth as params", ask("ping", &object).into(), good),
+        (
+            "depth as a list of params",
+            ask("ping", &list).into(),
+            (400, -32_602, "must be an object"),
+        ),
+        ("depth as arguments", add(&object).into(), (200, 0, "VALIDATION_ERROR")),
+        ("depth as a list of arguments", add(&list).into(), (200, 0, "VALIDATION_ERROR")),
+        (
+            "depth in an argument",
+            add(&format!(r#"{{"a":{list},"b":1}}"#)).into(),
+            (200, 0, "VALIDATION_ERROR"),
+        ),
+        ("depth as meta", meta(&object).into(), good),
+        (
+            "depth as a token",
+            meta(&format!(r#"{{"progressToken":{list}}}"#)).into(),
+            (400, -32_602, "progressToken"),
+        ),
+        (
+            "depth as a cursor",
+            ask("tools/list", &format!(r#"{{"cursor":{list}}}"#)).into(),
+            (400, -32_602, "`params` cannot be read"),
+        ),
+        (
+            "depth as a name",
+            ask("tools/call", &format!(r#"{{"name":{list}}}"#)).into(),
+            (400, -32_602, "`params` cannot be read"),
+        ),
+        ("depth as an id", with_id(&list).into(), ids),
+        (
+            "depth as a method",
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":{list}}}"#).into(),
+            (400, -32_600, "`method` must be a text"),
+        ),
+        (
+            "depth as a version",
+            format!(r#"{{"jsonrpc":{list},"id":1,"method":"ping"}}"#).into(),
+            (400, -32_600, "`jsonrpc` must be"),
+        ),
+        ("depth beside everything", format!(r#"{{"x":{list},{}"#, &ping[1..]).into(), good),
+        (
+            "depth in a hello",
+            ask("initialize", &format!(r#"{{"protocolVersion":{list}}}"#)).into(),
+            good,
+        ),
+        (
+            "depth in a prompt",
+            ask("prompts/get", &format!(r#"{{"name":"x__y","arguments":{object}}}"#)).into(),
+            (200, -32_602, ""),
+        ),
+        ("depth in a completion", ask("completion/complete", &object).into(), (200, -32_602, "")),
+        (
+            "depth in a cancellation",
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{object}}}"#)
+                .into(),
+            (202, 0, ""),
+        ),
+        (
+            "depth without end",
+            "[".repeat(LEVELS).into(),
+            (400, -32_700, "the batch cannot be read"),
+        ),
+        (
+            "depth of an object without end",
+            r#"{"a":"#.repeat(LEVELS).into(),
+            (400, -32_700, "cannot be read"),
+        ),
+        // Ids.
+        ("a long id", with_id(&format!("\"{long}\"")).into(), ids),
+        ("a long number", with_id(&"9".repeat(1_000)).into(), ids),
+        ("a list as an id", with_id("[1]").into(), ids),
+        ("an object as an id", with_id("{}").into(), ids),
+        ("true as an id", with_id("true").into(), ids),
+        ("null as an id", with_id("null").into(), ids),
+        ("a float as an id", with_id("1.50").into(), (200, 0, r#""id":1.50,"#)),
+        ("a number beyond numbers", with_id("1e99999").into(), (200, 0, r#""id":1e99999,"#)),
+        ("half a character as an id", with_id(r#""\ud800""#).into(), (200, 0, r#""id":"\ud800","#)),
+        // Members.
+        (
+            "a number as a method",
+            r#"{"jsonrpc":"2.0","id":1,"method":1}"#.into(),
+            (400, -32_600, "`method` must be a text"),
+        ),
+        (
+            "half a character as a method",
+            r#"{"jsonrpc":"2.0","id":1,"method":"\udfff"}"#.into(),
+            (400, -32_600, "`method` must be a text"),
+        ),
+        ("no method", r#"{"jsonrpc":"2.0","id":1}"#.into(), (400, -32_600, "there is no `method`")),
+        (
+            "an unknown method",
+            ask("tools/destroy", "{}").into(),
+            (200, -32_601, "there is no method `tools/destroy` here"),
+        ),
+        ("a long method", ask(&long, "{}").into(), (200, -32_601, "there is no method `xxx")),
+        (
+            "two methods",
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}"#.into(),
+            (400, -32_600, "duplicate field `method`"),
+        ),
+        (
+            "two ids",
+            r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#.into(),
+            (400, -32_600, "duplicate field `id`"),
+        ),
+        (
+            "two params",
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{},"params":{}}"#.into(),
+            (400, -32_600, "duplicate field `params`"),
+        ),
+        (
+            "two names",
+            ask("tools/call", r#"{"name":"demo__add","name":"demo__fail"}"#).into(),
+            (400, -32_602, "duplicate field `name`"),
+        ),
+        (
+            "members by their places",
+            r#"[["2.0",1,"ping",{},{},{}]]"#.into(),
+            (200, 0, "a message must be an object"),
+        ),
+        (
+            "another version",
+            r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#.into(),
+            (400, -32_600, "`jsonrpc` must be"),
+        ),
+        (
+            "a long text for a number",
+            meta(&format!(r#"{{"traceparent":{{"{long}":1}}}}"#)).into(),
+            (400, -32_602, "`params` cannot be read"),
+        ),
+        (
+            "a long token",
+            meta(&format!(r#"{{"progressToken":"{long}"}}"#)).into(),
+            (400, -32_602, "at most 256 bytes"),
+        ),
+        (
+            "a long cursor",
+            ask("tools/list", &format!(r#"{{"cursor":"{long}"}}"#)).into(),
+            (200, -32_602, "cursor"),
+        ),
+        (
+            "a long name",
+            ask("tools/call", &format!(r#"{{"name":"{long}"}}"#)).into(),
+            (200, -32_602, "unknown tool"),
+        ),
+        ("no name", ask("tools/call", "{}").into(), (200, -32_602, "`params.name` must be")),
+        (
+            "a long text instead of a message",
+            format!("\"{long}\"").into(),
+            (400, -32_600, "cannot be read"),
+        ),
+        // Batches, from a client that says no version and so may be of the one that has them.
+        ("an empty batch", "[]".into(), (400, -32_600, "a batch has between 1 and 100 messages")),
+        ("a batch", batch(100).into(), good),
+        ("a large batch", batch(101).into(), (400, -32_600, "between 1 and 100")),
+        ("a huge batch", batch(10_000).into(), (400, -32_600, "between 1 and 100")),
+        (
+            "a batch of hellos",
+            format!("[{}]", ask("initialize", "{}")).into(),
+            (200, 0, "must not be part of a batch"),
+        ),
+        ("a batch of nonsense", "[1,{},[],\"x\"]".into(), (200, 0, "-32600")),
+        ("half a batch", "[{}".into(), (400, -32_700, "the batch cannot be read")),
+        // Bytes.
+        ("nothing", Vec::new(), (400, -32_700, "cannot be read")),
+        ("a null byte", vec![0], (400, -32_700, "cannot be read")),
+        (
+            "a mark of byte order",
+            bytes(&[b"\xef\xbb\xbf", ping.as_bytes()]),
+            (400, -32_700, "cannot be read"),
+        ),
+        (
+            "UTF-16",
+            ping.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+            (400, -32_700, "cannot be read"),
+        ),
+        (
+            "no UTF-8 in params",
+            bytes(&[
+                br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":""#,
+                b"\xff",
+                br#""}}"#,
+            ]),
+            (400, -32_700, "cannot be read"),
+        ),
+        (
+            "no UTF-8 in a method",
+            bytes(&[br#"{"jsonrpc":"2.0","id":1,"method":""#, b"\xc0\x80", br#""}"#]),
+            (400, -32_700, "cannot be read"),
+        ),
+        (
+            "half a character in an argument",
+            add(r#"{"a":"\ud800","b":1}"#).into(),
+            (200, 0, "VALIDATION_ERROR"),
+        ),
+        ("two messages", format!("{ping}{ping}").into(), (400, -32_700, "trailing characters")),
+        ("half a message", ping[..20].into(), (400, -32_700, "cannot be read")),
+        ("too much", vec![b' '; 5_000_000], (413, 0, "a body has at most 4194304 bytes")),
+    ];
+    let gateway = Running::with([], GatewaySettings::default()).await;
+    let neighbour = Neighbour::start(&gateway);
+    let tester = Tester::new(&gateway);
+    let before = resident();
+    let mut wrong = Vec::new();
+    for (what, body, expected) in rows {
+        let verdict = tester.post(&[], body).await;
+        assert!(verdict.text.len() < 20_000, "{what}: {} bytes are said", verdict.text.len());
+        verdict.check(what, expected, &mut wrong);
+    }
+    eprintln!("bad messages: {before} KiB before, {} KiB after", resident());
+    eprintln!("{} calls beside them", neighbour.stop().await);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(gateway.stop().await.in_time);
+}

@@ -1,0 +1,456 @@
+//! Signed tokens: an authorization server on loopback, and the gateway that believes it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use data_encoding::BASE64URL_NOPAD;
+use futures::future::BoxFuture;
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use toolpost::mcp::{Authorizer, OAuthError};
+use toolpost::{Pipeline, Registry};
+use toolpost_gateway::auth::{Authenticator, JwtSettings, TokenHash};
+use toolpost_gateway::config::Config;
+use toolpost_gateway::{Gateway, GatewaySettings, McpParts, Setup, builtin};
+use url::Url;
+
+use super::call::Raw;
+use super::{Running, client};
+
+/// What the server answers by path, and how often it was asked.
+#[derive(Default)]
+pub(super) struct Inside {
+    pub(super) answers: HashMap<String, (u16, String)>,
+    pub(super) asked: HashMap<String, usize>,
+    /// Who signs what is asked for at `/token`, and what that was asked with.
+    signer: Option<Arc<Signer>>,
+    pub(super) granted: Vec<HashMap<String, String>>,
+    /// Set where it takes every connection and answers none.
+    pub(super) silent: bool,
+}
+
+/// An authorization server with one key, which it can change.
+pub(super) struct Issuer {
+    pub(super) address: String,
+    pub(super) inside: Arc<Mutex<Inside>>,
+    task: JoinHandle<()>,
+}
+
+/// A key, and the name that it is published under.
+pub(super) struct Signer(Ed25519KeyPair, &'static str);
+
+impl Signer {
+    pub(super) fn new(name: &'static str) -> Self {
+        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self(Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap(), name)
+    }
+
+    fn jwk(&self) -> Value {
+        let x = BASE64URL_NOPAD.encode(self.0.public_key().as_ref());
+        json!({"kty": "OKP", "crv": "Ed25519", "kid": self.1, "x": x})
+    }
+
+    pub(super) fn sign(&self, claims: &Value) -> String {
+        let part = |value: &Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
+        let header = json!({"alg": "EdDSA", "kid": self.1});
+        let message = format!("{}.{}", part(&header), part(claims));
+        let signature = BASE64URL_NOPAD.encode(self.0.sign(message.as_bytes()).as_ref());
+        format!("{message}.{signature}")
+    }
+}
+
+impl Issuer {
+    pub(super) async fn start(signers: &[&Signer]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let inside = Arc::new(Mutex::new(Inside::default()));
+        let served = Arc::clone(&inside);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, Arc::clone(&served)));
+            }
+        });
+        let issuer = Self { address, inside, task };
+        let metadata =
+            json!({"issuer": issuer.address, "jwks_uri": format!("{}/keys", issuer.address)});
+        issuer.put("/.well-known/oauth-authorization-server", 200, &metadata);
+        issuer.publish(signers);
+        issuer
+    }
+
+    fn put(&self, path: &str, status: u16, body: &Value) {
+        let answer = (status, body.to_string());
+        self.inside.lock().unwrap().answers.insert(path.to_owned(), answer);
+    }
+
+    pub(super) fn publish(&self, signers: &[&Signer]) {
+        let keys: Vec<Value> = signers.iter().map(|signer| signer.jwk()).collect();
+        self.put("/keys", 200, &json!({"keys": keys}));
+    }
+
+    fn asked(&self, path: &str) -> usize {
+        self.inside.lock().unwrap().asked.get(path).copied().unwrap_or_default()
+    }
+
+    /// Claims that hold for an hour.
+    pub(super) fn claims(&self) -> Value {
+        json!({"iss": self.address, "aud": "toolpost", "sub": "ada", "exp": now() + 3_600,
+            "scope": "files:read"})
+    }
+
+    pub(super) fn settings(&self) -> JwtSettings {
+        let mut settings = JwtSettings::new(&self.address, vec!["toolpost".to_owned()]);
+        settings.taken_names = vec!["operator".to_owned(), "ci".to_owned()];
+        settings.fetch_timeout = Duration::from_millis(500);
+        settings
+    }
+}
+
+impl Drop for Issuer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn answer(stream: TcpStream, inside: Arc<Mutex<Inside>>) {
+    let mut stream = BufReader::new(stream);
+    let mut first = String::new();
+    stream.read_line(&mut first).await.unwrap();
+    let (mut line, mut host, mut length) = (String::new(), String::new(), 0);
+    while stream.read_line(&mut line).await.unwrap() > 2 {
+        match line.trim().to_ascii_lowercase().split_once(": ") {
+            Some(("host", value)) => value.clone_into(&mut host),
+            Some(("content-length", value)) => length = value.parse().unwrap(),
+            _ => {}
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.unwrap();
+    let target = first.split(' ').nth(1).unwrap_or_default();
+    let url = Url::parse(&format!("http://{host}{target}")).unwrap();
+    let (silent, found) = {
+        let mut inside = inside.lock().unwrap();
+        *inside.asked.entry(url.path().to_owned()).or_default() += 1;
+        (inside.silent, inside.answer(&url, &body))
+    };
+    if silent {
+        return std::future::pending().await;
+    }
+    let (status, header, body) = found;
+    let head = format!(
+        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close\r\n{header}\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+impl Inside {
+    /// The status, a header and the body.
+    fn answer(&mut self, url: &Url, body: &[u8]) -> (u16, String, String) {
+        let origin = url.origin().ascii_serialization();
+        let pairs: HashMap<String, String> = url.query_pairs().into_owned().collect();
+        match (url.path(), self.signer.clone()) {
+            // Whoever is sent here agrees at once.
+            ("/authorize", Some(_)) => {
+                let mut back = Url::parse(&pairs["redirect_uri"]).unwrap();
+                let said = [("code", "c"), ("state", &*pairs["state"]), ("iss", &*origin)];
+                back.query_pairs_mut().extend_pairs(said);
+                (302, format!("location: {back}\r\n"), String::new())
+            }
+            ("/token", Some(signer)) => {
+                let form: HashMap<String, String> =
+                    url::form_urlencoded::parse(body).into_owned().collect();
+                let claims = json!({"iss": origin, "aud": form["resource"], "sub": "ada",
+                    "exp": now() + 60});
+                self.granted.push(form);
+                let token = json!({"access_token": signer.sign(&claims), "token_type": "Bearer"});
+                (200, String::new(), token.to_string())
+            }
+            (path, _) => {
+                let (status, body) =
+                    self.answers.get(path).cloned().unwrap_or((404, String::new()));
+                (status, String::new(), body)
+            }
+        }
+    }
+}
+
+/// Somebody who agrees with everything.
+#[derive(Debug)]
+struct Person;
+
+impl Authorizer for Person {
+    fn redirect_uri(&self) -> Url {
+        Url::parse("http://127.0.0.1:9/callback").unwrap()
+    }
+
+    fn authorize(&self, address: Url) -> BoxFuture<'_, Result<Url, OAuthError>> {
+        Box::pin(async move {
+            let builder = reqwest::Client::builder().no_proxy();
+            let http = builder.redirect(reqwest::redirect::Policy::none()).build().unwrap();
+            let response = http.get(address).send().await.unwrap();
+            Ok(Url::parse(response.headers()["location"].to_str().unwrap()).unwrap())
+        })
+    }
+}
+
+/// A client that knows nothing but the address of `/mcp` finds out who vouches for callers, gets a token
+/// for this gateway and no other, and calls.
+#[tokio::test]
+async fn an_mcp_client_finds_the_authorization_server_and_gets_in() {
+    let signer = Arc::new(Signer::new("one"));
+    let issuer = Issuer::start(&[&signer]).await;
+    issuer.inside.lock().unwrap().signer = Some(Arc::clone(&signer));
+    let at = |path: &str| format!("{}{path}", issuer.address);
+    let metadata = json!({"issuer": issuer.address, "jwks_uri": at("/keys"),
+        "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
+        "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": true});
+    issuer.put("/.well-known/oauth-authorization-server", 200, &metadata);
+
+    let gateway = Gateway::with(Pipeline::new(builtin::registry()), GatewaySettings::default());
+    let gateway = gateway.with_authenticator(Authenticator::with([]));
+    let running = Running::serve(gateway, "127.0.0.1:0").await;
+    let resource = running.url("/mcp");
+    let settings = JwtSettings::new(&issuer.address, vec![resource.clone()]);
+    let trusting = Authenticator::with([]).trusting(settings);
+    running.gateway.authenticator().replace(&trusting);
+
+    let refused = client().post(&resource).json(&json!({})).send().await.unwrap();
+    assert_eq!(refused.status(), 401);
+    let place = running.url("/.well-known/oauth-protected-resource");
+    let expected = format!("Bearer realm=\"toolpost\", resource_metadata=\"{place}/mcp\"");
+    assert_eq!(refused.headers()["www-authenticate"], expected);
+    for (below, resource) in [("/mcp", &resource), ("", &running.url(""))] {
+        let found = client().get(format!("{place}{below}")).send().await.unwrap();
+        let found: Value = found.json().await.unwrap();
+        assert_eq!(found["resource"], **resource);
+        assert_eq!(found["authorization_servers"], json!([issuer.address]));
+    }
+
+    let text = format!(
+        "[source.gw]\nmcp = {{ url = \"{resource}?tools=all\", oauth = {{ client_id = \"me\" }} }}\n"
+    );
+    let config = Config::parse("toolpost.toml".as_ref(), &text, &|_| None).unwrap();
+    let mut parts = McpParts::default();
+    parts.authorizer = Some(Arc::new(Person));
+    let registry = Registry::new();
+    let source = parts.start(&registry, &config.sources[0]).unwrap();
+    let mut changes = registry.changes();
+    while registry.catalog().get("gw.demo__add").is_none() {
+        let changed = tokio::time::timeout(Duration::from_secs(30), changes.changed()).await;
+        assert!(changed.is_ok(), "{:?}", source.status().borrow());
+    }
+    let client = Pipeline::new(registry);
+    let sum = client.execute("gw.demo__add", json!({"a": 2, "b": 3})).await.unwrap();
+    assert_eq!(sum.data["sum"], 5);
+    let granted = issuer.inside.lock().unwrap().granted.clone();
+    assert!(granted.iter().all(|form| form["resource"] == resource), "{granted:?}");
+    source.close().await;
+    running.stop().await;
+}
+
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+async fn gateway(settings: JwtSettings) -> Running {
+    let known = [(TokenHash::of("tpt_ci"), toolpost::Identity::new("ci"))];
+    let authenticator = Authenticator::with(known).trusting(settings);
+    let gateway = Gateway::with(Pipeline::new(builtin::registry()), GatewaySettings::default());
+    Running::serve(gateway.with_authenticator(authenticator), "127.0.0.1:0").await
+}
+
+/// The status of a call with a token, and what is said.
+async fn call(running: &Running, token: &str) -> (u16, String) {
+    let request = client().post(running.url("/api/demo/add")).bearer_auth(token);
+    let response = request.json(&json!({"a": 2, "b": 3})).send().await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+/// Each row: what is different about good claims, and what is said about that.
+#[tokio::test]
+async fn a_signed_token_holds_or_is_refused_with_the_reason_at_every_door() {
+    let key = Signer::new("one");
+    let issuer = Issuer::start(&[&key]).await;
+    let mut settings = issuer.settings();
+    settings.resources_claim = Some("may".to_owned());
+    settings.capabilities_claim = Some("can".to_owned());
+    let running = gateway(settings).await;
+    let base = now();
+    let good = issuer.claims();
+    for (different, status, said) in [
+        (json!({}), 200, "5"),
+        (json!({"aud": ["x", "toolpost"]}), 200, "5"),
+        (json!({"iss": "https://evil.example"}), 401, "another issuer"),
+        (json!({"aud": "other"}), 401, "another audience"),
+        (json!({"exp": base - 60}), 401, "expired"),
+        (json!({"exp": base - 10}), 200, "5"),
+        (json!({"nbf": base + 120}), 401, "does not hold yet"),
+        (json!({"nbf": base + 10}), 200, "5"),
+        (json!({"sub": "operator"}), 401, "belongs to somebody else"),
+        (json!({"sub": "ci"}), 401, "belongs to somebody else"),
+        (json!({"sub": null}), 401, "who its owner is"),
+        (json!({"may": {"repo:x": ["read"]}, "can": ["a"]}), 200, "5"),
+        (json!({"may": ["repo:x"]}), 401, "its resources cannot be read"),
+        (json!({"can": "a"}), 401, "its capabilities cannot be read"),
+    ] {
+        let mut claims = good.clone();
+        for (name, value) in different.as_object().unwrap() {
+            claims[name] = value.clone();
+        }
+        let token = key.sign(&claims);
+        let (found, words) = call(&running, &token).await;
+        assert_eq!(found, status, "{different}: {words}");
+        assert!(words.contains(said), "{different}: {words}");
+        assert!(!words.contains(&token), "a token is never repeated");
+        // The same at the other doors.
+        let mcp = client().post(running.url("/mcp")).bearer_auth(&token);
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        assert_eq!(mcp.json(&ping).send().await.unwrap().status(), status, "{different}");
+        let mut peer = Raw::with_token(running.address, &token).await;
+        match status {
+            200 => peer.assert_works(&different.to_string()).await,
+            _ => assert_eq!(peer.hear_close().await.0, 4401, "{different}"),
+        }
+    }
+    assert_eq!(issuer.asked("/keys"), 1, "keys are fetched once");
+    assert_eq!(call(&running, "tpt_ci").await.0, 200, "tokens of the gateway hold beside them");
+    assert_eq!(call(&running, "a.b.c").await.0, 401);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn keys_rotate_and_nobody_can_make_the_gateway_ask_for_them_all_the_time() {
+    let (first, second, evil) = (Signer::new("one"), Signer::new("two"), Signer::new("three"));
+    let issuer = Issuer::start(&[&first]).await;
+    let mut settings = issuer.settings();
+    settings.refresh = (Duration::from_secs(3_600), Duration::from_secs(3_600));
+    let running = gateway(settings.clone()).await;
+    let claims = issuer.claims();
+    assert_eq!(call(&running, &first.sign(&claims)).await.0, 200);
+    for _ in 0..3 {
+        assert_eq!(call(&running, &evil.sign(&claims)).await.0, 401);
+    }
+    assert_eq!(issuer.asked("/keys"), 1, "not asked again so soon");
+    running.stop().await;
+
+    // Where asking again is allowed, a new key is found and the old one is gone with its tokens.
+    settings.refresh.1 = Duration::ZERO;
+    let running = gateway(settings).await;
+    assert_eq!(call(&running, &first.sign(&claims)).await.0, 200);
+    issuer.publish(&[&second]);
+    assert_eq!(call(&running, &first.sign(&claims)).await.0, 200, "nobody has noticed yet");
+    assert_eq!(call(&running, &second.sign(&claims)).await.0, 200);
+    assert_eq!(call(&running, &first.sign(&claims)).await.0, 401);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn old_keys_are_kept_while_their_server_is_down_and_delay_nobody() {
+    let key = Signer::new("one");
+    let issuer = Issuer::start(&[&key]).await;
+    let mut settings = issuer.settings();
+    // Old at once, so that every call would fetch.
+    settings.refresh = (Duration::ZERO, Duration::ZERO);
+    let running = gateway(settings.clone()).await;
+    let claims = issuer.claims();
+    assert_eq!(call(&running, &key.sign(&claims)).await.0, 200);
+    issuer.put("/keys", 500, &json!({}));
+    let other = |sub: &str| {
+        let mut claims = claims.clone();
+        claims["sub"] = sub.into();
+        key.sign(&claims)
+    };
+    assert_eq!(call(&running, &other("bob")).await.0, 200, "an error of the server");
+    issuer.put("/keys", 200, &json!({"keys": "none"}));
+    assert_eq!(call(&running, &other("carl")).await.0, 200, "nonsense");
+    issuer.inside.lock().unwrap().answers.insert("/keys".into(), (200, " ".repeat(2 << 20)));
+    assert_eq!(call(&running, &other("dora")).await.0, 200, "too much");
+    // While one call waits for a server that says nothing, others do not.
+    issuer.inside.lock().unwrap().silent = true;
+    let before = issuer.asked("/.well-known/oauth-authorization-server");
+    let (url, token) = (running.url("/api/demo/add"), other("emil"));
+    let slow = tokio::spawn(async move {
+        let request = client().post(url).bearer_auth(token).json(&json!({"a": 2, "b": 3}));
+        request.send().await.unwrap().status().as_u16()
+    });
+    while issuer.asked("/.well-known/oauth-authorization-server") == before {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(call(&running, &other("fay")).await.0, 200);
+    assert!(!slow.is_finished(), "it still waits");
+    assert_eq!(slow.await.unwrap(), 200);
+    running.stop().await;
+
+    // Who has never had keys says so, and says it again without asking.
+    settings.refresh.1 = Duration::from_secs(3_600);
+    let running = gateway(settings).await;
+    for expected in ["is not reachable", "a moment ago"] {
+        let (status, words) = call(&running, &other("gil")).await;
+        assert_eq!(status, 503, "{words}");
+        assert!(words.contains(expected), "{words}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn metadata_of_somebody_else_are_not_believed() {
+    let key = Signer::new("one");
+    let issuer = Issuer::start(&[&key]).await;
+    let keys = format!("{}/keys", issuer.address);
+    for metadata in [
+        json!({"issuer": "https://evil.example", "jwks_uri": keys}),
+        json!({"issuer": format!("{}/", issuer.address), "jwks_uri": keys}),
+        json!({"issuer": issuer.address, "jwks_uri": "http://evil.example/keys"}),
+        json!({"issuer": issuer.address}),
+    ] {
+        issuer.put("/.well-known/oauth-authorization-server", 200, &metadata);
+        let running = gateway(issuer.settings()).await;
+        assert_eq!(call(&running, &key.sign(&issuer.claims())).await.0, 503, "{metadata}");
+        running.stop().await;
+    }
+    // Where the keys are named, nobody is asked where they are.
+    let mut settings = issuer.settings();
+    settings.jwks = Some(keys.parse().unwrap());
+    let running = gateway(settings).await;
+    assert_eq!(call(&running, &key.sign(&issuer.claims())).await.0, 200);
+    running.stop().await;
+}
+
+/// Each row: another configuration, and whether what was opened with a signed token ends by it.
+#[tokio::test]
+async fn what_was_opened_with_a_signed_token_ends_when_tokens_are_checked_otherwise() {
+    let key = Signer::new("one");
+    let issuer = Issuer::start(&[&key]).await;
+    let auth = format!("[auth]\nissuer = \"{}\"\naudience = [\"toolpost\"]\n", issuer.address);
+    let named = |name: &str| {
+        format!("{auth}[identity.{name}]\ntoken_hash = \"{}\"\n", TokenHash::of("tpt_x"))
+    };
+    let config = |text: &str| Config::parse("toolpost.toml".as_ref(), text, &|_| None).unwrap();
+    for (next, ends) in [
+        (named("bob"), false),
+        (named("ada"), true),
+        (auth.replace("\"toolpost\"", "\"other\""), true),
+        (named("bob").replace(&auth, ""), true),
+    ] {
+        let setup = Setup::new(builtin::registry(), config(&auth)).start();
+        let running = Running::serve(setup.gateway().clone(), "127.0.0.1:0").await;
+        let mut peer = Raw::with_token(running.address, &key.sign(&issuer.claims())).await;
+        peer.assert_works("before").await;
+        setup.change(config(&next)).await.unwrap();
+        match ends {
+            true => assert_eq!(peer.hear_close().await.0, 4401, "{next}"),
+            false => peer.assert_works(&next).await,
+        }
+        running.stop().await;
+    }
+}

@@ -1,0 +1,94 @@
+//! The gateway as its clients see it: over a real socket.
+#![allow(
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::type_complexity,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and its rows are tuples"
+)]
+
+mod access;
+mod approval;
+mod auth;
+mod browser;
+mod call;
+mod capability_corpus;
+mod chaos;
+mod docs;
+mod drain;
+mod hostile;
+mod http;
+mod jwt;
+mod limits;
+mod mcp;
+mod mcp_corpus;
+mod openapi;
+mod refusals;
+mod room_message_corpus;
+mod rooms;
+mod security;
+mod sight;
+mod spokes;
+mod sse;
+mod twice;
+mod workspace;
+
+use std::net::SocketAddr;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use toolpost::{Operation, Pipeline, Registry};
+use toolpost_gateway::{Drained, Gateway, GatewaySettings, builtin};
+
+/// A gateway on a free port of this machine.
+struct Running {
+    address: SocketAddr,
+    gateway: Gateway,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<Drained>,
+}
+
+impl Running {
+    async fn start() -> Self {
+        Self::with([], GatewaySettings::default()).await
+    }
+
+    /// The built-in operations and these.
+    async fn with(
+        operations: impl IntoIterator<Item = Operation>,
+        settings: GatewaySettings,
+    ) -> Self {
+        let registry: Registry = builtin::registry();
+        for operation in operations {
+            registry.register(operation).unwrap();
+        }
+        Self::serve(Gateway::with(Pipeline::new(registry), settings), "127.0.0.1:0").await
+    }
+
+    async fn serve(gateway: Gateway, address: &str) -> Self {
+        let listener = gateway.bind(address.parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = gateway.clone();
+        let served = tokio::spawn(async move {
+            serving.serve(listener, async { drop(stopped.await) }).await.unwrap()
+        });
+        Self { address, gateway, stop, served }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    async fn stop(self) -> Drained {
+        drop(self.stop);
+        self.served.await.unwrap()
+    }
+}
+
+fn client() -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // What is sent is looked at as it is.
+    let builder = reqwest::Client::builder().no_gzip().no_brotli().no_zstd().no_proxy();
+    builder.build().unwrap()
+}

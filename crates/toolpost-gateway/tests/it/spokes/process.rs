@@ -1,0 +1,194 @@
+//! Spokes that are processes of their own: the examples, started, used, and killed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio_tungstenite::tungstenite::Message;
+use toolpost::{CallRequest, ProgressSender};
+
+use super::{PATIENCE, caller, data, eventually, guarded, in_time, last_code, status, values};
+
+/// Ends with the test, however that ends.
+struct Process(Child);
+
+impl Process {
+    fn start(command: &mut Command, url: &str) -> Self {
+        Self(command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// `SIGKILL`: it has no time for last words.
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// The example beside this test's folder. A run of the whole workspace has built it; a run of this
+/// crate alone has not.
+fn example() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let example = test.ancestors().nth(2).unwrap().join("examples").join("spoke");
+    let written = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
+    if written(&example) < written(&root().join("examples/spoke.rs")) {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(root()).args(["build", "--quiet", "--jobs", "1"]);
+        cargo.args(["--package", "toolpost", "--features", "ws", "--example", "spoke"]);
+        assert!(cargo.status().unwrap().success(), "the example does not build");
+    }
+    example
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_killed_fails_its_calls_at_once_and_comes_back() {
+    let (gateway, [token]) = guarded(["boxer"]).await;
+    let start = || {
+        let mut command = Command::new(example());
+        Process::start(command.env("TOOLPOST_TOKEN", token.reveal()), &gateway.hub_url())
+    };
+    let process = start();
+    eventually("the example registers", || gateway.gateway.hub().census().online == 1).await;
+
+    let client = caller(&gateway, Some(&token)).await;
+    assert_eq!(data(&client, "box.math.add", json!({"a": 2, "b": 3})).await, Ok(json!(5)));
+    assert_eq!(data(&client, "box.counter.increment", json!(3)).await, Ok(json!(3)));
+    assert_eq!(values(&client, "box.clock.ticks", json!(3)).await, [1, 2, 3]);
+
+    let mut ticks = client.subscribe(CallRequest::new("box.clock.ticks", json!(1_000_000)));
+    ticks.next().await.unwrap().unwrap();
+    let reported = Arc::new(Notify::new());
+    let notify = Arc::clone(&reported);
+    let progress = ProgressSender::from_fn(move |_| notify.notify_one());
+    let nap = CallRequest::new("box.work.nap", json!(3_000)).progress(progress);
+    let nap = tokio::spawn(client.call(nap));
+    in_time("the nap begins", reported.notified()).await;
+
+    let killed = Instant::now();
+    process.kill();
+    let error = in_time("the call ends", nap).await.unwrap().unwrap_err();
+    eprintln!("UNAVAILABLE {:?} after kill -9", killed.elapsed());
+    assert_eq!(error.code().as_str(), "UNAVAILABLE", "{error}");
+    assert_eq!(last_code(ticks).await.as_deref(), Some("UNAVAILABLE"));
+    assert_eq!(status(&client, "box.math.add").await, "offline");
+    let refused = data(&client, "box.math.add", json!({"a": 2, "b": 3})).await;
+    assert_eq!(refused, Err("UNAVAILABLE".to_owned()));
+
+    let _process = start();
+    eventually("the example is back", || gateway.gateway.hub().census().online == 1).await;
+    assert_eq!(data(&client, "box.math.add", json!({"a": 2, "b": 3})).await, Ok(json!(5)));
+    assert_eq!(data(&client, "box.counter.increment", json!(1)).await, Ok(json!(1)), "a new one");
+    assert_eq!(status(&client, "box.math.add").await, "online");
+    assert_eq!(client.pending_count(), 0);
+    gateway.stop().await;
+}
+
+const SCRIPT: &str = "examples/spoke.mjs";
+
+/// Node, with the option that Node 20 needs for WebSocket.
+fn node() -> Option<Command> {
+    let version = Command::new("node").arg("--version").output().ok()?;
+    let version = String::from_utf8(version.stdout).ok()?;
+    let major: u32 = version.trim_start_matches('v').split('.').next()?.parse().ok()?;
+    if major < 20 {
+        return None;
+    }
+    let mut node = Command::new("node");
+    if major < 22 {
+        node.arg("--experimental-websocket");
+    }
+    node.arg(root().join(SCRIPT));
+    Some(node)
+}
+
+fn node_or_say() -> Option<Command> {
+    let node = node();
+    if node.is_none() {
+        eprintln!("!!! Node 20 or later is not installed: {SCRIPT} WAS NOT RUN !!!");
+        assert!(std::env::var_os("CI").is_none(), "node is missing");
+    }
+    node
+}
+
+#[test]
+fn the_script_is_short() {
+    let lines = std::fs::read_to_string(root().join(SCRIPT)).unwrap().lines().count();
+    assert!(lines < 40, "{SCRIPT} has {lines} lines");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_answers_streams_and_calls_back() {
+    let Some(mut node) = node_or_say() else { return };
+    let (gateway, [token]) = guarded(["scripter"]).await;
+    node.env("TOOLPOST_TOKEN", token.reveal());
+    let process = Process::start(&mut node, &gateway.hub_url());
+    eventually("the script registers", || gateway.gateway.hub().census().online == 1).await;
+
+    let client = caller(&gateway, Some(&token)).await;
+    assert_eq!(data(&client, "js.math.double", json!(21)).await, Ok(json!(42)));
+    let failed = data(&client, "js.math.double", json!("a word")).await;
+    assert_eq!(failed, Err("EXECUTION_ERROR".to_owned()), "what it called has refused it");
+    assert_eq!(values(&client, "js.clock.ticks", json!(3)).await, [1, 2, 3]);
+
+    let ticks = client.subscribe(CallRequest::new("js.clock.ticks", json!(1_000_000)));
+    assert_eq!(ticks.take(2).count().await, 2);
+    eventually("the hub waits for nothing", || gateway.gateway.hub().census().pending == 0).await;
+    process.kill();
+    eventually("the script is gone", || gateway.gateway.hub().census().online == 0).await;
+    assert_eq!(data(&client, "js.math.double", json!(1)).await, Err("UNAVAILABLE".to_owned()));
+    gateway.stop().await;
+}
+
+/// In place of a hub, so that what the script says after `call.aborted` can be seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_obeys_call_aborted() {
+    let Some(mut node) = node_or_say() else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap());
+    let _process = Process::start(node.env_remove("TOOLPOST_TOKEN"), &url);
+    let (stream, _) = in_time("the script connects", listener.accept()).await.unwrap();
+    let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+    let ticks = |id: &str, count: u64| {
+        let payload = json!({"requestId": id, "operationId": "clock.ticks", "input": count});
+        Message::text(json!({"type": "call.requested", "id": id, "payload": payload}).to_string())
+    };
+    socket.send(ticks("long", 1_000_000)).await.unwrap();
+    let mut seen = Vec::new();
+    let reading = async {
+        while let Some(Ok(message)) = socket.next().await {
+            let Message::Text(text) = message else { continue };
+            let event: Value = serde_json::from_str(&text).unwrap();
+            let name = format!("{} {}", event["type"].as_str().unwrap(), event["id"]);
+            if name == "call.responded \"long\"" && !seen.contains(&name) {
+                let payload = json!({"requestId": "long", "reason": "enough"});
+                let abort = json!({"type": "call.aborted", "id": "long", "payload": payload});
+                socket.send(Message::text(abort.to_string())).await.unwrap();
+                socket.send(ticks("short", 5)).await.unwrap();
+            }
+            seen.push(name);
+            if event["type"] == "call.completed" {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, reading).await.unwrap();
+    assert_eq!(seen.last().unwrap(), "call.completed \"short\"", "{seen:?}");
+    let after = seen.iter().skip_while(|name| !name.contains("short"));
+    assert!(after.clone().all(|name| !name.contains("long")), "it went on: {seen:?}");
+    assert_eq!(after.count(), 6, "{seen:?}");
+}

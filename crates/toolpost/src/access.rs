@@ -1,0 +1,358 @@
+//! Who calls, what an operation asks of callers, and the type that cannot be forged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::CallError;
+
+/// Somebody whom a door has authenticated.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Identity {
+    /// Who it is.
+    pub id: String,
+    /// What the identity may do in general.
+    #[serde(default)]
+    pub scopes: Vec<String>,
+    /// Actions on single resources: `type:id` → actions. `type:*` is every resource of the type.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: BTreeMap<String, Vec<String>>,
+    /// Which messages the identity may send in a workspace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+}
+
+impl Identity {
+    /// An identity that holds nothing.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..Self::default() }
+    }
+
+    /// Adds scopes.
+    #[must_use]
+    pub fn with_scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.scopes.extend(scopes.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds actions on one resource, named `type:id`, or `type:*` for all of a type.
+    #[must_use]
+    pub fn with_resource<S: Into<String>>(
+        mut self,
+        resource: impl Into<String>,
+        actions: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let held = self.resources.entry(resource.into()).or_default();
+        held.extend(actions.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds capabilities.
+    #[must_use]
+    pub fn with_capabilities<S: Into<String>>(
+        mut self,
+        capabilities: impl IntoIterator<Item = S>,
+    ) -> Self {
+        self.capabilities.extend(capabilities.into_iter().map(Into::into));
+        self
+    }
+
+    fn has_scope(&self, scope: &str) -> bool {
+        self.scopes.iter().any(|held| held == scope)
+    }
+
+    /// Whether the identity may do `action` on `wanted`, or on any resource of the type if none
+    /// is wanted in particular.
+    fn may(&self, action: &str, resource_type: &str, wanted: Option<&str>) -> bool {
+        self.resources.iter().any(|(resource, actions)| {
+            let Some((held_type, held_id)) = resource.split_once(':') else { return false };
+            held_type == resource_type
+                && wanted.is_none_or(|wanted| held_id == "*" || held_id == wanted)
+                && actions.iter().any(|held| held == action)
+        })
+    }
+}
+
+/// What an operation asks of a caller from outside; all of it must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct AccessControl {
+    /// Every one of these scopes.
+    #[serde(default)]
+    pub required_scopes: Vec<String>,
+    /// At least one of these, if there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_scopes_any: Vec<String>,
+    /// Together with the action: a resource of this type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_type: Option<String>,
+    /// Together with the type: this action on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_action: Option<String>,
+    /// JSON Pointer to the input field that names *the* resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_field: Option<String>,
+}
+
+impl AccessControl {
+    /// Whether anybody may call.
+    pub fn is_open(&self) -> bool {
+        self.required_scopes.is_empty()
+            && self.required_scopes_any.is_empty()
+            && self.resource().is_none()
+    }
+
+    /// Whether the decision needs a look into the input.
+    pub(crate) fn reads_input(&self) -> bool {
+        self.resource().is_some() && self.resource_field.is_some()
+    }
+
+    fn resource(&self) -> Option<(&str, &str)> {
+        self.resource_type.as_deref().zip(self.resource_action.as_deref())
+    }
+
+    /// Whether `identity` may call with this input; `input` matters only where
+    /// `resource_field` names one.
+    ///
+    /// # Errors
+    ///
+    /// `ACCESS_DENIED` says which requirement is not met, so that it can be granted.
+    pub fn check(
+        &self,
+        identity: Option<&Identity>,
+        input: Option<&Value>,
+    ) -> Result<(), CallError> {
+        if self.is_open() {
+            return Ok(());
+        }
+        let Some(identity) = identity else {
+            return Err(nobody());
+        };
+        self.check_scopes(identity)?;
+        self.check_resource(identity, input)
+    }
+
+    /// Whether `identity` may call with some input: what decides whether the operation is listed.
+    pub fn admits(&self, identity: Option<&Identity>) -> bool {
+        self.admit(identity).is_ok()
+    }
+
+    /// As [`AccessControl::admits`], with the reason for those who name the operation themselves.
+    ///
+    /// # Errors
+    ///
+    /// `ACCESS_DENIED` says which requirement is not met.
+    pub fn admit(&self, identity: Option<&Identity>) -> Result<(), CallError> {
+        if self.is_open() {
+            return Ok(());
+        }
+        let Some(identity) = identity else { return Err(nobody()) };
+        self.check_scopes(identity)?;
+        match self.resource() {
+            Some((kind, action)) if !identity.may(action, kind, None) => {
+                Err(denied(identity, &format!("may not `{action}` any `{kind}`")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The scopes that a call needs, if `identity` lacks one of them: what it has to ask for.
+    pub fn missing_scopes(&self, identity: &Identity) -> Option<Vec<&str>> {
+        self.check_scopes(identity).err()?;
+        let all = self.required_scopes.iter();
+        // One of these is enough; which, is not for us to choose.
+        let held = |scope: &&String| identity.has_scope(scope);
+        let any = self.required_scopes_any.iter().find(held).or(self.required_scopes_any.first());
+        Some(all.chain(any).map(String::as_str).collect())
+    }
+
+    fn check_scopes(&self, identity: &Identity) -> Result<(), CallError> {
+        if let Some(missing) = self.required_scopes.iter().find(|scope| !identity.has_scope(scope))
+        {
+            return Err(denied(identity, &format!("lacks the scope `{missing}`")));
+        }
+        let any = &self.required_scopes_any;
+        if !any.is_empty() && !any.iter().any(|scope| identity.has_scope(scope)) {
+            let list = any.join("`, `");
+            return Err(denied(identity, &format!("needs one of the scopes `{list}`")));
+        }
+        Ok(())
+    }
+
+    fn check_resource(&self, identity: &Identity, input: Option<&Value>) -> Result<(), CallError> {
+        let Some((resource_type, action)) = self.resource() else { return Ok(()) };
+        let wanted = match &self.resource_field {
+            Some(pointer) => Some(named_resource(pointer, input)?),
+            None => None,
+        };
+        if identity.may(action, resource_type, wanted.as_deref()) {
+            return Ok(());
+        }
+        let what = wanted.map_or_else(
+            || format!("any `{resource_type}`"),
+            |id| format!("`{resource_type}:{id}`"),
+        );
+        Err(denied(identity, &format!("may not `{action}` {what}")))
+    }
+}
+
+fn named_resource(pointer: &str, input: Option<&Value>) -> Result<String, CallError> {
+    match input.and_then(|input| input.pointer(pointer)) {
+        Some(Value::String(id)) => Ok(id.clone()),
+        Some(Value::Number(id)) => Ok(id.to_string()),
+        _ => Err(CallError::access_denied(format!(
+            "the input does not name a resource at `{pointer}`, so access cannot be decided"
+        ))),
+    }
+}
+
+fn nobody() -> CallError {
+    CallError::access_denied("this operation needs an authenticated caller")
+}
+
+fn denied(identity: &Identity, reason: &str) -> CallError {
+    CallError::access_denied(format!("`{}` {reason}", identity.id))
+}
+
+/// On whose authority a call runs.
+///
+/// Trust is this type and nothing else: it has no serialised form, and outside this crate only
+/// [`Authority::outside`] makes one. A trusted call exists because somebody called
+/// [`Pipeline::execute`](crate::Pipeline::execute) in this process, or because a handler called on.
+#[derive(Debug, Clone)]
+pub struct Authority(Standing);
+
+#[derive(Debug, Clone)]
+enum Standing {
+    /// In-process; the identity is the one on whose behalf it happens, for the record only.
+    Trusted(Option<Arc<Identity>>),
+    /// From a door; checked.
+    Outside(Option<Arc<Identity>>),
+}
+
+impl Authority {
+    /// A caller from outside, as the door authenticated it; `None` is nobody in particular.
+    pub fn outside(identity: Option<Arc<Identity>>) -> Self {
+        Self(Standing::Outside(identity))
+    }
+
+    pub(crate) fn trusted(on_behalf_of: Option<Arc<Identity>>) -> Self {
+        Self(Standing::Trusted(on_behalf_of))
+    }
+
+    /// Whether access is not checked.
+    pub fn is_trusted(&self) -> bool {
+        matches!(self.0, Standing::Trusted(_))
+    }
+
+    /// Whether access is not checked, and who calls.
+    pub(crate) fn into_parts(self) -> (bool, Option<Arc<Identity>>) {
+        match self.0 {
+            Standing::Trusted(identity) => (true, identity),
+            Standing::Outside(identity) => (false, identity),
+        }
+    }
+
+    /// Who calls, or on whose behalf.
+    pub fn identity(&self) -> Option<&Arc<Identity>> {
+        match &self.0 {
+            Standing::Trusted(identity) | Standing::Outside(identity) => identity.as_ref(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn control(json: Value) -> AccessControl {
+        serde_json::from_value(json).unwrap()
+    }
+
+    /// Each row: what is asked, who asks, the input, and the reason for a refusal.
+    #[test]
+    fn every_requirement_must_hold() {
+        let nobody = || None;
+        let someone = |scopes: &[&str]| Some(Identity::new("ci").with_scopes(scopes.to_vec()));
+        let reader = |resource: &str| Some(Identity::new("ci").with_resource(resource, ["read"]));
+        let all = json!({"requiredScopes": ["a", "b"]});
+        let any = json!({"requiredScopesAny": ["x", "y"]});
+        let both = json!({"requiredScopes": ["a"], "requiredScopesAny": ["x", "y"]});
+        let typed = json!({"resourceType": "repo", "resourceAction": "read"});
+        let exact =
+            json!({"resourceType": "repo", "resourceAction": "read", "resourceField": "/repo/id"});
+        let mixed =
+            json!({"requiredScopes": ["a"], "resourceType": "repo", "resourceAction": "read"});
+        let input = json!({"repo": {"id": "toolpost"}});
+
+        let rows = [
+            ("open to nobody in particular", json!({}), nobody(), None),
+            ("open to somebody", json!({}), someone(&[]), None),
+            ("no identity", all.clone(), nobody(), Some("needs an authenticated caller")),
+            ("all scopes", all.clone(), someone(&["b", "a", "c"]), None),
+            ("one of two required", all, someone(&["a"]), Some("lacks the scope `b`")),
+            ("any: one is enough", any.clone(), someone(&["y"]), None),
+            ("any: none", any.clone(), someone(&["a"]), Some("needs one of the scopes `x`, `y`")),
+            ("any: no identity", any, nobody(), Some("needs an authenticated caller")),
+            ("both lists", both.clone(), someone(&["a", "x"]), None),
+            ("both lists, any missing", both.clone(), someone(&["a"]), Some("needs one of")),
+            ("both lists, all missing", both, someone(&["x"]), Some("lacks the scope `a`")),
+            ("a resource of the type", typed.clone(), reader("repo:other"), None),
+            (
+                "another type",
+                typed.clone(),
+                reader("repos:other"),
+                Some("may not `read` any `repo`"),
+            ),
+            ("no resource", typed.clone(), someone(&["a"]), Some("may not `read` any `repo`")),
+            ("resource, no identity", typed, nobody(), Some("needs an authenticated caller")),
+            ("the resource", exact.clone(), reader("repo:toolpost"), None),
+            ("every resource", exact.clone(), reader("repo:*"), None),
+            ("another resource", exact, reader("repo:x"), Some("may not `read` `repo:toolpost`")),
+            ("scope and resource", mixed, reader("repo:x"), Some("lacks the scope `a`")),
+            (
+                "only one resource field is no requirement",
+                json!({"resourceType": "repo"}),
+                nobody(),
+                None,
+            ),
+            (
+                "another action",
+                json!({"resourceType": "repo", "resourceAction": "write"}),
+                reader("repo:*"),
+                Some("may not `write`"),
+            ),
+        ];
+        for (name, asked, identity, refused) in rows {
+            let verdict = control(asked).check(identity.as_ref(), Some(&input));
+            match (verdict, refused) {
+                (Ok(()), None) => {}
+                (Err(error), Some(reason)) => {
+                    assert!(error.message().contains(reason), "{name}: {error}");
+                    assert_eq!(error.code().as_str(), "ACCESS_DENIED", "{name}");
+                }
+                (verdict, _) => panic!("{name}: {verdict:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_resource_that_the_input_does_not_name_is_refused() {
+        let exact = control(
+            json!({"resourceType": "repo", "resourceAction": "read", "resourceField": "/id"}),
+        );
+        let root = Identity::new("root").with_resource("repo:*", ["read"]);
+        for input in [json!({}), json!({"id": null}), json!({"id": ["a"]}), json!(3)] {
+            assert!(exact.check(Some(&root), Some(&input)).is_err(), "{input}");
+        }
+        assert!(exact.check(Some(&root), None).is_err());
+        assert!(exact.check(Some(&root), Some(&json!({"id": 7}))).is_ok());
+    }
+}

@@ -1,0 +1,369 @@
+//! MCP content blocks as our own types: typed where we know them, whole where we do not.
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::members::Members;
+use super::meta::write_extra;
+
+/// One block of a tool's answer.
+///
+/// Members that this version does not know, or that have a type it does not expect, stay in
+/// `extra` and are written back as they came.
+///
+/// ```
+/// use toolpost::ContentBlock;
+/// use serde_json::json;
+///
+/// let wire = json!({"type": "text", "text": "hello", "mood": {"newer": true}});
+/// assert_eq!(ContentBlock::from_value(wire.clone()).into_value(), wire);
+///
+/// let unknown = ContentBlock::from_value(json!({"type": "hologram", "size": 3}));
+/// assert_eq!(unknown, ContentBlock::text(r#"{"type":"hologram","size":3}"#));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ContentBlock {
+    /// Words.
+    Text(TextBlock),
+    /// A picture.
+    Image(MediaBlock),
+    /// Sound.
+    Audio(MediaBlock),
+    /// A resource with its contents.
+    Resource(ResourceBlock),
+    /// A resource to be fetched.
+    ResourceLink(ResourceLinkBlock),
+}
+
+/// Words.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct TextBlock {
+    /// The words.
+    pub text: String,
+    /// For whom, and how important.
+    pub annotations: Option<Annotations>,
+    /// Every other member.
+    pub extra: Map<String, Value>,
+}
+
+/// A picture or a sound.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct MediaBlock {
+    /// The bytes in base64.
+    pub data: String,
+    /// What kind of bytes.
+    pub mime_type: String,
+    /// For whom, and how important.
+    pub annotations: Option<Annotations>,
+    /// Every other member.
+    pub extra: Map<String, Value>,
+}
+
+/// A resource with its contents.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct ResourceBlock {
+    /// What is embedded.
+    pub resource: ResourceContents,
+    /// For whom, and how important.
+    pub annotations: Option<Annotations>,
+    /// Every other member.
+    pub extra: Map<String, Value>,
+}
+
+/// The contents of a resource: text, or bytes in base64.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct ResourceContents {
+    /// Where it lives.
+    pub uri: String,
+    /// What kind of contents.
+    pub mime_type: Option<String>,
+    /// The contents as text.
+    pub text: Option<String>,
+    /// The contents as bytes in base64.
+    pub blob: Option<String>,
+    /// Every other member.
+    pub extra: Map<String, Value>,
+}
+
+/// A resource to be fetched.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct ResourceLinkBlock {
+    /// Where it lives.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub description: Option<String>,
+    /// What kind of contents.
+    pub mime_type: Option<String>,
+    /// For whom, and how important.
+    pub annotations: Option<Annotations>,
+    /// Every other member.
+    pub extra: Map<String, Value>,
+}
+
+/// Hints of the server about a block.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Annotations {
+    /// `user`, `assistant`, or whatever newer versions add.
+    pub audience: Option<Vec<String>>,
+    /// From 0 to 1; kept as the number that was written.
+    pub priority: Option<serde_json::Number>,
+    /// ISO 8601.
+    pub last_modified: Option<String>,
+    /// Every other member.
+    pub extra: Map<String, Value>,
+}
+
+impl ContentBlock {
+    /// A block of words.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(TextBlock { text: text.into(), ..TextBlock::default() })
+    }
+
+    /// Reads a block; one of an unknown type, or without what its type requires, becomes a text
+    /// block that holds its JSON.
+    pub fn from_value(value: Value) -> Self {
+        match value {
+            Value::Object(members) if is_known(&members) => Self::from_known(members),
+            other => Self::text(other.to_string()),
+        }
+    }
+
+    /// Whether the block is of a known type and has what its type requires.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn is_known(value: &Value) -> bool {
+        value.as_object().is_some_and(is_known)
+    }
+
+    /// The block as JSON, equal to what it was read from.
+    pub fn into_value(self) -> Value {
+        serde_json::to_value(&self).unwrap_or_default()
+    }
+
+    /// The tag on the wire.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Image(_) => "image",
+            Self::Audio(_) => "audio",
+            Self::Resource(_) => "resource",
+            Self::ResourceLink(_) => "resource_link",
+        }
+    }
+
+    fn from_known(members: Map<String, Value>) -> Self {
+        let mut members = Members::new(members);
+        match members.string("type").as_deref() {
+            Some("image") => Self::Image(MediaBlock::from_members(members)),
+            Some("audio") => Self::Audio(MediaBlock::from_members(members)),
+            Some("resource") => Self::Resource(ResourceBlock::from_members(members)),
+            Some("resource_link") => Self::ResourceLink(ResourceLinkBlock::from_members(members)),
+            _ => Self::Text(TextBlock::from_members(members)),
+        }
+    }
+}
+
+/// Whether the type is known and everything that it requires is there as a string.
+fn is_known(members: &Map<String, Value>) -> bool {
+    let has = |key: &str| members.get(key).is_some_and(Value::is_string);
+    match members.get("type").and_then(Value::as_str) {
+        Some("text") => has("text"),
+        Some("image" | "audio") => has("data") && has("mimeType"),
+        Some("resource") => members
+            .get("resource")
+            .and_then(|resource| resource.get("uri"))
+            .is_some_and(Value::is_string),
+        Some("resource_link") => has("uri") && has("name"),
+        _ => false,
+    }
+}
+
+impl TextBlock {
+    fn from_members(mut members: Members) -> Self {
+        Self {
+            text: members.string("text").unwrap_or_default(),
+            annotations: Annotations::take_from(&mut members),
+            extra: members.rest(),
+        }
+    }
+}
+
+impl MediaBlock {
+    fn from_members(mut members: Members) -> Self {
+        Self {
+            data: members.string("data").unwrap_or_default(),
+            mime_type: members.string("mimeType").unwrap_or_default(),
+            annotations: Annotations::take_from(&mut members),
+            extra: members.rest(),
+        }
+    }
+}
+
+impl ResourceBlock {
+    fn from_members(mut members: Members) -> Self {
+        let mut resource = Members::new(members.object("resource").unwrap_or_default());
+        Self {
+            resource: ResourceContents {
+                uri: resource.string("uri").unwrap_or_default(),
+                mime_type: resource.string("mimeType"),
+                text: resource.string("text"),
+                blob: resource.string("blob"),
+                extra: resource.rest(),
+            },
+            annotations: Annotations::take_from(&mut members),
+            extra: members.rest(),
+        }
+    }
+}
+
+impl ResourceLinkBlock {
+    fn from_members(mut members: Members) -> Self {
+        Self {
+            uri: members.string("uri").unwrap_or_default(),
+            name: members.string("name").unwrap_or_default(),
+            description: members.string("description"),
+            mime_type: members.string("mimeType"),
+            annotations: Annotations::take_from(&mut members),
+            extra: members.rest(),
+        }
+    }
+}
+
+impl Annotations {
+    fn take_from(members: &mut Members) -> Option<Self> {
+        let mut hints = Members::new(members.object("annotations")?);
+        Some(Self {
+            audience: hints.strings("audience"),
+            priority: hints.number("priority"),
+            last_modified: hints.string("lastModified"),
+            extra: hints.rest(),
+        })
+    }
+}
+
+impl Serialize for ContentBlock {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", self.kind())?;
+        let (annotations, extra) = match self {
+            Self::Text(block) => {
+                map.serialize_entry("text", &block.text)?;
+                (&block.annotations, &block.extra)
+            }
+            Self::Image(block) | Self::Audio(block) => {
+                map.serialize_entry("data", &block.data)?;
+                map.serialize_entry("mimeType", &block.mime_type)?;
+                (&block.annotations, &block.extra)
+            }
+            Self::Resource(block) => {
+                map.serialize_entry("resource", &block.resource)?;
+                (&block.annotations, &block.extra)
+            }
+            Self::ResourceLink(block) => {
+                map.serialize_entry("uri", &block.uri)?;
+                map.serialize_entry("name", &block.name)?;
+                write_some(&mut map, "description", block.description.as_ref())?;
+                write_some(&mut map, "mimeType", block.mime_type.as_ref())?;
+                (&block.annotations, &block.extra)
+            }
+        };
+        write_some(&mut map, "annotations", annotations.as_ref())?;
+        write_extra(&mut map, extra)?;
+        map.end()
+    }
+}
+
+impl Serialize for ResourceContents {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("uri", &self.uri)?;
+        write_some(&mut map, "mimeType", self.mime_type.as_ref())?;
+        write_some(&mut map, "text", self.text.as_ref())?;
+        write_some(&mut map, "blob", self.blob.as_ref())?;
+        write_extra(&mut map, &self.extra)?;
+        map.end()
+    }
+}
+
+impl Serialize for Annotations {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        write_some(&mut map, "audience", self.audience.as_ref())?;
+        write_some(&mut map, "priority", self.priority.as_ref())?;
+        write_some(&mut map, "lastModified", self.last_modified.as_ref())?;
+        write_extra(&mut map, &self.extra)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentBlock {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::from_value)
+    }
+}
+
+fn write_some<M: SerializeMap, T: Serialize>(
+    map: &mut M,
+    key: &str,
+    value: Option<&T>,
+) -> Result<(), M::Error> {
+    value.map_or(Ok(()), |value| map.serialize_entry(key, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn known_blocks_come_out_equal() {
+        for wire in [
+            json!({"type": "text", "text": "a"}),
+            json!({"type": "text", "text": "a", "annotations": {"priority": 1, "x": 2}, "_meta": {}}),
+            json!({"type": "text", "text": "a", "annotations": null}),
+            json!({"type": "text", "text": "a", "annotations": {"audience": [1], "priority": "high"}}),
+            json!({"type": "image", "data": "AA==", "mimeType": "image/png", "alt": [null]}),
+            json!({"type": "audio", "data": "", "mimeType": "audio/wav"}),
+            json!({"type": "resource", "resource": {"uri": "a:b", "text": "t", "mimeType": 5, "z": 1}, "k": {}}),
+            json!({"type": "resource", "resource": {"uri": "a:b", "blob": "AA=="}}),
+            json!({"type": "resource_link", "uri": "a:b", "name": "n", "title": "T", "size": 12}),
+            json!({"type": "resource_link", "uri": "a:b", "name": "n", "description": null,
+                   "annotations": {"audience": ["user", "robot"], "lastModified": "2026-01-01T00:00:00Z"}}),
+        ] {
+            let block = ContentBlock::from_value(wire.clone());
+            assert_eq!(block.kind(), wire["type"]);
+            assert_eq!(block.into_value(), wire);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_known_block_becomes_its_json_as_text() {
+        for wire in [
+            json!({"type": "hologram", "text": "a"}),
+            json!({"text": "no type"}),
+            json!({"type": 5}),
+            json!({"type": "text"}),
+            json!({"type": "text", "text": 5}),
+            json!({"type": "image", "data": "AA=="}),
+            json!({"type": "resource", "resource": {"text": "no uri"}}),
+            json!({"type": "resource_link", "uri": "a:b"}),
+            json!("bare"),
+            json!(null),
+        ] {
+            let ContentBlock::Text(block) = ContentBlock::from_value(wire.clone()) else {
+                panic!("{wire} is not text")
+            };
+            assert_eq!(serde_json::from_str::<Value>(&block.text).unwrap(), wire);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The response envelope: `data`, and a `meta` that says which world it came from.
+
+mod block;
+mod detect;
+mod members;
+mod meta;
+mod page;
+mod schemas;
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::clock;
+use crate::error::CallError;
+use crate::payload::{Payload, PayloadError};
+
+pub use block::{
+    Annotations, ContentBlock, MediaBlock, ResourceBlock, ResourceContents, ResourceLinkBlock,
+    TextBlock,
+};
+pub use meta::{HttpMeta, LocalMeta, McpMeta, Meta, SseMeta};
+pub use page::NextPage;
+pub use schemas::{
+    CONTENT_BLOCK_SCHEMA, ENVELOPE_SCHEMA, HTTP_META_SCHEMA, LOCAL_META_SCHEMA, MCP_META_SCHEMA,
+    META_SCHEMA,
+};
+
+/// A result and where it came from; every call, over every door, ends in one or in a
+/// [`CallError`].
+///
+/// ```
+/// use toolpost::Envelope;
+///
+/// let envelope = Envelope::local(5, "demo.add");
+/// assert_eq!(envelope.meta.source(), "local");
+/// assert_eq!(envelope.unwrap(), 5);
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Envelope<T = Value> {
+    /// The output of the operation.
+    pub data: T,
+    /// What its source says about it.
+    pub meta: Meta,
+}
+
+impl<T> Envelope<T> {
+    /// Wraps what a handler in this process returned; the time is now.
+    pub fn local(data: T, operation_id: impl Into<Arc<str>>) -> Self {
+        let meta = LocalMeta::new(operation_id, clock::epoch_ms());
+        Self { data, meta: Meta::Local(meta) }
+    }
+
+    /// Wraps what an HTTP service answered.
+    pub fn http(data: T, meta: HttpMeta) -> Self {
+        Self { data, meta: Meta::Http(Box::new(meta)) }
+    }
+
+    /// Wraps what an MCP server answered.
+    pub fn mcp(data: T, meta: McpMeta) -> Self {
+        Self { data, meta: Meta::Mcp(Box::new(meta)) }
+    }
+
+    /// The data, for those who do not need to know where it came from.
+    pub fn unwrap(self) -> T {
+        self.data
+    }
+
+    /// The same envelope around other data.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Envelope<U> {
+        Envelope { data: convert(self.data), meta: self.meta }
+    }
+
+    /// Whether a tool ran and said that it failed.
+    pub fn is_error(&self) -> bool {
+        matches!(&self.meta, Meta::Mcp(meta) if meta.is_error)
+    }
+
+    /// The client's view: a tool's failure becomes an error that carries what the tool said.
+    ///
+    /// # Errors
+    ///
+    /// `EXECUTION_ERROR` with the content blocks in its details, where the `mcp` meta says
+    /// `isError`.
+    pub fn into_result(self) -> Result<T, CallError> {
+        match self.failure() {
+            Some(error) => Err(error),
+            None => Ok(self.data),
+        }
+    }
+
+    /// The error that a tool's failure becomes, where it is one.
+    pub(crate) fn failure(&self) -> Option<CallError> {
+        match &self.meta {
+            Meta::Mcp(meta) if meta.is_error => Some(tool_failure(meta)),
+            _ => None,
+        }
+    }
+}
+
+fn tool_failure(meta: &McpMeta) -> CallError {
+    let text = meta.content.iter().find_map(|block| match block {
+        ContentBlock::Text(block) => Some(block.text.clone()),
+        _ => None,
+    });
+    let mut details = Map::new();
+    details.insert("isError".to_owned(), Value::Bool(true));
+    details.insert(
+        "content".to_owned(),
+        meta.content.iter().cloned().map(ContentBlock::into_value).collect(),
+    );
+    if let Some(structured) = &meta.structured_content {
+        details.insert("structuredContent".to_owned(), structured.clone());
+    }
+    let message = text.unwrap_or_else(|| "the tool reported an error".to_owned());
+    CallError::execution(message).with_details(details)
+}
+
+impl Envelope<Payload> {
+    /// The envelope with its data as a tree.
+    ///
+    /// # Errors
+    ///
+    /// The data is text that cannot be held, as [`Payload::value`] says.
+    pub fn into_value(self) -> Result<Envelope<Value>, PayloadError> {
+        Ok(Envelope { data: self.data.into_value()?, meta: self.meta })
+    }
+
+    /// The envelope with its data as a Rust type.
+    ///
+    /// # Errors
+    ///
+    /// The data does not have the shape of the type.
+    pub fn into_typed<T: DeserializeOwned>(self) -> Result<Envelope<T>, PayloadError> {
+        Ok(Envelope { data: self.data.into_typed()?, meta: self.meta })
+    }
+}
+
+#[derive(Deserialize)]
+struct Wire<T> {
+    data: T,
+    meta: Map<String, Value>,
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Envelope<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wire = Wire::deserialize(deserializer)?;
+        match Meta::from_members(wire.meta) {
+            Ok(meta) => Ok(Self { data: wire.data, meta }),
+            Err(_) => Err(serde::de::Error::custom(
+                "`meta` is not the meta of a response envelope: `source` must be local, http or \
+                 mcp, with the fields that the source requires",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_tool_failure_becomes_an_error_with_its_content() {
+        let meta = McpMeta::new(vec![ContentBlock::text("no such file")]).with_error();
+        let envelope = Envelope::mcp(json!([]), meta);
+        assert!(envelope.is_error());
+        let error = envelope.into_result().unwrap_err();
+        assert_eq!(error.message(), "no such file");
+        assert_eq!(
+            error.details(),
+            Some(&json!({"isError": true, "content": [{"type": "text", "text": "no such file"}]}))
+        );
+    }
+
+    #[test]
+    fn everything_else_is_its_data() {
+        let meta = McpMeta::new(vec![]);
+        assert_eq!(Envelope::mcp(json!(1), meta).into_result().unwrap(), json!(1));
+        assert_eq!(Envelope::local((), "demo.note").into_result().unwrap(), ());
+    }
+}

@@ -1,0 +1,116 @@
+//! Operations from any world, one calling convention, one response envelope.
+//!
+//! An [`Operation`] is data plus a handler: an `async fn` over `serde` and `schemars` types, or a
+//! function over JSON. A [`Registry`] holds them; a [`Pipeline`] calls them. Whatever an operation
+//! is made of, calling it gives an [`Envelope`] or a [`CallError`].
+//!
+//! ```
+//! use toolpost::{HandlerError, Operation, Pipeline, Registry};
+//! use serde_json::json;
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Add { a: i64, b: i64 }
+//!
+//! async fn add(input: Add) -> Result<i64, HandlerError> {
+//!     Ok(input.a + input.b)
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let registry = Registry::new();
+//! registry.register(Operation::query("demo.add", add).build()?)?;
+//!
+//! let pipeline = Pipeline::new(registry);
+//! let envelope = pipeline.execute("demo.add", json!({"a": 2, "b": 3})).await?;
+//! assert_eq!(envelope.data, 5);
+//! assert_eq!(envelope.meta.source(), "local");
+//! # Ok(()) }
+//! ```
+//!
+//! | room | holds |
+//! |---|---|
+//! | `spec`, `operation` | what an operation says about itself, and what runs |
+//! | `handler`, `env` | handlers, what they are given, and their way to other operations |
+//! | `envelope` | data and meta, content blocks, detection |
+//! | `schema` | JSON Schemas, compiled once: check, normalise, cast |
+//! | `query` | how an input stands in the query of a URL |
+//! | `error`, `access` | why a call fails, and who may call |
+//! | `registry` | changes in, immutable catalogs out, search |
+//! | `pipeline` | the life of a call: one file a stage |
+//! | `trace` | where a call stands in a trace |
+//! | [`protocol`] | the call protocol without I/O: events, pending requests |
+//! | [`link`] | what carries events: memory, WebSocket |
+//! | [`connection`] | clients and call handlers over links, sessions that reconnect |
+//! | [`hub`] | many processes, one registry: hub and spokes |
+//! | [`tool_envelope`] | ToolEnvelope V1: a structured payload beside the text of a tool result |
+//! | `openapi` | HTTP services with an OpenAPI document: reading it, calling them |
+//! | `view` | operations as MCP tools, and as the document of an HTTP API |
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `mcp` | the tools of MCP servers as operations, and operations as tools |
+//! | `openapi` | HTTP services with an OpenAPI document as operations |
+//! | `sse` | server-sent events |
+//! | `ws` | links over WebSocket |
+//!
+//! Without features there is no network in it.
+
+mod access;
+mod clock;
+pub mod connection;
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+mod direct;
+mod env;
+mod envelope;
+mod error;
+mod handler;
+pub mod hub;
+pub mod link;
+#[cfg(feature = "mcp")]
+pub mod mcp;
+#[cfg(feature = "openapi")]
+pub mod openapi;
+mod operation;
+mod outcome;
+mod payload;
+mod pipeline;
+pub mod protocol;
+mod query;
+mod registry;
+mod schema;
+mod spec;
+#[cfg(feature = "sse")]
+pub mod sse;
+pub mod tool_envelope;
+mod trace;
+#[cfg(feature = "mcp")]
+pub mod view;
+
+pub use access::{AccessControl, Authority, Identity};
+pub use clock::{epoch_ms, since_epoch, timestamp};
+pub use env::{Env, build_env};
+pub use envelope::{
+    Annotations, CONTENT_BLOCK_SCHEMA, ContentBlock, ENVELOPE_SCHEMA, Envelope, HTTP_META_SCHEMA,
+    HttpMeta, LOCAL_META_SCHEMA, LocalMeta, MCP_META_SCHEMA, META_SCHEMA, McpMeta, MediaBlock,
+    Meta, NextPage, ResourceBlock, ResourceContents, ResourceLinkBlock, SseMeta, TextBlock,
+};
+pub use error::{CallError, DomainError, ErrorCode, ErrorMeaning, HandlerError, Origin};
+pub use handler::{
+    AbortHandle, CallContext, Handler, IntoOnceHandler, IntoStreamHandler, LogLine, OnceHandler,
+    Output, Progress, ProgressSender, Question, RequestId, Respond, Respondent, Returning,
+    StreamHandler, Unanswered, Watch,
+};
+pub use operation::{Operation, OperationBuilder, OperationError, OutputPolicy, ResultPolicy};
+pub use outcome::Outcome;
+pub use payload::{Payload, PayloadError};
+pub use pipeline::{
+    Approval, ApprovalGate, AuditSink, Call, CallRequest, CallView, Ending, Entered, Health,
+    Limits, Observer, Permit, Pipeline, PipelineBuilder, Settings, Step, Subscription, Times,
+};
+pub use query::{QueryForm, QueryParameter, QueryStyle};
+pub use registry::{Catalog, Change, Registry, SearchHit, nearest};
+pub use schema::{
+    CastCode, CastError, Extras, Issue, MASKED, Normalised, Pointer, Repair, RepairAction, Schema,
+    SchemaError, SchemaPart, Secrets,
+};
+pub use spec::{ErrorDefinition, IdError, Kind, MAX_NAME_LENGTH, OperationId, OperationSpec};
+pub use trace::{CallSpan, TRACE_PARENT, TRACE_STATE, TraceContext, trace_metadata};

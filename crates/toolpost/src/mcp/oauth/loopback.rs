@@ -1,0 +1,237 @@
+//! A person at this machine, who comes back from the browser to a port on it.
+
+use std::fmt::{self, Debug};
+use std::future::pending;
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use url::Url;
+
+use super::authorization::Authorizer;
+use super::error::OAuthError;
+
+/// How long a person has, unless something else is said.
+const DEADLINE: Duration = Duration::from_secs(300);
+/// How long one request of the browser may take.
+const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
+/// The longest request that is read.
+const MAX_BYTES: usize = 32 * 1024;
+/// How many requests are read at once; more wait. Browsers open connections that they do not use.
+const MAX_REQUESTS: usize = 16;
+
+/// An [`Authorizer`] for a person at this machine.
+///
+/// It listens on 127.0.0.1, tells the address to whoever shows it to the person, and takes the
+/// redirect that fits it. Everything else that comes to the port is refused, and waits for nothing.
+pub struct Loopback {
+    /// One person is asked at a time.
+    listener: Mutex<TcpListener>,
+    redirect_uri: Url,
+    tell: Box<dyn Fn(&Url) + Send + Sync>,
+    deadline: Duration,
+}
+
+impl Loopback {
+    /// Listens on a port, or on a free one for 0. A client that was registered beforehand needs the
+    /// port of the address it was registered with: `http://127.0.0.1:<port>/callback`.
+    ///
+    /// `tell` is given each address that a person has to visit. It must not wait for the visit.
+    ///
+    /// # Errors
+    ///
+    /// When the port is taken.
+    pub async fn bind(port: u16, tell: impl Fn(&Url) + Send + Sync + 'static) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let port = listener.local_addr()?.port();
+        let redirect_uri = Url::parse(&format!("http://127.0.0.1:{port}/callback"))
+            .expect("an address with a number in it is an address");
+        let (listener, tell) = (Mutex::new(listener), Box::new(tell));
+        Ok(Self { listener, redirect_uri, tell, deadline: DEADLINE })
+    }
+
+    /// Waits this long for the person; five minutes if nothing is said.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    async fn wait(&self, listener: &TcpListener, state: &str) -> Result<Url, OAuthError> {
+        let mut requests = FuturesUnordered::new();
+        loop {
+            let full = requests.len() >= MAX_REQUESTS;
+            let accept = if full { pending().boxed() } else { listener.accept().boxed() };
+            tokio::select! {
+                accepted = accept => {
+                    let (stream, _) = accepted.map_err(|error| OAuthError::Unfinished {
+                        reason: format!("the port cannot be listened to: {error}"),
+                    })?;
+                    requests.push(timeout(REQUEST_DEADLINE, self.serve(stream, state)));
+                }
+                Some(served) = requests.next() => {
+                    if let Ok(Ok(Some(redirect))) = served {
+                        return Ok(redirect);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers one request; with the redirect, if it is one to what was asked.
+    async fn serve(&self, mut stream: TcpStream, state: &str) -> io::Result<Option<Url>> {
+        let head = read_head(&mut stream).await?;
+        let redirect = self.redirect(&head, state);
+        let page = match &redirect {
+            Some(url) if url.query_pairs().any(|(name, _)| name == "error") => REFUSED,
+            Some(_) => DONE,
+            None => UNKNOWN,
+        };
+        // A browser that is gone already has said what it had to say.
+        let _ = stream.write_all(page.as_bytes()).await;
+        let _ = stream.shutdown().await;
+        Ok(redirect)
+    }
+
+    fn redirect(&self, head: &str, state: &str) -> Option<Url> {
+        let target = head.strip_prefix("GET ")?.split(' ').next()?;
+        // Only a path: `//host/…` and whole addresses would lead elsewhere.
+        let query = target.strip_prefix("/callback?")?;
+        let mut url = self.redirect_uri.clone();
+        url.set_query(Some(query));
+        let fits = url.query_pairs().any(|(name, value)| name == "state" && value == state);
+        fits.then_some(url)
+    }
+}
+
+impl Authorizer for Loopback {
+    fn redirect_uri(&self) -> Url {
+        self.redirect_uri.clone()
+    }
+
+    fn authorize(&self, address: Url) -> BoxFuture<'_, Result<Url, OAuthError>> {
+        async move {
+            let listener = self.listener.lock().await;
+            let state = address.query_pairs().find(|(name, _)| name == "state");
+            let state = state.map(|(_, value)| value.into_owned()).unwrap_or_default();
+            (self.tell)(&address);
+            let seconds = self.deadline.as_secs();
+            timeout(self.deadline, self.wait(&listener, &state)).await.unwrap_or_else(|_| {
+                let reason = format!("nobody came back within {seconds} seconds");
+                Err(OAuthError::Unfinished { reason })
+            })
+        }
+        .boxed()
+    }
+}
+
+impl Debug for Loopback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loopback")
+            .field("redirect_uri", &self.redirect_uri.as_str())
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The first line and the headers of a request.
+async fn read_head(stream: &mut TcpStream) -> io::Result<String> {
+    let mut head = Vec::new();
+    let mut buffer = [0; 2048];
+    while !head.windows(4).rev().take(buffer.len() + 4).any(|end| end == b"\r\n\r\n") {
+        let count = stream.read(&mut buffer).await?;
+        if count == 0 || head.len() + count > MAX_BYTES {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        head.extend_from_slice(&buffer[..count]);
+    }
+    String::from_utf8(head).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// An answer that shows one sentence, and nothing of what was sent.
+macro_rules! page {
+    ($status:literal, $text:literal) => {
+        concat!(
+            "HTTP/1.1 ",
+            $status,
+            "\r\ncontent-type: text/html; charset=utf-8\r\ncache-control: no-store\r\n",
+            "content-security-policy: default-src 'none'\r\nreferrer-policy: no-referrer\r\n",
+            "x-content-type-options: nosniff\r\nconnection: close\r\n\r\n",
+            "<!doctype html><title>Toolpost</title><p>",
+            $text,
+            "</p>\n",
+        )
+    };
+}
+
+const DONE: &str = page!("200 OK", "Authorized. You can close this window.");
+const REFUSED: &str = page!("200 OK", "The authorization was refused. You can close this window.");
+const UNKNOWN: &str = page!("404 Not Found", "There is nothing here.");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    async fn say(address: &Url, text: &str) -> String {
+        let port = address.port().unwrap();
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        // Too long a request is cut off, which the sender may see as a reset.
+        let _ = stream.read_to_string(&mut answer).await;
+        answer
+    }
+
+    #[tokio::test]
+    async fn only_the_redirect_that_fits_ends_the_wait() {
+        let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let tell = move |url: &Url| told.send(url.clone()).unwrap();
+        let loopback = Arc::new(Loopback::bind(0, tell).await.unwrap());
+        let redirect = loopback.redirect_uri();
+        let asked = Url::parse("https://as.example/authorize?state=s1").unwrap();
+        let waiting = tokio::spawn({
+            let (loopback, asked) = (loopback.clone(), asked.clone());
+            async move { loopback.authorize(asked).await }
+        });
+        assert_eq!(heard.recv().await.unwrap(), asked);
+        let idle = TcpStream::connect((Ipv4Addr::LOCALHOST, redirect.port().unwrap())).await;
+
+        let long = format!("GET /callback?state=s1&x={} HTTP/1.1\r\n\r\n", "x".repeat(MAX_BYTES));
+        let rows = [
+            ("GET /favicon.ico HTTP/1.1\r\n\r\n", "404"),
+            ("GET /callback HTTP/1.1\r\n\r\n", "404"),
+            ("GET /callback?state=other&code=c HTTP/1.1\r\n\r\n", "404"),
+            ("POST /callback?state=s1&code=c HTTP/1.1\r\n\r\n", "404"),
+            ("GET //evil.example/callback?state=s1 HTTP/1.1\r\n\r\n", "404"),
+            ("GET http://evil.example/callback?state=s1 HTTP/1.1\r\n\r\n", "404"),
+            ("\u{0}\u{1}\r\n\r\n", "404"),
+            (&long, ""),
+            ("GET /callback?state=s1&code=c HTTP/1.1\r\nhost: x\r\n\r\n", "200"),
+        ];
+        for (request, status) in rows {
+            let answer = say(&redirect, request).await;
+            assert!(answer.get(9..).unwrap_or_default().starts_with(status), "{answer}");
+            assert!(!answer.contains("s1"), "nothing is shown of what was sent");
+        }
+        let came = waiting.await.unwrap().unwrap();
+        assert_eq!(came.as_str(), format!("{redirect}?state=s1&code=c"));
+        drop(idle);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_waited_for_forever() {
+        let loopback = Loopback::bind(0, |_: &Url| {}).await.unwrap();
+        let loopback = loopback.with_deadline(Duration::from_secs(7));
+        let asked = Url::parse("https://as.example/authorize?state=s1").unwrap();
+        let error = loopback.authorize(asked).await.unwrap_err();
+        assert!(error.to_string().contains("within 7 seconds"), "{error}");
+    }
+}

@@ -1,0 +1,255 @@
+//! How a server is started, and why it cannot be.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+
+use rustix::process::Pid;
+use tokio::process::Command;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::keeper::Keeper;
+use super::last_words::LastWords;
+use super::{Child, Process, stderr, watcher};
+use crate::mcp::settings::StdioSettings;
+
+/// How many processes of ours a server is below, so that one that starts itself can notice.
+pub const DEPTH_VARIABLE: &str = "TOOLPOST_DEPTH";
+
+fn depth() -> u32 {
+    std::env::var(DEPTH_VARIABLE).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0)
+}
+
+/// What a server gets of our environment: what programs need to find their way on this machine.
+/// Everything else may be a secret of somebody else, and is given by name.
+const INHERITED: [&str; 21] = [
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LOGNAME",
+    "PATH",
+    "PWD",
+    "SHELL",
+    "TEMP",
+    "TERM",
+    "TMP",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
+
+/// The same for whole families of names.
+const INHERITED_FAMILIES: [&str; 8] =
+    ["LC_", "XDG_", "NODE_EXTRA_CA_CERTS", "NVM_", "npm_config_", "NPM_CONFIG_", "PYTHON", "UV_"];
+
+/// Where programs are looked for when nobody says where.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Why a server was not started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SpawnError {
+    /// No folder of the search path holds it.
+    #[error("`{0}` was not found: install it or give the whole path")]
+    NotFound(String),
+    /// A path that leads nowhere.
+    #[error("there is no `{0}`: check the path of the command")]
+    NoFile(String),
+    /// A file of that name, and nothing that could be run.
+    #[error("`{0}` cannot be run: it is not an executable file")]
+    NotExecutable(String),
+    /// The folder it was to run in.
+    #[error("`{command}` cannot be run in `{}`: there is no such folder", folder.display())]
+    NoFolder { command: String, folder: PathBuf },
+    /// What the system said.
+    #[error("cannot start `{command}`: {reason}")]
+    Failed { command: String, reason: String },
+}
+
+/// Starts a server. Its tasks, which end when nothing is left of it, are owned by `tracker`.
+///
+/// It gets a part of our environment, see [`INHERITED`], and that of its settings, which have the last
+/// word. Must be called in a runtime.
+///
+/// # Errors
+///
+/// The command, its folder or the watcher is not there or cannot be run. Behind a watcher a few
+/// reasons come too late for that, such as an interpreter that is missing: then the server exits with
+/// code 126 or 127, and its last words say why.
+pub(crate) fn spawn(
+    name: &str,
+    settings: &StdioSettings,
+    tracker: &TaskTracker,
+) -> Result<Child, SpawnError> {
+    check(settings)?;
+    let failed = |error: &io::Error| failure(settings, error);
+    let mut child = command(settings).spawn().map_err(|error| failed(&error))?;
+    let parts = (child.stdin.take(), child.stdout.take(), child.stderr.take(), child.id());
+    let (Some(stdin), Some(stdout), Some(said), Some(id)) = parts else {
+        return Err(failed(&io::Error::other("it has no pipes")));
+    };
+    let leader =
+        Pid::from_raw(id.cast_signed()).expect("a child that was not waited for has an id");
+
+    let words = Arc::new(LastWords::default());
+    let source = name.to_owned();
+    let reading = stderr::read(said, words.clone(), move |said| stderr::log(&source, &said));
+    let stopping = CancellationToken::new();
+    let (sender, ended) = watch::channel(None);
+    let keeper = Keeper::new(child, leader, !settings.watcher.is_empty());
+    tracker.spawn(keeper.keep(stopping.clone(), tracker.spawn(reading), sender));
+    let process = Process { stop: stopping.clone().drop_guard(), stopping, ended, words };
+    Ok(Child { stdin, stdout, process })
+}
+
+pub(super) fn command(settings: &StdioSettings) -> Command {
+    let mut line = settings.watcher.clone();
+    if !line.is_empty() {
+        line.extend(watcher::preamble());
+    }
+    line.push(OsString::from(&settings.command));
+    line.extend(settings.args.iter().map(OsString::from));
+    let mut command = Command::new(&line[0]);
+    command.args(&line[1..]);
+    command.env_clear();
+    command.envs(std::env::vars_os().filter(|(name, _)| is_inherited(name)));
+    command.env(DEPTH_VARIABLE, (depth() + 1).to_string());
+    command.envs(settings.env.iter().map(|(name, value)| (name, value.reveal())));
+    if let Some(folder) = &settings.cwd {
+        command.current_dir(folder);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // The keeper ends it, also when it is dropped: see there.
+    command.process_group(0).kill_on_drop(false);
+    command
+}
+
+fn is_inherited(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    INHERITED.contains(&name) || INHERITED_FAMILIES.iter().any(|family| name.starts_with(family))
+}
+
+/// What went wrong, as far as it was not found beforehand.
+fn failure(settings: &StdioSettings, error: &io::Error) -> SpawnError {
+    let command = match settings.watcher.first() {
+        Some(watcher) => watcher.to_string_lossy().into_owned(),
+        None => settings.command.clone(),
+    };
+    SpawnError::Failed { command, reason: error.to_string() }
+}
+
+/// Finds what is wrong before it is tried, since the system would not say what it did not find, and
+/// a watcher could only say it later.
+fn check(settings: &StdioSettings) -> Result<(), SpawnError> {
+    if let Some(folder) = settings.cwd.as_ref().filter(|folder| !folder.is_dir()) {
+        let (command, folder) = (settings.command.clone(), folder.clone());
+        return Err(SpawnError::NoFolder { command, folder });
+    }
+    let here = settings.cwd.as_deref().unwrap_or(Path::new(""));
+    let program = &settings.command;
+    if program.contains('/') {
+        return match Program::at(&here.join(program)) {
+            Program::Executable => Ok(()),
+            Program::Other => Err(SpawnError::NotExecutable(program.clone())),
+            Program::Missing => Err(SpawnError::NoFile(program.clone())),
+        };
+    }
+    let path = search_path(settings);
+    let found =
+        std::env::split_paths(&path).map(|folder| Program::at(&here.join(folder).join(program)));
+    match found.max().unwrap_or(Program::Missing) {
+        Program::Executable => Ok(()),
+        Program::Other if !program.is_empty() => Err(SpawnError::NotExecutable(program.clone())),
+        _ => Err(SpawnError::NotFound(program.clone())),
+    }
+}
+
+fn search_path(settings: &StdioSettings) -> OsString {
+    let own = settings.env.get("PATH").map(|path| OsStr::new(path.reveal()).to_owned());
+    own.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| DEFAULT_PATH.into())
+}
+
+/// What is found at a path; the best comes last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Program {
+    Missing,
+    Other,
+    Executable,
+}
+
+impl Program {
+    fn at(path: &Path) -> Self {
+        match fs::metadata(path) {
+            Ok(found) if found.is_file() && found.permissions().mode() & 0o111 != 0 => {
+                Self::Executable
+            }
+            Ok(_) => Self::Other,
+            Err(_) => Self::Missing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Secret;
+
+    #[test]
+    #[expect(clippy::type_complexity, reason = "a row is a tuple")]
+    fn what_cannot_be_started_is_named_with_what_to_do() {
+        let at = |command: &str, cwd: Option<&str>, path: Option<&str>| {
+            let mut settings = StdioSettings::new(command, ["x"]);
+            settings.cwd = cwd.map(PathBuf::from);
+            settings.env.extend(path.map(|path| ("PATH".to_owned(), Secret::new(path))));
+            check(&settings).err().map(|error| error.to_string())
+        };
+        let not_found = "`sh` was not found: install it or give the whole path";
+        let rows: [(&str, Option<&str>, Option<&str>, Option<&str>); 11] = [
+            ("sh", None, None, None),
+            ("/bin/sh", None, None, None),
+            ("bin/sh", Some("/"), None, None),
+            ("sh", Some("/"), Some("bin"), None),
+            ("sh", None, Some("/nowhere"), Some(not_found)),
+            ("sh", None, Some(""), Some(not_found)),
+            ("", None, None, Some("`` was not found: install it or give the whole path")),
+            ("./sh", Some("/"), None, Some("there is no `./sh`: check the path of the command")),
+            ("/etc", None, None, Some("`/etc` cannot be run: it is not an executable file")),
+            (
+                "passwd",
+                None,
+                Some("/etc"),
+                Some("`passwd` cannot be run: it is not an executable file"),
+            ),
+            ("sh", Some("/no"), None, Some("`sh` cannot be run in `/no`: there is no such folder")),
+        ];
+        for (command, cwd, path, expected) in rows {
+            assert_eq!(at(command, cwd, path).as_deref(), expected, "{command} {cwd:?} {path:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_system_says_is_passed_on() {
+        let mut settings = StdioSettings::new("sh", ["nul\0byte"]);
+        let refused = |settings: &StdioSettings| {
+            spawn("test", settings, &TaskTracker::new()).unwrap_err().to_string()
+        };
+        assert!(refused(&settings).starts_with("cannot start `sh`: "), "{}", refused(&settings));
+        settings.args.clear();
+        settings.watcher = vec!["/no/watcher".into()];
+        let expected = "cannot start `/no/watcher`: ";
+        assert!(refused(&settings).starts_with(expected), "{}", refused(&settings));
+    }
+}

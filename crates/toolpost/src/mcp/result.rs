@@ -1,0 +1,376 @@
+//! The result of a tool as an envelope that loses nothing.
+
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::json;
+use super::settings::McpSettings;
+use crate::envelope::{ContentBlock, Envelope, McpMeta};
+use crate::payload::Payload;
+use crate::schema::Schema;
+use crate::tool_envelope;
+
+/// Where a result's own member `source` is kept: in the meta of an envelope that name says which world
+/// the result came from, and no server decides that.
+pub(crate) const SOURCE_MEMBER: &str = "toolpost/source";
+
+/// How the results of a source are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    pub(super) parse_json_text: bool,
+    pub(super) tool_envelope: bool,
+}
+
+impl From<&McpSettings> for Reading {
+    fn from(settings: &McpSettings) -> Self {
+        let McpSettings { parse_json_text, tool_envelope, .. } = *settings;
+        Self { parse_json_text, tool_envelope }
+    }
+}
+
+/// The members of a tool's result; what is large stays text.
+#[derive(Default)]
+struct Members<'a> {
+    content: Option<&'a RawValue>,
+    structured: Option<&'a RawValue>,
+    is_error: bool,
+    meta: Option<Map<String, Value>>,
+    extra: Map<String, Value>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the result of a tool")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Members::default();
+                while let Some(name) = map.next_key::<String>()? {
+                    match name.as_str() {
+                        "content" => members.content = Some(map.next_value()?),
+                        "structuredContent" => members.structured = Some(map.next_value()?),
+                        "isError" => members.take_is_error(&map.next_value()?),
+                        "_meta" => members.take_meta(map.next_value()?),
+                        // The protocol's own; a complete result needs no word about it.
+                        "resultType" => drop(map.next_value::<IgnoredAny>()?),
+                        "source" => {
+                            let source = map.next_value()?;
+                            members.extra.insert(SOURCE_MEMBER.to_owned(), source);
+                        }
+                        _ => drop(members.extra.insert(name, map.next_value()?)),
+                    }
+                }
+                Ok(members)
+            }
+        }
+        deserializer.deserialize_map(Read)
+    }
+}
+
+impl Members<'_> {
+    /// Something that is neither a boolean nor absent is taken for the worse of the two.
+    fn take_is_error(&mut self, value: &Value) {
+        self.is_error = !matches!(value, Value::Bool(false) | Value::Null);
+    }
+
+    fn take_meta(&mut self, value: Value) {
+        match value {
+            Value::Object(meta) => self.meta = Some(meta),
+            Value::Null => {}
+            other => drop(self.extra.insert("_meta".to_owned(), other)),
+        }
+    }
+}
+
+/// Reads the result of a tool.
+///
+/// # Errors
+///
+/// It is no object, or has nothing of a result.
+pub(super) fn envelope(
+    raw: &RawValue,
+    output: &Schema,
+    reading: Reading,
+) -> Result<Envelope<Payload>, String> {
+    read_envelope(raw, output, reading).or_else(|error| {
+        // A character that was cut in two is mended; what cannot be held is kept as text.
+        match json::read(raw.get()) {
+            Ok(value) => {
+                let mended = RawValue::from_string(value.to_string());
+                read_envelope(&mended.map_err(|error| error.to_string())?, output, reading)
+            }
+            Err(_) if raw.get().starts_with('{') => Ok(as_text(raw, &error)),
+            Err(_) => Err(error),
+        }
+    })
+}
+
+/// A result that nests too deeply or has numbers beyond all bounds, as the text that it is.
+fn as_text(raw: &RawValue, error: &str) -> Envelope<Payload> {
+    tracing::warn!(error, "the result of a tool is kept as text");
+    let block = ContentBlock::text(raw.get());
+    let data = Value::Array(vec![block.clone().into_value()]);
+    let mut meta = McpMeta::new(vec![block]);
+    meta.is_error = raw.get().contains(r#""isError":true"#);
+    Envelope::mcp(data.into(), meta)
+}
+
+fn read_envelope(
+    raw: &RawValue,
+    output: &Schema,
+    reading: Reading,
+) -> Result<Envelope<Payload>, String> {
+    let members: Members<'_> = serde_json::from_str(raw.get())
+        .map_err(|error| format!("the result cannot be read: {error}"))?;
+    let blocks = blocks(members.content)?;
+    let structured = members.structured.map(|raw| serde_json::from_str::<Value>(raw.get()));
+    let structured = structured.transpose().map_err(|error| error.to_string())?;
+    let structured = structured.filter(|value| !value.is_null());
+    let mut meta = McpMeta::new(blocks.read);
+    meta.is_error = members.is_error;
+    (meta.meta, meta.extra) = (members.meta, members.extra);
+    let data = match (&structured, members.structured) {
+        // A schema looks into it anyway, and a copy costs less than reading the text again.
+        (Some(value), _) if !output.is_unknown() => value.clone().into(),
+        (Some(_), Some(raw)) => raw.to_owned().into(),
+        _ => meaning(&meta, output, reading).unwrap_or(blocks.data),
+    };
+    meta.structured_content = structured;
+    Ok(Envelope::mcp(data, meta))
+}
+
+/// The same text, without the line breaks of a server that writes for people: a document is one line
+/// wherever it goes.
+fn compact(raw: &RawValue) -> Payload {
+    let is_compact = memchr::memchr2(b'\n', b'\r', raw.get().as_bytes()).is_none();
+    match serde_json::from_str::<Value>(raw.get()) {
+        Ok(value) if !is_compact => value.into(),
+        _ => raw.to_owned().into(),
+    }
+}
+
+struct Blocks {
+    read: Vec<ContentBlock>,
+    /// The same as data.
+    data: Payload,
+}
+
+fn blocks(content: Option<&RawValue>) -> Result<Blocks, String> {
+    let Some(content) = content.filter(|content| content.get() != "null") else {
+        return Ok(Blocks { read: Vec::new(), data: Value::Array(Vec::new()).into() });
+    };
+    let parsed: Value = serde_json::from_str(content.get()).map_err(|error| error.to_string())?;
+    let (items, is_list) = match parsed {
+        Value::Array(items) => (items, true),
+        // One block, where a list of them should be.
+        other => (vec![other], false),
+    };
+    let is_known = items.iter().all(ContentBlock::is_known);
+    let read: Vec<_> = items.into_iter().map(ContentBlock::from_value).collect();
+    // What was understood is copied as text; what was not has become text blocks.
+    let data = match is_list && is_known {
+        true => compact(content),
+        false => read.iter().cloned().map(ContentBlock::into_value).collect::<Value>().into(),
+    };
+    Ok(Blocks { read, data })
+}
+
+/// What the blocks mean beyond being blocks.
+fn meaning(meta: &McpMeta, output: &Schema, reading: Reading) -> Option<Payload> {
+    if reading.tool_envelope
+        && let Some(payload) = tool_payload(&meta.content)
+    {
+        return Some(payload.into());
+    }
+    if meta.is_error || (output.is_unknown() && !reading.parse_json_text) {
+        return None;
+    }
+    let value: Value = serde_json::from_str(only_text(&meta.content)?).ok()?;
+    let fits = output.is_unknown() || output.fits(&value).unwrap_or(false);
+    fits.then(|| value.into())
+}
+
+fn only_text(blocks: &[ContentBlock]) -> Option<&str> {
+    let mut texts = blocks.iter().filter_map(|block| match block {
+        ContentBlock::Text(block) => Some(block.text.as_str()),
+        _ => None,
+    });
+    let first = texts.next()?;
+    texts.next().is_none().then_some(first)
+}
+
+/// The payload of the two blocks of a ToolEnvelope.
+fn tool_payload(blocks: &[ContentBlock]) -> Option<Value> {
+    let [ContentBlock::Text(_), ContentBlock::Text(second)] = blocks else { return None };
+    if !second.text.starts_with(tool_envelope::PREFIX) {
+        return None;
+    }
+    match tool_envelope::Reader::default().read_block(&second.text) {
+        Ok(envelope) => Some(envelope.payload),
+        Err(error) => {
+            tracing::debug!(%error, "the second block looks like a ToolEnvelope and is none");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::envelope::Meta;
+
+    const PLAIN: Reading = Reading { parse_json_text: false, tool_envelope: true };
+
+    fn read(result: &Value, output: &Schema, reading: Reading) -> Envelope<Value> {
+        let raw = RawValue::from_string(result.to_string()).unwrap();
+        envelope(&raw, output, reading).unwrap().into_value().unwrap()
+    }
+
+    fn object() -> Schema {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}},
+            "required": ["a"]});
+        Schema::new(schema).unwrap()
+    }
+
+    #[test]
+    fn the_data_is_what_the_tool_means() {
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
+        let (unknown, json_text) = (Schema::unknown(), Reading { parse_json_text: true, ..PLAIN });
+        let envelope = "__ENVELOPE_V1__:eyJwYXlsb2FkIjp7ImEiOjF9LCJtZXRhIjp7InRvb2wiOiJ0IiwidHMiO\
+                        iIyMDI1LTA2LTE3VDE4OjMwOjAwLjAwMFoiLCJ2ZXJzaW9uIjoxfX0=";
+        let rows = [
+            (json!({"content": [text("x")]}), &unknown, PLAIN, json!([text("x")])),
+            (
+                json!({"content": [], "structuredContent": {"a": 1}}),
+                &unknown,
+                PLAIN,
+                json!({"a": 1}),
+            ),
+            (json!({"content": [], "structuredContent": [1]}), &unknown, PLAIN, json!([1])),
+            (json!({"content": []}), &unknown, PLAIN, json!([])),
+            (json!({}), &unknown, PLAIN, json!([])),
+            (json!({"content": null, "structuredContent": 5}), &unknown, PLAIN, json!(5)),
+            (json!({"structuredContent": null, "content": []}), &unknown, PLAIN, json!([])),
+            (json!({"content": text("lone")}), &unknown, PLAIN, json!([text("lone")])),
+            // Text that is JSON.
+            (json!({"content": [text("{\"a\":1}")]}), &object(), PLAIN, json!({"a": 1})),
+            (json!({"content": [image, text("{\"a\":1}")]}), &object(), PLAIN, json!({"a": 1})),
+            (
+                json!({"content": [text("{\"a\":\"x\"}")]}),
+                &object(),
+                PLAIN,
+                json!([text("{\"a\":\"x\"}")]),
+            ),
+            (json!({"content": [text("{\"a\":1}")]}), &unknown, PLAIN, json!([text("{\"a\":1}")])),
+            (json!({"content": [text("{\"a\":1}")]}), &unknown, json_text, json!({"a": 1})),
+            (json!({"content": [text("plain")]}), &unknown, json_text, json!([text("plain")])),
+            (
+                json!({"content": [text("1"), text("2")]}),
+                &unknown,
+                json_text,
+                json!([text("1"), text("2")]),
+            ),
+            (
+                json!({"content": [text("{\"a\":1}")], "isError": true}),
+                &object(),
+                json_text,
+                json!([text("{\"a\":1}")]),
+            ),
+            // The two blocks of a ToolEnvelope.
+            (json!({"content": [text("done"), text(envelope)]}), &unknown, PLAIN, json!({"a": 1})),
+            (
+                json!({"content": [text("done"), text(envelope)]}),
+                &unknown,
+                Reading { tool_envelope: false, ..PLAIN },
+                json!([text("done"), text(envelope)]),
+            ),
+            (
+                json!({"content": [text("done"), text("__ENVELOPE_V1__:!")]}),
+                &unknown,
+                PLAIN,
+                json!([text("done"), text("__ENVELOPE_V1__:!")]),
+            ),
+            (json!({"content": [text(envelope)]}), &unknown, PLAIN, json!([text(envelope)])),
+        ];
+        for (result, schema, reading, expected) in rows {
+            assert_eq!(read(&result, schema, reading).data, expected, "{result}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost() {
+        let annotations = json!({"audience": ["user", "robot"], "priority": 0.3,
+            "lastModified": "2025-01-01T00:00:00Z", "newer": [1]});
+        let known = json!([
+            {"type": "text", "text": "t", "annotations": annotations, "_meta": {"a": 1}, "x": null},
+            {"type": "image", "data": "AA==", "mimeType": "image/png", "annotations": annotations},
+            {"type": "audio", "data": "AA==", "mimeType": "audio/wav", "y": {"deep": [true]}},
+            {"type": "resource", "resource": {"uri": "a:b", "text": "t", "mimeType": "m", "z": 1},
+                "annotations": annotations},
+            {"type": "resource", "resource": {"uri": "a:b", "blob": "AA==", "_meta": {}}},
+            {"type": "resource_link", "uri": "a:b", "name": "n", "title": "t", "size": 3,
+                "description": "d", "mimeType": "m", "icons": [{"src": "s"}]},
+        ]);
+        let result = json!({"content": known, "isError": false, "_meta": {"k": {"v": [1]}},
+            "structuredContent": {"q": 1.0}, "newer": {"member": "x"}, "resultType": "complete"});
+        let envelope = read(&result, &Schema::unknown(), PLAIN);
+        let Meta::Mcp(meta) = &envelope.meta else { panic!("it is an mcp envelope") };
+        let mut written = serde_json::to_value(&envelope.meta).unwrap();
+        assert_eq!(written["source"].take(), "mcp");
+        let mut expected = result;
+        expected["source"] = Value::Null;
+        expected.as_object_mut().unwrap().remove("resultType");
+        assert_eq!(written, expected);
+        assert_eq!((meta.content.len(), &envelope.data), (6, &json!({"q": 1.0})));
+
+        let odd = json!({"content": [{"type": "hologram", "size": 3}, "loose", {"type": "text"}]});
+        let envelope = read(&odd, &Schema::unknown(), PLAIN);
+        let as_text = |json: &str| json!({"type": "text", "text": json});
+        let all = [r#"{"type":"hologram","size":3}"#, r#""loose""#, r#"{"type":"text"}"#];
+        assert_eq!(envelope.data, Value::from_iter(all.map(as_text)));
+        let forged = json!({"content": [], "source": "local", "operationId": "demo.add"});
+        let written = serde_json::to_value(read(&forged, &Schema::unknown(), PLAIN)).unwrap();
+        assert_eq!(written["meta"]["source"], "mcp");
+        assert_eq!(written["meta"][SOURCE_MEMBER], "local");
+        let odd_members = json!({"content": [], "isError": "yes", "_meta": [1]});
+        let written = serde_json::to_value(read(&odd_members, &Schema::unknown(), PLAIN)).unwrap();
+        assert_eq!(written["meta"]["isError"], json!(true));
+        assert_eq!(written["meta"]["_meta"], json!([1]));
+    }
+
+    #[test]
+    fn what_cannot_be_held_is_kept_as_text() {
+        let deep = format!(r#"{{"content":[],"x":{}{}}}"#, "[".repeat(300), "]".repeat(300));
+        let huge = r#"{"content":[],"isError":true,"x":1e999}"#.to_owned();
+        for (text, is_error) in [(deep, false), (huge, true)] {
+            let raw = RawValue::from_string(text.clone()).unwrap();
+            let kept = envelope(&raw, &Schema::unknown(), PLAIN).unwrap().into_value().unwrap();
+            assert_eq!(kept.data, json!([{"type": "text", "text": text}]));
+            assert_eq!(kept.is_error(), is_error);
+        }
+        let cut = r#"{"content":[{"type":"text","text":"a\ud83d"}]}"#;
+        let raw = RawValue::from_string(cut.to_owned()).unwrap();
+        let mended = envelope(&raw, &Schema::unknown(), PLAIN).unwrap().into_value().unwrap();
+        assert_eq!(mended.data, json!([{"type": "text", "text": "a\u{fffd}"}]));
+    }
+
+    #[test]
+    fn what_is_no_result_is_refused() {
+        for text in ["1", "null", "[]", "\"x\""] {
+            let raw = RawValue::from_string(text.to_owned()).unwrap();
+            assert!(envelope(&raw, &Schema::unknown(), PLAIN).is_err(), "{text}");
+        }
+    }
+}

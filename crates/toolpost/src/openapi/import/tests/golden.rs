@@ -1,0 +1,44 @@
+//! What documents become, compared to the byte.
+//!
+//! `TOOLPOST_BLESS=1 cargo test` rewrites them; the difference is there to be read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::Report;
+use super::*;
+
+#[test]
+fn imports_are_golden() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let documents = tests.join("data/openapi");
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(&documents).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() >= 3, "the documents are there");
+    for path in paths {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let bytes = fs::read(&path).unwrap();
+        let import = import(&files(&[("https://example.test/api.yaml", &bytes)]), "api").unwrap();
+        let plans: Vec<Value> =
+            import.operations.iter().map(|one| lines(&format!("{:#?}", one.plan))).collect();
+        let report = serde_json::to_value(Report::from(import)).unwrap();
+        compare(&tests.join("golden/openapi"), &name, &json!({"report": report, "plans": plans}));
+    }
+}
+
+/// The schemas are in the report; a plan is read by people.
+fn lines(plan: &str) -> Value {
+    plan.lines().filter(|line| !line.contains("schema: Schema(")).map(str::to_owned).collect()
+}
+
+fn compare(folder: &Path, name: &str, found: &Value) {
+    let file = folder.join(format!("{name}.json"));
+    let found = format!("{found:#}\n");
+    if std::env::var_os("TOOLPOST_BLESS").is_some() {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(&file, &found).unwrap();
+    }
+    let expected = fs::read_to_string(&file).unwrap_or_default();
+    assert!(expected == found, "{name} changed; TOOLPOST_BLESS=1 rewrites it:\n{found}");
+}

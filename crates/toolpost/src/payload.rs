@@ -1,0 +1,283 @@
+//! JSON that stays bytes until somebody looks.
+
+mod strict;
+
+mod whole;
+
+use serde::de::{DeserializeOwned, DeserializeSeed};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::error::CallError;
+
+/// A JSON document, raw or parsed; parsed at most once, and only on demand.
+///
+/// Building a tree costs about ten times what skipping over the text does, so a payload that no
+/// schema, handler or policy looks into is written out as it came in.
+///
+/// ```
+/// use toolpost::Payload;
+///
+/// let mut payload = Payload::from_json(r#"{"a":  1}"#.to_owned()).unwrap();
+/// assert_eq!(serde_json::to_string(&payload).unwrap(), r#"{"a":  1}"#);
+/// assert_eq!(payload.value().unwrap()["a"], 1);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Payload(Form);
+
+#[derive(Debug, Clone)]
+enum Form {
+    Value(Value),
+    Raw(Box<RawValue>),
+}
+
+/// JSON text that is well formed but cannot be held: nested too deep, or a number out of range.
+#[derive(Debug, thiserror::Error)]
+#[error("the JSON cannot be read: {0}")]
+pub struct PayloadError(#[from] serde_json::Error);
+
+impl Payload {
+    /// The payload of a call without input, `{}`.
+    pub fn empty_object() -> Self {
+        Value::Object(serde_json::Map::new()).into()
+    }
+
+    /// The JSON form of a Rust value.
+    ///
+    /// # Errors
+    ///
+    /// `EXECUTION_ERROR`: the value has no JSON form, such as a map whose keys are not strings.
+    pub fn of(value: &impl Serialize) -> Result<Self, CallError> {
+        serde_json::to_value(value).map(Self::from).map_err(|error| {
+            CallError::execution(format!("the input has no JSON form: {error}")).with_cause(error)
+        })
+    }
+
+    /// Takes JSON text, checking that it is JSON and no more.
+    ///
+    /// # Errors
+    ///
+    /// The text is not one JSON document.
+    pub fn from_json(text: String) -> Result<Self, PayloadError> {
+        Ok(RawValue::from_string(text)?.into())
+    }
+
+    /// Takes the JSON of somebody outside and keeps its text, for operations that do not look into it:
+    /// as [`Payload::from_outside`], checked and no more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Payload::from_outside`].
+    pub fn text_from_outside(text: &[u8]) -> Result<Self, PayloadError> {
+        strictly(text, strict::Check)?;
+        Ok(serde_json::from_slice::<Box<RawValue>>(text)?.into())
+    }
+
+    /// Takes the JSON of somebody outside, in which every key of an object stands once: whoever
+    /// checks it and whoever acts on it read the same.
+    ///
+    /// # Errors
+    ///
+    /// The text is not one JSON document in UTF-8, has a key twice, is nested deeper than 128 levels
+    /// or holds a number beyond `f64`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use toolpost::Payload;
+    ///
+    /// let error = Payload::from_outside(br#"{"role":"guest","role":"admin"}"#).unwrap_err();
+    /// assert!(error.to_string().contains("the key `role` stands there twice"));
+    /// ```
+    pub fn from_outside(text: &[u8]) -> Result<Self, PayloadError> {
+        Ok(strictly(text, strict::Tree)?.into())
+    }
+
+    /// The parsed value; text is parsed by the first call.
+    ///
+    /// # Errors
+    ///
+    /// The text is nested deeper than 128 levels or holds a number beyond `f64`.
+    pub fn value(&mut self) -> Result<&mut Value, PayloadError> {
+        if let Form::Raw(raw) = &self.0 {
+            self.0 = Form::Value(serde_json::from_str(raw.get())?);
+        }
+        match &mut self.0 {
+            Form::Value(value) => Ok(value),
+            Form::Raw(_) => unreachable!("a raw form was replaced above"),
+        }
+    }
+
+    /// The value, parsed if it was text.
+    ///
+    /// # Errors
+    ///
+    /// As [`Payload::value`].
+    pub fn into_value(self) -> Result<Value, PayloadError> {
+        match self.0 {
+            Form::Value(value) => Ok(value),
+            Form::Raw(raw) => Ok(serde_json::from_str(raw.get())?),
+        }
+    }
+
+    /// The payload as a Rust type, without a tree in between where it is still text.
+    ///
+    /// # Errors
+    ///
+    /// The JSON does not have the shape of the type.
+    pub fn into_typed<T: DeserializeOwned>(self) -> Result<T, PayloadError> {
+        match self.0 {
+            Form::Value(value) if !whole::is_in(&value) => Ok(T::deserialize(value)?),
+            // For JSON Schema `2.0` is an integer, and for Rust it is none.
+            Form::Value(mut value) => Ok(T::deserialize(&value).or_else(|_| {
+                whole::write_out(&mut value);
+                T::deserialize(value)
+            })?),
+            Form::Raw(raw) => Ok(serde_json::from_str(raw.get())?),
+        }
+    }
+
+    /// The text, where nobody has parsed it.
+    pub fn as_raw(&self) -> Option<&RawValue> {
+        match &self.0 {
+            Form::Raw(raw) => Some(raw),
+            Form::Value(_) => None,
+        }
+    }
+
+    /// The tree, where somebody has parsed it or it never was text.
+    pub fn as_value(&self) -> Option<&Value> {
+        match &self.0 {
+            Form::Value(value) => Some(value),
+            Form::Raw(_) => None,
+        }
+    }
+}
+
+fn strictly<'a, S: DeserializeSeed<'a>>(text: &'a [u8], seed: S) -> Result<S::Value, PayloadError> {
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let read = seed.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(read)
+}
+
+impl From<Value> for Payload {
+    fn from(value: Value) -> Self {
+        Self(Form::Value(value))
+    }
+}
+
+impl From<Box<RawValue>> for Payload {
+    fn from(raw: Box<RawValue>) -> Self {
+        Self(Form::Raw(raw))
+    }
+}
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Form::Value(value) => value.serialize(serializer),
+            Form::Raw(raw) => raw.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_may_have_a_fraction_of_zero() {
+        use serde_json::json;
+
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        struct Typed {
+            count: u64,
+            any: Value,
+        }
+        for (count, expected) in [
+            (json!(2), Some(2)),
+            (json!(2.0), Some(2)),
+            (json!(1e18), Some(1_000_000_000_000_000_000)),
+            (json!(-0.0), Some(0)),
+            (json!(2.5), None),
+            (json!(-2.0), None),
+            (json!(1e20), None),
+        ] {
+            let payload = Payload::from(json!({"count": count, "any": "x"}));
+            let typed = payload.into_typed::<Typed>().ok();
+            assert_eq!(typed.map(|typed| typed.count), expected, "{count}");
+        }
+        // What can be read as it is stays as it is.
+        let payload = Payload::from(json!({"count": 2, "any": [1.0]}));
+        assert_eq!(payload.into_typed::<Typed>().unwrap().any.to_string(), "[1.0]");
+    }
+
+    #[test]
+    fn text_is_kept_to_the_byte_until_it_is_read() {
+        let text = "{ \"b\":1.0,\t\"a\":[1e2] }";
+        let mut payload = Payload::from_json(text.to_owned()).unwrap();
+        assert_eq!(serde_json::to_string(&payload).unwrap(), text);
+        payload.value().unwrap();
+        assert_eq!(serde_json::to_string(&payload).unwrap(), r#"{"b":1.0,"a":[100.0]}"#);
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused_at_once_and_what_cannot_be_held_when_it_is_read() {
+        for text in ["", "{", "1 2", "{\"a\":}", "nul"] {
+            assert!(Payload::from_json(text.to_owned()).is_err(), "{text}");
+        }
+        let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
+        for text in [deep, "1e999".to_owned()] {
+            let mut payload = Payload::from_json(text).unwrap();
+            assert!(payload.value().is_err());
+        }
+    }
+
+    #[test]
+    fn json_from_outside_is_strict_whoever_looks_at_it() {
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        let many = |last: usize| {
+            let keys: Vec<_> = (0..100).chain([last]).map(|n| format!("\"k{n}\":1")).collect();
+            format!("{{{}}}", keys.join(","))
+        };
+        for (text, said) in [
+            (r#"{"a":{"b":[1,-2,3.5,null,true,"x\n"]}}"#.to_owned(), ""),
+            (" [] ".to_owned(), ""),
+            (many(100), ""),
+            (r#"{"a":1,"a":1}"#.to_owned(), "the key `a` stands there twice"),
+            (r#"{"a":1,"\u0061":1}"#.to_owned(), "the key `a` stands there twice"),
+            (r#"[{"x":{"b":1,"c":2,"b":3}}]"#.to_owned(), "the key `b` stands there twice"),
+            (many(99), "the key `k99` stands there twice"),
+            (deep(127), ""),
+            (deep(128), "recursion limit"),
+            (deep(100_000), "recursion limit"),
+            ("1e999".to_owned(), "out of range"),
+            ("{} {}".to_owned(), "trailing"),
+            ("{\"a\":}".to_owned(), "expected value"),
+            (String::new(), "EOF"),
+        ] {
+            let tree = Payload::from_outside(text.as_bytes()).map(|mut p| p.value().cloned());
+            let kept = Payload::text_from_outside(text.as_bytes());
+            let start = &text[..text.len().min(60)];
+            if said.is_empty() {
+                assert_eq!(kept.unwrap().as_raw().unwrap().get(), text.trim(), "{start}");
+                let plain: Value = serde_json::from_str(&text).unwrap();
+                assert_eq!(tree.unwrap().unwrap(), plain, "{start}");
+                continue;
+            }
+            for error in [tree.unwrap_err(), kept.unwrap_err()] {
+                assert!(error.to_string().contains(said), "{start}: {error}");
+            }
+        }
+        assert!(Payload::from_outside(b"\"\xff\"").is_err());
+        assert!(Payload::text_from_outside(b"\"\xff\"").is_err());
+    }
+}

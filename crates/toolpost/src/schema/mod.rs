@@ -1,0 +1,431 @@
+//! JSON Schemas that are compiled once, on first use, and shared.
+
+mod cast;
+mod compile;
+mod dialect;
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+#[cfg_attr(
+    not(all(feature = "mcp", feature = "openapi")),
+    allow(dead_code, reason = "one of them writes excerpts and the other reads them")
+)]
+mod excerpt;
+mod issue;
+#[cfg(feature = "mcp")]
+mod lift;
+mod normalise;
+mod pointer;
+mod program;
+mod repair;
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+mod restore;
+mod secret;
+mod short;
+mod verdict;
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+pub use cast::{CastCode, CastError};
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+pub(crate) use excerpt::{Apart, Definition, Excerpt, Root};
+pub use issue::Issue;
+#[cfg(feature = "mcp")]
+pub(crate) use lift::{Homes, definition, is_movable, is_plain, references};
+pub use pointer::Pointer;
+use program::Program;
+pub use repair::{Extras, Normalised, Repair, RepairAction};
+#[cfg(feature = "openapi")]
+pub(crate) use restore::components_of;
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+pub(crate) use restore::restored;
+#[cfg(feature = "mcp")]
+pub(crate) use restore::{COMPONENTS, ORIGIN, definitions, each, links};
+pub use secret::{MASKED, Secrets};
+
+/// A JSON Schema with its compiled form; cloning it shares both.
+///
+/// The dialect is 2020-12 unless `$schema` says otherwise, and formats are annotations. Remote
+/// and file references are refused: a schema is a document, never a reason to open a connection.
+#[derive(Clone)]
+pub struct Schema {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    document: Document,
+    /// Filled by the first use: most operations of a large catalog are never called.
+    compiled: OnceLock<Result<Compiled, SchemaError>>,
+    /// Filled by the first cast, which few schemas ever see.
+    kinds: OnceLock<cast::Program>,
+    /// Filled by the first record of a call.
+    secrets: OnceLock<Secrets>,
+}
+
+/// Where the text of a schema is.
+enum Document {
+    /// It is a document of its own.
+    Own(Value),
+    /// It is a part of a larger one, and written out of it each time somebody asks.
+    Part(Arc<dyn SchemaPart>),
+    /// The same, and it can be taken apart.
+    #[cfg(any(feature = "mcp", feature = "openapi"))]
+    #[cfg_attr(not(feature = "openapi"), allow(dead_code, reason = "imports make them"))]
+    Excerpt(Arc<dyn Excerpt>),
+}
+
+/// A schema inside a document that many schemas share: a thousand of them would each repeat most of
+/// the others if they were kept as documents of their own.
+pub trait SchemaPart: Send + Sync {
+    /// The schema as a document of its own, with everything that it refers to.
+    fn write(&self) -> Value;
+}
+
+/// The two readings of one document.
+struct Compiled {
+    /// Decides and repairs.
+    program: Program,
+    /// Words the errors, and decides where the program cannot.
+    validator: jsonschema::Validator,
+    /// Word the errors of single places, each built when its node first needs it.
+    shallow: Box<[OnceLock<Option<Box<jsonschema::Validator>>>]>,
+}
+
+/// Why a schema cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// A schema is an object or a boolean.
+    #[error("a schema must be an object or a boolean, found {found}")]
+    NotASchema {
+        /// The JSON type that was found instead.
+        found: &'static str,
+    },
+    /// The document is an object, but not a schema that means anything.
+    #[error("schema does not compile at `{at}`: {message}")]
+    DoesNotCompile {
+        /// JSON Pointer to the offending place inside the schema.
+        at: String,
+        /// What is wrong there.
+        message: String,
+    },
+}
+
+/// The document in the words of 2020-12, where it has some of OpenAPI 3.0 or of older drafts; `None`
+/// if it nests too deep.
+#[cfg(feature = "mcp")]
+pub(crate) fn rewritten(document: &Value) -> Option<Cow<'_, Value>> {
+    Some(dialect::rewrite(document).ok()?.map_or(Cow::Borrowed(document), Cow::Owned))
+}
+
+impl Schema {
+    /// Takes a schema document as it is; it is compiled when it is first needed.
+    ///
+    /// # Errors
+    ///
+    /// [`SchemaError::NotASchema`] when the document is neither an object nor a boolean.
+    pub fn new(json: Value) -> Result<Self, SchemaError> {
+        match json {
+            Value::Object(_) | Value::Bool(_) => Ok(Self::from_document(Document::Own(json))),
+            other => Err(SchemaError::NotASchema { found: type_name(&other) }),
+        }
+    }
+
+    /// Takes a schema that is part of a larger document. It is written when it is first compiled, and
+    /// whenever somebody reads it.
+    pub fn part(part: Arc<dyn SchemaPart>) -> Self {
+        Self::from_document(Document::Part(part))
+    }
+
+    /// The same for one that can be taken apart.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn excerpt(excerpt: Arc<dyn Excerpt>) -> Self {
+        Self::from_document(Document::Excerpt(excerpt))
+    }
+
+    /// The schema as one that can be taken apart, if it is.
+    #[cfg(any(feature = "mcp", feature = "openapi"))]
+    pub(crate) fn as_excerpt(&self) -> Option<&dyn Excerpt> {
+        match &self.shared.document {
+            Document::Excerpt(excerpt) => Some(&**excerpt),
+            _ => None,
+        }
+    }
+
+    /// The schema that says nothing: every value fits and nothing is looked at.
+    pub fn unknown() -> Self {
+        static UNKNOWN: OnceLock<Schema> = OnceLock::new();
+        UNKNOWN.get_or_init(|| Self::from_document(Document::Own(Value::Bool(true)))).clone()
+    }
+
+    /// The schema of a Rust type.
+    pub fn of<T: schemars::JsonSchema>() -> Self {
+        Self::from_document(Document::Own(schemars::schema_for!(T).to_value()))
+    }
+
+    /// Whether this is the unknown schema, `true` or `{}`; a part of a document never is.
+    pub fn is_unknown(&self) -> bool {
+        match &self.shared.document {
+            Document::Own(Value::Bool(fits)) => *fits,
+            Document::Own(Value::Object(members)) => members.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// The document itself; that of a [`Schema::part`] is written for this answer.
+    pub fn json(&self) -> Cow<'_, Value> {
+        match &self.shared.document {
+            Document::Own(json) => Cow::Borrowed(json),
+            Document::Part(part) => Cow::Owned(part.write()),
+            #[cfg(any(feature = "mcp", feature = "openapi"))]
+            Document::Excerpt(excerpt) => Cow::Owned(excerpt.write()),
+        }
+    }
+
+    /// Compiles now what would otherwise be compiled by the first use.
+    ///
+    /// # Errors
+    ///
+    /// [`SchemaError::DoesNotCompile`] names the place inside the schema.
+    pub fn compile(&self) -> Result<(), SchemaError> {
+        self.compiled().map(|_| ())
+    }
+
+    /// Whether `value` fits. A value that nests too deeply to be walked does not.
+    ///
+    /// # Errors
+    ///
+    /// The schema itself does not compile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let schema = toolpost::Schema::new(serde_json::json!({"type": "integer"}))?;
+    /// assert!(schema.fits(&serde_json::json!(1.0))?);
+    /// assert!(!schema.fits(&serde_json::json!("1"))?);
+    /// # Ok::<(), toolpost::SchemaError>(())
+    /// ```
+    pub fn fits(&self, value: &Value) -> Result<bool, SchemaError> {
+        Ok(self.is_unknown() || self.compiled()?.fits(value))
+    }
+
+    /// Lists every place where `value` does not fit; an empty list means that it fits.
+    ///
+    /// # Errors
+    ///
+    /// The schema itself does not compile.
+    pub fn check(&self, value: &Value) -> Result<Vec<Issue>, SchemaError> {
+        if self.is_unknown() {
+            return Ok(Vec::new());
+        }
+        let compiled = self.compiled()?;
+        Ok(if compiled.fits(value) { Vec::new() } else { compiled.issues(value) })
+    }
+
+    /// Makes `value` fit as far as that loses and invents nothing, and says what it changed.
+    ///
+    /// Missing properties get their defaults, scalars of the wrong type are converted where that
+    /// can be undone, and properties that no schema names are stripped. A value that fits and has
+    /// nothing to fill in or strip is not touched, nor is one that nests too deeply to be walked.
+    /// The rules are in `docs/normalise.md`.
+    ///
+    /// # Errors
+    ///
+    /// The schema itself does not compile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use toolpost::{Extras, RepairAction, Schema};
+    /// use serde_json::json;
+    ///
+    /// let schema = Schema::new(json!({"properties": {"id": {"type": "integer"}}}))?;
+    /// let mut value = json!({"id": "42", "etag": "x"});
+    /// let done = schema.normalise(&mut value, Extras::Strip)?;
+    /// assert_eq!(value, json!({"id": 42}));
+    /// assert_eq!(done.repairs[0].path, "/id");
+    /// assert_eq!(done.repairs[1].action, RepairAction::Stripped);
+    /// assert!(done.issues.is_empty());
+    /// # Ok::<(), toolpost::SchemaError>(())
+    /// ```
+    pub fn normalise(&self, value: &mut Value, extras: Extras) -> Result<Normalised, SchemaError> {
+        if self.is_unknown() {
+            return Ok(Normalised::default());
+        }
+        let compiled = self.compiled()?;
+        let outcome = normalise::normalise(&compiled.program, value, extras);
+        let fits = if compiled.program.foreign { compiled.fits(value) } else { outcome.fits };
+        let issues = match outcome.misfits {
+            _ if fits && !outcome.overflow => Vec::new(),
+            Some(misfits) if !compiled.program.foreign => compiled.word(&misfits, value),
+            _ => compiled.issues(value),
+        };
+        Ok(Normalised { repairs: outcome.repairs, issues })
+    }
+
+    /// How many schemas a normalisation applies to places, for tests of its growth.
+    #[doc(hidden)]
+    pub fn count_steps(&self, value: &mut Value, extras: Extras) -> Result<u64, SchemaError> {
+        Ok(normalise::normalise(&self.compiled()?.program, value, extras).steps)
+    }
+
+    /// The same for schemas that are compiled once, because they are one.
+    #[cfg(test)]
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.shared) as usize
+    }
+
+    /// The places of a value that are secret and belong into no record.
+    pub fn secrets(&self) -> &Secrets {
+        self.shared.secrets.get_or_init(|| Secrets::of(&self.json()))
+    }
+
+    fn from_document(document: Document) -> Self {
+        let (compiled, kinds, secrets) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { shared: Arc::new(Shared { document, compiled, kinds, secrets }) }
+    }
+
+    fn compiled(&self) -> Result<&Compiled, SchemaError> {
+        self.shared
+            .compiled
+            .get_or_init(|| Compiled::new(&self.json()))
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+}
+
+impl Compiled {
+    fn new(json: &Value) -> Result<Self, SchemaError> {
+        let rewritten = dialect::rewrite(json)?;
+        let document = rewritten.as_ref().unwrap_or(json);
+        let validator = jsonschema::options()
+            .should_validate_formats(false)
+            .build(document)
+            .map_err(|error| SchemaError::DoesNotCompile {
+                at: error.instance_path().to_string(),
+                message: error.to_string(),
+            })?;
+        let program = compile::compile(document)?;
+        let shallow = program.nodes.iter().map(|_| OnceLock::new()).collect();
+        Ok(Self { program, validator, shallow })
+    }
+
+    fn fits(&self, value: &Value) -> bool {
+        if self.program.foreign {
+            return !dialect::nests_deeper(value, program::MAX_DEPTH)
+                && self.validator.is_valid(value);
+        }
+        let mut judge = verdict::Judge::new(&self.program, Extras::Keep);
+        judge.fits(self.program.root, value) && !judge.overflow
+    }
+
+    /// The errors of places that are known not to fit, without looking at any other.
+    fn word(&self, misfits: &[normalise::Misfit], value: &Value) -> Vec<Issue> {
+        let mut issues = Vec::with_capacity(misfits.len());
+        for misfit in misfits {
+            let before = issues.len();
+            if let (Some(place), Some(validator)) =
+                (value.pointer(&misfit.path), self.shallow(misfit.node))
+                && !dialect::nests_deeper(place, program::MAX_DEPTH)
+            {
+                let errors =
+                    validator.iter_errors(place).map(|error| Issue::from_validation(&error));
+                issues.extend(errors.map(|issue| issue.below(&misfit.path)));
+            }
+            if issues.len() == before {
+                return self.issues(value);
+            }
+        }
+        issues
+    }
+
+    fn shallow(&self, node: program::NodeId) -> Option<&jsonschema::Validator> {
+        let build = || {
+            let schema = self.program.node(node).shallow.as_deref()?;
+            let options = jsonschema::options().should_validate_formats(false);
+            options.with_draft(self.program.draft).build(schema).ok().map(Box::new)
+        };
+        self.shallow[node as usize].get_or_init(build).as_deref()
+    }
+
+    /// The errors of a value that does not fit.
+    fn issues(&self, value: &Value) -> Vec<Issue> {
+        if let Some(path) = dialect::first_too_deep(value) {
+            let message = format!("nests deeper than {} levels", program::MAX_DEPTH);
+            return vec![Issue::new(path, message)];
+        }
+        let issues: Vec<Issue> =
+            self.validator.iter_errors(value).map(|error| Issue::from_validation(&error)).collect();
+        if issues.is_empty() {
+            return vec![Issue::new("", "value and schema nest too deeply together to be judged")];
+        }
+        issues
+    }
+}
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Schema({})", self.json())
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared) || self.json() == other.json()
+    }
+}
+
+impl serde::Serialize for Schema {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.json().serialize(serializer)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Schema {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The JSON name of a value's type, for messages.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+
+    struct Counted(AtomicUsize);
+
+    impl SchemaPart for Counted {
+        fn write(&self) -> Value {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            json!({"type": "integer"})
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_document_is_written_when_it_is_needed_and_compiled_once() {
+        let part = Arc::new(Counted(AtomicUsize::new(0)));
+        let written = || part.0.load(Ordering::Relaxed);
+        let schema = Schema::part(Arc::clone(&part) as Arc<dyn SchemaPart>);
+        assert!(!schema.is_unknown() && written() == 0);
+        assert!(schema.fits(&json!(1)).unwrap() && !schema.fits(&json!("1")).unwrap());
+        assert_eq!(written(), 1);
+        assert_eq!(*schema.json(), json!({"type": "integer"}));
+        assert_eq!(schema, Schema::new(json!({"type": "integer"})).unwrap());
+    }
+}

@@ -1,0 +1,51 @@
+//! ToolEnvelope V1: a structured payload carried beside the text of a tool result.
+//!
+//! A tool result has two text blocks. Block 0 is Markdown for people; block 1 is
+//! `__ENVELOPE_V1__:` and the base64 of `{"payload":…,"meta":{"tool","ts","version":1}}`.
+//! The writer is strict. The reader is lenient about base64 and strict about meaning, and what
+//! it refuses it refuses by name, with the text of block 0 to fall back on.
+//!
+//! - [`ToolEnvelope`] and [`Meta`] are what a block carries; they write themselves.
+//! - [`Reader`] reads blocks and whole tool results within a size limit.
+//! - [`WorkflowPayload`] and [`ErrorPayload`] are typed views of a payload that lose nothing.
+//! - [`decode`] and [`encode`] turn a tool result into readable JSON and back.
+//!
+//! ```
+//! use toolpost::tool_envelope::{Fallback, Meta, Reader, ToolEnvelope};
+//! use serde_json::json;
+//!
+//! let meta = Meta::new("system-design", 1_750_185_000_000);
+//! let envelope = ToolEnvelope::new(json!({"steps": 3}), meta);
+//! let result = envelope.to_result("Three steps planned.")?;
+//!
+//! let read = Reader::default().read_result(&result).map_err(Fallback::into_owned)?;
+//! assert_eq!(read.summary, "Three steps planned.");
+//! assert_eq!(read.envelope.meta.ts(), "2025-06-17T18:30:00.000Z");
+//! assert_eq!(read.envelope.payload, json!({"steps": 3}));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod artifact;
+mod base64;
+mod blame;
+mod convert;
+mod envelope;
+mod error;
+mod failure;
+mod prefix;
+mod reader;
+mod record;
+mod workflow;
+
+pub use artifact::{
+    Artifact, ComparisonMatrix, EvalCriteria, MatrixRow, OutputTemplate, ToolChain, ToolChainStep,
+    WorkedExample,
+};
+pub use convert::{EncodeError, decode, encode};
+pub use envelope::{Meta, ToolEnvelope, WriteError};
+pub use error::{EnvelopeError, Fallback};
+pub use failure::{ERROR_TOOL, ErrorCategory, ErrorPayload, category_for_code, error_result};
+pub use prefix::PREFIX;
+pub use reader::{EnvelopeResult, MAX_DEPTH, Reader};
+pub use record::PayloadError;
+pub use workflow::{Recommendation, Step, WorkflowModel, WorkflowPayload};

@@ -1,0 +1,177 @@
+//! Where a call stands in a trace, as the W3C writes it: `traceparent` and `tracestate` among the
+//! metadata of a call. It travels with every call, whether or not anybody records it here.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// The name of the trace in headers, in the `_meta` of MCP and in the metadata of a call.
+pub const TRACE_PARENT: &str = "traceparent";
+/// What those who record the trace tell each other beside it.
+pub const TRACE_STATE: &str = "tracestate";
+
+/// The longest `tracestate` that is handed on.
+const LONGEST_STATE: usize = 512;
+/// Set in the flags of a trace that is recorded.
+const SAMPLED: u8 = 1;
+
+/// A place in a trace: which trace, which span of it, and whether it is recorded.
+///
+/// ```
+/// use toolpost::TraceContext;
+///
+/// let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+/// let place = TraceContext::parse(text).unwrap();
+/// assert!(place.is_sampled());
+/// assert_eq!(place.to_string(), text);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceContext {
+    /// The same for everything that belongs together; never zero.
+    pub trace_id: u128,
+    /// Who caused what comes next; never zero.
+    pub span_id: u64,
+    /// What is said about the trace in single bits.
+    pub flags: u8,
+}
+
+/// The spans of one call: its own, and that of what its source did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallSpan {
+    /// The call.
+    pub call: TraceContext,
+    /// Who caused it.
+    pub parent: Option<u64>,
+    /// What its source did for it, where that is somebody else.
+    pub dispatch: Option<u64>,
+}
+
+impl TraceContext {
+    /// Reads `version-trace-span-flags`; a version that is not known is read as far as it is.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_plain =
+            text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-' | b'.'..=b'~'));
+        let version = text.get(..2).filter(|version| is_plain && *version != "ff")?;
+        let rest = text.get(55..)?;
+        let is_whole = rest.is_empty() || version != "00" && rest.starts_with('-');
+        let has_dashes = [2, 35, 52].iter().all(|at| text.as_bytes()[*at] == b'-');
+        hexadecimal(version)?;
+        let trace_id = u128::from_str_radix(hexadecimal(&text[3..35])?, 16).ok()?;
+        let span_id = u64::from_str_radix(hexadecimal(&text[36..52])?, 16).ok()?;
+        let flags = u8::from_str_radix(hexadecimal(&text[53..55])?, 16).ok()?;
+        let is_somewhere = trace_id != 0 && span_id != 0;
+        (is_whole && has_dashes && is_somewhere).then_some(Self { trace_id, span_id, flags })
+    }
+
+    /// The place that the metadata of a call name.
+    pub fn of(metadata: &Map<String, Value>) -> Option<Self> {
+        Self::parse(metadata.get(TRACE_PARENT)?.as_str()?)
+    }
+
+    /// Whether somebody records the trace.
+    pub fn is_sampled(self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// Another span of the same trace.
+    #[must_use]
+    pub fn with_span(self, span_id: u64) -> Self {
+        Self { span_id, ..self }
+    }
+}
+
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, self.flags)
+    }
+}
+
+impl CallSpan {
+    /// The span of a call, below its parent.
+    pub fn new(call: TraceContext, parent: Option<u64>, dispatch: Option<u64>) -> Self {
+        Self { call, parent, dispatch }
+    }
+
+    /// What stands above whatever the call causes.
+    pub fn below(&self) -> TraceContext {
+        self.call.with_span(self.dispatch.unwrap_or(self.call.span_id))
+    }
+}
+
+/// The metadata that a trace becomes, if `parent` names one; a state that is too long is left out.
+pub fn trace_metadata(parent: Option<&str>, state: Option<&str>) -> Option<Map<String, Value>> {
+    let parent = parent.filter(|text| TraceContext::parse(text).is_some())?;
+    let mut metadata = Map::new();
+    metadata.insert(TRACE_PARENT.to_owned(), parent.into());
+    if let Some(state) = state.filter(|state| state.len() <= LONGEST_STATE) {
+        metadata.insert(TRACE_STATE.to_owned(), state.into());
+    }
+    Some(metadata)
+}
+
+/// The members of a trace among the metadata of a call, as they go out.
+#[cfg(any(test, feature = "mcp", feature = "openapi"))]
+pub(crate) fn members(
+    metadata: Option<&Map<String, Value>>,
+) -> impl Iterator<Item = (&'static str, &str)> {
+    let place = metadata.filter(|metadata| TraceContext::of(metadata).is_some());
+    let names = [TRACE_PARENT, TRACE_STATE];
+    names.into_iter().filter_map(move |name| Some((name, place?.get(name)?.as_str()?)))
+}
+
+/// Digits without a sign, which numbers may have.
+fn hexadecimal(text: &str) -> Option<&str> {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_are_read_if_they_are_traces() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let newer = format!("cc{}-what-the-future-brings", &good[2..]);
+        for (text, expected) in [
+            (good, true),
+            (&newer, true),
+            (&newer[..55], true),
+            (&good.replace("-01", "-00"), true),
+            (&format!("{good}-more"), false),
+            (&good.replace("00-", "ff-"), false),
+            (&good.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)), false),
+            (&good.replace("b7ad6b7169203331", &"0".repeat(16)), false),
+            (&good.to_uppercase(), false),
+            (&good.replace("-b7", "-+7"), false),
+            (&good[..54], false),
+            (&format!("{good} "), false),
+            (&good.replace("c-b", "cäb"), false),
+            ("", false),
+            ("00-x-y-01", false),
+        ] {
+            assert_eq!(TraceContext::parse(text).is_some(), expected, "{text}");
+        }
+        let read = TraceContext::parse(good).unwrap();
+        assert_eq!((read.span_id, read.is_sampled()), (0xb7ad_6b71_6920_3331, true));
+        assert_eq!(read.to_string(), good);
+        let span = CallSpan::new(read, Some(7), Some(9));
+        assert_eq!(span.below().to_string(), good.replace("b7ad6b7169203331", "0000000000000009"));
+    }
+
+    #[test]
+    fn what_is_no_trace_does_not_travel() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let long = "x".repeat(513);
+        for (parent, state, expected) in [
+            (Some(good), Some("a=b"), 2),
+            (Some(good), Some(&*long), 1),
+            (Some(good), None, 1),
+            (Some("odd"), Some("a=b"), 0),
+            (None, Some("a=b"), 0),
+        ] {
+            let metadata = trace_metadata(parent, state);
+            assert_eq!(members(metadata.as_ref()).count(), expected, "{parent:?} {state:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Operations as others see them: tools of MCP clients, and the document of an HTTP API ([`HttpApi`]).
+//!
+//! Nothing here reads or writes a connection. A door makes a [`Toolbox`] of each snapshot of the
+//! catalog, answers `tools/list` with a page of a [`Listing`], finds a [`Tool`] by its name, and lets
+//! it write what a call ended with. What is declared is always the schema of what is sent, and what
+//! does not fit is never sent as a success.
+//!
+//! ```
+//! use toolpost::view::{Era, Listed, Toolbox, ViewSettings};
+//! use toolpost::{Authority, CallRequest, HandlerError, Operation, Pipeline, Registry};
+//! use serde_json::{Value, json};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let registry = Registry::new();
+//! let double = async |number: i64| Ok::<_, HandlerError>(number * 2);
+//! registry.register(Operation::query("demo.double", double).build()?)?;
+//!
+//! let toolbox = Toolbox::new(registry.catalog(), ViewSettings::default());
+//! let listing = toolbox.listing(Listed::All, Era::Legacy, |_| true);
+//! let mut page = Vec::new();
+//! listing.page(None)?.write(&mut page, None);
+//! let page: Value = serde_json::from_slice(&page)?;
+//! assert_eq!(page["tools"][0]["name"], "demo__double");
+//! assert_eq!(page["tools"][0]["outputSchema"]["required"], json!(["result"]));
+//!
+//! let tool = toolbox.tool("demo__double").ok_or("no such tool")?;
+//! let input = tool.input(serde_json::from_value(json!({"input": 21}))?)?;
+//! let request = CallRequest::new(tool.id().as_str(), input);
+//! let ended = Pipeline::new(registry).call(request, Authority::outside(None)).await;
+//! let mut result = Vec::new();
+//! tool.write_result(&mut result, Era::Legacy, ended);
+//! let result: Value = serde_json::from_slice(&result)?;
+//! assert_eq!(result["structuredContent"], json!({"result": 42}));
+//! # Ok(()) }
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `settings` | dialects, eras, and which tools are listed |
+//! | `name` | the name of a tool |
+//! | `input`, `output`, `kinds` | the schemas of what a tool takes and gives |
+//! | `spell` | boolean schemas as objects |
+//! | `portable` | a schema in words that every client understands alike |
+//! | `tool`, `said` | a tool, and what its own server says about it |
+//! | `toolbox`, `listing` | the tools of a catalog, and the pages of a list of them |
+//! | `result` | what a call ended with, in each dialect |
+//! | `collect` | the values of a subscription as one result |
+//! | `openapi` | operations as the document of an HTTP API |
+
+mod collect;
+mod input;
+mod kinds;
+mod listing;
+mod name;
+mod openapi;
+mod output;
+mod portable;
+mod result;
+mod said;
+mod settings;
+mod spell;
+mod tool;
+mod toolbox;
+
+pub use collect::Collector;
+pub use listing::{CacheHints, CacheScope, CursorError, Listing, Page};
+pub use name::tool_name;
+pub use openapi::HttpApi;
+pub use result::{ERROR_META, REPAIRS_META, Sent, WARNINGS_META};
+pub use settings::{Dialect, Era, Listed, UnknownName, ViewSettings};
+pub use tool::Tool;
+pub use toolbox::Toolbox;

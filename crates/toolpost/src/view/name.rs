@@ -1,0 +1,82 @@
+//! The name of a tool, fit for the strictest client.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use crate::spec::OperationId;
+
+/// The longest name that every client takes.
+const LONGEST: usize = 64;
+/// How much of a name stands before the digits that make it unique.
+const KEPT: usize = 55;
+
+/// The name of an operation among tools: `namespace__name`, within `^[a-zA-Z0-9_-]{1,64}$`.
+///
+/// A name that is too long, or has a character that had to become `_`, is cut to 55 characters and
+/// ends in eight digits of a hash of the id. It depends on nothing but the id, so that a client's
+/// permissions for a tool survive whatever else comes and goes.
+///
+/// A namespace neither holds `__` nor ends in `_`, so two ids that needed no replacing never share a
+/// name; where digits are involved a [`Toolbox`](super::Toolbox) looks.
+///
+/// ```
+/// use toolpost::view::tool_name;
+///
+/// assert_eq!(tool_name(&"demo.add".parse().unwrap()), "demo__add");
+/// assert_eq!(tool_name(&"box.fs.read".parse().unwrap()), "box__fs_read_ec4b5935");
+/// ```
+pub fn tool_name(id: &OperationId) -> String {
+    fitting(format!("{}__", id.namespace()), id)
+}
+
+/// The name of an operation where only those of its namespace are shown: its own, if it fits.
+pub(super) fn own_name(id: &OperationId) -> String {
+    fitting(String::new(), id)
+}
+
+fn fitting(mut name: String, id: &OperationId) -> String {
+    let mut is_whole = true;
+    for character in id.name().chars() {
+        let fits = character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
+        is_whole &= fits;
+        name.push(if fits { character } else { '_' });
+    }
+    if is_whole && name.len() <= LONGEST {
+        return name;
+    }
+    name.truncate(KEPT);
+    name.push('_');
+    for byte in &Sha256::digest(id.as_str().as_bytes())[..4] {
+        write!(name, "{byte:02x}").expect("text can always be written");
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_and_say_what_they_can() {
+        let long = "n".repeat(200);
+        let rows = [
+            ("demo.add".to_owned(), "demo__add".to_owned()),
+            ("a-b_c.x-y_z".to_owned(), "a-b_c__x-y_z".to_owned()),
+            ("a._b".to_owned(), "a___b".to_owned()),
+            (format!("d.{}", &long[..61]), format!("d__{}", &long[..61])),
+            (format!("d.{}", &long[..62]), format!("d__{}_c46f1925", &long[..52])),
+            (format!("d.{long}"), format!("d__{}_03356e1c", &long[..52])),
+            ("github.issues/list".to_owned(), "github__issues_list_21c4975d".to_owned()),
+            ("box.ü ✓".to_owned(), "box______934ad9c1".to_owned()),
+        ];
+        for (id, expected) in rows {
+            assert_eq!(tool_name(&id.parse().unwrap()), expected, "{id}");
+        }
+        for (id, expected) in
+            [("demo.add", "add"), ("box.fs.read", "fs_read_ec4b5935"), ("box.ü ✓", "____934ad9c1")]
+        {
+            assert_eq!(own_name(&id.parse().unwrap()), expected, "{id}");
+        }
+    }
+}

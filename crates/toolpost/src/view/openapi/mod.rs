@@ -1,0 +1,104 @@
+//! Operations as the document of an HTTP API: OpenAPI 3.1, exactly what the door answers.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `operation` | one operation: its path, and what stands there |
+//! | `parameter` | the input in the query, and the options beside it |
+//! | `response` | what is answered, and every way to fail |
+//! | `link` | what can be asked about an answer |
+//! | `component` | schemas where every reference in the document finds them |
+//! | `excerpt` | the same for schemas that share most of what they say |
+//! | `publish` | a schema in words that every reader of documents takes |
+//! | `shared` | the parts that every document has |
+//! | `name` | names that generators turn into good ones |
+
+mod component;
+mod excerpt;
+mod link;
+mod name;
+mod operation;
+mod parameter;
+mod publish;
+mod response;
+mod shared;
+
+use serde_json::{Map, Value, json};
+
+use crate::operation::Operation;
+use component::Components;
+use name::Names;
+
+/// What the document says about an HTTP API beside its operations.
+///
+/// ```
+/// use toolpost::view::HttpApi;
+/// use toolpost::{HandlerError, Operation};
+///
+/// let double = async |number: i64| Ok::<_, HandlerError>(number * 2);
+/// let operation = Operation::query("demo.double", double).build()?;
+/// let document = HttpApi::new("1.0.0").document([&operation]);
+/// assert_eq!(document["openapi"], "3.1.0");
+/// let described = &document["paths"]["/api/demo/double"]["post"];
+/// assert_eq!(described["operationId"], "demo.double");
+/// assert_eq!(described["x-toolpost-operation"]["type"], "query");
+/// # Ok::<_, toolpost::OperationError>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct HttpApi {
+    /// What the API is called.
+    pub title: String,
+    /// The version of whoever serves it.
+    pub version: String,
+    /// Whether callers show a token.
+    pub needs_token: bool,
+}
+
+impl HttpApi {
+    /// An API that asks nobody who they are.
+    pub fn new(version: impl Into<String>) -> Self {
+        Self { title: "Toolpost".to_owned(), version: version.into(), needs_token: false }
+    }
+
+    /// The document of these operations, in their order. The same operations give the same text.
+    pub fn document<'a>(&self, operations: impl IntoIterator<Item = &'a Operation>) -> Value {
+        let (mut components, mut names) = (Components::new(), Names::default());
+        let (mut paths, mut tags) = (Map::new(), Vec::new());
+        for operation in operations {
+            let namespace = operation.id().namespace();
+            if tags.last().is_none_or(|tag: &Value| tag["name"] != namespace) {
+                tags.push(json!({"name": namespace}));
+            }
+            let item = operation::item(operation, &mut components, &mut names);
+            paths.insert(name::path(operation.id()), item);
+        }
+        link::add(&mut paths);
+        let mut document = json!({
+            "openapi": "3.1.0",
+            "info": {"title": self.title, "version": self.version, "description": shared::INTRODUCTION},
+            "x-toolpost": {"version": self.version},
+            "servers": [{"url": "/"}],
+            "tags": tags,
+            "paths": paths,
+            "components": {
+                "schemas": components.into_schemas(),
+                "parameters": shared::parameters(),
+                "headers": shared::headers(),
+                "responses": shared::responses(),
+            },
+        });
+        if self.needs_token {
+            document["security"] = json!([{"token": []}]);
+            document["components"]["securitySchemes"] = json!({
+                "token": {"type": "http", "scheme": "bearer", "description": "`toolpost token new` makes one."},
+            });
+        }
+        document
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "openapi")]
+mod imported;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! The client that the MCP conformance suite runs: it connects a source to the server of a scenario
+//! and calls every operation that comes of it, through the pipeline as everybody does.
+#![allow(clippy::print_stderr, reason = "it is a command line")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use toolpost::mcp::{
+    Authorizer, Elicitation, HttpSettings, McpSettings, McpSource, McpTransport, OAuthError,
+    SourceHooks,
+};
+use toolpost::protocol::Secret;
+use toolpost::{OperationSpec, Pipeline, Registry};
+use url::Url;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where the document about this client would be, as the suite expects it.
+const CLIENT_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Failure> {
+    let url = Url::parse(&std::env::args().next_back().ok_or("no address")?)?;
+    let context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
+        Ok(text) => serde_json::from_str(&text)?,
+        Err(_) => Value::Null,
+    };
+    let registry = Registry::new();
+    let mut hooks = SourceHooks::default();
+    hooks.authorizer = Some(Arc::new(Agrees));
+    let source = McpSource::start(&registry, "suite", settings(url, &context), hooks);
+    let found = source.ready(Duration::from_secs(20)).await?;
+    eprintln!("{} speaks {}: {} tools", found.server, found.protocol, found.tools.len());
+    for warning in &found.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let failed = call_everything(&registry, &context).await;
+    source.close().await;
+    match failed {
+        0 => Ok(()),
+        failed => Err(format!("{failed} calls failed").into()),
+    }
+}
+
+fn settings(url: Url, context: &Value) -> McpSettings {
+    let mut http = HttpSettings::new(url);
+    let text = |name: &str| context[name].as_str().map(str::to_owned);
+    http.oauth.client_metadata_url = Some(CLIENT_DOCUMENT.to_owned());
+    http.oauth.client_id = text("client_id");
+    http.oauth.client_secret = text("client_secret").map(Secret::new);
+    http.oauth.issuer = text("issuer");
+    let mut settings = McpSettings::new(McpTransport::Http(http));
+    // A scenario of the old kind has nothing to say to the new greeting.
+    settings.protocol = std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION")
+        .ok()
+        .filter(|version| version.as_str() < "2026-07-28");
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    settings.elicitation = match scenario.as_str() {
+        "sep-2322-client-request-state" => {
+            Elicitation::Answer(Map::from_iter([("confirmed".to_owned(), true.into())]))
+        }
+        _ => Elicitation::Defaults,
+    };
+    settings
+}
+
+/// The calls that the scenario names, or every operation with whatever fits its schema.
+async fn call_everything(registry: &Registry, context: &Value) -> usize {
+    let pipeline = Pipeline::new(registry.clone());
+    let named = context["toolCalls"].as_array().map(|calls| {
+        calls.iter().map(|call| {
+            let id = format!("suite.{}", call["name"].as_str().unwrap_or_default());
+            (id, without_nulls(&call["arguments"]))
+        })
+    });
+    let calls: Vec<(String, Value)> = match named {
+        Some(named) => named.collect(),
+        None => {
+            let catalog = registry.catalog();
+            let all: Vec<_> = catalog.list().iter().map(|operation| operation.spec()).collect();
+            let other = |spec: &OperationSpec| all.iter().find(|other| other.name != spec.name);
+            all.iter()
+                .map(|spec| (format!("suite.{}", spec.name), input(spec, other(spec).copied())))
+                .collect()
+        }
+    };
+    let mut failed = 0;
+    for (id, input) in calls {
+        match pipeline.execute(&id, input).await {
+            Ok(_) => eprintln!("{id}: ok"),
+            Err(error) => {
+                eprintln!("{id}: {error}");
+                failed += 1;
+            }
+        }
+    }
+    failed
+}
+
+/// `null` fits none of the schemas, so whoever means nothing says nothing.
+fn without_nulls(arguments: &Value) -> Value {
+    let members = arguments.as_object().into_iter().flatten();
+    members.filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+/// Something that fits; where a schema is asked for, the one that came of another tool.
+fn input(spec: &OperationSpec, other: Option<&OperationSpec>) -> Value {
+    match spec.name.as_str() {
+        "resources/read" => return json!({"uri": "file:///path/to/file%20name.txt"}),
+        "prompts/get" => return json!({"name": "test_prompt"}),
+        _ => {}
+    }
+    let schema = spec.input_schema.json();
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let sample = |name: &str| match (name, other) {
+        ("schema", Some(other)) => other.input_schema.json().into_owned(),
+        _ => sample(&schema["properties"][name]),
+    };
+    required.map(|name| (name.to_owned(), sample(name))).collect()
+}
+
+fn sample(schema: &Value) -> Value {
+    match schema["type"].as_str() {
+        Some("number" | "integer") => json!(5),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        Some("object") => json!({}),
+        _ => json!("sample"),
+    }
+}
+
+/// A person who agrees with everything at once.
+#[derive(Debug)]
+struct Agrees;
+
+impl Authorizer for Agrees {
+    fn redirect_uri(&self) -> Url {
+        Url::parse("http://127.0.0.1:9876/callback").expect("it is an address")
+    }
+
+    fn authorize(&self, address: Url) -> BoxFuture<'_, Result<Url, OAuthError>> {
+        async move {
+            let unfinished = |reason: String| OAuthError::Unfinished { reason };
+            let none = reqwest::redirect::Policy::none();
+            let client = reqwest::Client::builder().redirect(none).build();
+            let client = client.map_err(|error| unfinished(error.to_string()))?;
+            let answer = client.get(address).send().await;
+            let answer = answer.map_err(|error| unfinished(error.to_string()))?;
+            let location = answer.headers().get("location").and_then(|value| value.to_str().ok());
+            let location = location.ok_or_else(|| unfinished("no redirect".to_owned()))?;
+            Url::parse(location).map_err(|error| unfinished(error.to_string()))
+        }
+        .boxed()
+    }
+}

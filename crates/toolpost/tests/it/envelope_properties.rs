@@ -1,0 +1,129 @@
+//! Whatever JSON goes into an envelope comes out of it.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use toolpost::{ContentBlock, Envelope, HttpMeta, McpMeta, Payload, SseMeta};
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_filter("JSON has no NaN", |n| n.is_finite()).prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 48, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            any_members(inner).prop_map(Value::Object),
+        ]
+    })
+}
+
+fn any_members(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
+    // Names that mean something to us are as likely as any other.
+    let name = prop_oneof![
+        any::<String>(),
+        prop::sample::select(vec![
+            "data",
+            "meta",
+            "source",
+            "text",
+            "type",
+            "annotations",
+            "priority",
+            "audience",
+            "uri",
+            "resource",
+            "_meta",
+            "name",
+            "mimeType",
+            "blob",
+            "description",
+        ])
+        .prop_map(str::to_owned),
+    ];
+    prop::collection::vec((name, value), 0..6).prop_map(|members| members.into_iter().collect())
+}
+
+fn any_envelope() -> impl Strategy<Value = Envelope> {
+    let headers = prop::collection::btree_map("[a-z-]{1,12}", any::<String>(), 0..4);
+    let local = (any_json(), any::<String>()).prop_map(|(data, id)| Envelope::local(data, id));
+    let http = (any_json(), any::<u16>(), headers, any::<Option<u64>>()).prop_map(
+        |(data, status, headers, retry)| {
+            let mut sse = SseMeta::new("message", "7");
+            sse.retry = retry.map(|ms| ms >> 12);
+            Envelope::http(data, HttpMeta::new(status, headers).with_sse(sse))
+        },
+    );
+    let mcp = (any_json(), any::<bool>(), any_json(), prop::collection::vec(any_block(), 0..4))
+        .prop_map(|(data, is_error, structured, blocks)| {
+            let blocks = blocks.into_iter().map(ContentBlock::from_value).collect();
+            let mut meta = McpMeta::new(blocks).with_structured_content(structured);
+            meta.is_error = is_error;
+            Envelope::mcp(data, meta)
+        });
+    prop_oneof![local, http, mcp]
+}
+
+/// A block of a known type with any other members, of known names and unknown ones.
+fn any_block() -> impl Strategy<Value = Value> {
+    let required = prop::sample::select(vec![
+        json!({"type": "text", "text": "t"}),
+        json!({"type": "image", "data": "AA==", "mimeType": "image/png"}),
+        json!({"type": "audio", "data": "AA==", "mimeType": "audio/wav"}),
+        json!({"type": "resource_link", "uri": "a:b", "name": "n"}),
+    ]);
+    let resource = any_members(any_json()).prop_map(|mut members| {
+        members.insert("uri".to_owned(), json!("a:b"));
+        json!({"type": "resource", "resource": members})
+    });
+    (prop_oneof![required, resource], any_members(any_json())).prop_map(|(block, extra)| {
+        let Value::Object(required) = block else { unreachable!("blocks are objects") };
+        let mut members = extra;
+        members.extend(required);
+        Value::Object(members)
+    })
+}
+
+proptest! {
+    #[test]
+    fn an_envelope_survives_the_wire(envelope in any_envelope()) {
+        let wire = serde_json::to_string(&envelope).unwrap();
+        let back: Envelope = serde_json::from_str(&wire).unwrap();
+        prop_assert_eq!(&back, &envelope);
+
+        let value: Value = serde_json::from_str(&wire).unwrap();
+        prop_assert!(Envelope::is_envelope(&value));
+        prop_assert_eq!(&Envelope::detect(value).unwrap(), &envelope);
+
+        let raw = Payload::from_json(wire).unwrap();
+        let detected = Envelope::detect_payload(raw).unwrap().into_value().unwrap();
+        prop_assert_eq!(&detected, &envelope);
+    }
+
+    #[test]
+    fn a_block_with_unknown_members_comes_out_equal(block in any_block()) {
+        prop_assert_eq!(ContentBlock::from_value(block.clone()).into_value(), block);
+    }
+
+    #[test]
+    fn what_is_not_an_envelope_comes_back_untouched(value in any_json()) {
+        match Envelope::detect(value.clone()) {
+            Ok(envelope) => {
+                let written = serde_json::to_value(envelope).unwrap();
+                prop_assert_eq!(&written["data"], &value["data"]);
+                prop_assert_eq!(&written["meta"], &value["meta"]);
+            }
+            Err(data) => prop_assert_eq!(data, value),
+        }
+    }
+
+    #[test]
+    fn any_text_is_an_envelope_block_or_neither_and_nothing_panics(text in any::<String>()) {
+        if let Ok(payload) = Payload::from_json(text) {
+            let _ = Envelope::detect_payload(payload);
+        }
+    }
+}

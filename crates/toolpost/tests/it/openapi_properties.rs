@@ -1,0 +1,177 @@
+//! Whatever JSON is written as a document is read from it.
+
+use super::openapi_corpus::checks;
+use proptest::prelude::*;
+use serde_json::Value;
+use toolpost::openapi::parsers::{Document, each_yaml};
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_filter("JSON has no NaN", |n| n.is_finite()).prop_map(Value::from),
+        any_text().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 64, 6, |inner| {
+        let members = prop::collection::vec((any_text(), inner.clone()), 0..6);
+        prop_oneof![
+            prop::collection::vec(inner, 0..6).prop_map(Value::from),
+            members.prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// What YAML 1.1, which is what is written, takes for the end of a line, 1.2 does not; and the
+/// writer does not know that `<<` means something.
+fn any_yaml() -> impl Strategy<Value = Value> {
+    let is_end = |char| matches!(char, '\u{85}' | '\u{2028}' | '\u{2029}');
+    any_json().prop_filter("not the same for everybody", move |value| {
+        let text = value.to_string();
+        !text.contains(is_end) && !text.contains("\"<<\":")
+    })
+}
+
+/// Texts that look like something else are as likely as any other.
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<String>(),
+        "[ -~\\n]{0,40}",
+        prop::sample::select(vec![
+            "",
+            "~",
+            "null",
+            "true",
+            "No",
+            "on",
+            "1",
+            "-0",
+            "007",
+            "0x1F",
+            "0b1",
+            "1e3",
+            ".inf",
+            "1_000",
+            "2020-01-01",
+            "12:30:00",
+            "<<",
+            "&a",
+            "*a",
+            "!tag",
+            "%a",
+            "@a",
+            "`a",
+            "- a",
+            "a: b",
+            "a #b",
+            " a",
+            "a ",
+            "\n",
+            "a\n",
+            "\na",
+            "a\n\n b\n",
+            "\ta",
+            "---",
+            "...",
+            "[",
+            "{a}",
+            "\u{feff}",
+            "\u{85}",
+            "\u{2028}",
+            "\"",
+            "'",
+            "\\\\",
+            "$ref",
+            "200",
+        ])
+        .prop_map(str::to_owned),
+    ]
+}
+
+/// Pieces that mean something to YAML, in any order.
+fn any_pieces() -> impl Strategy<Value = String> {
+    let pieces = vec![
+        "a",
+        "b: ",
+        "- ",
+        "? ",
+        ": ",
+        ":",
+        ",",
+        "[",
+        "]",
+        "{",
+        "}",
+        "&a ",
+        "*a ",
+        "!t ",
+        "!!str ",
+        "!<x> ",
+        "|",
+        ">",
+        "|+2\n",
+        ">-\n",
+        "'",
+        "\"",
+        "\\u12",
+        "\\x41",
+        "#",
+        " #c",
+        "%YAML 1.2\n",
+        "%TAG ! x\n",
+        "---",
+        "...",
+        "\n",
+        "\r\n",
+        "\r",
+        " ",
+        "  ",
+        "\n  ",
+        "\n    ",
+        "\t",
+        "<<: ",
+        "1",
+        "-1.5e3",
+        "~",
+        "null",
+        "é",
+        "\u{feff}",
+        "\u{85}",
+        "\0",
+        "@",
+        "`",
+        "=",
+    ];
+    prop::collection::vec(prop::sample::select(pieces), 0..40).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn nothing_makes_a_reader_panic(text in any_pieces(), bytes in any::<Vec<u8>>()) {
+        checks::check(text.as_bytes());
+        checks::check(&bytes);
+    }
+
+    #[test]
+    fn json_is_read_as_it_was_written(value in any_json(), pretty: bool) {
+        let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
+        let document = Document::read(text.unwrap().as_bytes()).unwrap();
+        prop_assert_eq!(document.to_value(), value);
+    }
+
+    #[test]
+    fn yaml_is_read_as_it_was_written(value in any_yaml()) {
+        let text = serde_norway::to_string(&value).unwrap();
+        let document = Document::read(text.as_bytes()).unwrap();
+        prop_assert_eq!(document.to_value(), value, "{}", text);
+    }
+
+    #[test]
+    fn both_readers_of_yaml_agree(value in any_yaml()) {
+        let text = serde_norway::to_string(&value).unwrap();
+        let [first, second] = each_yaml(&text);
+        prop_assert_eq!(second, Some(value.clone()), "{}", &text);
+        prop_assert!(first.is_none() || first == Some(value), "{}", text);
+    }
+}

@@ -1,0 +1,278 @@
+//! Schemas and values that are made to hurt, on a thread with the usual small stack.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use toolpost::{RepairAction, Schema};
+
+const DEEP: usize = 10_000;
+
+/// Runs on 2 MiB of stack and fails if it takes long.
+fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
+    let start = Instant::now();
+    let thread =
+        std::thread::Builder::new().stack_size(2 << 20).spawn(work).expect("a thread starts");
+    thread.join().expect("the work succeeds");
+    assert!(start.elapsed() < Duration::from_secs(20), "took {:?}", start.elapsed());
+}
+
+/// A value nested level by level, which is how it has to be taken apart as well.
+fn nested(levels: usize, innermost: Value, wrap: impl Fn(Value) -> Value) -> Value {
+    (0..levels).fold(innermost, |value, _| wrap(value))
+}
+
+/// `json!` would copy what it is given, level by level.
+fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+    Value::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+fn list(item: Value) -> Value {
+    Value::Array(vec![item])
+}
+
+fn next(value: Value) -> Value {
+    object([("next", value)])
+}
+
+/// Drops a deep value without recursion, which serde_json's own drop would use.
+fn dismantle(value: Value) {
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Array(items) => waiting.extend(items),
+            Value::Object(map) => waiting.extend(map.into_iter().map(|(_, member)| member)),
+            _ => {}
+        }
+    }
+}
+
+/// The code of the failure, or `ok`; nothing is dropped that might be deep.
+fn outcome(schema: &Schema, value: &mut Value) -> &'static str {
+    match schema.cast(value) {
+        Ok(repairs) => {
+            let old = repairs.into_iter().flat_map(|repair| [repair.from, repair.to]).flatten();
+            old.for_each(dismantle);
+            "ok"
+        }
+        Err(error) => error.code.as_str(),
+    }
+}
+
+fn tree() -> Value {
+    json!({"type": "object", "properties": {"next": {"$ref": "#"}}})
+}
+
+#[test]
+fn deep_values_end_in_an_error_or_are_moved_away_whole() {
+    on_a_small_stack(|| {
+        let unique = json!({"type": "array", "uniqueItems": true});
+        let unique_numbers =
+            json!({"type": "array", "uniqueItems": true, "items": {"type": "number"}});
+        let cases = [
+            (tree(), nested(DEEP, json!(1), next), "stack"),
+            (
+                json!({"type": "array", "items": {"$ref": "#"}}),
+                nested(DEEP, json!(1), list),
+                "stack",
+            ),
+            (unique, nested(DEEP, json!(1), list), "stack"),
+            (unique_numbers, nested(DEEP, json!(1), list), "stack"),
+            (json!({"type": "string"}), nested(DEEP, json!(1), list), "ok"),
+            (
+                json!({"properties": {"a": {"type": "null"}}, "required": ["a"]}),
+                nested(DEEP, json!(1), next),
+                "ok",
+            ),
+            (
+                json!({"allOf": [tree(), {"properties": {"x": {"type": "number"}}, "required": ["x"]}]}),
+                nested(DEEP, json!(1), next),
+                "stack",
+            ),
+            (json!({"const": {"next": {"next": 1}}}), nested(DEEP, json!(1), next), "ok"),
+        ];
+        for (document, mut value, expected) in cases {
+            let schema = Schema::new(document).unwrap();
+            let found = outcome(&schema, &mut value);
+            dismantle(value);
+            assert_eq!(found, expected, "{schema:?}");
+        }
+    });
+}
+
+#[test]
+fn deep_schemas_fail_only_where_a_value_reaches_the_depth() {
+    on_a_small_stack(|| {
+        let leaf = || json!({"type": "number"});
+        let optional = |schema| object([("properties", next(schema))]);
+        let property =
+            |schema| object([("properties", next(schema)), ("required", json!(["next"]))]);
+        let pair = |schema, other| Value::Array(vec![schema, other]);
+        let any_of = |schema| object([("anyOf", pair(schema, json!({"type": "null"})))]);
+        let all_of = |schema| object([("allOf", pair(schema, json!({"properties": {}})))]);
+        let not = |schema| object([("not", schema)]);
+        let deep = || nested(DEEP, json!(1), list);
+        let default = object([("type", json!("string")), ("default", deep())]);
+        let constant = object([("const", deep())]);
+        let cases = [
+            (nested(DEEP, leaf(), property), json!(1), "stack"),
+            (nested(DEEP, leaf(), optional), json!({"next": {"next": 1}}), "ok"),
+            (nested(DEEP, leaf(), optional), nested(300, json!({}), next), "ok"),
+            (nested(DEEP, leaf(), optional), nested(DEEP, json!(1), next), "stack"),
+            (nested(DEEP, leaf(), any_of), json!("x"), "stack"),
+            (nested(DEEP, leaf(), all_of), json!("x"), "stack"),
+            (nested(DEEP, leaf(), not), json!("x"), "stack"),
+            (default, json!(1), "stack"),
+            (constant, json!(1), "stack"),
+        ];
+        for (document, mut value, expected) in cases {
+            let schema = Schema::new(document).unwrap();
+            let found = outcome(&schema, &mut value);
+            dismantle(value);
+            // Its document is deep, and dropping it would recurse.
+            std::mem::forget(schema);
+            assert_eq!(found, expected);
+        }
+    });
+}
+
+#[test]
+fn recursion_through_every_keyword_ends_in_an_error_or_a_value() {
+    on_a_small_stack(|| {
+        let root = json!({"$ref": "#"});
+        let leaf = json!({"properties": {"x": {"type": "number"}}, "required": ["x"]});
+        let documents = [
+            json!({"properties": {"next": root}, "required": ["next"]}),
+            json!({"additionalProperties": root, "type": "object", "minProperties": 1}),
+            json!({"type": "object", "patternProperties": {"^n": root}, "minProperties": 1}),
+            json!({"type": "array", "items": root, "minItems": 1}),
+            json!({"type": "array", "items": root, "minItems": 1, "uniqueItems": true}),
+            json!({"type": "array", "items": {"type": "null"}, "contains": root}),
+            json!({"prefixItems": [root, {"type": "number"}]}),
+            json!({"anyOf": [root, {"type": "number"}]}),
+            json!({"anyOf": [{"prefixItems": [root]}, {"properties": {"next": root}, "required": ["next"]}]}),
+            json!({"anyOf": [{"type": "number"}, {"properties": {"next": root}, "required": ["next", "n"]}]}),
+            json!({"allOf": [root, leaf]}),
+            json!({"allOf": [{"properties": {"next": root}, "required": ["next"]}, leaf]}),
+            json!({"allOf": [{"properties": {"next": root}}, leaf], "unevaluatedProperties": root}),
+            json!({"allOf": [false, root], "unevaluatedProperties": false}),
+            json!({"allOf": [{"prefixItems": [root]}, {}], "default": {"next": [[1]]}}),
+            json!({"not": root}),
+            json!({"type": ["array", "object"], "items": root, "properties": {"next": root}, "required": ["next"]}),
+            json!({"type": "array", "items": root, "default": [[[]], 1]}),
+        ];
+        let inputs = || {
+            let list = |levels| nested(levels, json!("x"), list);
+            let next = |levels| nested(levels, json!("x"), next);
+            [
+                json!(null),
+                json!({}),
+                json!([]),
+                list(120),
+                list(250),
+                list(DEEP),
+                next(120),
+                next(250),
+                next(DEEP),
+            ]
+        };
+        for document in documents {
+            let schema = Schema::new(document).unwrap();
+            for mut value in inputs() {
+                let found = outcome(&schema, &mut value);
+                dismantle(value);
+                let known = ["ok", "stack", "create/contains", "create/uniqueItems", "create/not"];
+                let others = ["create/intersect", "create/never", "cast/uniqueItems"];
+                assert!(known.contains(&found) || others.contains(&found), "{found}: {schema:?}");
+            }
+        }
+    });
+}
+
+/// `levels` definitions, each made from the one that follows it.
+fn chain(levels: usize, last: Value, make: impl Fn(Value) -> Value) -> Schema {
+    let mut definitions = serde_json::Map::new();
+    for level in 0..levels {
+        let next = json!({"$ref": format!("#/$defs/{}", level + 1)});
+        definitions.insert(level.to_string(), make(next));
+    }
+    definitions.insert(levels.to_string(), last);
+    Schema::new(json!({"$defs": definitions, "$ref": "#/$defs/0"})).expect("an object is a schema")
+}
+
+#[test]
+fn references_that_fan_out_cost_no_exponential_time() {
+    on_a_small_stack(|| {
+        let leaf = || json!({"properties": {"a": {"const": 1}}, "required": ["a"]});
+        let twice = |keyword: &'static str| move |next: Value| json!({keyword: [next, next]});
+        let object =
+            |next: Value| json!({"properties": {"l": next, "r": next}, "required": ["l", "r"]});
+        let variants = |next: Value| {
+            let inner = json!({"properties": {"n": next}, "required": ["n"]});
+            json!({"anyOf": [inner, next, {"oneOf": [next, inner]}]})
+        };
+        let closed = |next: Value| json!({"allOf": [next, next], "unevaluatedProperties": false});
+        let cases = [
+            (chain(60, leaf(), twice("anyOf")), json!({"a": 2}), "ok"),
+            (chain(60, leaf(), twice("allOf")), json!({"a": 1}), "ok"),
+            (chain(60, leaf(), twice("allOf")), json!({"a": 2}), "stack"),
+            (chain(60, leaf(), closed), json!({"a": 1, "b": 1}), "stack"),
+            (chain(60, leaf(), object), json!(1), "stack"),
+            (
+                chain(40, leaf(), variants),
+                nested(20, json!({"a": 2}), |value| json!({"n": value})),
+                "ok",
+            ),
+        ];
+        for (schema, mut value, expected) in cases {
+            assert_eq!(outcome(&schema, &mut value), expected, "{schema:?}");
+        }
+    });
+}
+
+#[test]
+fn repeated_types_cost_no_exponential_time() {
+    on_a_small_stack(|| {
+        let mut schema = json!({"type": "number"});
+        for _ in 0..60 {
+            schema = json!({"type": ["object", "object"], "properties": {"n": schema}, "required": ["n"]});
+        }
+        let schema = Schema::new(schema).unwrap();
+        let mut value = nested(60, json!("x"), |value| json!({"n": value}));
+        assert_eq!(outcome(&schema, &mut value), "ok");
+    });
+}
+
+#[test]
+fn what_is_made_up_has_a_limit() {
+    let cases = [
+        (json!({"type": "string", "minLength": 1e15}), json!(1)),
+        (json!({"type": "array", "minItems": 1e15}), json!(1)),
+        (json!({"type": "array", "minItems": 1e15}), json!([1])),
+        (
+            json!({"type": "array", "minItems": 2000, "items": {"type": "array", "minItems": 2000}}),
+            json!(1),
+        ),
+    ];
+    for (document, mut value) in cases {
+        assert_eq!(outcome(&Schema::new(document).unwrap(), &mut value), "stack");
+    }
+}
+
+#[test]
+fn long_lists_cost_linear_time() {
+    on_a_small_stack(|| {
+        let schema = Schema::new(json!({"type": "array", "uniqueItems": true})).unwrap();
+        let mut value: Value = (0..200_000).map(|number| json!(number / 2)).collect();
+        let repairs = schema.cast(&mut value).unwrap();
+        assert_eq!(value.as_array().unwrap().len(), 100_000);
+        assert_eq!(repairs[0].action, RepairAction::Replaced);
+
+        let schema =
+            Schema::new(json!({"properties": {"a": {"type": "number"}}, "required": ["a"]}))
+                .unwrap();
+        let mut value =
+            Value::Object((0..100_000).map(|key| (format!("k{key}"), json!(key))).collect());
+        assert_eq!(schema.cast(&mut value).unwrap().len(), 100_001);
+        assert_eq!(value, json!({"a": 0}));
+    });
+}

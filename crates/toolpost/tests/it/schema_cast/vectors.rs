@@ -1,0 +1,43 @@
+//! 2,938 pairs with the answers of TypeBox itself.
+
+use serde_json::Value;
+use toolpost::Schema;
+
+use super::{assert_explained, same};
+
+#[test]
+fn every_vector_gives_what_typebox_gives() {
+    let mut wrong = Vec::new();
+    let mut lines = 0;
+    for line in include_str!("../../data/cast.jsonl").lines() {
+        lines += 1;
+        let case: Value = serde_json::from_str(line).unwrap();
+        if let Err(problem) = run(&case) {
+            wrong.push(format!("{}: {problem}\n  {line}", case["name"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{} lines differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!(lines, 2938);
+}
+
+fn run(case: &Value) -> Result<(), String> {
+    // The rest are accidents of JavaScript, for which the line says what is right.
+    let expected = case.get("noQuirk").unwrap_or(case);
+    let input = &case["input"];
+    let mut value = input.clone();
+    let found =
+        Schema::new(case["schema"].clone()).expect("every line has a schema").cast(&mut value);
+    match (expected.get("throws"), found) {
+        (Some(code), Err(error)) if code == error.code.as_str() => {
+            assert_eq!(value, *input, "a failure leaves the value alone");
+            Ok(())
+        }
+        (None, Ok(repairs)) if same(&value, &expected["cast"]) => {
+            assert_explained(input, &value, &repairs);
+            let valid = expected["validBefore"] == true;
+            assert!(!valid || (value == *input && repairs.is_empty()), "{}", case["name"]);
+            Ok(())
+        }
+        (_, found) => Err(format!("found {found:?}, {value}")),
+    }
+}

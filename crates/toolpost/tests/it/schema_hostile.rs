@@ -1,0 +1,215 @@
+//! Schemas and values made to be expensive: the work grows with their size, and no stack ends.
+
+use serde_json::{Map, Value, json};
+use toolpost::{Extras, Schema, SchemaError};
+
+/// The work for the larger input is at most `factor` times that for the smaller one.
+fn assert_growth(
+    name: &str,
+    factor: u64,
+    pair: impl Fn(usize) -> (Value, Value),
+    small: usize,
+    large: usize,
+) {
+    let steps = |size: usize| {
+        let (schema, mut value) = pair(size);
+        Schema::new(schema).unwrap().count_steps(&mut value, Extras::Strip).unwrap()
+    };
+    let (small, large) = (steps(small), steps(large));
+    println!("{name}: {small} steps, then {large}");
+    assert!(large <= factor * small.max(8), "{name}: {small} steps, then {large}");
+}
+
+#[test]
+fn work_grows_with_the_size() {
+    // Twice the size may cost four times as much where depth grows too: size times depth.
+    assert_growth("wide objects", 12, wide, 1_000, 10_000);
+    assert_growth("long arrays of unions", 12, union_array, 1_000, 10_000);
+    assert_growth("nested unions in the schema", 5, nested_unions, 12, 24);
+    assert_growth("unions that fit nothing", 5, hopeless_unions, 12, 24);
+    assert_growth("diamonds of allOf", 5, diamonds, 15, 30);
+    assert_growth("a recursive union down a list", 5, recursive_union, 30, 60);
+    assert_growth("a recursive union down a dirty list", 5, dirty_recursive_union, 30, 60);
+    assert_growth("conditions inside conditions", 5, nested_conditions, 20, 40);
+}
+
+fn wide(size: usize) -> (Value, Value) {
+    let names = |suffix: Value| -> Value {
+        (0..size).map(|at| (format!("p{at}"), suffix.clone())).collect::<Map<_, _>>().into()
+    };
+    (json!({"properties": names(json!({"type": "integer"}))}), names(json!("5")))
+}
+
+fn union_array(size: usize) -> (Value, Value) {
+    let schema = json!({"items": {"anyOf": [
+        {"properties": {"a": {"type": "integer"}}, "required": ["a"]},
+        {"properties": {"b": {"type": "string"}}, "required": ["b"]}]}});
+    (schema, Value::Array((0..size).map(|_| json!({"b": 5, "z": 1})).collect()))
+}
+
+/// Each level leads to the next by two variants.
+fn levels(size: usize, last: Value, level: impl Fn(String) -> Value) -> Value {
+    let mut definitions: Map<String, Value> =
+        (0..size).map(|at| (format!("d{at}"), level(format!("#/$defs/d{}", at + 1)))).collect();
+    definitions.insert(format!("d{size}"), last);
+    json!({"$ref": "#/$defs/d0", "$defs": definitions})
+}
+
+fn list(size: usize, end: Value) -> Value {
+    (0..size).fold(end, |inner, _| json!({ "c": inner }))
+}
+
+fn nested_unions(size: usize) -> (Value, Value) {
+    let schema = levels(size, json!({"type": "integer"}), |next| {
+        json!({"anyOf": [{"properties": {"c": {"$ref": next}, "x": {}}, "required": ["x"]},
+                         {"properties": {"c": {"$ref": next}}}]})
+    });
+    (schema, list(size, json!("5")))
+}
+
+fn hopeless_unions(size: usize) -> (Value, Value) {
+    let schema = levels(size, json!({"type": "integer"}), |next| {
+        json!({"oneOf": [{"properties": {"c": {"$ref": next}, "x": {}}},
+                         {"properties": {"c": {"$ref": next}}}]})
+    });
+    (schema, list(size, json!("none")))
+}
+
+fn diamonds(size: usize) -> (Value, Value) {
+    let schema = levels(
+        size,
+        json!({"properties": {"a": {"type": "integer"}}}),
+        |next| json!({"allOf": [{"allOf": [{"$ref": next}]}, {"allOf": [{"$ref": next}], "title": "x"}]}),
+    );
+    (schema, json!({"a": "5", "z": 1}))
+}
+
+fn recursive() -> Value {
+    json!({"anyOf": [
+        {"type": "object", "properties": {"c": {"$ref": "#"}}, "required": ["c"]},
+        {"type": "object", "properties": {"c": {"$ref": "#"}, "d": {"type": "integer"}}},
+        {"type": "integer"}]})
+}
+
+fn recursive_union(size: usize) -> (Value, Value) {
+    (recursive(), list(size, json!(5)))
+}
+
+fn dirty_recursive_union(size: usize) -> (Value, Value) {
+    (recursive(), list(size, json!({"d": "5", "z": 1})))
+}
+
+fn nested_conditions(size: usize) -> (Value, Value) {
+    let schema = json!({
+        "properties": {"c": {"$ref": "#"}, "n": {"type": "integer"}},
+        "if": {"required": ["c"]},
+        "then": {"properties": {"c": {"$ref": "#"}}},
+        "else": {"properties": {"k": {"default": 1}}}});
+    (schema, list(size, json!({"n": "5"})))
+}
+
+/// Runs on an ordinary thread's stack, and takes deep values apart without recursion.
+fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(2 << 20).spawn(test).unwrap().join().unwrap();
+}
+
+fn deep(levels: usize, wrap: impl Fn(Value) -> Value) -> Value {
+    (0..levels).fold(json!(1), |inner, _| wrap(inner))
+}
+
+/// An object with one property; the `json!` macro would copy the value, level by level.
+fn member(name: &str, value: Value) -> Value {
+    Value::Object(Map::from_iter([(name.to_owned(), value)]))
+}
+
+/// Dropping a value recurses, so the deep ones are dismantled from outside in.
+fn dismantle(value: Value) {
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Array(items) => waiting.extend(items),
+            Value::Object(members) => waiting.extend(members.into_iter().map(|(_, member)| member)),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_deep_value_is_an_issue_and_stays_as_it_is() {
+    on_a_small_stack(|| {
+        let schemas = [
+            json!({"properties": {"c": {"$ref": "#"}}, "additionalProperties": false}),
+            json!({"anyOf": [{"type": "integer"}, {"properties": {"c": {"$ref": "#"}}}]}),
+            json!({"allOf": [{"properties": {"c": {"$ref": "#"}}}, {"properties": {"d": {"default": 1}}}]}),
+            json!({"if": {"required": ["c"]}, "then": {"properties": {"c": {"$ref": "#"}}}, "else": false}),
+            json!({"not": {"properties": {"c": {"not": {"$ref": "#"}}}}}),
+            json!({"const": {"c": 1}}),
+            json!({"type": "array"}),
+        ];
+        for json in schemas {
+            for levels in [600, 10_000] {
+                let schema = Schema::new(json.clone()).unwrap();
+                let mut value = deep(levels, |inner| member("c", inner));
+                assert!(!schema.fits(&value).unwrap(), "{json}");
+                assert!(!schema.check(&value).unwrap().is_empty(), "{json}");
+                let done = schema.normalise(&mut value, Extras::Strip).unwrap();
+                assert_eq!(done.repairs, [], "{json}");
+                assert_eq!(done.issues.len(), 1, "{json}");
+                assert!(done.issues[0].message.contains("deep"), "{json}: {}", done.issues[0]);
+                dismantle(value);
+            }
+        }
+    });
+}
+
+#[test]
+fn what_no_schema_looks_at_may_be_deep() {
+    on_a_small_stack(|| {
+        let schema =
+            Schema::new(json!({"properties": {"a": {"type": "integer"}, "b": {}}})).unwrap();
+        let mut value = member("b", deep(10_000, |inner| Value::Array(vec![inner])));
+        value["a"] = json!("5");
+        let done = schema.normalise(&mut value, Extras::Strip).unwrap();
+        assert_eq!((done.repairs.len(), done.issues.len()), (1, 0));
+        dismantle(value);
+    });
+}
+
+#[test]
+fn values_up_to_the_limit_of_the_parser_are_walked() {
+    on_a_small_stack(|| {
+        let schema = Schema::new(recursive()).unwrap();
+        let mut value = list(120, json!("5"));
+        let done = schema.normalise(&mut value, Extras::Strip).unwrap();
+        assert_eq!((done.repairs.len(), done.issues.len()), (1, 0));
+        assert_eq!(value, list(120, json!(5)));
+    });
+}
+
+#[test]
+fn a_deep_schema_does_not_compile() {
+    on_a_small_stack(|| {
+        for levels in [300, 10_000] {
+            let json = deep(levels, |inner| member("allOf", Value::Array(vec![inner])));
+            let schema = Schema::new(json).unwrap();
+            let error = schema.compile().unwrap_err();
+            assert!(matches!(error, SchemaError::DoesNotCompile { .. }), "{error}");
+            // The document is shared and cannot be dismantled; leaking it is the test's business.
+            std::mem::forget(schema);
+        }
+    });
+}
+
+#[test]
+fn defaults_without_end_are_not_filled_in() {
+    let cases = [
+        json!({"properties": {"c": {"$ref": "#", "default": {}}, "n": {"default": 1}}}),
+        json!({"properties": {"n": {"default": 1}}, "allOf": [{"properties": {"c": {"$ref": "#", "default": {}}}}]}),
+    ];
+    for json in cases {
+        let mut value = json!({});
+        let done = Schema::new(json).unwrap().normalise(&mut value, Extras::Strip).unwrap();
+        assert_eq!(value, json!({"n": 1}));
+        assert_eq!((done.repairs.len(), done.issues.len()), (1, 0));
+    }
+}

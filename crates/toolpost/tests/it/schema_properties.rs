@@ -1,0 +1,115 @@
+//! What holds for every schema and every value.
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use serde_json::Value;
+use toolpost::{Extras, Issue, Normalised, RepairAction, Schema};
+
+use crate::schema_generators::{schema, value};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), rng_seed: seed(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_verdict_is_the_crates(schema in schema(), value in value()) {
+        if let Some((schema, validator)) = both(&schema) {
+            prop_assert_eq!(schema.fits(&value).unwrap(), validator.is_valid(&value));
+        }
+    }
+
+    #[test]
+    fn normalising_keeps_its_promises(schema in schema(), value in value(), keep: bool) {
+        if let Some((schema, validator)) = both(&schema) {
+            let extras = if keep { Extras::Keep } else { Extras::Strip };
+            promises(&schema, &validator, &value, extras);
+        }
+    }
+}
+
+/// More in CI, where time is cheap; `PROPTEST_CASES` overrules both.
+fn cases() -> u32 {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    asked.unwrap_or(if std::env::var_os("CI").is_some() { 5_000 } else { 400 })
+}
+
+/// The same pairs in every ordinary run, so that a red test is about the change at hand; new ones
+/// where `PROPTEST_CASES` asks for a long run.
+fn seed() -> RngSeed {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => RngSeed::Random,
+        None => RngSeed::Fixed(2026),
+    }
+}
+
+/// A default that does not fit its own type must not make a union misfit that fits without it.
+#[test]
+fn a_union_that_fits_without_its_bad_default_fits() {
+    let json = serde_json::json!({"anyOf": [
+        {"properties": {"x": {"type": "null", "default": {}}, "y": {}}},
+        {"enum": [true]},
+    ]});
+    let (schema, validator) = both(&json).unwrap();
+    for extras in [Extras::Strip, Extras::Keep] {
+        promises(&schema, &validator, &serde_json::json!({"b": 1, "a": []}), extras);
+    }
+}
+
+fn both(json: &Value) -> Option<(Schema, jsonschema::Validator)> {
+    let validator = jsonschema::options().should_validate_formats(false).build(json).ok()?;
+    Some((Schema::new(json.clone()).unwrap(), validator))
+}
+
+/// Checks one pair; also used on the corpus of the fuzzer.
+pub(crate) fn promises(
+    schema: &Schema,
+    validator: &jsonschema::Validator,
+    input: &Value,
+    extras: Extras,
+) {
+    let mut output = input.clone();
+    let done = schema.normalise(&mut output, extras).unwrap();
+    assert_eq!(done.issues.is_empty(), validator.is_valid(&output), "{schema:?} {input} {output}");
+    assert_eq!(replayed(input, &done), output, "the repairs explain the result");
+    assert_eq!(replayed(input, &done).to_string(), output.to_string(), "in the same order");
+    for repair in &done.repairs {
+        assert!(!repair.action.is_warning(), "nothing is made up or replaced: {repair:?}");
+        assert!(extras == Extras::Strip || repair.action != RepairAction::Stripped);
+    }
+    assert_eq!(
+        sorted(&done.issues),
+        sorted(&schema.check(&output).unwrap()),
+        "{schema:?} {output}"
+    );
+    let mut again = output.clone();
+    let second = schema.normalise(&mut again, extras).unwrap();
+    assert_eq!(second.repairs, [], "idempotent: {schema:?} {input} {output}");
+    assert_eq!(again, output);
+    assert_eq!(second.issues, done.issues);
+}
+
+fn sorted(issues: &[Issue]) -> Vec<String> {
+    let mut written: Vec<String> = issues.iter().map(ToString::to_string).collect();
+    written.sort();
+    written
+}
+
+/// The input with the repairs made one by one.
+fn replayed(input: &Value, done: &Normalised) -> Value {
+    let mut value = input.clone();
+    for repair in &done.repairs {
+        if repair.action == RepairAction::Converted {
+            let place = value.pointer_mut(&repair.path).unwrap();
+            assert_eq!(Some(&*place), repair.from.as_ref());
+            *place = repair.to.clone().unwrap();
+            continue;
+        }
+        let (parent, token) = repair.path.rsplit_once('/').unwrap();
+        let name = token.replace("~1", "/").replace("~0", "~");
+        let parent = value.pointer_mut(parent).and_then(Value::as_object_mut).unwrap();
+        match &repair.to {
+            Some(to) => assert_eq!(parent.insert(name, to.clone()), None, "defaults fill gaps"),
+            None => assert_eq!(parent.shift_remove(&name), repair.from, "extras were there"),
+        }
+    }
+    value
+}

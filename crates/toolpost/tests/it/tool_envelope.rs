@@ -1,0 +1,282 @@
+//! ToolEnvelope V1 against results of a real server, random values and the fuzzer's corpus.
+
+#[path = "../../../../fuzz/checks/tool_envelope.rs"]
+mod checks;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use data_encoding::BASE64;
+use proptest::collection::{hash_map, vec};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use toolpost::tool_envelope::{
+    ErrorPayload, Meta, PREFIX, Reader, ToolEnvelope, WorkflowPayload, decode, encode,
+};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Other people's data, which lies beside the workspace where it lies at all.
+fn shared(name: &str) -> Option<String> {
+    let path = root().join("../shared/vectors").join(name);
+    let text = fs::read_to_string(&path).ok();
+    if text.is_none() {
+        // Written past the capture of passing tests, so that it is always seen.
+        let warning = format!("NOT CHECKED: {} is not there\n", path.display());
+        std::io::stderr().write_all(warning.as_bytes()).expect("stderr is open");
+    }
+    text
+}
+
+#[test]
+fn real_results_decode_and_encode_to_the_same_bytes() {
+    let Some(lines) = shared("tool-envelope-real.jsonl") else {
+        return;
+    };
+    let lines: Vec<_> = lines.lines().collect();
+    let (envelopes, plain) = lines.split_at(7);
+    for line in envelopes {
+        let decoded = decode(&Reader::default(), line).unwrap();
+        let keys: Vec<_> = decoded.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["payload", "meta", "summary"]);
+        assert_eq!(encode(decoded).unwrap().to_string(), *line);
+    }
+    let [plain] = plain else { panic!("8 lines expected, found {}", lines.len()) };
+    let result: Value = serde_json::from_str(plain).unwrap();
+    let fallback = decode(&Reader::default(), plain).unwrap_err();
+    assert_eq!(fallback.text.as_deref(), result["content"][0]["text"].as_str());
+    assert!(fallback.to_string().starts_with("not an envelope block"));
+}
+
+#[test]
+fn real_payloads_have_the_types_that_they_should() {
+    let Some(lines) = shared("tool-envelope-real.jsonl") else {
+        return;
+    };
+    let kinds = ["plain", "plain", "workflow", "workflow", "workflow", "error", "error"];
+    for (line, kind) in lines.lines().zip(kinds) {
+        let result: Value = serde_json::from_str(line).unwrap();
+        let read = Reader::default().read_result(&result).unwrap();
+        let json = &read.envelope.payload;
+        let workflow = WorkflowPayload::read(json);
+        let error = ErrorPayload::read(json);
+        assert_eq!((workflow.is_ok(), error.is_ok()), (kind == "workflow", kind == "error"));
+        if let Ok(workflow) = workflow {
+            let known = |kind| !matches!(kind, &toolpost::tool_envelope::Artifact::Other(_));
+            assert!(workflow.artifacts.iter().all(known));
+            assert_eq!(serde_json::to_string(&workflow).unwrap(), json.to_string());
+        }
+        if let Ok(error) = error {
+            assert_eq!(error.to_string(), read.summary);
+            assert_eq!(serde_json::to_string(&error).unwrap(), json.to_string());
+        }
+    }
+}
+
+#[test]
+fn the_examples_of_the_specification_hold() {
+    let Some(examples) = shared("tool-envelope-examples.json") else {
+        return;
+    };
+    let examples: Vec<Value> = serde_json::from_str(&examples).unwrap();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        let block = format!("{PREFIX}{}", example["base64"].as_str().unwrap());
+        let envelope = Reader::default().read_block(&block).unwrap();
+        assert_eq!(serde_json::to_string(&envelope).unwrap(), example["json_text"]);
+        assert_eq!(envelope.payload, example["decoded"]["payload"]);
+        assert_eq!(envelope.to_block().unwrap(), block);
+        let payload = &envelope.payload;
+        match example["kind"].as_str() {
+            Some("success") => assert!(WorkflowPayload::read(payload).is_ok()),
+            _ => assert!(ErrorPayload::read(payload).is_ok()),
+        }
+    }
+}
+
+#[test]
+fn the_page_tells_the_truth() {
+    let page = fs::read_to_string(root().join("docs/tool-envelope.md")).unwrap();
+    let examples: Vec<_> = page
+        .split("```json\n")
+        .skip(1)
+        .map(|rest| rest.split_once("```").expect("a fence is closed").0.trim())
+        .collect();
+    let [result, readable] = examples[..] else { panic!("found {} examples", examples.len()) };
+    let decoded = decode(&Reader::default(), result).unwrap();
+    let readable: Value = serde_json::from_str(readable).unwrap();
+    assert_eq!(decoded.to_string(), readable.to_string());
+    let result: Value = serde_json::from_str(result).unwrap();
+    assert_eq!(encode(readable).unwrap().to_string(), result.to_string());
+    let payload = ErrorPayload::read(&decoded["payload"]).unwrap();
+    assert_eq!(payload.to_string(), decoded["summary"].as_str().unwrap());
+}
+
+#[test]
+fn the_corpus_of_the_fuzzer_holds() {
+    let corpus = fs::read_dir(root().join("fuzz/corpus/tool_envelope")).unwrap();
+    let files: Vec<_> = corpus.map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 10, "found {} files", files.len());
+    for file in files {
+        checks::check(&fs::read(&file).unwrap());
+    }
+}
+
+/// Any JSON, a few levels deep.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (proptest::num::f64::NORMAL | proptest::num::f64::SUBNORMAL | proptest::num::f64::ZERO)
+            .prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 64, 8, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..8).prop_map(Value::from),
+            hash_map(any::<String>(), inner, 0..8)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// Members with names that no typed payload has.
+fn unknown_members() -> impl Strategy<Value = Map<String, Value>> {
+    hash_map("x-[a-z]{0,8}", any_json(), 0..4).prop_map(|members| members.into_iter().collect())
+}
+
+fn with(known: &Value, unknown: Map<String, Value>) -> Value {
+    let mut members = known.as_object().expect("known members are an object").clone();
+    members.extend(unknown);
+    Value::Object(members)
+}
+
+fn artifact() -> impl Strategy<Value = Value> {
+    let known = prop_oneof![
+        (any::<String>(), vec(any::<String>(), 0..3)).prop_map(|(text, fields)| json!({
+            "kind": "output-template", "title": text, "template": text, "fields": fields,
+        })),
+        (any::<String>(), unknown_members()).prop_map(|(text, unknown)| json!({
+            "kind": "tool-chain", "title": text, "description": text,
+            "steps": [with(&json!({"tool": text}), unknown)],
+        })),
+        (any_json(), any_json()).prop_map(|(input, output)| json!({
+            "kind": "worked-example", "title": "", "input": input, "expectedOutput": output,
+        })),
+        vec(any::<String>(), 0..3).prop_map(|criteria| json!({
+            "kind": "eval-criteria", "title": "", "criteria": criteria, "description": null,
+        })),
+        (vec(any::<String>(), 0..3), unknown_members()).prop_map(|(texts, unknown)| json!({
+            "kind": "comparison-matrix", "title": "", "headers": texts,
+            "rows": [with(&json!({"label": "", "values": texts}), unknown)],
+        })),
+        "[a-z]{1,6}".prop_map(|kind| json!({"kind": kind})),
+    ];
+    (known, unknown_members()).prop_map(|(known, unknown)| with(&known, unknown))
+}
+
+fn workflow() -> impl Strategy<Value = Value> {
+    let item = (any::<String>(), unknown_members());
+    (vec(item, 1..4), vec(artifact(), 0..4), unknown_members()).prop_map(
+        |(items, artifacts, unknown)| {
+            let step = |(text, unknown): &(String, Map<String, Value>)| {
+                with(&json!({"kind": text, "label": text, "summary": text}), unknown.clone())
+            };
+            let recommendation = |(text, unknown): &(String, Map<String, Value>)| {
+                with(&json!({"title": text, "detail": text, "modelClass": text}), unknown.clone())
+            };
+            let known = json!({
+                "displayName": items[0].0, "instructionId": items[0].0,
+                "model": with(&json!({"id": "", "label": ""}), items[0].1.clone()),
+                "steps": items.iter().map(step).collect::<Vec<_>>(),
+                "recommendations": items.iter().map(recommendation).collect::<Vec<_>>(),
+                "artifacts": artifacts,
+            });
+            with(&known, unknown)
+        },
+    )
+}
+
+fn failure() -> impl Strategy<Value = Value> {
+    let optional = || proptest::option::of(any::<Option<String>>());
+    let texts = (any::<String>(), any::<String>(), any::<bool>());
+    (texts, optional(), optional(), optional(), unknown_members()).prop_map(
+        |((category, text, recoverable), details, action, tool, unknown)| {
+            let mut known = json!({
+                "category": category, "code": text, "message": text, "recoverable": recoverable,
+            });
+            let names = ["details", "suggestedAction", "nextTool"];
+            for (name, value) in names.into_iter().zip([details, action, tool]) {
+                if let Some(value) = value {
+                    known[name] = json!(value);
+                }
+            }
+            with(&known, unknown)
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn any_payload_survives(
+        payload in any_json(),
+        tool in any::<String>(),
+        summary in any::<String>(),
+        epoch_ms in any::<i64>(),
+    ) {
+        let envelope = ToolEnvelope::new(payload, Meta::new(tool, epoch_ms));
+        let result = envelope.to_result(summary.clone()).unwrap();
+        let read = Reader::default().read_result(&result).unwrap();
+        prop_assert_eq!(&read.envelope, &envelope);
+        prop_assert_eq!(read.summary, summary);
+        prop_assert_eq!(read.envelope.payload.to_string(), envelope.payload.to_string());
+        let text = result.to_string();
+        let again = encode(decode(&Reader::default(), &text).unwrap()).unwrap();
+        prop_assert_eq!(again.to_string(), text);
+    }
+
+    #[test]
+    fn a_workflow_loses_nothing(json in workflow()) {
+        let payload = WorkflowPayload::read(&json).unwrap();
+        let written = serde_json::to_value(&payload).unwrap();
+        prop_assert_eq!(&written, &json);
+        prop_assert_eq!(WorkflowPayload::read(&written).unwrap(), payload);
+    }
+
+    #[test]
+    fn an_error_loses_nothing(json in failure()) {
+        let payload = ErrorPayload::read(&json).unwrap();
+        let written = serde_json::to_value(&payload).unwrap();
+        prop_assert_eq!(&written, &json);
+        prop_assert_eq!(ErrorPayload::read(&written).unwrap(), payload);
+    }
+
+    #[test]
+    fn bytes_never_break_the_reader(bytes in vec(any::<u8>(), 0..200)) {
+        checks::check(&bytes);
+    }
+
+    #[test]
+    fn text_never_breaks_the_reader(text in "\\PC{0,40}", envelope in any_json()) {
+        checks::check(text.as_bytes());
+        checks::check(format!("{PREFIX}{text}").as_bytes());
+        let meta = json!({"tool": text, "ts": text, "version": 1, "more": envelope});
+        let whole = json!({"payload": envelope, "meta": meta, "beside": envelope}).to_string();
+        checks::check(whole.as_bytes());
+    }
+
+    #[test]
+    fn a_damaged_block_is_read_or_refused(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let json = r#"{"payload":{"a":[1,"é"]},"meta":{"tool":"t","ts":"","version":1}}"#;
+        let mut block = format!("{PREFIX}{}", BASE64.encode(json.as_bytes())).into_bytes();
+        let at = at.index(block.len());
+        block[at] = byte;
+        checks::check(&block);
+        checks::check(&block[..at]);
+    }
+}
