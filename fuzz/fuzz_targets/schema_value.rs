@@ -1,5 +1,5 @@
 //! Two JSON documents, a schema and a value, split at the first newline or NUL: nothing panics,
-//! the verdict is the `jsonschema` crate's, and normalising twice is normalising once.
+//! the verdict is the `jsonschema` crate's, and normalizing twice is normalizing once.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -22,9 +22,9 @@ fuzz_target!(|input: &[u8]| {
 
 fn check(schema: &Schema, value: &Value, extras: Extras) {
     let mut output = value.clone();
-    let Ok(done) = schema.normalise(&mut output, extras) else { return };
+    let Ok(done) = schema.normalize(&mut output, extras) else { return };
     let mut again = output.clone();
-    let second = schema.normalise(&mut again, extras).expect("it compiled before");
+    let second = schema.normalize(&mut again, extras).expect("it compiled before");
     assert!(second.repairs.is_empty(), "not idempotent: {:?}", second.repairs);
     assert_eq!(again, output);
     assert_eq!(done.issues.is_empty(), schema.fits(&output).expect("it compiled before"));

@@ -127,7 +127,7 @@ fn start_logging(command: &Command) {
         .with_writer(std::io::stderr)
         // A log that cannot be written must not take a call with it.
         .log_internal_errors(false)
-        .with_ansi(output::shows_colours(&std::io::stderr()));
+        .with_ansi(output::shows_colors(&std::io::stderr()));
     match format {
         Some(LogFormat::Text) => builder.init(),
         Some(LogFormat::Json) => builder.json().flatten_event(true).init(),

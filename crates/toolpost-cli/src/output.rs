@@ -1,4 +1,4 @@
-//! What is printed: colours and tables for people, plain JSON for programs.
+//! What is printed: colors and tables for people, plain JSON for programs.
 
 use std::io::{IsTerminal, Write};
 
@@ -12,8 +12,8 @@ pub(crate) fn is_plain(asked: bool) -> bool {
     asked || !std::io::stdout().is_terminal()
 }
 
-/// Whether colours are wanted there: it is a terminal, and nothing in the environment forbids them.
-pub(crate) fn shows_colours(stream: &impl anstream::stream::RawStream) -> bool {
+/// Whether colors are wanted there: it is a terminal, and nothing in the environment forbids them.
+pub(crate) fn shows_colors(stream: &impl anstream::stream::RawStream) -> bool {
     anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
 }
 
@@ -34,17 +34,17 @@ pub(crate) fn stream_plain(value: &impl Serialize) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Indented and coloured on a terminal, one line elsewhere.
+/// Indented and colored on a terminal, one line elsewhere.
 pub(crate) fn print_json(value: &impl Serialize, plain: bool) -> std::io::Result<()> {
     if is_plain(plain) {
         return print_plain(value);
     }
     let mut text = String::new();
-    write_coloured(&mut text, &serde_json::to_value(value)?, 0);
+    write_colored(&mut text, &serde_json::to_value(value)?, 0);
     print_line(&text)
 }
 
-/// A line for people; colours are dropped where they cannot be shown.
+/// A line for people; colors are dropped where they cannot be shown.
 pub(crate) fn print_line(text: &str) -> std::io::Result<()> {
     writeln!(anstream::stdout().lock(), "{text}")
 }
@@ -71,8 +71,8 @@ pub(crate) fn note(message: &str) {
     let _ = writeln!(anstream::stderr().lock(), "  {}", harmless(message));
 }
 
-fn to_stderr(label: &str, colour: AnsiColor, message: &str) {
-    let style = Style::new().bold().fg_color(Some(colour.into()));
+fn to_stderr(label: &str, color: AnsiColor, message: &str) {
+    let style = Style::new().bold().fg_color(Some(color.into()));
     let message = harmless(message);
     let _ = writeln!(anstream::stderr().lock(), "{style}{label}{style:#}: {message}");
 }
@@ -124,7 +124,7 @@ pub(crate) fn access_json(access: &Access) -> Value {
     }
 }
 
-fn write_coloured(out: &mut String, value: &Value, depth: usize) {
+fn write_colored(out: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Object(members) if !members.is_empty() => {
             let entries = members.iter().map(|(key, value)| (Some(key.as_str()), value));
@@ -133,7 +133,7 @@ fn write_coloured(out: &mut String, value: &Value, depth: usize) {
         Value::Array(items) if !items.is_empty() => {
             write_entries(out, items.iter().map(|item| (None, item)), ('[', ']'), depth);
         }
-        scalar => paint(out, colour_of(scalar), &scalar.to_string()),
+        scalar => paint(out, color_of(scalar), &scalar.to_string()),
     }
 }
 
@@ -151,14 +151,14 @@ fn write_entries<'a>(
             paint(out, AnsiColor::Blue, &Value::from(key).to_string());
             out.push_str(": ");
         }
-        write_coloured(out, value, depth + 1);
+        write_colored(out, value, depth + 1);
     }
     out.push('\n');
     out.push_str(&"  ".repeat(depth));
     out.push(close);
 }
 
-fn colour_of(scalar: &Value) -> AnsiColor {
+fn color_of(scalar: &Value) -> AnsiColor {
     match scalar {
         Value::String(_) => AnsiColor::Green,
         Value::Number(_) => AnsiColor::Cyan,
@@ -167,8 +167,8 @@ fn colour_of(scalar: &Value) -> AnsiColor {
     }
 }
 
-fn paint(out: &mut String, colour: AnsiColor, text: &str) {
-    let style = Style::new().fg_color(Some(colour.into()));
+fn paint(out: &mut String, color: AnsiColor, text: &str) {
+    let style = Style::new().fg_color(Some(color.into()));
     out.push_str(&format!("{style}{text}{style:#}"));
 }
 
@@ -202,10 +202,10 @@ mod tests {
     }
 
     #[test]
-    fn coloured_json_is_still_that_json() {
+    fn colored_json_is_still_that_json() {
         let value = json!({"a": [1, "x", null, {}, []], "b": {"c": true, "d\"": -1.5}});
         let mut text = String::new();
-        write_coloured(&mut text, &value, 0);
+        write_colored(&mut text, &value, 0);
         assert!(text.contains('\u{1b}'));
         let plain = anstream::adapter::strip_str(&text).to_string();
         assert_eq!(plain, serde_json::to_string_pretty(&value).unwrap());

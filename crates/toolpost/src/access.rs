@@ -221,7 +221,7 @@ fn denied(identity: &Identity, reason: &str) -> CallError {
 
 /// On whose authority a call runs.
 ///
-/// Trust is this type and nothing else: it has no serialised form, and outside this crate only
+/// Trust is this type and nothing else: it has no serialized form, and outside this crate only
 /// [`Authority::outside`] makes one. A trusted call exists because somebody called
 /// [`Pipeline::execute`](crate::Pipeline::execute) in this process, or because a handler called on.
 #[derive(Debug, Clone)]

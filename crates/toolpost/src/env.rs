@@ -17,7 +17,7 @@ use crate::payload::{Payload, PayloadError};
 /// A handler's way to the operations of some namespaces.
 ///
 /// Each call through it is trusted, has a fresh request id and this call's id as its parent, what
-/// is left of this call's deadline, and ends when this call is cancelled.
+/// is left of this call's deadline, and ends when this call is canceled.
 ///
 /// # Cancellation
 ///

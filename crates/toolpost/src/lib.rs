@@ -31,7 +31,7 @@
 //! | `spec`, `operation` | what an operation says about itself, and what runs |
 //! | `handler`, `env` | handlers, what they are given, and their way to other operations |
 //! | `envelope` | data and meta, content blocks, detection |
-//! | `schema` | JSON Schemas, compiled once: check, normalise, cast |
+//! | `schema` | JSON Schemas, compiled once: check, normalize, cast |
 //! | `query` | how an input stands in the query of a URL |
 //! | `error`, `access` | why a call fails, and who may call |
 //! | `registry` | changes in, immutable catalogs out, search |
@@ -109,7 +109,7 @@ pub use pipeline::{
 pub use query::{QueryForm, QueryParameter, QueryStyle};
 pub use registry::{Catalog, Change, Registry, SearchHit, nearest};
 pub use schema::{
-    CastCode, CastError, Extras, Issue, MASKED, Normalised, Pointer, Repair, RepairAction, Schema,
+    CastCode, CastError, Extras, Issue, MASKED, Normalized, Pointer, Repair, RepairAction, Schema,
     SchemaError, SchemaPart, Secrets,
 };
 pub use spec::{ErrorDefinition, IdError, Kind, MAX_NAME_LENGTH, OperationId, OperationSpec};

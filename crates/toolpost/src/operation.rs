@@ -61,10 +61,10 @@ pub struct ResultPolicy {
 pub enum OutputPolicy {
     /// Repaired without making anything up; what still does not fit is a warning.
     #[default]
-    Normalise,
+    Normalize,
     /// Repaired as TypeBox does, which also makes values up.
     Cast,
-    /// As `Normalise`, but what still does not fit fails the call.
+    /// As `Normalize`, but what still does not fit fails the call.
     Enforce,
     /// Not looked at.
     Raw,

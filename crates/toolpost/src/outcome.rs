@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer};
 
 use crate::envelope::Envelope;
 use crate::payload::Payload;
-use crate::schema::{Issue, Normalised, Repair};
+use crate::schema::{Issue, Normalized, Repair};
 
 /// An envelope, and what was done to its data or is still wrong with it.
 ///
-/// Serialised it is the envelope with `repairs` and `warnings` beside `data` and `meta`, where
+/// Serialized it is the envelope with `repairs` and `warnings` beside `data` and `meta`, where
 /// there are any.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -19,7 +19,7 @@ pub struct Outcome {
     /// The result and where it came from.
     pub envelope: Envelope<Payload>,
     /// Behind a pointer, since most results need none and an outcome is moved at every step.
-    findings: Option<Box<Normalised>>,
+    findings: Option<Box<Normalized>>,
 }
 
 impl Outcome {
@@ -29,7 +29,7 @@ impl Outcome {
 
     /// Adds what was found, if anything was, to what was known before. Where two gateways look at the
     /// same data both find the same, and it is said once.
-    pub(crate) fn note(&mut self, mut findings: Normalised) {
+    pub(crate) fn note(&mut self, mut findings: Normalized) {
         if findings.repairs.is_empty() && findings.issues.is_empty() {
             return;
         }

@@ -17,7 +17,7 @@ use crate::arguments::{Format, Hidden, Remote, Running};
 use crate::failure::Failure;
 use crate::output;
 
-/// How long a cancelled handler, or a gateway that is told goodbye, has before the command ends.
+/// How long a canceled handler, or a gateway that is told goodbye, has before the command ends.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The token of those who do not want it in their list of processes.
@@ -228,7 +228,7 @@ impl Backend {
         Some(format!("there is no source `{namespace}`; did you mean `{nearest}`?"))
     }
 
-    /// Lets what was cancelled notice it, here or at the far end, and ends the servers.
+    /// Lets what was canceled notice it, here or at the far end, and ends the servers.
     pub(super) async fn close(self) {
         match self.behind {
             Behind::Pipeline(pipeline, started) => {

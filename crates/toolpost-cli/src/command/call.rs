@@ -178,7 +178,7 @@ async fn abort_on_signals(requests: &mut StopRequests, abort: CallAbort) -> Neve
     std::process::exit(130);
 }
 
-/// Lets a cancelled handler notice; whoever interrupts again does not want to wait for it.
+/// Lets a canceled handler notice; whoever interrupts again does not want to wait for it.
 async fn wind_up(backend: Backend, requests: &mut StopRequests) {
     tokio::select! {
         () = backend.close() => {}

@@ -103,9 +103,9 @@ fn fit(schema: &Schema, mut data: Value, options: &CastOptions) -> Result<Fitted
         return Ok(Fitted { data, repairs, errors });
     }
     let extras = if options.keep_extras { Extras::Keep } else { Extras::Strip };
-    let normalised =
-        schema.normalise(&mut data, extras).map_err(|error| Refused::schema(&error))?;
-    Ok(Fitted { data, repairs: normalised.repairs, errors: normalised.issues })
+    let normalized =
+        schema.normalize(&mut data, extras).map_err(|error| Refused::schema(&error))?;
+    Ok(Fitted { data, repairs: normalized.repairs, errors: normalized.issues })
 }
 
 impl Refused {
@@ -154,7 +154,7 @@ fn print(fitted: &Fitted, json: bool) -> Result<(), Failure> {
 
 /// One line of the diff: what happened where, and both values where there are two.
 fn describe(repair: &Repair) -> String {
-    let (colour, sign, what) = match repair.action {
+    let (color, sign, what) = match repair.action {
         RepairAction::Defaulted => (AnsiColor::Green, "+", "defaulted"),
         RepairAction::Converted => (AnsiColor::Yellow, "~", "converted"),
         RepairAction::Stripped => (AnsiColor::Red, "-", "stripped"),
@@ -167,11 +167,11 @@ fn describe(repair: &Repair) -> String {
         (Some(one), None) | (None, Some(one)) => short(one),
         (None, None) => String::new(),
     };
-    mark(colour, sign, &format!("{path}  {what}  {values}"))
+    mark(color, sign, &format!("{path}  {what}  {values}"))
 }
 
-fn mark(colour: AnsiColor, sign: &str, text: &str) -> String {
-    let style = Style::new().fg_color(Some(colour.into()));
+fn mark(color: AnsiColor, sign: &str, text: &str) -> String {
+    let style = Style::new().fg_color(Some(color.into()));
     format!("{style}{sign} {text}{style:#}")
 }
 

@@ -9,8 +9,8 @@ use crate::output;
 
 pub(crate) fn init(options: &InitOptions) -> Result<(), Failure> {
     let file = &options.config;
-    let neighbour = file.with_file_name(ClientFile::FILE_NAME);
-    let found = neighbour.exists().then(|| ClientFile::FILE_NAME.into());
+    let neighbor = file.with_file_name(ClientFile::FILE_NAME);
+    let found = neighbor.exists().then(|| ClientFile::FILE_NAME.into());
     let clients = options.from.as_deref().map(|from| path_from(file, from)).or(found);
     if let Some(from) = &options.from {
         // Whoever names a file wants its servers; one without any is a mistake.

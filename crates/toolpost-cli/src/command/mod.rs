@@ -13,7 +13,7 @@ mod envelope;
 mod init;
 mod log;
 mod mcp;
-mod neighbour;
+mod neighbor;
 mod openapi;
 mod reload;
 mod remove;

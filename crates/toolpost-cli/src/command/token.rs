@@ -6,7 +6,7 @@ use toolpost::Identity;
 use toolpost_gateway::auth::Token;
 use toolpost_gateway::config::{Config, Existing, overview, remove_identity, write_identity};
 
-use super::neighbour;
+use super::neighbor;
 use crate::arguments::{TokenCommand, TokenListOptions, TokenOptions, TokenRevokeOptions};
 use crate::failure::Failure;
 use crate::output;
@@ -74,7 +74,7 @@ fn new(options: TokenOptions) -> Result<(), Failure> {
     }
     let existing = if options.replace { Existing::Replace } else { Existing::Refuse };
     let token = Token::generate().context("the system has no randomness to give")?;
-    neighbour::keep(&options.config, &[])?;
+    neighbor::keep(&options.config, &[])?;
     write_identity(&options.config, &identity, token.hash(), existing)?;
     let (name, file) = (&identity.id, options.config.display());
     if options.json {

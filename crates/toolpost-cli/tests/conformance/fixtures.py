@@ -155,7 +155,7 @@ def wants(requests, state=None):
 
 
 NAME = {"method": "elicitation/create", "params": form("Your name?", name={"type": "string"})}
-COLOUR = {"method": "elicitation/create", "params": form("A colour?", color={"type": "string"})}
+COLOR = {"method": "elicitation/create", "params": form("A color?", color={"type": "string"})}
 CONFIRM = {"method": "elicitation/create", "params": form("Sure?", ok={"type": "boolean"})}
 CONTEXT = {"method": "elicitation/create", "params": form("About?", context={"type": "string"})}
 CAPITAL = {"method": "sampling/createMessage", "params": prompt_for("The capital of France?")}
@@ -287,7 +287,7 @@ TOOLS = {
     INPUT + "list_roots": (asking(client_roots=ROOTS), takes()),
     INPUT + "request_state": (asking_in_turn({"confirm": CONFIRM}), takes()),
     INPUT + "tampered_state": (asking_in_turn({"confirm": CONFIRM}), takes()),
-    INPUT + "multi_round": (asking_in_turn({"step1": NAME}, {"step2": COLOUR}), takes()),
+    INPUT + "multi_round": (asking_in_turn({"step1": NAME}, {"step2": COLOR}), takes()),
     INPUT + "multiple_inputs": (asking_in_turn(
         {"user_name": NAME, "greeting": GREETING, "client_roots": ROOTS}), takes()),
     INPUT + "capabilities": (asking_for_what_the_client_can, takes()),

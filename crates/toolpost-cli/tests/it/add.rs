@@ -329,8 +329,8 @@ fn one_server_that_cannot_be_copied_does_not_stop_the_others() {
 
 /// Each row: a command that makes `toolpost.toml`, how the file begins, and what is said.
 #[test]
-fn a_new_file_keeps_the_servers_of_its_neighbour() {
-    let folder = Folder::new("add-neighbour");
+fn a_new_file_keeps_the_servers_of_its_neighbor() {
+    let folder = Folder::new("add-neighbor");
     folder.write(".mcp.json", r#"{"mcpServers": {"A": {"command": "x"}, "b": {"command": "x"}}}"#);
     let begin = "mcp_servers = [\".mcp.json\"]\n\n[";
     let rows: [(&[&str], &str, &str); 5] = [

@@ -9,7 +9,7 @@ use super::{json, piped, stderr, stdout, toolpost};
 const SCHEMA: &str = r#"{"type":"object","properties":{"n":{"type":"integer"},"s":{"type":"string","default":"x"}},"required":["n"]}"#;
 
 #[test]
-fn a_document_is_normalised_or_cast() {
+fn a_document_is_normalized_or_cast() {
     let rows = [
         (&[][..], r#"{"n":"4","z":1}"#, 0, json!({"n": 4, "s": "x"}), 3, 0),
         (&["--keep-extras"], r#"{"n":"4","z":1}"#, 0, json!({"n": 4, "s": "x", "z": 1}), 2, 0),
@@ -42,13 +42,13 @@ fn lines_are_answered_one_by_one() {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect::<Vec<Value>>()
     };
-    let normalised = answers(&[]);
-    assert_eq!(normalised.len(), 5);
-    assert_eq!(normalised[0]["data"], json!({"n": 1, "s": "x"}));
-    for (answer, error) in normalised[1..4].iter().zip(["line", "schema", "schema"]) {
+    let normalized = answers(&[]);
+    assert_eq!(normalized.len(), 5);
+    assert_eq!(normalized[0]["data"], json!({"n": 1, "s": "x"}));
+    for (answer, error) in normalized[1..4].iter().zip(["line", "schema", "schema"]) {
         assert_eq!(answer["error"], error, "{answer}");
     }
-    assert_eq!(normalised[4]["data"], "1");
+    assert_eq!(normalized[4]["data"], "1");
     let cast = answers(&["--faithful"]);
     assert_eq!(cast[0]["data"], json!({"n": 0}));
     assert_eq!(cast[4]["error"], "create/format");

@@ -191,7 +191,7 @@ fn progress_comes_all_the_way_and_a_cancelled_call_ends_at_the_server() {
             wait_until(&name, || chain.recorded("waits") == cancelled);
             client.cancel(endless);
             // It says so when it is told about this call, and at nothing else.
-            wait_until(&name, || chain.recorded("wait cancelled") == cancelled);
+            wait_until(&name, || chain.recorded("wait canceled") == cancelled);
             // The connection is as good as before.
             let answer = client.ask("tools/call", r#"{"name":"empty","arguments":{}}"#);
             assert_eq!(answer["result"]["content"], json!([]), "{name}: {answer}");

@@ -157,7 +157,7 @@ fn an_interrupt_reaches_the_gateway() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("ABORTED"), "{}", stderr(&output));
-    assert!(log.any(|line| line.contains("demo.slow was cancelled and stopped")));
+    assert!(log.any(|line| line.contains("demo.slow was canceled and stopped")));
 }
 
 #[test]

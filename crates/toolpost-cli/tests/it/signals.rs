@@ -25,7 +25,7 @@ fn an_interrupt_cancels_the_handler_and_its_log_line_shows_it() {
     interrupt(&child);
     let rest: Vec<String> = log.map(Result::unwrap).collect();
     assert!(
-        rest.iter().any(|line| line.contains("demo.slow was cancelled and stopped")),
+        rest.iter().any(|line| line.contains("demo.slow was canceled and stopped")),
         "{rest:?}"
     );
     assert!(rest.iter().any(|line| line.contains("ABORTED")), "{rest:?}");

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::journal::rig::Gateway;
 use super::{Folder, stdout};
 
-/// Each row: a command, and whether what it writes is coloured.
+/// Each row: a command, and whether what it writes is colored.
 #[test]
-fn colours_are_for_terminals_and_for_those_who_want_them() {
-    let folder = Folder::new("colours");
+fn colors_are_for_terminals_and_for_those_who_want_them() {
+    let folder = Folder::new("colors");
     let mut terminal = Terminal::open(&folder);
-    for (typed, coloured) in [
+    for (typed, colored) in [
         ("toolpost call demo.add --a 2 --b 3", true),
         ("toolpost call demo.add --a 2 --b 3 --json", false),
         ("toolpost call demo.add --a 2 --b 3 | cat", false),
@@ -28,7 +28,7 @@ fn colours_are_for_terminals_and_for_those_who_want_them() {
     ] {
         let written = terminal.written(typed);
         assert!(!written.trim().is_empty(), "{typed}");
-        assert_eq!(written.contains("\u{1b}["), coloured, "{typed}: {written:?}");
+        assert_eq!(written.contains("\u{1b}["), colored, "{typed}: {written:?}");
     }
 }
 
@@ -89,7 +89,7 @@ impl Terminal {
         terminal
     }
 
-    /// What stands on the screen after a command, colours apart.
+    /// What stands on the screen after a command, colors apart.
     pub(super) fn run(&mut self, typed: &str) -> String {
         on_screen(&self.written(typed))
     }
@@ -100,7 +100,7 @@ impl Terminal {
         self.keyboard.flush().unwrap();
     }
 
-    /// Waits until a program has written these words, colours apart.
+    /// Waits until a program has written these words, colors apart.
     pub(super) fn wait_for(&mut self, words: &str) {
         let (mut written, mut byte) = (Vec::new(), [0]);
         while !on_screen(&String::from_utf8_lossy(&written)).contains(words) {
@@ -131,7 +131,7 @@ impl Drop for Terminal {
     }
 }
 
-/// What is left of the lines that a program wrote: not what it wrote over, and no colours.
+/// What is left of the lines that a program wrote: not what it wrote over, and no colors.
 fn on_screen(written: &str) -> String {
     let mut screen = String::new();
     for line in written.split_terminator('\n') {
@@ -143,7 +143,7 @@ fn on_screen(written: &str) -> String {
     screen
 }
 
-/// Without the sequences that move the cursor or set colours.
+/// Without the sequences that move the cursor or set colors.
 fn without_escapes(line: &str) -> String {
     let mut parts = line.split('\u{1b}');
     let mut text = parts.next().unwrap_or_default().to_owned();

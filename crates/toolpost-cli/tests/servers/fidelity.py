@@ -99,7 +99,7 @@ GREETINGS = {
 HINTS = '"ttlMs":0,"cacheScope":"private",'
 
 printing = threading.Lock()
-cancelled = {}
+canceled = {}
 
 
 def record(line):
@@ -131,7 +131,7 @@ def echo(id, arguments):
 
 
 def wait(id, params):
-    """Reports once that it waits, and once more for each step; then until it is cancelled."""
+    """Reports once that it waits, and once more for each step; then until it is canceled."""
     token = params.get("_meta", {}).get("progressToken")
     steps = int(params["arguments"].get("steps", 0))
     for step in range(1, steps + 1):
@@ -143,8 +143,8 @@ def wait(id, params):
     if "steps" in params["arguments"]:
         return answer(id, '"content":[{"type":"text","text":"waited"}]')
     record("waits")
-    cancelled[id].wait(60)
-    record("wait cancelled" if cancelled[id].is_set() else "wait ended")
+    canceled[id].wait(60)
+    record("wait canceled" if canceled[id].is_set() else "wait ended")
 
 
 class Number(str):
@@ -158,7 +158,7 @@ def call(id, params):
     if name == "refuse":
         return refuse(id, -32050, "the printer is out of paper", {"tray": [1, None]})
     if name == "wait":
-        cancelled[id] = threading.Event()
+        canceled[id] = threading.Event()
         return threading.Thread(target=wait, args=(id, params), daemon=True).start()
     if name in RESULTS:
         return answer(id, RESULTS[name])
@@ -173,8 +173,8 @@ def take(message):
     if method == "notifications/cancelled":
         about = params["requestId"]
         about = int(about) if isinstance(about, Number) else about
-        if about in cancelled:
-            cancelled[about].set()
+        if about in canceled:
+            canceled[about].set()
     if id is None:
         return None
     if MODERN and method == "initialize":

@@ -94,7 +94,7 @@ impl Approvals {
         *held = Arc::new(settings);
     }
 
-    /// Ends the waiting of all calls when this is cancelled; the first that is given counts.
+    /// Ends the waiting of all calls when this is canceled; the first that is given counts.
     pub(crate) fn end_with(&self, stopping: CancellationToken) {
         let _ = self.0.stopping.set(stopping);
     }

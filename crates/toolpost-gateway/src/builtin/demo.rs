@@ -38,7 +38,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .raises(failure),
         Operation::query("demo.slow", slow)
             .title("Be slow")
-            .description("Takes `ms` milliseconds, reports progress, and stops when cancelled.")
+            .description("Takes `ms` milliseconds, reports progress, and stops when canceled.")
             .tag("time"),
         Operation::from_spec(messy_spec())
             .handler(Handler::once_fn(async |_, _| Ok(Output::dynamic(messy_output())))),
@@ -199,8 +199,8 @@ async fn slow(context: CallContext, input: Slow) -> Result<Slept, HandlerError> 
             biased;
             () = context.cancelled() => {
                 let after_ms = began.elapsed().as_millis();
-                tracing::info!(request_id = %context.request_id(), after_ms, "demo.slow was cancelled and stopped");
-                return Err(CallError::aborted("demo.slow was cancelled").into());
+                tracing::info!(request_id = %context.request_id(), after_ms, "demo.slow was canceled and stopped");
+                return Err(CallError::aborted("demo.slow was canceled").into());
             }
             () = tokio::time::sleep_until(until) => {}
         }

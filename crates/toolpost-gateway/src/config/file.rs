@@ -268,7 +268,7 @@ fn everything() -> Vec<String> {
 }
 
 fn output_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": ["normalise", "cast", "enforce", "raw"]})
+    json_schema!({"type": "string", "enum": ["normalize", "cast", "enforce", "raw"]})
 }
 
 fn extras_schema(_: &mut SchemaGenerator) -> Schema {

@@ -36,7 +36,7 @@ mod tests {
             ("Timeout", Some("timeout")),
             ("acess", Some("access")),
             ("xclude", Some("exclude")),
-            ("colour", None),
+            ("color", None),
             ("", None),
         ] {
             assert_eq!(nearest(wrong, &known), expected, "{wrong}");

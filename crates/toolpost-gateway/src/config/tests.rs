@@ -295,12 +295,12 @@ fn every_problem_has_a_place_a_key_and_a_remedy() {
         ),
         (
             "[source.a]\nhub = { url = \"ws://x\" }\noutput = \"normalize\"",
-            &["3:10: source.a.output: expected one of `normalise`, `cast`, `enforce`, `raw`; did \
-               you mean `normalise`?"],
+            &["3:10: source.a.output: expected one of `normalize`, `cast`, `enforce`, `raw`; did \
+               you mean `normalize`?"],
         ),
         (
             "[source.a]\nhub = { url = \"ws://x\" }\noutput = \"${SECRET}\"",
-            &["3:10: source.a.output: expected one of `normalise`, `cast`, `enforce`, `raw`"],
+            &["3:10: source.a.output: expected one of `normalize`, `cast`, `enforce`, `raw`"],
         ),
         (
             "[source.a]\nhub = \"${SECRET}\"\n[source.b]\naccess = \"${SECRET}\"\nhub.url = 'ws://x'\n\
@@ -544,7 +544,7 @@ fn the_schema_describes_the_file() {
     }
     let source = &json["$defs"]["Source"]["properties"];
     for (key, default) in [
-        ("output", serde_json::json!("normalise")),
+        ("output", serde_json::json!("normalize")),
         ("extras", serde_json::json!("strip")),
         ("include", serde_json::json!(["*"])),
         ("exclude", serde_json::json!([])),

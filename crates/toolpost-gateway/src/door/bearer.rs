@@ -26,7 +26,7 @@ pub(super) async fn identify(
         AuthError::Missing => {
             // RFC 6750 wants no error where nothing was presented.
             let challenge = challenge(authenticator, path, headers, &[]);
-            Problem::unauthorised(error.to_string(), challenge)
+            Problem::unauthorized(error.to_string(), challenge)
         }
         AuthError::Jwt(JwtError::NoKeys(_)) => {
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
@@ -42,7 +42,7 @@ pub(super) fn refused(
     words: impl Into<String>,
 ) -> Problem {
     let challenge = challenge(authenticator, path, headers, &[("error", "invalid_token")]);
-    Problem::unauthorised(words, challenge)
+    Problem::unauthorized(words, challenge)
 }
 
 /// What is said to somebody who lacks scopes: which, so that he can ask for them.

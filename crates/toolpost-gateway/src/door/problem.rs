@@ -40,7 +40,7 @@ impl Problem {
     }
 
     /// Somebody must say who he is, in the way that `challenge` names.
-    pub(super) fn unauthorised(detail: impl Into<String>, challenge: HeaderValue) -> Self {
+    pub(super) fn unauthorized(detail: impl Into<String>, challenge: HeaderValue) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, detail).with_header(header::WWW_AUTHENTICATE, challenge)
     }
 

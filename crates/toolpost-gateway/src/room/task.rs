@@ -60,7 +60,7 @@ pub(super) struct Task {
     /// What is done when what stands before it is.
     outbox: VecDeque<Pending>,
     calls: JoinSet<Answered>,
-    /// The requests that are being answered, so that they can be cancelled.
+    /// The requests that are being answered, so that they can be canceled.
     cancellations: HashMap<Box<str>, CancellationToken>,
     notes: (mpsc::Sender<Noted>, mpsc::Receiver<Noted>),
     gateway: Weak<Parts>,

@@ -65,7 +65,7 @@ fn connector(proxy: &Proxy) -> WsConnector {
 
 async fn nap(context: &CallContext, ms: u64) -> Result<(), HandlerError> {
     tokio::select! {
-        () = context.cancelled() => Err(CallError::aborted("cancelled").into()),
+        () = context.cancelled() => Err(CallError::aborted("canceled").into()),
         () = tokio::time::sleep(Duration::from_millis(ms)) => Ok(()),
     }
 }

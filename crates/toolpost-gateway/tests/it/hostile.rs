@@ -75,12 +75,12 @@ impl Raw {
 }
 
 /// Somebody who only wants to work, by both doors, for as long as the others misbehave.
-struct Neighbour {
+struct Neighbor {
     stop: oneshot::Sender<()>,
     working: JoinHandle<u64>,
 }
 
-impl Neighbour {
+impl Neighbor {
     fn start(gateway: &Running) -> Self {
         Self::with(gateway, None)
     }
@@ -98,7 +98,7 @@ impl Neighbour {
                     None => request,
                 }
             };
-            let hello = in_time("a neighbour's hello", post(&mcp, hello()).send()).await.unwrap();
+            let hello = in_time("a neighbor's hello", post(&mcp, hello()).send()).await.unwrap();
             let session = hello.headers()["mcp-session-id"].clone();
             let mut calls = 0;
             // However short the others misbehave, one round is made beside them or after them.
@@ -107,7 +107,7 @@ impl Neighbour {
                 let call = post(&mcp, call("demo__add", &input));
                 let sum = format!("{{\"sum\":{}}}", calls + 1);
                 for request in [post(&api, input), call.header("mcp-session-id", &session)] {
-                    let answer = in_time("a neighbour's call", request.send()).await.unwrap();
+                    let answer = in_time("a neighbor's call", request.send()).await.unwrap();
                     let answer = answer.text().await.unwrap();
                     assert!(answer.contains(&sum), "{answer}");
                 }
@@ -129,7 +129,7 @@ impl Neighbour {
 }
 
 fn hello() -> Value {
-    let info = json!({"name": "neighbour", "version": "1"});
+    let info = json!({"name": "neighbor", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
 }

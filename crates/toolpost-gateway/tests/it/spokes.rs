@@ -1,6 +1,6 @@
 //! Hub and spokes over real sockets: processes that come and go, that are slow, and that are nosy.
 
-mod cancelling;
+mod canceling;
 mod isolation;
 mod large;
 mod page;

@@ -72,7 +72,7 @@ pub enum Serve {
     Nothing,
     /// They are calls of operations.
     Operations(CallHandler),
-    /// Somebody else answers them, with [`Client::respond`] and its neighbours. A full channel makes
+    /// Somebody else answers them, with [`Client::respond`] and its neighbors. A full channel makes
     /// the peer wait.
     Requests(mpsc::Sender<Requested>),
 }
@@ -109,7 +109,7 @@ impl Connection {
     /// # Cancellation
     ///
     /// Dropping the future ends the connection: what is pending fails, queries of the peer are
-    /// cancelled, its mutations run on in the pipeline.
+    /// canceled, its mutations run on in the pipeline.
     pub async fn run(self) -> CloseReason {
         self.run_until_lost(|| ()).await
     }

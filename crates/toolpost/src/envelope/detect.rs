@@ -13,7 +13,7 @@ impl Envelope<Value> {
     pub fn is_envelope(value: &Value) -> bool {
         value.as_object().is_some_and(|members| {
             members.contains_key("data")
-                && members.get("meta").and_then(Value::as_object).is_some_and(Meta::recognises)
+                && members.get("meta").and_then(Value::as_object).is_some_and(Meta::recognizes)
         })
     }
 

@@ -95,18 +95,18 @@ impl Meta {
     }
 
     /// Whether the members are a meta: a known source with its required fields, rightly typed.
-    pub(super) fn recognises(members: &Map<String, Value>) -> bool {
+    pub(super) fn recognizes(members: &Map<String, Value>) -> bool {
         match members.get("source").and_then(Value::as_str) {
-            Some("local") => LocalMeta::recognises(members),
-            Some("http") => HttpMeta::recognises(members),
-            Some("mcp") => McpMeta::recognises(members),
+            Some("local") => LocalMeta::recognizes(members),
+            Some("http") => HttpMeta::recognizes(members),
+            Some("mcp") => McpMeta::recognizes(members),
             _ => false,
         }
     }
 
     /// Reads the members, or gives them back untouched.
     pub(super) fn from_members(members: Map<String, Value>) -> Result<Self, Map<String, Value>> {
-        if !Self::recognises(&members) {
+        if !Self::recognizes(&members) {
             return Err(members);
         }
         let mut members = Members::new(members);
@@ -124,7 +124,7 @@ impl LocalMeta {
         Self { operation_id: operation_id.into(), timestamp, extra: None }
     }
 
-    fn recognises(members: &Map<String, Value>) -> bool {
+    fn recognizes(members: &Map<String, Value>) -> bool {
         members.get("operationId").is_some_and(Value::is_string)
             && members.get("timestamp").is_some_and(|time| as_integer(time).is_some())
     }
@@ -179,7 +179,7 @@ impl HttpMeta {
         joined.push_str(value);
     }
 
-    fn recognises(members: &Map<String, Value>) -> bool {
+    fn recognizes(members: &Map<String, Value>) -> bool {
         members.get("statusCode").is_some_and(|status| as_status(status).is_some())
             && members.get("contentType").is_some_and(Value::is_string)
             && members
@@ -266,7 +266,7 @@ impl McpMeta {
         self
     }
 
-    fn recognises(members: &Map<String, Value>) -> bool {
+    fn recognizes(members: &Map<String, Value>) -> bool {
         members.get("isError").is_some_and(Value::is_boolean)
             && members
                 .get("content")

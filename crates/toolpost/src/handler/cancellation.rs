@@ -11,7 +11,7 @@ use crate::error::CallError;
 use crate::spec::Kind;
 
 /// The signal of one call. Nested calls hang below it through the context of their caller, and are
-/// cancelled with it.
+/// canceled with it.
 #[derive(Debug, Default)]
 pub(super) struct Cancellation {
     /// Made when somebody first has to wait; a call that is answered at once never needs it.
@@ -103,7 +103,7 @@ impl CallContext {
         }
     }
 
-    /// A nested call that was cancelled from above has its cause further up.
+    /// A nested call that was canceled from above has its cause further up.
     fn cause(&self) -> Option<&Cause> {
         let mut context = self;
         loop {

@@ -21,7 +21,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Progress towards an unknown end.
+    /// Progress toward an unknown end.
     pub fn new(progress: f64) -> Self {
         Self { progress, total: None, message: None }
     }

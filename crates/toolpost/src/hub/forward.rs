@@ -71,7 +71,7 @@ impl OnceHandler for Forward {
                 }
                 // Dropping the call tells the far end.
                 () = context.cancelled() => {
-                    Err(CallError::aborted("the call was cancelled").into())
+                    Err(CallError::aborted("the call was canceled").into())
                 }
             }
         }

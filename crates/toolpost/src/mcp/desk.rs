@@ -39,7 +39,7 @@ pub(super) struct Desk {
     current: ArcSwapOption<Session>,
     /// Why there was no session when there was last none.
     reason: ArcSwapOption<String>,
-    /// Cancelled when no session will come any more.
+    /// Canceled when no session will come any more.
     closed: CancellationToken,
     /// How long a call may go on without a sign of progress, in microseconds; it may be adjusted.
     timeout: AtomicU64,

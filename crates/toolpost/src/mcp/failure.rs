@@ -27,7 +27,7 @@ pub(super) enum Failure {
     /// An HTTP server answered with a status that is none of success.
     Refused { status: u16, error: Option<Box<RpcError>>, words: String },
     /// Somebody has to agree first.
-    Unauthorised(String),
+    Unauthorized(String),
     /// It took too long.
     TimedOut(String),
     /// What came back cannot be used.
@@ -89,7 +89,7 @@ impl Failure {
             self,
             Self::Lost { sent: false, .. }
                 | Self::SessionGone { is_certain: true }
-                | Self::Unauthorised(_)
+                | Self::Unauthorized(_)
         )
     }
 
@@ -98,7 +98,7 @@ impl Failure {
         match self {
             Self::Lost { sent: false, .. }
             | Self::SessionGone { is_certain: true }
-            | Self::Unauthorised(_) => CallError::unavailable(message).before_sending(),
+            | Self::Unauthorized(_) => CallError::unavailable(message).before_sending(),
             Self::Lost { .. } | Self::SessionGone { .. } => CallError::unavailable(message),
             Self::TimedOut(_) => CallError::timeout(message),
             Self::Rpc(error) => rpc_error(*error),
@@ -180,7 +180,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lost { words, .. }
-            | Self::Unauthorised(words)
+            | Self::Unauthorized(words)
             | Self::TimedOut(words)
             | Self::Unusable(words)
             | Self::NeedsInput(words) => f.write_str(words),

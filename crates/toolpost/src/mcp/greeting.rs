@@ -278,7 +278,7 @@ mod tests {
             (refused(500, None), None),
             (Failure::lost("gone"), None),
             (Failure::TimedOut("slow".to_owned()), None),
-            (Failure::Unauthorised("no".to_owned()), None),
+            (Failure::Unauthorized("no".to_owned()), None),
             (Failure::Unusable("html".to_owned()), Some("2025-11-25")),
         ];
         for (failure, expected) in rows {

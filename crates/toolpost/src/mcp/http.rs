@@ -69,7 +69,7 @@ struct Inner {
     most_bytes: usize,
     over: watch::Sender<Option<String>>,
     stop: CancellationToken,
-    /// Cancelled when the server's own words are of no interest any more.
+    /// Canceled when the server's own words are of no interest any more.
     stop_listening: CancellationToken,
     tasks: TaskTracker,
     /// Room for messages that nobody waits for.

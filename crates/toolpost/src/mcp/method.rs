@@ -168,7 +168,7 @@ impl Method {
                     biased;
                     called = self.call(&desk, &context, input) => called,
                     () = context.cancelled() => {
-                        Err(CallError::aborted("the call was cancelled").into())
+                        Err(CallError::aborted("the call was canceled").into())
                     }
                 }
             }

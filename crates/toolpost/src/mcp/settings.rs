@@ -39,7 +39,7 @@ pub struct McpSettings {
     pub roots: Roots,
     /// Whether a lone text block that is JSON becomes the data of a tool without an output schema.
     pub parse_json_text: bool,
-    /// Whether the two blocks of a ToolEnvelope are recognised and its payload becomes the data.
+    /// Whether the two blocks of a ToolEnvelope are recognized and its payload becomes the data.
     pub tool_envelope: bool,
 }
 

@@ -51,7 +51,7 @@ impl OnceHandler for ToolHandler {
                 called = facts.call(&context, input) => Ok(Output::Envelope(called?)),
                 // Dropping the call tells the server.
                 () = context.cancelled() => {
-                    Err(CallError::aborted("the call was cancelled").into())
+                    Err(CallError::aborted("the call was canceled").into())
                 }
             }
         }

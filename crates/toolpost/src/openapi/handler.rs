@@ -200,7 +200,7 @@ impl OnceHandler for RouteHandler {
                 called = route.call(&context, input) => Ok(called?),
                 // Dropping the call closes its connection.
                 () = context.cancelled() => {
-                    Err(CallError::aborted("the call was cancelled").into())
+                    Err(CallError::aborted("the call was canceled").into())
                 }
             }
         }

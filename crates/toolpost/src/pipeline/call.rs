@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 /// # Cancellation
 ///
 /// Dropping it says that the caller went away. The call is then carried on in a task that the
-/// pipeline owns: a query, or a call that was not dispatched yet, is cancelled and ends at once; a
+/// pipeline owns: a query, or a call that was not dispatched yet, is canceled and ends at once; a
 /// mutation runs to its end. Either way it reaches audit-exit. To stop a mutation, abort it.
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Call {

@@ -110,7 +110,7 @@ pub(super) fn wind_up_stream(call: &CallState, running: Running) {
     wind_up(call, next.map(drop).boxed(), holds);
 }
 
-/// Polls a cancelled handler on until it has noticed, for a bounded time. The caller does not wait
+/// Polls a canceled handler on until it has noticed, for a bounded time. The caller does not wait
 /// for this; whoever is next in an exclusive queue does.
 fn wind_up(call: &CallState, mut rest: BoxFuture<'static, ()>, holds: Holds) {
     if (&mut rest).now_or_never().is_some() {

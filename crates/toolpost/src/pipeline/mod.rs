@@ -95,7 +95,7 @@ pub struct Settings {
     pub nesting: u32,
     /// The deadline of a call that names none. Subscriptions have none unless they name it.
     pub call_timeout: Duration,
-    /// How long a cancelled handler may take to notice before it is dropped.
+    /// How long a canceled handler may take to notice before it is dropped.
     pub wind_up: Duration,
 }
 

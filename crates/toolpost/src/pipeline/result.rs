@@ -11,9 +11,9 @@ use crate::handler::Output;
 use crate::operation::{Operation, OutputPolicy, ResultPolicy};
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::schema::{Issue, Normalised, RepairAction, Schema};
+use crate::schema::{Issue, Normalized, RepairAction, Schema};
 
-/// Detects, wraps, normalises and validates, in this order, and says what it found.
+/// Detects, wraps, normalizes and validates, in this order, and says what it found.
 pub(super) fn shape(call: &CallState, output: Output) -> Result<Outcome, CallError> {
     let outcome = fitted(call.operation()?, output)?;
     audit::log_findings(call, &outcome);
@@ -97,20 +97,20 @@ fn are_blocks(items: &[Value], content: &[ContentBlock]) -> bool {
 
 /// Makes the data fit as far as the policy allows. A schema or data that cannot be read is worth a
 /// warning; the data goes out as it is.
-fn fit(schema: &Schema, policy: ResultPolicy, data: &mut Payload) -> Normalised {
+fn fit(schema: &Schema, policy: ResultPolicy, data: &mut Payload) -> Normalized {
     let value = match data.value() {
         Ok(value) => value,
         Err(error) => return only_warning(&error),
     };
     match policy.output {
         OutputPolicy::Cast => cast(schema, value),
-        _ => schema.normalise(value, policy.extras).unwrap_or_else(|error| only_warning(&error)),
+        _ => schema.normalize(value, policy.extras).unwrap_or_else(|error| only_warning(&error)),
     }
 }
 
 /// What TypeBox's function cannot repair stays as it is; what it made up or lost is always said.
-fn cast(schema: &Schema, value: &mut Value) -> Normalised {
-    let mut fitted = Normalised::default();
+fn cast(schema: &Schema, value: &mut Value) -> Normalized {
+    let mut fitted = Normalized::default();
     match schema.cast(value) {
         Ok(repairs) => fitted.repairs = repairs,
         Err(error) => fitted.issues.push(Issue::new(error.path.clone(), error.to_string())),
@@ -131,8 +131,8 @@ fn cast(schema: &Schema, value: &mut Value) -> Normalised {
     fitted
 }
 
-fn only_warning(error: &impl ToString) -> Normalised {
-    let mut fitted = Normalised::default();
+fn only_warning(error: &impl ToString) -> Normalized {
+    let mut fitted = Normalized::default();
     fitted.issues.push(Issue::new("", error.to_string()));
     fitted
 }

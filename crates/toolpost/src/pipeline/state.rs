@@ -221,10 +221,10 @@ impl CallState {
         }
     }
 
-    /// Waits for `future` until the call is cancelled or its deadline passes.
+    /// Waits for `future` until the call is canceled or its deadline passes.
     ///
     /// What is ready at once costs one poll. Whoever has to wait is asked first whether the call is
-    /// still wanted, so that a cancelled call never ends as if nothing had happened.
+    /// still wanted, so that a canceled call never ends as if nothing had happened.
     pub(super) async fn while_wanted<F: Future>(&self, future: F) -> Result<F::Output, CallError> {
         let mut future = std::pin::pin!(future);
         let first = std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx)));

@@ -15,7 +15,7 @@ use crate::error::CallError;
 use crate::handler::Progress;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::schema::{Issue, Normalised, Repair};
+use crate::schema::{Issue, Normalized, Repair};
 
 /// The longest type that is worth a suggestion, and the longest part of one that is told.
 const LONGEST_NAME: usize = 40;
@@ -131,7 +131,7 @@ impl<'a> Frame<'a> {
         let wire: RespondedIn<'_> = self.parse()?;
         self.check_id(wire.request_id.as_deref())?;
         let mut outcome = Outcome::new(read_envelope(wire.output)?);
-        let mut findings = Normalised::default();
+        let mut findings = Normalized::default();
         (findings.repairs, findings.issues) = (wire.repairs, wire.warnings);
         outcome.note(findings);
         Ok(Event::Responded { id: self.shared_id(), outcome })

@@ -54,7 +54,7 @@ pub(super) fn first_too_deep(value: &Value) -> Option<String> {
     }
     for level in (0..MAX_DEPTH).rev() {
         let (token, child) = deep_child(place, level)?;
-        super::normalise::push_token(&mut path, &token);
+        super::normalize::push_token(&mut path, &token);
         place = child;
     }
     Some(path)

@@ -12,7 +12,7 @@ mod excerpt;
 mod issue;
 #[cfg(feature = "mcp")]
 mod lift;
-mod normalise;
+mod normalize;
 mod pointer;
 mod program;
 mod repair;
@@ -35,7 +35,7 @@ pub use issue::Issue;
 pub(crate) use lift::{Homes, definition, is_movable, is_plain, references};
 pub use pointer::Pointer;
 use program::Program;
-pub use repair::{Extras, Normalised, Repair, RepairAction};
+pub use repair::{Extras, Normalized, Repair, RepairAction};
 #[cfg(feature = "openapi")]
 pub(crate) use restore::components_of;
 #[cfg(any(feature = "mcp", feature = "openapi"))]
@@ -228,7 +228,7 @@ impl Schema {
     /// Missing properties get their defaults, scalars of the wrong type are converted where that
     /// can be undone, and properties that no schema names are stripped. A value that fits and has
     /// nothing to fill in or strip is not touched, nor is one that nests too deeply to be walked.
-    /// The rules are in `docs/normalise.md`.
+    /// The rules are in `docs/normalize.md`.
     ///
     /// # Errors
     ///
@@ -242,32 +242,32 @@ impl Schema {
     ///
     /// let schema = Schema::new(json!({"properties": {"id": {"type": "integer"}}}))?;
     /// let mut value = json!({"id": "42", "etag": "x"});
-    /// let done = schema.normalise(&mut value, Extras::Strip)?;
+    /// let done = schema.normalize(&mut value, Extras::Strip)?;
     /// assert_eq!(value, json!({"id": 42}));
     /// assert_eq!(done.repairs[0].path, "/id");
     /// assert_eq!(done.repairs[1].action, RepairAction::Stripped);
     /// assert!(done.issues.is_empty());
     /// # Ok::<(), toolpost::SchemaError>(())
     /// ```
-    pub fn normalise(&self, value: &mut Value, extras: Extras) -> Result<Normalised, SchemaError> {
+    pub fn normalize(&self, value: &mut Value, extras: Extras) -> Result<Normalized, SchemaError> {
         if self.is_unknown() {
-            return Ok(Normalised::default());
+            return Ok(Normalized::default());
         }
         let compiled = self.compiled()?;
-        let outcome = normalise::normalise(&compiled.program, value, extras);
+        let outcome = normalize::normalize(&compiled.program, value, extras);
         let fits = if compiled.program.foreign { compiled.fits(value) } else { outcome.fits };
         let issues = match outcome.misfits {
             _ if fits && !outcome.overflow => Vec::new(),
             Some(misfits) if !compiled.program.foreign => compiled.word(&misfits, value),
             _ => compiled.issues(value),
         };
-        Ok(Normalised { repairs: outcome.repairs, issues })
+        Ok(Normalized { repairs: outcome.repairs, issues })
     }
 
-    /// How many schemas a normalisation applies to places, for tests of its growth.
+    /// How many schemas a normalization applies to places, for tests of its growth.
     #[doc(hidden)]
     pub fn count_steps(&self, value: &mut Value, extras: Extras) -> Result<u64, SchemaError> {
-        Ok(normalise::normalise(&self.compiled()?.program, value, extras).steps)
+        Ok(normalize::normalize(&self.compiled()?.program, value, extras).steps)
     }
 
     /// The same for schemas that are compiled once, because they are one.
@@ -321,7 +321,7 @@ impl Compiled {
     }
 
     /// The errors of places that are known not to fit, without looking at any other.
-    fn word(&self, misfits: &[normalise::Misfit], value: &Value) -> Vec<Issue> {
+    fn word(&self, misfits: &[normalize::Misfit], value: &Value) -> Vec<Issue> {
         let mut issues = Vec::with_capacity(misfits.len());
         for misfit in misfits {
             let before = issues.len();

@@ -1,4 +1,4 @@
-//! What was changed to make a value fit, so that normalisation never acts in silence.
+//! What was changed to make a value fit, so that normalization never acts in silence.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -57,10 +57,10 @@ pub enum Extras {
     Keep,
 }
 
-/// What a normalisation did, and what it could not do.
+/// What a normalization did, and what it could not do.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Normalised {
+pub struct Normalized {
     /// Every difference between what came in and what is there now.
     pub repairs: Vec<Repair>,
     /// What still does not fit.

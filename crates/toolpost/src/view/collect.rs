@@ -6,13 +6,13 @@ use super::tool::Tool;
 use crate::envelope::Envelope;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::schema::{Issue, Normalised};
+use crate::schema::{Issue, Normalized};
 
 /// Keeps the first values of a subscription, up to a bound.
 #[derive(Debug)]
 pub struct Collector {
     values: Vec<Payload>,
-    findings: Normalised,
+    findings: Normalized,
     most: usize,
     bytes_left: usize,
 }
@@ -21,7 +21,7 @@ impl Collector {
     /// A collector of at most so many values, which have so many bytes together; the last may go
     /// beyond that.
     pub fn new(most: usize, most_bytes: usize) -> Self {
-        let findings = Normalised::default();
+        let findings = Normalized::default();
         Self { values: Vec::new(), findings, most, bytes_left: most_bytes }
     }
 

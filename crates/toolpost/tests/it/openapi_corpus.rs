@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use toolpost::openapi::parsers::{Document, each_yaml};
 
-/// Reading everything three times takes long without optimisation.
+/// Reading everything three times takes long without optimization.
 const MAX_COMPARED: usize = 500_000;
 
 #[test]

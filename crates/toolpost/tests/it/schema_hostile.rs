@@ -152,7 +152,7 @@ fn a_deep_value_is_an_issue_and_stays_as_it_is() {
                 let mut value = deep(levels, |inner| member("c", inner));
                 assert!(!schema.fits(&value).unwrap(), "{json}");
                 assert!(!schema.check(&value).unwrap().is_empty(), "{json}");
-                let done = schema.normalise(&mut value, Extras::Strip).unwrap();
+                let done = schema.normalize(&mut value, Extras::Strip).unwrap();
                 assert_eq!(done.repairs, [], "{json}");
                 assert_eq!(done.issues.len(), 1, "{json}");
                 assert!(done.issues[0].message.contains("deep"), "{json}: {}", done.issues[0]);
@@ -169,7 +169,7 @@ fn what_no_schema_looks_at_may_be_deep() {
             Schema::new(json!({"properties": {"a": {"type": "integer"}, "b": {}}})).unwrap();
         let mut value = member("b", deep(10_000, |inner| Value::Array(vec![inner])));
         value["a"] = json!("5");
-        let done = schema.normalise(&mut value, Extras::Strip).unwrap();
+        let done = schema.normalize(&mut value, Extras::Strip).unwrap();
         assert_eq!((done.repairs.len(), done.issues.len()), (1, 0));
         dismantle(value);
     });
@@ -180,7 +180,7 @@ fn values_up_to_the_limit_of_the_parser_are_walked() {
     on_a_small_stack(|| {
         let schema = Schema::new(recursive()).unwrap();
         let mut value = list(120, json!("5"));
-        let done = schema.normalise(&mut value, Extras::Strip).unwrap();
+        let done = schema.normalize(&mut value, Extras::Strip).unwrap();
         assert_eq!((done.repairs.len(), done.issues.len()), (1, 0));
         assert_eq!(value, list(120, json!(5)));
     });
@@ -208,7 +208,7 @@ fn defaults_without_end_are_not_filled_in() {
     ];
     for json in cases {
         let mut value = json!({});
-        let done = Schema::new(json).unwrap().normalise(&mut value, Extras::Strip).unwrap();
+        let done = Schema::new(json).unwrap().normalize(&mut value, Extras::Strip).unwrap();
         assert_eq!(value, json!({"n": 1}));
         assert_eq!((done.repairs.len(), done.issues.len()), (1, 0));
     }

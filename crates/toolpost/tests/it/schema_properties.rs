@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::Value;
-use toolpost::{Extras, Issue, Normalised, RepairAction, Schema};
+use toolpost::{Extras, Issue, Normalized, RepairAction, Schema};
 
 use crate::schema_generators::{schema, value};
 
@@ -18,7 +18,7 @@ proptest! {
     }
 
     #[test]
-    fn normalising_keeps_its_promises(schema in schema(), value in value(), keep: bool) {
+    fn normalizing_keeps_its_promises(schema in schema(), value in value(), keep: bool) {
         if let Some((schema, validator)) = both(&schema) {
             let extras = if keep { Extras::Keep } else { Extras::Strip };
             promises(&schema, &validator, &value, extras);
@@ -67,7 +67,7 @@ pub(crate) fn promises(
     extras: Extras,
 ) {
     let mut output = input.clone();
-    let done = schema.normalise(&mut output, extras).unwrap();
+    let done = schema.normalize(&mut output, extras).unwrap();
     assert_eq!(done.issues.is_empty(), validator.is_valid(&output), "{schema:?} {input} {output}");
     assert_eq!(replayed(input, &done), output, "the repairs explain the result");
     assert_eq!(replayed(input, &done).to_string(), output.to_string(), "in the same order");
@@ -81,7 +81,7 @@ pub(crate) fn promises(
         "{schema:?} {output}"
     );
     let mut again = output.clone();
-    let second = schema.normalise(&mut again, extras).unwrap();
+    let second = schema.normalize(&mut again, extras).unwrap();
     assert_eq!(second.repairs, [], "idempotent: {schema:?} {input} {output}");
     assert_eq!(again, output);
     assert_eq!(second.issues, done.issues);
@@ -94,7 +94,7 @@ fn sorted(issues: &[Issue]) -> Vec<String> {
 }
 
 /// The input with the repairs made one by one.
-fn replayed(input: &Value, done: &Normalised) -> Value {
+fn replayed(input: &Value, done: &Normalized) -> Value {
     let mut value = input.clone();
     for repair in &done.repairs {
         if repair.action == RepairAction::Converted {

@@ -1,4 +1,4 @@
-//! The examples of `docs/normalise.md`, run as they are written, and finer points of the rules.
+//! The examples of `docs/normalize.md`, run as they are written, and finer points of the rules.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use toolpost::{Extras, Schema};
 /// `issues` with the paths of what still does not fit.
 #[test]
 fn the_examples_of_the_documentation_hold() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/normalise.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/normalize.md");
     let page = std::fs::read_to_string(page).unwrap();
     let blocks = page.split("```json\n").skip(1).filter_map(|block| block.split("```").next());
     let mut examples = 0;
@@ -25,7 +25,7 @@ fn check(example: &Value) {
     let extras = if example["extras"] == "keep" { Extras::Keep } else { Extras::Strip };
     let mut value = example["in"].clone();
     let schema = Schema::new(example["schema"].clone()).unwrap();
-    let done = schema.normalise(&mut value, extras).unwrap();
+    let done = schema.normalize(&mut value, extras).unwrap();
     assert_eq!(value, example["out"], "{example}");
     let paths: Value = done.issues.iter().map(|issue| issue.path.clone()).collect();
     let expected = example.get("issues").cloned().unwrap_or(json!([]));
@@ -36,7 +36,7 @@ fn check(example: &Value) {
 fn repairs_are_recorded_with_escaped_pointers() {
     let schema = json!({"properties": {"a/b": {"properties": {"~": {"type": "integer"}}}}});
     let mut value = json!({"a/b": {"~": "5", "/": 1}});
-    let done = Schema::new(schema).unwrap().normalise(&mut value, Extras::Strip).unwrap();
+    let done = Schema::new(schema).unwrap().normalize(&mut value, Extras::Strip).unwrap();
     let found = serde_json::to_value(&done.repairs).unwrap();
     let expected = json!([
         {"path": "/a~1b/~0", "action": "converted", "from": "5", "to": 5},
@@ -60,7 +60,7 @@ fn the_discriminator_of_openapi_chooses_where_nothing_fits() {
         (json!({"kind": "Cow", "lives": "9"}), json!({"kind": "Cow", "lives": "9"})),
     ] {
         let mut value = input;
-        let done = schema.normalise(&mut value, Extras::Strip).unwrap();
+        let done = schema.normalize(&mut value, Extras::Strip).unwrap();
         assert_eq!(value, expected);
         assert!(!done.issues.is_empty());
     }
@@ -70,7 +70,7 @@ fn the_discriminator_of_openapi_chooses_where_nothing_fits() {
 fn draft_4_tells_whole_fractions_from_integers() {
     let schema = json!({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"});
     let mut value = json!(1.0);
-    let done = Schema::new(schema).unwrap().normalise(&mut value, Extras::Strip).unwrap();
+    let done = Schema::new(schema).unwrap().normalize(&mut value, Extras::Strip).unwrap();
     assert_eq!((value, done.repairs.len()), (json!(1), 1));
 }
 
@@ -80,6 +80,6 @@ fn valid_data_is_not_moved() {
     let schema = Schema::new(schema).unwrap();
     let mut value = json!({"a": ["x", null, "y"]});
     let before = value["a"].as_array().unwrap().as_ptr();
-    assert_eq!(schema.normalise(&mut value, Extras::Strip).unwrap(), Default::default());
+    assert_eq!(schema.normalize(&mut value, Extras::Strip).unwrap(), Default::default());
     assert_eq!(value["a"].as_array().unwrap().as_ptr(), before);
 }

@@ -1,4 +1,4 @@
-//! `normalise` against the recorded pairs of schema and value.
+//! `normalize` against the recorded pairs of schema and value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::Value;
 use toolpost::{Extras, Schema};
 
-/// Where a normalised value has no error left it is what the vector intends, except for the
+/// Where a normalized value has no error left it is what the vector intends, except for the
 /// listed differences; a difference that is not listed and an entry that is none both fail.
 #[test]
-fn normalised_values_are_the_intended_ones() {
+fn normalized_values_are_the_intended_ones() {
     let allowed = allowed_differences();
     let mut found = BTreeSet::new();
     let (mut compared, mut refused, mut misfits) = (0, 0, 0);
@@ -17,7 +17,7 @@ fn normalised_values_are_the_intended_ones() {
         let name = vector["name"].as_str().unwrap().to_owned();
         let schema = Schema::new(vector["schema"].clone());
         let mut value = vector["input"].clone();
-        let Ok(done) = schema.and_then(|schema| schema.normalise(&mut value, Extras::Strip)) else {
+        let Ok(done) = schema.and_then(|schema| schema.normalize(&mut value, Extras::Strip)) else {
             refused += 1;
             continue;
         };

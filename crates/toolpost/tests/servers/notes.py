@@ -124,12 +124,12 @@ def answer(message, name, tell):
 def listen(message, say):
     """Tells as `subscriptions/listen` asks; the name of the follower is given back."""
     wanted = message["params"]["notifications"].get("resourceSubscriptions", [])
-    honoured = [uri for uri in wanted if uri != SECRET]
+    honored = [uri for uri in wanted if uri != SECRET]
     mark = {"_meta": {META + "subscriptionId": message["id"]}}
     say(notification("subscriptions/acknowledged",
-                     notifications={"resourceSubscriptions": honoured}, **mark))
+                     notifications={"resourceSubscriptions": honored}, **mark))
     name = ("listen", message["id"])
-    follow(name, lambda uri: say(notification("resources/updated", uri=uri, **mark)), honoured)
+    follow(name, lambda uri: say(notification("resources/updated", uri=uri, **mark)), honored)
     return name
 
 

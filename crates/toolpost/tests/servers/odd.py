@@ -1,6 +1,6 @@
 """An MCP server on standard input and output that behaves as its first argument says.
 
-    odd.py [--modern] [--version V] BEHAVIOUR [N]
+    odd.py [--modern] [--version V] BEHAVIOR [N]
 
 With --modern it speaks 2026-07-28, else a version with a handshake. Each server has the same tools
 (TOOLS); what is odd happens at the start (AT_START), at a request (AT_REQUEST), in the list of tools
@@ -23,11 +23,11 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--modern", action="store_true")
 parser.add_argument("--version", default="2025-11-25")
 parser.add_argument("--port", type=int, default=0)
-parser.add_argument("behaviour")
+parser.add_argument("behavior")
 parser.add_argument("number", nargs="?", type=float, default=0)
 options = parser.parse_args()
 
-behaviour, number = options.behaviour, options.number
+behavior, number = options.behavior, options.number
 printing = threading.RLock()
 calls = {}
 answers = {}
@@ -111,12 +111,12 @@ def echo(call):
 
 
 def sleep(call):
-    """Sleeps until it is cancelled; with `progress` it reports at every tenth of a second."""
+    """Sleeps until it is canceled; with `progress` it reports at every tenth of a second."""
     steps = int(call.arguments.get("seconds", 0) * 10)
     record("sleeps")
     for step in range(steps):
         if call.is_cancelled():
-            return record("sleep cancelled")
+            return record("sleep canceled")
         if call.arguments.get("progress"):
             call.progress(step, steps)
         time.sleep(0.1)
@@ -135,13 +135,13 @@ def count(call):
 
 
 def odd(call):
-    ODD.get(behaviour, lambda call: call.result(text("plain")))(call)
+    ODD.get(behavior, lambda call: call.result(text("plain")))(call)
 
 
 READS = {"readOnlyHint": True}
 TOOLS = {"echo": (echo, READS), "sleep": (sleep, READS), "count_query": (count, READS),
          "count_mutation": (count, {}), "count_idempotent": (count, {"idempotentHint": True}),
-         "odd": (odd, READS if behaviour.endswith("-query") else {})}
+         "odd": (odd, READS if behavior.endswith("-query") else {})}
 
 
 def tool(name, **members):
@@ -298,16 +298,16 @@ def stderr_flood(call):
     call.result(text("flooded"))
 
 
-QUESTION = {"message": "which colour?", "mode": "form", "requestedSchema": {
-    "type": "object", "properties": {"colour": {"type": "string", "default": "red"}},
-    "required": ["colour"]}}
+QUESTION = {"message": "which color?", "mode": "form", "requestedSchema": {
+    "type": "object", "properties": {"color": {"type": "string", "default": "red"}},
+    "required": ["color"]}}
 
 
 def needs_input(call):
     if not options.modern:
         return call.result(text(json.dumps(call.ask("elicitation/create", **QUESTION))))
     capabilities = call.params["_meta"][META + "clientCapabilities"]
-    if behaviour == "needs-input-politely" and "elicitation" not in capabilities:
+    if behavior == "needs-input-politely" and "elicitation" not in capabilities:
         return call.send(error(call.id, -32021, "elicitation is needed",
                                {"requiredCapabilities": {"elicitation": {}}}))
     state = {"rounds": 0} | json.loads(call.params.get("requestState") or "{}")
@@ -370,7 +370,7 @@ def respond(message, send):
         is_greeted.set()
         return send(initialized(id))
     if method == "tools/list":
-        listed = LISTS.get(behaviour, lambda params: {"tools": common_tools()})(params)
+        listed = LISTS.get(behavior, lambda params: {"tools": common_tools()})(params)
         return send(answer(id, listed))
     if method == "subscriptions/listen" and options.modern:
         meta = {META + "subscriptionId": id}
@@ -406,7 +406,7 @@ AT_REQUEST = {
     "slow-exits-on-discover": exits_on_discover,
     "silent-discover": silent_before_greeting,
     "silent-list": lambda message: message["method"] == "tools/list",
-    "refuses": lambda message: send(error(message["id"], -32000, "no licence")) or True,
+    "refuses": lambda message: send(error(message["id"], -32000, "no license")) or True,
 }
 
 
@@ -421,7 +421,7 @@ def take(message):
     if method == "notifications/cancelled":
         if call := calls.get(message["params"]["requestId"]):
             call.cancelled.set()
-    if "id" not in message or AT_REQUEST.get(behaviour, lambda message: False)(message):
+    if "id" not in message or AT_REQUEST.get(behavior, lambda message: False)(message):
         return
     if method != "tools/call":
         return respond(message, reply)
@@ -432,7 +432,7 @@ def take(message):
 
 
 def reply(message):
-    if behaviour == "string-ids" and "id" in message:
+    if behavior == "string-ids" and "id" in message:
         message = {**message, "id": str(message["id"])}
     send(message)
 
@@ -455,7 +455,7 @@ AT_START = {
 def main():
     record(f"pid {os.getpid()}")
     record("starts")
-    AT_START.get(behaviour, lambda: None)()
+    AT_START.get(behavior, lambda: None)()
     for line in sys.stdin:
         take(json.loads(line))
 

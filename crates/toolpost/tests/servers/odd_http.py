@@ -1,8 +1,8 @@
 """The server of odd.py over streamable HTTP, with the oddities of that way.
 
-    odd_http.py [--modern] [--version V] [--port P] BEHAVIOUR [N]
+    odd_http.py [--modern] [--version V] [--port P] BEHAVIOR [N]
 
-It prints its port once it listens. Answers to calls are streams if the behaviour is one of STREAMS,
+It prints its port once it listens. Answers to calls are streams if the behavior is one of STREAMS,
 else documents. What a request carried is written to ODD_LOG as odd.py does.
 """
 
@@ -17,7 +17,7 @@ import threading
 import time
 
 import odd
-from odd import META, MODERN, Call, answer, behaviour, error, notification, number, options, record
+from odd import META, MODERN, Call, answer, behavior, error, notification, number, options, record
 from odd import text
 
 STREAMS = {"stream", "needs-input", "needs-input-politely", "notifications-first"}
@@ -65,7 +65,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.document(202)
         if method == "tools/call":
             return self.call(message)
-        if method == "tools/list" and behaviour == "silent-list":
+        if method == "tools/list" and behavior == "silent-list":
             return self.stay_silent()
         if method == "subscriptions/listen" and options.modern:
             return self.listen(message)
@@ -87,7 +87,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.begin_stream(b"")
             self.event(waiting())
             return self.end_stream()
-        if behaviour not in ("get-stream", "ends-streams", "silent-list") or options.modern:
+        if behavior not in ("get-stream", "ends-streams", "silent-list") or options.modern:
             return self.document(405)
         self.begin_stream()
         self.hold_open()
@@ -101,17 +101,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def refusal(self, message):
         method, id = message.get("method"), message.get("id")
-        if behaviour == "bearer" and self.headers.get("Authorization") != "Bearer good":
+        if behavior == "bearer" and self.headers.get("Authorization") != "Bearer good":
             return 401, {"error": "invalid_token"}
         if self.path == "/elsewhere":
             record("elsewhere")
-        if behaviour == "redirect":
+        if behavior == "redirect":
             return 307, None, {"Location": f"http://localhost:{port}/elsewhere"}
-        if behaviour == "redirect-within" and self.path != "/moved":
+        if behavior == "redirect-within" and self.path != "/moved":
             return 307, None, {"Location": "/moved"}
-        if behaviour == "html-page":
+        if behavior == "html-page":
             return 200, "<!doctype html><title>Sign in</title>", {"Content-Type": "text/html"}
-        if behaviour == "broken-gateway":
+        if behavior == "broken-gateway":
             return 502, "<html>Bad gateway</html>", {"Content-Type": "text/html"}
         if options.modern:
             return self.modern_refusal(message)
@@ -146,13 +146,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def call(self, message):
         name = message["params"]["name"]
-        if behaviour == "slow":
+        if behavior == "slow":
             time.sleep(number)
         if odd.lacks_meta(message) and options.modern:
             return self.document(200, error(message["id"], -32602, "_meta is not complete"))
-        if name == "odd" and behaviour in HTTP_ODD:
-            return HTTP_ODD[behaviour](self, message)
-        if behaviour in STREAMS or message["params"]["arguments"].get("progress"):
+        if name == "odd" and behavior in HTTP_ODD:
+            return HTTP_ODD[behavior](self, message)
+        if behavior in STREAMS or message["params"]["arguments"].get("progress"):
             self.begin_stream()
             self.run(message, self.event)
             return self.end_stream()
@@ -245,7 +245,7 @@ def breaks(handler, message):
     if odd.recorded("odd ran") > 1:
         handler.event(answer(message["id"], {"content": [text("at last")]}))
         return handler.end_stream()
-    return handler.cut() if "cut" in behaviour else handler.end_stream()
+    return handler.cut() if "cut" in behavior else handler.end_stream()
 
 
 def resumes(handler, message):
@@ -253,13 +253,13 @@ def resumes(handler, message):
     handler.begin_stream()
     handler.chunk(b"id: e-1\nretry: 50\ndata:\n\n")
     Call(message["id"], message["params"], handler.event).progress(1, 2)
-    if behaviour == "resumes-forgets":
+    if behavior == "resumes-forgets":
         sessions.clear()
-    elif behaviour != "resumes-never":
+    elif behavior != "resumes-never":
         unsaid["e-1"] = lambda: answer(message["id"], {"content": [text("resumed")]})
-    if behaviour != "resumes-cut":
+    if behavior != "resumes-cut":
         handler.end_stream()
-        return os._exit(0) if behaviour == "resumes-dies" else None
+        return os._exit(0) if behavior == "resumes-dies" else None
     handler.chunk(b"id: e-2\ndata: {\"jsonrpc\":")
     handler.cut()
 
@@ -298,7 +298,7 @@ def header_echo(handler, message):
 def huge(handler, message):
     words = "x" * (int(number) << 20)
     said = answer(message["id"], {"content": [text(words)]})
-    if behaviour == "huge":
+    if behavior == "huge":
         return handler.document(200, said)
     handler.begin_stream()
     handler.chunk(b"id: e-1\nretry: 50\ndata:\n\n")
@@ -335,7 +335,7 @@ HTTP_ODD = {
     "bad-request": refuses_with_error,
 }
 
-if behaviour == "headers":
+if behavior == "headers":
     region = {"type": "string", "x-mcp-header": "Region"}
     schema = {"type": "object", "properties": {"region": region}}
     odd.LISTS["headers"] = lambda params: {"tools": [odd.tool("odd", inputSchema=schema)]}

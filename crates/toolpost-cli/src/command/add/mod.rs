@@ -17,7 +17,7 @@ use toolpost_gateway::config::{
 };
 
 use super::connect::{Asking, Spinner, found as wait, parts};
-use super::neighbour;
+use super::neighbor;
 use super::signal::StopRequests;
 use crate::arguments::AddMcpOptions;
 use crate::failure::Failure;
@@ -51,7 +51,7 @@ pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), Failure> {
     let taken = servers.iter().filter(|(_, found)| !matches!(found, Look::Failed(_)));
     let names: Vec<String> = taken.map(|(server, _)| server.name.clone()).collect();
     if !names.is_empty() {
-        neighbour::keep(&options.config, &names)?;
+        neighbor::keep(&options.config, &names)?;
     }
     for (server, found) in servers {
         let (file, name) = (&*options.config, &server.name);

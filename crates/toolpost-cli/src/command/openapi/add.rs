@@ -8,7 +8,7 @@ use toolpost_gateway::config::{
 };
 
 use super::super::add::{header, secret};
-use super::super::neighbour;
+use super::super::neighbor;
 use super::{Shown, read, renamed, report};
 use crate::arguments::AddOpenApiOptions;
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ pub(crate) async fn add_openapi(options: &AddOpenApiOptions) -> Result<(), Failu
     let has_identities = known.knows_callers();
     let access = (!has_identities).then_some(Access::Open);
     let existing = if options.replace { Existing::Replace } else { Existing::Refuse };
-    neighbour::keep(&options.config, std::slice::from_ref(&options.name))?;
+    neighbor::keep(&options.config, std::slice::from_ref(&options.name))?;
     let written = write_source(&options.config, &options.name, &entry, access.as_ref(), existing)?;
     let access = written.unwrap_or_else(|| Access::unsaid(&options.name, has_identities));
     secret::remark_service(&options.config, &options.name, &entry);

@@ -84,9 +84,9 @@ fn print(verdict: &Verdict, json: bool) -> std::io::Result<()> {
     if output::is_plain(json) {
         return output::print_plain(verdict);
     }
-    let (colour, word) =
+    let (color, word) =
         if verdict.allow { (AnsiColor::Green, "allow") } else { (AnsiColor::Red, "refuse") };
-    let style = Style::new().bold().fg_color(Some(colour.into()));
+    let style = Style::new().bold().fg_color(Some(color.into()));
     let reason = output::harmless(&verdict.reason);
     output::print_line(&format!("{style}{word}{style:#}: {reason}"))
 }

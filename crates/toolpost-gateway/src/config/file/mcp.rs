@@ -90,7 +90,7 @@ pub(in super::super) struct McpText {
     pub(in super::super) roots: Option<RootsText>,
     /// Whether a lone text that is JSON becomes the data of a tool without an output schema.
     pub(in super::super) parse_json_text: bool,
-    /// Whether the two blocks of a ToolEnvelope are recognised and its payload becomes the data.
+    /// Whether the two blocks of a ToolEnvelope are recognized and its payload becomes the data.
     pub(in super::super) tool_envelope: ToolEnvelopeText,
 }
 

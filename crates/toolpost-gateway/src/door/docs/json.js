@@ -1,9 +1,9 @@
-// JSON for the eye: indented, coloured, every number as it was written. It is read as text, since a
+// JSON for the eye: indented, colored, every number as it was written. It is read as text, since a
 // parser would round what does not fit its numbers.
 import { el } from "./dom.js";
 
-/** Beyond so many characters there are no colours, and beyond so many no more text. */
-const COLOURED = 200_000;
+/** Beyond so many characters there are no colors, and beyond so many no more text. */
+const COLORED = 200_000;
 const SHOWN = 2_000_000;
 /** Beyond so many levels it is not indented. */
 const DEEPEST = 200;
@@ -22,7 +22,7 @@ export function jsonView(text, label) {
       view.append(
         `\n… the first ${SHOWN.toLocaleString("en")} of ${text.length.toLocaleString("en")} characters`,
       );
-  } else if (text.length > COLOURED) {
+  } else if (text.length > COLORED) {
     view.append(pieces.map((piece) => piece.text).join(""));
   } else {
     view.append(

@@ -1,4 +1,4 @@
-// Try it: a request that is typed, sent, cancelled, and answered on the spot.
+// Try it: a request that is typed, sent, canceled, and answered on the spot.
 import { copyButton, el } from "./dom.js";
 import { answerView, noAnswer } from "./answer.js";
 import { exampleOf } from "./example.js";
@@ -154,7 +154,7 @@ async function once(place, request, session, signal) {
     place.replaceChildren(answerView(response, text, Math.round(performance.now() - began)));
   } catch (error) {
     const words = signal.aborted
-      ? `Cancelled after ${Math.round(performance.now() - began)} ms.`
+      ? `Canceled after ${Math.round(performance.now() - began)} ms.`
       : String(error.message);
     place.replaceChildren(noAnswer(words));
   }

@@ -187,7 +187,7 @@ impl Ask {
 }
 
 fn cancelled() -> Fault {
-    Fault::new(Fault::CANCELLED, "it was cancelled")
+    Fault::new(Fault::CANCELLED, "it was canceled")
 }
 
 fn write(out: &mut Vec<u8>, result: &Value) -> Result<(), Fault> {

@@ -66,7 +66,7 @@ impl Changes {
 
     /// The notification that a subscription begins with.
     pub(super) fn acknowledgement(&self) -> Vec<u8> {
-        let notifications = self.filter.honoured();
+        let notifications = self.filter.honored();
         self.notification("subscriptions/acknowledged", json!({"notifications": notifications}))
     }
 

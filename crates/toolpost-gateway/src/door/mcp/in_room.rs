@@ -99,11 +99,11 @@ pub(crate) async fn answer(
     said(
         answered
             .await
-            .unwrap_or_else(|| Fault::new(Fault::CANCELLED, "it was cancelled").write(Some(&id))),
+            .unwrap_or_else(|| Fault::new(Fault::CANCELLED, "it was canceled").write(Some(&id))),
     )
 }
 
-const CANCELLED: &str = "the one who asked has cancelled it";
+const CANCELLED: &str = "the one who asked has canceled it";
 
 /// The answer, with everything told on the way; nothing if it is not wanted any more.
 async fn until(

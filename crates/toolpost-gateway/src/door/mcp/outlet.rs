@@ -1,4 +1,4 @@
-//! What a request can do while it is running: tell its client something, and be cancelled.
+//! What a request can do while it is running: tell its client something, and be canceled.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Outlet {
         self.request.cancelled().await;
     }
 
-    /// The request is answered; false if the client had cancelled it.
+    /// The request is answered; false if the client had canceled it.
     pub(super) fn ended(mut self) -> bool {
         self.leaving_cancels = false;
         !self.request.is_cancelled()

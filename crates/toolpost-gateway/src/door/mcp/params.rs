@@ -123,20 +123,20 @@ impl Filter {
     }
 
     /// The kinds that are sent, which is what the client is told.
-    pub(super) fn honoured(&self) -> Map<String, Value> {
+    pub(super) fn honored(&self) -> Map<String, Value> {
         let kinds = [
             ("toolsListChanged", self.tools_list_changed),
             ("promptsListChanged", self.prompts_list_changed),
             ("resourcesListChanged", self.resources_list_changed),
         ];
         let kinds = kinds.into_iter().filter(|(_, wanted)| *wanted);
-        let mut honoured: Map<_, _> =
+        let mut honored: Map<_, _> =
             kinds.map(|(name, _)| (name.to_owned(), true.into())).collect();
         if !self.resource_subscriptions.is_empty() {
             let followed = self.resource_subscriptions.as_slice().into();
-            honoured.insert("resourceSubscriptions".to_owned(), followed);
+            honored.insert("resourceSubscriptions".to_owned(), followed);
         }
-        honoured
+        honored
     }
 }
 
@@ -149,6 +149,6 @@ pub(super) fn cancelled(raw: Option<&RawValue>) -> Option<(Id, String)> {
         reason: Option<String>,
     }
     let cancelled: Cancelled<'_> = serde_json::from_str(raw?.get()).ok()?;
-    let reason = cancelled.reason.unwrap_or_else(|| "the client cancelled it".to_owned());
+    let reason = cancelled.reason.unwrap_or_else(|| "the client canceled it".to_owned());
     Some((Id::of(cancelled.id)?, reason.chars().take(500).collect()))
 }

@@ -11,7 +11,7 @@ use super::message::Fault;
 use crate::app::Gateway;
 use crate::door::refusal;
 
-/// Names that are longer are cut, and have no neighbours.
+/// Names that are longer are cut, and have no neighbors.
 pub(super) const LONGEST_NAME: usize = 256;
 
 /// The one thing about a call that can be told whatever else is wrong with it.

@@ -77,7 +77,7 @@ impl Cancellable {
         // A request makes one call.
         let _ = self.call.set(call);
         if let Some(call) = self.call.get().filter(|_| self.is_cancelled()) {
-            call.abort("the client cancelled it");
+            call.abort("the client canceled it");
         }
     }
 
@@ -186,7 +186,7 @@ fn longest_idle(known: &HashMap<Box<str>, Arc<Session>>, owner: &Identity) -> Op
 
 impl Session {
     /// Makes room for a stream; one that is there already ends. The token ends this one, and is to
-    /// be cancelled when the client left.
+    /// be canceled when the client left.
     pub(super) fn listen(&self) -> CancellationToken {
         let token = CancellationToken::new();
         let mut state = self.lock();
@@ -230,7 +230,7 @@ impl Calls {
     }
 
     /// Begins a request. Of several under one id, which no client should make, the last can be
-    /// cancelled.
+    /// canceled.
     pub(super) fn begin(&self, id: Id) -> Arc<Cancellable> {
         let request = Arc::<Cancellable>::default();
         self.lock().insert(id, Arc::clone(&request));

@@ -89,7 +89,7 @@ impl Live {
         state.pass_turn();
         let values = state.values.take();
         drop(state);
-        // Whoever is behind it is cancelled, and does not need the lock for that.
+        // Whoever is behind it is canceled, and does not need the lock for that.
         drop(values);
     }
 

@@ -201,7 +201,7 @@ pub(super) fn member<'a>(members: &'a Map<String, Value>, key: &str) -> Option<&
     members.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
 }
 
-/// Numbers are the same by their value: `1` is `1.0`, and a large one is not its neighbour.
+/// Numbers are the same by their value: `1` is `1.0`, and a large one is not its neighbor.
 pub(super) fn is_same_number(own: &Number, other: &Number) -> bool {
     match (whole(own), whole(other)) {
         (Some(own), Some(other)) => own == other,

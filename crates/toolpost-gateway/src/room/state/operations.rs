@@ -1,5 +1,5 @@
 //! The operations of the registry as a participant: what they are asked, answer and tell, and what is
-//! cancelled.
+//! canceled.
 
 use std::sync::Arc;
 

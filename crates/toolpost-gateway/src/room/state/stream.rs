@@ -276,15 +276,15 @@ impl Room {
 
     fn pass(&mut self, who: &Arc<str>, frame: Frame) -> Result<(), Refusal> {
         self.check_silence(who, "stream/data")?;
-        let unauthorised = |words: String| {
+        let unauthorized = |words: String| {
             Refusal::new("unauthorized_stream_write", words).with("stream_id", &*frame.stream)
         };
         let Some(stream) = self.streams.open.get(&frame.stream) else {
-            return Err(unauthorised(format!("no stream `{}` is open", short(&frame.stream))));
+            return Err(unauthorized(format!("no stream `{}` is open", short(&frame.stream))));
         };
         if !stream.writers.contains(who) {
             let words = format!("`{}` may write in `{}`", stream.owner, short(&frame.stream));
-            return Err(unauthorised(words));
+            return Err(unauthorized(words));
         }
         let to = self.readers(stream);
         let per_minute = self.settings.messages_per_minute.saturating_mul(FRAMES_PER_MESSAGE);

@@ -122,13 +122,13 @@ const steps = {
     await close(it, [409]);
   },
 
-  async "a call is cancelled"() {
+  async "a call is canceled"() {
     const it = await open(told.open, "/docs#demo.slow");
     const { page } = it;
     await page.getByLabel("ms").fill("60000");
     await send(page);
     await page.getByRole("button", { name: "Cancel" }).click();
-    await page.getByText("Cancelled after").waitFor();
+    await page.getByText("Canceled after").waitFor();
     await page.getByLabel("ms").fill("1");
     await send(page);
     await page.getByText("200 OK").waitFor();

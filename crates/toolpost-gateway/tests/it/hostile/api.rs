@@ -1,11 +1,11 @@
-//! Requests to the API that mean no good: a row each, in bytes, and a neighbour who notices nothing.
+//! Requests to the API that mean no good: a row each, in bytes, and a neighbor who notices nothing.
 
 use std::time::Duration;
 
 use toolpost_gateway::GatewaySettings;
 
 use super::super::spokes::in_time;
-use super::{Neighbour, Raw, Running, add};
+use super::{Neighbor, Raw, Running, add};
 
 fn json(body: &str) -> String {
     let length = body.len();
@@ -25,7 +25,7 @@ fn get(target: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_trick_has_its_answer() {
     let gateway = Running::start().await;
-    let neighbour = Neighbour::start(&gateway);
+    let neighbor = Neighbor::start(&gateway);
     let deep = |open: &str, close: &str, levels: usize| {
         format!("{{\"a\":{}1{},\"b\":1}}", open.repeat(levels), close.repeat(levels))
     };
@@ -179,7 +179,7 @@ async fn every_trick_has_its_answer() {
         assert!(answer.body.contains(said), "{what}: {}", answer.body);
         assert!(answer.body.len() < 20_000, "{what}: {} bytes", answer.body.len());
     }
-    eprintln!("{} calls beside odd requests to the API", neighbour.stop().await);
+    eprintln!("{} calls beside odd requests to the API", neighbor.stop().await);
     assert!(gateway.stop().await.in_time);
 }
 
@@ -190,7 +190,7 @@ async fn a_request_byte_by_byte_ends_with_its_time() {
     settings.header_timeout = Duration::from_millis(300);
     settings.body_timeout = Duration::from_millis(300);
     let gateway = Running::with([], settings).await;
-    let neighbour = Neighbour::start(&gateway);
+    let neighbor = Neighbor::start(&gateway);
     let slowly = async |at_once: usize, text: String| {
         let mut raw = Raw::connect(gateway.address).await;
         let (first, rest) = text.split_at(at_once);
@@ -213,6 +213,6 @@ async fn a_request_byte_by_byte_ends_with_its_time() {
     .await;
     assert_eq!(in_head, None, "a head that takes too long is not answered");
     assert_eq!(in_body, Some(408));
-    eprintln!("{} calls beside slow clients", neighbour.stop().await);
+    eprintln!("{} calls beside slow clients", neighbor.stop().await);
     assert!(gateway.stop().await.in_time);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use toolpost_gateway::GatewaySettings;
 
 use super::super::spokes::{eventually, in_time};
-use super::{Neighbour, Raw, Running, add, resident};
+use super::{Neighbor, Raw, Running, add, resident};
 
 const MEGABYTE: usize = 1024 * 1024;
 
@@ -13,7 +13,7 @@ const MEGABYTE: usize = 1024 * 1024;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_writes_first_and_reads_later_learns_why_it_was_refused() {
     let gateway = Running::start().await;
-    let neighbour = Neighbour::start(&gateway);
+    let neighbor = Neighbor::start(&gateway);
     let before = resident();
     for headers in ["content-length: 67108864\r\n", "transfer-encoding: chunked\r\n"] {
         let senders = (0..8).map(|_| {
@@ -41,7 +41,7 @@ async fn a_client_that_writes_first_and_reads_later_learns_why_it_was_refused() 
         }
     }
     eprintln!("1 GiB of bodies refused: {before} KiB before, {} KiB after", resident());
-    eprintln!("{} calls beside them", neighbour.stop().await);
+    eprintln!("{} calls beside them", neighbor.stop().await);
     assert!(gateway.stop().await.in_time);
 }
 

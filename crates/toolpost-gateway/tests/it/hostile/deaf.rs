@@ -13,7 +13,7 @@ use toolpost::{
 use toolpost_gateway::GatewaySettings;
 
 use super::super::spokes::eventually;
-use super::{Neighbour, Raw, Running, resident};
+use super::{Neighbor, Raw, Running, resident};
 
 const MEGABYTE: usize = 1024 * 1024;
 /// Soon full, and yet some segments of loopback: with fewer, every read would wait for a probe.
@@ -64,7 +64,7 @@ async fn be_deaf(address: SocketAddr, request: String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_nobody_takes_is_given_up() {
     let gateway = gateway(Duration::from_millis(500)).await;
-    let neighbour = Neighbour::start(&gateway);
+    let neighbor = Neighbor::start(&gateway);
     for (what, request) in [
         ("a stream", ask("values")),
         ("a large answer", ask("large")),
@@ -78,7 +78,7 @@ async fn an_answer_that_nobody_takes_is_given_up() {
         }
         eprintln!("10 times {what}, not read: {before} KiB before, {} KiB after", resident());
     }
-    eprintln!("{} calls beside them", neighbour.stop().await);
+    eprintln!("{} calls beside them", neighbor.stop().await);
     let pipeline = gateway.gateway.pipeline();
     eventually("nothing runs", || pipeline.in_flight() == 0).await;
     assert!(gateway.stop().await.in_time);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use toolpost_gateway::GatewaySettings;
 
-use super::{Answer, HEALTH, Neighbour, Raw, Running, add};
+use super::{Answer, HEALTH, Neighbor, Raw, Running, add};
 
 const SUM: &str = r#"{"a":1,"b":2}"#;
 
@@ -170,11 +170,11 @@ async fn every_odd_request_has_its_verdict() {
     let mut settings = GatewaySettings::default();
     settings.header_timeout = std::time::Duration::from_millis(300);
     let gateway = Running::with([], settings).await;
-    let neighbour = Neighbour::start(&gateway);
+    let neighbor = Neighbor::start(&gateway);
     for (what, bytes, statuses, then) in rows {
         check(&gateway, what, bytes.as_bytes(), statuses, then).await;
     }
-    eprintln!("{} calls beside odd requests", neighbour.stop().await);
+    eprintln!("{} calls beside odd requests", neighbor.stop().await);
     assert!(gateway.stop().await.in_time);
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolpost_gateway::GatewaySettings;
 
 use super::super::spokes::{caller, data, eventually, in_time};
-use super::{HEALTH, Neighbour, Raw, Running, add, client, resident};
+use super::{HEALTH, Neighbor, Raw, Running, add, client, resident};
 
 /// What a silent client says before it falls silent, in turns.
 const BEGINNINGS: [&str; 4] = ["", "G", "POST /api/demo/add HTTP/1.1\r\nhost: loc", "\r\n"];
@@ -153,7 +153,7 @@ async fn two_thousand_silent_clients_disturb_nobody() {
     let gateway = Running::start().await;
     let clock = client().post(gateway.url("/api/demo/clock"));
     let stream = clock.json(&json!({"count": 1_000_000, "everyMs": 50})).send().await.unwrap();
-    let neighbour = Neighbour::start(&gateway);
+    let neighbor = Neighbor::start(&gateway);
     let before = resident();
     let mut all = silent(&gateway, SILENT).await;
     eprintln!("{SILENT} silent clients: {before} KiB before, {} KiB after", resident());
@@ -161,7 +161,7 @@ async fn two_thousand_silent_clients_disturb_nobody() {
     let mut newcomer = Raw::connect(gateway.address).await;
     newcomer.say(HEALTH).await;
     assert_eq!(newcomer.answer().await.unwrap().status, 200);
-    let calls = neighbour.stop().await;
+    let calls = neighbor.stop().await;
     eprintln!("{} silent clients: {} KiB after, {calls} calls beside them", all.len(), resident());
     // More than there may be have come, so the first of them are gone.
     assert!(all[0].answer().await.is_none());

@@ -13,7 +13,7 @@ use crate::hostile::Raw;
 use crate::spokes::eventually;
 use crate::{Running, client};
 
-/// What became of calls that wait until they are let go or cancelled.
+/// What became of calls that wait until they are let go or canceled.
 #[derive(Default)]
 struct Seen {
     begun: AtomicUsize,
@@ -55,7 +55,7 @@ async fn hanging_up_cancels_a_query_and_not_a_mutation() {
         eventually("it has begun", || count(&seen.begun) == begun + 1).await;
         drop(raw);
         if request.ends_with("query") {
-            eventually("it was cancelled", || count(&seen.cancelled) == begun + 1).await;
+            eventually("it was canceled", || count(&seen.cancelled) == begun + 1).await;
         }
     }
     assert_eq!((count(&seen.cancelled), count(&seen.done)), (2, 0));

@@ -110,7 +110,7 @@ async fn progress_and_logs_come_before_the_answer_to_those_who_asked() {
     gateway.stop().await;
 }
 
-/// An operation that says when it began, and when it was cancelled or ended.
+/// An operation that says when it began, and when it was canceled or ended.
 fn waiter(id: &str, kind: Kind, said: mpsc::Sender<&'static str>) -> Operation {
     let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
     spec.input_schema = Schema::new(json!({"type": "object"})).unwrap();
@@ -120,7 +120,7 @@ fn waiter(id: &str, kind: Kind, said: mpsc::Sender<&'static str>) -> Operation {
         async move {
             said.send("began").await.unwrap();
             tokio::select! {
-                () = context.cancelled() => said.send("cancelled").await.unwrap(),
+                () = context.cancelled() => said.send("canceled").await.unwrap(),
                 () = tokio::time::sleep(Duration::from_secs(2)) => said.send("ended").await.unwrap(),
             }
             Ok(Output::dynamic("done".into()))
@@ -140,12 +140,12 @@ async fn a_request_is_cancelled_in_the_way_of_its_era() {
     let session = gateway.begin().await;
     let other = gateway.begin().await;
     for (era, name, how, expected) in [
-        ("legacy", "wait__mutation", "note", "cancelled"),
+        ("legacy", "wait__mutation", "note", "canceled"),
         ("legacy", "wait__mutation", "note of another", "ended"),
         ("legacy", "wait__mutation", "leave", "ended"),
-        ("legacy", "wait__query", "leave", "cancelled"),
-        ("modern", "wait__mutation", "leave", "cancelled"),
-        ("modern", "wait__query", "leave", "cancelled"),
+        ("legacy", "wait__query", "leave", "canceled"),
+        ("modern", "wait__mutation", "leave", "canceled"),
+        ("modern", "wait__query", "leave", "canceled"),
     ] {
         let params = json!({"name": name, "arguments": {}});
         let request = match era {

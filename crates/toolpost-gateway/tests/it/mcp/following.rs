@@ -178,13 +178,13 @@ impl Running {
     }
 
     /// A stream of 2026-07-28 that is told of these, and of no others that it asked for.
-    async fn listening(&self, query: &str, uris: &[&str], honoured: &[&str]) -> Events {
+    async fn listening(&self, query: &str, uris: &[&str], honored: &[&str]) -> Events {
         let mut stream = Events::of(self.listen(query, uris)).await;
         let first = stream.next().await.unwrap();
         assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
-        let expected = match honoured {
+        let expected = match honored {
             [] => json!({}),
-            honoured => json!({"resourceSubscriptions": honoured}),
+            honored => json!({"resourceSubscriptions": honored}),
         };
         assert_eq!(first["params"]["notifications"], expected);
         stream
@@ -344,8 +344,8 @@ async fn nobody_follows_what_he_may_not_read() {
         }
         let listen = gateway.listen("", &[ONE]).bearer_auth(token.reveal());
         let first = Events::of(listen).await.next().await.unwrap();
-        let honoured = first["params"]["notifications"].get("resourceSubscriptions");
-        assert_eq!(honoured.is_some(), is_allowed, "{first}");
+        let honored = first["params"]["notifications"].get("resourceSubscriptions");
+        assert_eq!(honored.is_some(), is_allowed, "{first}");
     }
     gateway.stop().await;
     source.close().await;

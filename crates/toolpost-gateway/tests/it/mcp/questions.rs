@@ -35,7 +35,7 @@ async fn ask(context: CallContext) -> Result<Output, HandlerError> {
                     Ok(said) => serde_json::from_str(said.get()).unwrap(),
                     Err(unanswered) => json!(unanswered.to_string()),
                 },
-                () = context.cancelled() => json!("cancelled"),
+                () = context.cancelled() => json!("canceled"),
             }
         }
         _ => json!("somebody new"),

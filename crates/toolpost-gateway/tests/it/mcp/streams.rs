@@ -94,7 +94,7 @@ async fn a_call_is_cancelled_and_then_not_answered() {
     client.send(&message(2, "ping", &json!({}))).await;
     loop {
         let next = client.next().await;
-        assert_ne!(next["id"], 1, "it was cancelled");
+        assert_ne!(next["id"], 1, "it was canceled");
         if next["id"] == 2 {
             break;
         }
@@ -128,7 +128,7 @@ async fn a_cancellation_right_behind_its_request_is_heard() {
         client.write(format!("{request}\n{cancel}\n").as_bytes()).await;
         assert_eq!(client.ask(2, "ping", &json!({})).await["id"], 2, "nothing else is answered");
     }
-    // A request that has reached its source is cancelled there.
+    // A request that has reached its source is canceled there.
     client.send(&read).await;
     while client.gateway.pipeline().in_flight() == 0 {
         tokio::task::yield_now().await;

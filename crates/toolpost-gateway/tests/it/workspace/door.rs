@@ -79,8 +79,8 @@ async fn a_token_at_the_door_is_looked_at_there() {
         ("/ws?topic=lobby&history=many", Some("tpt_ada"), Err(400)),
         ("/v0.2/ws?topic=lobby", Some("tpt_ada"), Err(404)),
     ] {
-        let dialled = dial(world.running.address, path, bearer).await.map(drop);
-        assert_eq!(dialled, expected, "{path} {bearer:?}");
+        let dialed = dial(world.running.address, path, bearer).await.map(drop);
+        assert_eq!(dialed, expected, "{path} {bearer:?}");
     }
     world.stop().await;
 }

@@ -83,7 +83,7 @@ async fn what_is_between_participants_is_handed_on_as_it_is() {
         .await;
     for (kind, more) in [
         ("chat/acknowledge", json!({"to": ["bob"], "payload": {"status": "received"}})),
-        ("chat/cancel", json!({"payload": {"reason": "cancelled"}})),
+        ("chat/cancel", json!({"payload": {"reason": "canceled"}})),
         ("reasoning/start", json!({"payload": {"input": "why?"}})),
         ("reasoning/thought", json!({"context": "reason-1", "payload": {"action": "tool"}})),
         ("reasoning/conclusion", json!({"context": "reason-1", "payload": {}})),

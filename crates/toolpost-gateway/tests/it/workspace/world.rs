@@ -62,7 +62,7 @@ pub(super) struct World {
 pub(super) struct Slow {
     /// How many calls may end.
     pub(super) may_end: Semaphore,
-    /// How many were cancelled.
+    /// How many were canceled.
     pub(super) cancelled: Semaphore,
 }
 
@@ -205,7 +205,7 @@ fn count(slow: &Arc<Slow>) -> OperationBuilder {
                 }
                 () = context.cancelled() => {
                     slow.cancelled.add_permits(1);
-                    Err(CallError::aborted("it was cancelled").into())
+                    Err(CallError::aborted("it was canceled").into())
                 }
             }
         }

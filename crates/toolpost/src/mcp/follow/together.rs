@@ -51,12 +51,12 @@ pub(super) async fn keep(watches: &Watches, session: &Session, timeout: Duration
                 None => opening.await,
             };
             match opened {
-                Ok((listening, honoured)) => {
+                Ok((listening, honored)) => {
                     // Only what comes without a gap is heard whole.
                     if current.is_none() {
                         watches.missed();
                     }
-                    watches.settle(session.source(), &listening.uris, &honoured);
+                    watches.settle(session.source(), &listening.uris, &honored);
                     (current, pause) = (Some(listening), PAUSE.0);
                 }
                 Err(failure) => {
@@ -103,14 +103,14 @@ async fn open<'a>(
     let mut stream = listen(session, uris.iter().cloned().collect(), number).boxed();
     let opened = tokio::select! {
         biased;
-        Ok(honoured) = tell.1 => Ok(honoured),
+        Ok(honored) = tell.1 => Ok(honored),
         failure = &mut stream => Err(failure),
         () = tokio::time::sleep(timeout) => {
             Err(Failure::TimedOut(format!("the server does not say within {timeout:?} what it tells about")))
         }
     };
     match opened {
-        Ok(honoured) => Ok((Listening { uris, stream }, honoured)),
+        Ok(honored) => Ok((Listening { uris, stream }, honored)),
         Err(failure) if failure.is_loss() => Err(failure),
         Err(failure) => {
             let error = failure.clone().into_call_error(session.source());
@@ -154,9 +154,9 @@ impl Watches {
     }
 
     /// Tells everybody what became of his wish.
-    fn settle(&self, source: &str, uris: &HashSet<Arc<str>>, honoured: &[String]) {
+    fn settle(&self, source: &str, uris: &HashSet<Arc<str>>, honored: &[String]) {
         for uri in uris {
-            if honoured.iter().any(|one| concerns(uri, one)) {
+            if honored.iter().any(|one| concerns(uri, one)) {
                 self.agreed(uri);
                 continue;
             }
@@ -171,14 +171,14 @@ impl Watches {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Said {
-    notifications: Honoured,
+    notifications: Honored,
     #[serde(rename = "_meta")]
     meta: Meta,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Honoured {
+struct Honored {
     resource_subscriptions: Vec<String>,
 }
 

@@ -59,13 +59,13 @@ impl Access {
             return match response.status() {
                 StatusCode::UNAUTHORIZED => {
                     let words = "the server does not accept the token or header that is configured";
-                    Err(Failure::Unauthorised(words.to_owned()))
+                    Err(Failure::Unauthorized(words.to_owned()))
                 }
                 _ => Ok(response),
             };
         };
         let refused = |error: OAuthError| {
-            Failure::Unauthorised(format!(
+            Failure::Unauthorized(format!(
                 "the server wants authorization, and it was not got: {error}; if it takes a key, set \
                  `bearer` or `headers` of the source"
             ))

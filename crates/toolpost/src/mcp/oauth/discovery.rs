@@ -15,7 +15,7 @@ const SERVER_METADATA: &str = "metadata of the authorization server";
 /// Who gives tokens for a server, and how.
 #[derive(Debug, Clone)]
 pub(super) struct Discovered {
-    /// What the resource is called towards the authorization server, sign by sign.
+    /// What the resource is called toward the authorization server, sign by sign.
     pub(super) resource: String,
     /// What its metadata proposes to ask for.
     pub(super) scopes: Vec<String>,

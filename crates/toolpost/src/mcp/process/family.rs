@@ -61,7 +61,7 @@ pub(super) struct Group(pub(super) Pid);
 
 impl Family for Group {
     fn is_left(&mut self) -> bool {
-        // Whoever may not be signalled is not ours to end.
+        // Whoever may not be signaled is not ours to end.
         test_kill_process_group(self.0).is_ok() && has_members(self.0)
     }
 

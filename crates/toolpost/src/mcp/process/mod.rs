@@ -120,7 +120,7 @@ impl Process {
         ended.unwrap_or(Ended::Unknown)
     }
 
-    /// Cancelled as soon as the end was asked for: whoever holds the standard input drops it then.
+    /// Canceled as soon as the end was asked for: whoever holds the standard input drops it then.
     pub(crate) fn stopping(&self) -> CancellationToken {
         self.stopping.clone()
     }

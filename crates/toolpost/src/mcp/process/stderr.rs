@@ -139,7 +139,7 @@ impl Flood {
     }
 }
 
-/// A text that does nothing to a terminal: colours are left out, other control characters, and those
+/// A text that does nothing to a terminal: colors are left out, other control characters, and those
 /// that turn the direction of writing, are shown as their numbers.
 pub(super) fn harmless(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);

@@ -16,7 +16,7 @@ pub(super) struct Outward {
     pub(super) from: String,
     /// The address that it means, without a fragment.
     pub(super) meant: Url,
-    /// Where to look for it: a file that says it is elsewhere still has its neighbours beside it.
+    /// Where to look for it: a file that says it is elsewhere still has its neighbors beside it.
     pub(super) place: Url,
 }
 

@@ -258,7 +258,7 @@ async fn local_documents_ask_the_network_only_where_they_may() {
 }
 
 #[tokio::test]
-async fn a_document_that_says_where_it_is_has_its_neighbours_beside_it() {
+async fn a_document_that_says_where_it_is_has_its_neighbors_beside_it() {
     let text = "openapi: 3.2.0\n$self: https://example.com/v1/api.yaml\na: {$ref: more.yaml#/b}\n\
                 c: {$ref: 'https://example.com/v1/more.yaml#/b'}\n";
     let folder = Folder::new(&[("api.yaml", text), ("more.yaml", "b: {$ref: api.yaml#/openapi}")]);

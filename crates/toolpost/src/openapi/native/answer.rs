@@ -9,7 +9,7 @@ use crate::error::CallError;
 use crate::openapi::response::{Redacted, essence};
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::schema::{Issue, Normalised, Repair};
+use crate::schema::{Issue, Normalized, Repair};
 
 pub(super) const ENVELOPE: &str = "application/vnd.toolpost.envelope+json";
 const PROBLEM: &str = "application/problem+json";
@@ -46,7 +46,7 @@ pub(super) fn read(text: &[u8]) -> Result<Outcome, serde_json::Error> {
     }
     let mut outcome = Outcome::new(serde_json::from_slice::<Envelope<Payload>>(text)?);
     let beside: Beside = serde_json::from_slice(text)?;
-    let mut findings = Normalised::default();
+    let mut findings = Normalized::default();
     (findings.repairs, findings.issues) = (beside.repairs, beside.warnings);
     outcome.note(findings);
     Ok(outcome)

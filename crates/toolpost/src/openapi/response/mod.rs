@@ -12,7 +12,7 @@ use super::plan::Plan;
 use crate::envelope::{Envelope, HttpMeta};
 use crate::handler::Output;
 use crate::outcome::Outcome;
-use crate::schema::{Issue, Normalised};
+use crate::schema::{Issue, Normalized};
 
 use data::{Data, data};
 pub(crate) use data::{Reading, parsed};
@@ -46,7 +46,7 @@ pub(crate) fn output(
     let Some(oddity) = oddity else { return Output::Shaped(envelope, schema) };
     tracing::warn!(status, oddity, "an answer is not what it says it is");
     let mut outcome = Outcome::new(envelope);
-    let mut findings = Normalised::default();
+    let mut findings = Normalized::default();
     findings.issues.push(Issue::new("", oddity));
     outcome.note(findings);
     Output::Relayed(outcome)

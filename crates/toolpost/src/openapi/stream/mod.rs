@@ -35,7 +35,7 @@ const MOST_FAILURES: u32 = 10;
 ///
 /// # Cancellation
 ///
-/// The connection is closed as soon as the call is cancelled or the stream is dropped.
+/// The connection is closed as soon as the call is canceled or the stream is dropped.
 pub(super) fn subscribe(
     route: Arc<Route>,
     context: CallContext,

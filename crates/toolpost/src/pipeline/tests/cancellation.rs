@@ -104,7 +104,7 @@ async fn a_caller_who_leaves_does_not_stop_a_mutation() {
         let log = handler_log.clone();
         async move {
             tokio::time::sleep(Duration::from_secs(2)).await;
-            log.add(format!("written, cancelled: {}", context.is_cancelled()));
+            log.add(format!("written, canceled: {}", context.is_cancelled()));
             Ok(json!(1))
         }
     });
@@ -113,7 +113,7 @@ async fn a_caller_who_leaves_does_not_stop_a_mutation() {
     assert!((&mut call).now_or_never().is_none());
     drop(call);
     assert!(pipeline.drain(Duration::from_secs(5)).await);
-    assert_eq!(log.take(), ["enter t.write", "written, cancelled: false", "exit t.write ok"]);
+    assert_eq!(log.take(), ["enter t.write", "written, canceled: false", "exit t.write ok"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,7 +290,7 @@ async fn kinds_meet_the_wrong_consumer() {
     assert_eq!(values[0].as_ref().unwrap().data, json!(7));
 }
 
-/// A seam that waits, so that a call can be cancelled while it is inside it.
+/// A seam that waits, so that a call can be canceled while it is inside it.
 struct Slow;
 
 impl ApprovalGate for Slow {

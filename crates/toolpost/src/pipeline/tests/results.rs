@@ -70,8 +70,8 @@ async fn a_handler_can_name_which_of_the_declared_shapes_it_answers_with() {
 async fn data_that_does_not_fit_is_a_warning_unless_it_is_enforced() {
     let (good, bad) = (json!({"n": []}), json!({"n": {}}));
     let rows = [
-        (OutputPolicy::Normalise, &good, Ok(0)),
-        (OutputPolicy::Normalise, &bad, Ok(1)),
+        (OutputPolicy::Normalize, &good, Ok(0)),
+        (OutputPolicy::Normalize, &bad, Ok(1)),
         (OutputPolicy::Enforce, &good, Ok(0)),
         (OutputPolicy::Enforce, &bad, Err("OUTPUT_VALIDATION_FAILED")),
         (OutputPolicy::Raw, &bad, Ok(0)),
@@ -125,7 +125,7 @@ async fn what_a_tool_said_is_never_repaired() {
     for (name, envelope, warnings) in rows {
         let before = serde_json::to_value(&envelope).unwrap();
         for (policy, refused) in
-            [(OutputPolicy::Normalise, false), (OutputPolicy::Enforce, warnings > 0)]
+            [(OutputPolicy::Normalize, false), (OutputPolicy::Enforce, warnings > 0)]
         {
             let envelope = envelope.clone();
             let operation = answering(move || Output::Envelope(envelope.clone()))

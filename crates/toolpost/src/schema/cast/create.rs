@@ -149,7 +149,7 @@ fn by_index(items: Vec<Value>) -> Map<String, Value> {
     items.into_iter().enumerate().map(|(index, item)| (index.to_string(), item)).collect()
 }
 
-/// A length as JavaScript reads it: towards zero, and nothing for what is no number.
+/// A length as JavaScript reads it: toward zero, and nothing for what is no number.
 fn whole(limit: Option<&Limit>) -> f64 {
     match limit {
         Some(limit) if !limit.number.is_nan() => limit.number.trunc(),

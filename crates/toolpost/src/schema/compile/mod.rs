@@ -1,6 +1,6 @@
 //! From a schema document to a [`Program`]: a queue of schemas, each compiled once.
 
-mod analyse;
+mod analyze;
 mod keyword;
 mod logic;
 mod object;
@@ -41,7 +41,7 @@ pub(super) fn compile(document: &Value) -> Result<Program, SchemaError> {
     let integers = if draft == Draft::Draft4 { Integers::ByNotation } else { Integers::ByValue };
     let foreign = compiler.foreign || draft == Draft::Unknown;
     let mut program = Program { nodes: compiler.nodes, root, integers, draft, foreign };
-    analyse::mark(&mut program);
+    analyze::mark(&mut program);
     // What a schema means that leads back to itself at the same place is not defined; the answer
     // that counts is the one that the errors will be worded by.
     program.foreign |= program.nodes.iter().any(|node| node.cyclic);

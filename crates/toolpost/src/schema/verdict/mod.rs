@@ -196,7 +196,7 @@ impl<'p> Judge<'p> {
         let Some(rest) = unevaluated else {
             return self.apply_parts::<CLEAN>(node, value, marks);
         };
-        // The keyword sees what this schema evaluates, not what its neighbours do.
+        // The keyword sees what this schema evaluates, not what its neighbors do.
         let mut own = Marks::default();
         if !self.apply_parts::<CLEAN>(node, value, Some(&mut own)) {
             return false;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::excerpt::{Origin, Shelf};
 use super::name::{Names, type_name};
-use super::publish::{Find, inside, modernised, said_portably, tidied};
+use super::publish::{Find, inside, modernized, said_portably, tidied};
 use super::shared;
 use crate::schema::{self, COMPONENTS, Homes, ORIGIN, Schema};
 
@@ -97,7 +97,7 @@ impl Components {
         if schema.is_unknown() {
             return nothing();
         }
-        let modern = modernised(&original);
+        let modern = modernized(&original);
         let is_same = matches!(modern, Cow::Borrowed(_));
         let settled = schema::is_movable(&modern).then(|| self.settle(owner, &modern)).flatten();
         let settled = settled.map(|it| Settled { is_exact: it.is_exact && is_same, ..it });

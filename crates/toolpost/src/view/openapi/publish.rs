@@ -18,7 +18,7 @@ pub(super) fn inside<'d>(document: &'d Value) -> impl Fn(&str, &str) -> Option<&
 
 /// A small schema as it can stand in a document, if nothing in it leads anywhere.
 pub(super) fn published(original: &Value) -> Option<Value> {
-    let modern = modernised(original);
+    let modern = modernized(original);
     let modern = schema::is_movable(&modern).then_some(modern);
     let said = modern.or_else(|| Some(Cow::Owned(said_portably(original)?)))?;
     tidied(&said, &inside(&said)).filter(|tidy| schema::references(tidy).is_empty())
@@ -26,7 +26,7 @@ pub(super) fn published(original: &Value) -> Option<Value> {
 
 /// A schema of an older draft in the words of 2020-12; what older notations mean besides is for
 /// [`tidied`].
-pub(super) fn modernised(original: &Value) -> Cow<'_, Value> {
+pub(super) fn modernized(original: &Value) -> Cow<'_, Value> {
     let draft = original.get("$schema").and_then(Value::as_str).unwrap_or_default();
     let is_old = ["draft-04", "draft-06", "draft-07"].iter().any(|old| draft.contains(old));
     if !is_old {
@@ -189,7 +189,7 @@ mod tests {
                 Some(json!({"items": {"$ref": "#"}})),
             ),
         ] {
-            let modern = modernised(&original);
+            let modern = modernized(&original);
             let said = match schema::is_movable(&modern) {
                 true => modern.into_owned(),
                 false => said_portably(&original).unwrap(),

@@ -129,7 +129,7 @@ where
     Operation::from_spec(spec).handler(Handler::stream_fn(function)).build().unwrap()
 }
 
-/// Waits to be cancelled, or released.
+/// Waits to be canceled, or released.
 async fn linger(
     counts: Counts,
     context: CallContext,

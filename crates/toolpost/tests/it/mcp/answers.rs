@@ -34,13 +34,13 @@ async fn an_odd_answer_is_understood_and_disturbs_nobody() {
         ("says-error", "no such city"),
     ];
     for era in ERAS {
-        join_all(rows.map(async |(behaviour, expected)| {
-            let rig = Rig::ready(Way::Stdio, &[era, &[behaviour]].concat()).await;
+        join_all(rows.map(async |(behavior, expected)| {
+            let rig = Rig::ready(Way::Stdio, &[era, &[behavior]].concat()).await;
             let envelope = beside_others(&rig).await.unwrap();
             let written = serde_json::to_value(&envelope).unwrap();
-            assert_eq!(written["meta"]["content"][0]["text"], expected, "{era:?} {behaviour}");
-            assert_eq!(envelope.is_error(), behaviour == "says-error", "{era:?} {behaviour}");
-            assert_eq!(rig.count("tools/call"), 3, "{era:?} {behaviour}");
+            assert_eq!(written["meta"]["content"][0]["text"], expected, "{era:?} {behavior}");
+            assert_eq!(envelope.is_error(), behavior == "says-error", "{era:?} {behavior}");
+            assert_eq!(rig.count("tools/call"), 3, "{era:?} {behavior}");
             rig.close().await;
         }))
         .await;
@@ -82,11 +82,11 @@ async fn an_answer_that_is_none_fails_its_call_and_disturbs_nobody() {
         ),
     ];
     for era in ERAS {
-        join_all(rows.iter().map(async |(behaviour, code, words, details)| {
-            let rig = Rig::ready(Way::Stdio, &[era, &[*behaviour]].concat()).await;
+        join_all(rows.iter().map(async |(behavior, code, words, details)| {
+            let rig = Rig::ready(Way::Stdio, &[era, &[*behavior]].concat()).await;
             let failed = beside_others(&rig).await;
             let said = failed.as_ref().err().and_then(|error| error.details()).cloned();
-            assert_eq!(said.as_ref(), Some(details), "{behaviour}");
+            assert_eq!(said.as_ref(), Some(details), "{behavior}");
             says(failed, code, &[words]);
             rig.close().await;
         }))
@@ -155,8 +155,8 @@ async fn what_a_server_asks_in_the_middle_of_a_call_is_answered() {
 
 #[tokio::test]
 async fn a_server_that_needs_input_gets_what_the_settings_say() {
-    let fields = json!({"colour": "blue"}).as_object().unwrap().clone();
-    let accept = |colour: &str| json!({"action": "accept", "content": {"colour": colour}});
+    let fields = json!({"color": "blue"}).as_object().unwrap().clone();
+    let accept = |color: &str| json!({"action": "accept", "content": {"color": color}});
     let rows = [
         (Elicitation::Decline, json!({"action": "decline"})),
         (Elicitation::Cancel, json!({"action": "cancel"})),
@@ -185,7 +185,7 @@ async fn a_server_that_needs_input_gets_what_the_settings_say() {
 async fn a_server_that_needs_input_of_nobody_is_told_so() {
     let rows: [(&[&str], bool, &[&str]); 3] = [
         // It asks although it was told that nobody answers.
-        (&["--modern", "needs-input"], false, &["`x`", "which colour?", "`elicitation`"]),
+        (&["--modern", "needs-input"], false, &["`x`", "which color?", "`elicitation`"]),
         (&["--modern", "needs-input-politely"], false, &["elicitation is needed"]),
         (&["--modern", "needs-input", "50"], true, &["`x`", "asked for input 10 times"]),
     ];
@@ -204,7 +204,7 @@ async fn a_server_that_needs_input_of_nobody_is_told_so() {
     let rig = Rig::ready(Way::Stdio, &["needs-input"]).await;
     let said: Value = serde_json::from_str(&rig.text("odd", json!({})).await).unwrap();
     let message = said["error"]["message"].as_str().unwrap();
-    assert!(message.contains("which colour?") && message.contains("`elicitation`"), "{message}");
+    assert!(message.contains("which color?") && message.contains("`elicitation`"), "{message}");
     rig.close().await;
 }
 
@@ -218,7 +218,7 @@ impl Respond for Blue {
 
     fn ask(&self, question: Question) -> BoxFuture<'static, Result<Box<RawValue>, Unanswered>> {
         assert_eq!(&*question.kind, "elicitation/create");
-        let blue = r#"{"action":"accept","content":{"colour":"blue"}}"#;
+        let blue = r#"{"action":"accept","content":{"color":"blue"}}"#;
         std::future::ready(Ok(RawValue::from_string(blue.to_owned()).unwrap())).boxed()
     }
 }

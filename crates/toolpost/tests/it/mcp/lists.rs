@@ -57,11 +57,11 @@ async fn a_list_without_end_has_one() {
         ("repeating-pages", 50, 2, "the list of tools repeats itself"),
         ("many", 50, 50, "only the first 50 tools are taken"),
     ];
-    join_all(rows.map(async |(behaviour, most, taken, words)| {
-        let rig = Rig::stdio(&[behaviour, "70"], |settings| settings.tools = most);
+    join_all(rows.map(async |(behavior, most, taken, words)| {
+        let rig = Rig::stdio(&[behavior, "70"], |settings| settings.tools = most);
         let found = rig.found().await;
-        assert_eq!(found.tools.len(), taken, "{behaviour}");
-        assert!(found.warnings.concat().contains(words), "{behaviour} {:?}", found.warnings);
+        assert_eq!(found.tools.len(), taken, "{behavior}");
+        assert!(found.warnings.concat().contains(words), "{behavior} {:?}", found.warnings);
         rig.close().await;
     }))
     .await;
@@ -75,8 +75,8 @@ async fn a_changed_list_is_followed_in_both_eras_and_ways() {
         (Way::Http, "get-stream", ERAS[0]),
         (Way::Http, "listen", ERAS[1]),
     ];
-    join_all(rows.map(async |(way, behaviour, era)| {
-        let rig = Rig::ready(way, &[era, &[behaviour]].concat()).await;
+    join_all(rows.map(async |(way, behavior, era)| {
+        let rig = Rig::ready(way, &[era, &[behavior]].concat()).await;
         match (way, era.is_empty()) {
             (Way::Stdio, true) => {}
             (Way::Stdio, false) => rig.scratch.saw("subscriptions/listen", 1).await,

@@ -61,10 +61,10 @@ async fn the_end_of_a_server_is_told_to_its_callers_and_it_comes_back() {
         ("closes-output", "closed its output"),
     ];
     for era in ERAS {
-        join_all(rows.map(async |(behaviour, words)| {
-            let rig = Rig::ready(Way::Stdio, &[era, &[behaviour]].concat()).await;
+        join_all(rows.map(async |(behavior, words)| {
+            let rig = Rig::ready(Way::Stdio, &[era, &[behavior]].concat()).await;
             let error = rig.call("odd", json!({})).await.unwrap_err();
-            assert!(error.may_have_run(), "{behaviour}");
+            assert!(error.may_have_run(), "{behavior}");
             says::<()>(Err(error), "UNAVAILABLE", &["`x`", words]);
             rig.comes_back().await;
             rig.is_well().await;

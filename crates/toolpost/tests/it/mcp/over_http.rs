@@ -19,8 +19,8 @@ async fn every_version_is_spoken_and_sessions_are_ended() {
         &["--modern"],
     ];
     join_all(rows.into_iter().enumerate().map(async |(row, version)| {
-        let behaviour = if row % 2 == 0 { "plain" } else { "stream" };
-        let rig = Rig::ready(Way::Http, &[version, &[behaviour]].concat()).await;
+        let behavior = if row % 2 == 0 { "plain" } else { "stream" };
+        let rig = Rig::ready(Way::Http, &[version, &[behavior]].concat()).await;
         let found = rig.found().await;
         let expected = version.get(1).copied().unwrap_or("2026-07-28");
         assert_eq!(found.protocol, expected);
@@ -50,14 +50,14 @@ async fn an_answer_that_is_none_fails_its_call_and_disturbs_nobody() {
         ("fails", "EXECUTION_ERROR", &["the printer is out of paper"]),
     ];
     for era in ERAS {
-        join_all(rows.map(async |(behaviour, code, words)| {
-            let rig = Rig::ready(Way::Http, &[era, &[behaviour]].concat()).await;
+        join_all(rows.map(async |(behavior, code, words)| {
+            let rig = Rig::ready(Way::Http, &[era, &[behavior]].concat()).await;
             let other = rig.call("sleep", json!({"seconds": 0.3}));
             let (failed, slept) = tokio::join!(rig.call("odd", json!({})), other);
             says(failed, code, words);
             assert_eq!(slept.unwrap().data[0]["text"], "slept");
             rig.is_well().await;
-            assert_eq!(rig.count("tools/call"), 3, "{era:?} {behaviour}");
+            assert_eq!(rig.count("tools/call"), 3, "{era:?} {behavior}");
             rig.close().await;
         }))
         .await;
@@ -67,13 +67,13 @@ async fn an_answer_that_is_none_fails_its_call_and_disturbs_nobody() {
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_repeated_only_for_what_reads() {
     for era in ERAS {
-        join_all(["cut", "ended", "cut-query", "ended-query"].map(async |behaviour| {
-            let rig = Rig::ready(Way::Http, &[era, &[behaviour]].concat()).await;
+        join_all(["cut", "ended", "cut-query", "ended-query"].map(async |behavior| {
+            let rig = Rig::ready(Way::Http, &[era, &[behavior]].concat()).await;
             let start = Instant::now();
             let called = rig.call("odd", json!({})).await;
-            let row = format!("{era:?} {behaviour}");
+            let row = format!("{era:?} {behavior}");
             assert!(start.elapsed() < Duration::from_secs(5), "{row} {:?}", start.elapsed());
-            if behaviour.ends_with("-query") {
+            if behavior.ends_with("-query") {
                 assert_eq!(called.unwrap().data[0]["text"], "at last", "{row}");
                 assert_eq!(rig.count("odd ran"), 2, "{row}");
             } else {
@@ -92,8 +92,8 @@ async fn a_stream_that_breaks_off_is_repeated_only_for_what_reads() {
 #[tokio::test]
 async fn a_stream_with_numbered_events_is_resumed() {
     // The second breaks off in the middle of an event.
-    join_all(["resumes", "resumes-cut"].map(async |behaviour| {
-        let rig = Rig::ready(Way::Http, &[behaviour]).await;
+    join_all(["resumes", "resumes-cut"].map(async |behavior| {
+        let rig = Rig::ready(Way::Http, &[behavior]).await;
         let start = Instant::now();
         assert_eq!(rig.text("odd", json!({})).await, "resumed");
         // The server says how long to wait, and it says fifty milliseconds.
@@ -107,15 +107,15 @@ async fn a_stream_with_numbered_events_is_resumed() {
 
 #[tokio::test]
 async fn a_stream_that_cannot_be_resumed_does_not_run_a_mutation_again() {
-    join_all(["resumes-forgets", "resumes-dies", "resumes-never"].map(async |behaviour| {
-        let rig = Rig::ready(Way::Http, &[behaviour]).await;
+    join_all(["resumes-forgets", "resumes-dies", "resumes-never"].map(async |behavior| {
+        let rig = Rig::ready(Way::Http, &[behavior]).await;
         let error = rig.call("odd", json!({})).await.unwrap_err();
-        assert!(error.may_have_run() && !error.is_retryable(), "{behaviour} {error:?}");
+        assert!(error.may_have_run() && !error.is_retryable(), "{behavior} {error:?}");
         says::<()>(Err(error), "UNAVAILABLE", &["`x`", "before the result"]);
-        if behaviour != "resumes-dies" {
+        if behavior != "resumes-dies" {
             rig.is_well().await;
         }
-        assert_eq!(rig.count("odd ran"), 1, "{behaviour}");
+        assert_eq!(rig.count("odd ran"), 1, "{behavior}");
         rig.close().await;
     }))
     .await;
@@ -200,8 +200,8 @@ async fn a_server_that_is_none_is_said_to_be_so() {
         ("html-page", &["text/html instead of JSON"]),
         ("broken-gateway", &["HTTP 502", "Bad gateway"]),
     ];
-    join_all(rows.map(async |(behaviour, words)| {
-        let rig = Rig::http(&[behaviour], |_| {});
+    join_all(rows.map(async |(behavior, words)| {
+        let rig = Rig::http(&[behavior], |_| {});
         says(rig.source.ready(Duration::from_secs(20)).await, "UNAVAILABLE", words);
         rig.close().await;
     }))

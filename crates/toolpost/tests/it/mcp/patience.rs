@@ -22,18 +22,18 @@ async fn a_call_that_is_given_up_is_cancelled_at_the_server() {
             () = rig.scratch.saw("sleeps", 1) => abort.abort("enough"),
         }
         says(call.await, "ABORTED", &[]);
-        rig.scratch.saw("sleep cancelled", 1).await;
+        rig.scratch.saw("sleep canceled", 1).await;
 
         let call = rig.pipeline.call(request(), Authority::outside(None));
         tokio::select! {
             ended = call => panic!("{ended:?}"),
             () = rig.scratch.saw("sleeps", 2) => {}
         }
-        rig.scratch.saw("sleep cancelled", 2).await;
+        rig.scratch.saw("sleep canceled", 2).await;
 
         let request = request().timeout(Duration::from_millis(400));
         says(rig.pipeline.call(request, Authority::outside(None)).await, "TIMEOUT", &[]);
-        rig.scratch.saw("sleep cancelled", 3).await;
+        rig.scratch.saw("sleep canceled", 3).await;
 
         // A server of the later era sees on its own that nobody listens over HTTP.
         let is_told = way == Way::Stdio || era.is_empty();
@@ -91,7 +91,7 @@ async fn silence_ends_a_call_progress_prolongs_it_and_there_is_a_most() {
             assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
         }))
         .await;
-        rig.scratch.saw("sleep cancelled", 2).await;
+        rig.scratch.saw("sleep canceled", 2).await;
         rig.is_well().await;
         rig.close().await;
     }))

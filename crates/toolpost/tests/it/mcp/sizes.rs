@@ -22,12 +22,11 @@ fn forget_peak() {
 #[tokio::test]
 async fn a_hundred_megabytes_are_refused_by_name_and_taken_when_it_is_allowed() {
     // Memory is bounded by the limit, and not by the message.
-    for (way, behaviour) in [(Way::Stdio, "huge"), (Way::Http, "huge"), (Way::Http, "huge-stream")]
-    {
+    for (way, behavior) in [(Way::Stdio, "huge"), (Way::Http, "huge"), (Way::Http, "huge-stream")] {
         let settle = |settings: &mut McpSettings| settings.message_bytes = MIB;
         let rig = match way {
-            Way::Stdio => Rig::stdio(&[behaviour, "40"], settle),
-            Way::Http => Rig::http(&[behaviour, "40"], settle),
+            Way::Stdio => Rig::stdio(&[behavior, "40"], settle),
+            Way::Http => Rig::http(&[behavior, "40"], settle),
         };
         rig.found().await;
         forget_peak();
@@ -35,7 +34,7 @@ async fn a_hundred_megabytes_are_refused_by_name_and_taken_when_it_is_allowed() 
         let words = ["`x`", "and 1048576 are allowed", "`message_bytes`"];
         says(rig.call("odd", json!({})).await, "EXECUTION_ERROR", &words);
         let grown = peak().saturating_sub(before) / MIB;
-        assert!(grown < 30, "{grown} MiB more for {behaviour} over {way:?}");
+        assert!(grown < 30, "{grown} MiB more for {behavior} over {way:?}");
         rig.is_well().await;
         rig.close().await;
     }

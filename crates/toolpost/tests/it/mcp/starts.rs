@@ -51,7 +51,7 @@ async fn a_server_that_cannot_be_used_says_why() {
         (&["silent-list"], 6, &["no answer within 6s"]),
         (&["dies"], 30, &["exited with code 1", "ODD_KEY is not set"]),
         (&["--version", "2031-01-01", "plain"], 30, &["unknown version 2031-01-01"]),
-        (&["refuses"], 30, &["no licence"]),
+        (&["refuses"], 30, &["no license"]),
         (&["no-list"], 30, &["the list of tools cannot be read"]),
         (&["plain", "no-number"], 30, &["exited with code 2", "invalid float value"]),
     ];

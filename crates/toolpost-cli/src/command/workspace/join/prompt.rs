@@ -67,7 +67,7 @@ impl Screen {
             Self::Plain => Ok(()),
             Self::Lines => output::print_line(line),
             Self::Prompt { printer, .. } => {
-                let line = match output::shows_colours(&std::io::stdout()) {
+                let line = match output::shows_colors(&std::io::stdout()) {
                     true => line.to_owned(),
                     false => anstream::adapter::strip_str(line).to_string(),
                 };

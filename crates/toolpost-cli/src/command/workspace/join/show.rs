@@ -15,7 +15,7 @@ const SAID: usize = 20_000;
 /// How many names of a list are shown.
 const LISTED: usize = 100;
 
-/// The colours of those who speak.
+/// The colors of those who speak.
 const VOICES: [AnsiColor; 6] = [
     AnsiColor::Cyan,
     AnsiColor::Green,
@@ -97,7 +97,7 @@ fn request(message: &Value) -> String {
 
 fn proposal(message: &Value) -> String {
     let id = quiet(&message["id"]);
-    let style = Style::new().bold().fg_color(colour(AnsiColor::Yellow));
+    let style = Style::new().bold().fg_color(color(AnsiColor::Yellow));
     let asked = asked(&message["payload"]);
     format!("{style}?{style:#} {asked}  {style}/approve {id}{style:#} or /reject {id}")
 }
@@ -113,7 +113,7 @@ fn response(message: &Value) -> String {
         Some(who) => dim(&format!("  asked by {}", one_line(who))),
         None => String::new(),
     };
-    let style = Style::new().fg_color(colour(paint));
+    let style = Style::new().fg_color(color(paint));
     format!("{style}{sign}{style:#} {} {}{asker}", quiet(name), result(payload))
 }
 
@@ -138,7 +138,7 @@ fn result(payload: &Value) -> String {
 
 fn ended(message: &Value, verb: &str) -> String {
     let proposal = correlation(message).map(one_line).unwrap_or_default();
-    let style = Style::new().fg_color(colour(AnsiColor::Red));
+    let style = Style::new().fg_color(color(AnsiColor::Red));
     format!("{style}✗{style:#} {verb} {proposal}{}", because(&message["payload"]))
 }
 
@@ -156,7 +156,7 @@ fn presence(message: &Value) -> Option<String> {
 
 fn refusal(message: &Value) -> String {
     let payload = &message["payload"];
-    let style = Style::new().fg_color(colour(AnsiColor::Red));
+    let style = Style::new().fg_color(color(AnsiColor::Red));
     let (code, words) = (quiet(&payload["error"]), said(&payload["message"]));
     format!("{} {style}{code}: {words}{style:#}", clock(message))
 }
@@ -229,11 +229,11 @@ fn addressees(message: &Value) -> String {
     names.join(" @")
 }
 
-/// A name, with the colour that it always has.
+/// A name, with the color that it always has.
 fn speaker(from: &Value) -> String {
     let name = quiet(from);
     let sum: usize = name.bytes().map(usize::from).sum();
-    let style = Style::new().bold().fg_color(colour(VOICES[sum % VOICES.len()]));
+    let style = Style::new().bold().fg_color(color(VOICES[sum % VOICES.len()]));
     format!("{style}{name}{style:#}")
 }
 
@@ -272,8 +272,8 @@ fn dim(text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-fn colour(colour: AnsiColor) -> Option<Color> {
-    Some(colour.into())
+fn color(color: AnsiColor) -> Option<Color> {
+    Some(color.into())
 }
 
 #[cfg(test)]
@@ -282,7 +282,7 @@ mod tests {
 
     use super::*;
 
-    /// Without colours.
+    /// Without colors.
     fn shown(value: &Value) -> Option<String> {
         message(value).map(|line| anstream::adapter::strip_str(&line).to_string())
     }

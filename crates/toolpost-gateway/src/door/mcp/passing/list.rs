@@ -77,7 +77,7 @@ impl Passing<'_> {
         if params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
             return Err(Fault::invalid_params("the cursor is not one of this list"));
         }
-        let lists = join_all(offers.iter().map(|offer| self.labelled(list, offer))).await;
+        let lists = join_all(offers.iter().map(|offer| self.labeled(list, offer))).await;
         let (mut entries, mut missing) = (vec![b'['], Vec::new());
         for (offer, ended) in offers.iter().zip(lists) {
             match ended {
@@ -144,7 +144,7 @@ impl Passing<'_> {
     }
 
     /// All entries of a source under the names that clients use, with commas between them.
-    async fn labelled(&self, list: &'static List, offer: &Offer) -> Result<Vec<u8>, CallError> {
+    async fn labeled(&self, list: &'static List, offer: &Offer) -> Result<Vec<u8>, CallError> {
         let mut out = Vec::new();
         let mut add = |entry: Entry<'_>| {
             comma(&mut out, 0);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use toolpost::{Handler, Kind, Operation, OperationSpec, Output, Schema};
 use toolpost_gateway::GatewaySettings;
 
-use super::super::{Neighbour, Running};
+use super::super::{Neighbor, Running};
 use super::Tester;
 
 type Header = (&'static str, &'static [u8]);
@@ -178,7 +178,7 @@ async fn headers_that_are_wrong_are_refused_by_name() {
         (vec![JSON, ("origin", b"http://localhost:3000")], PING, good),
     ];
     let gateway = Running::with([echo()], GatewaySettings::default()).await;
-    let neighbour = Neighbour::start(&gateway);
+    let neighbor = Neighbor::start(&gateway);
     let tester = Tester::new(&gateway);
     let mut wrong = Vec::new();
     for (headers, body, expected) in rows {
@@ -187,7 +187,7 @@ async fn headers_that_are_wrong_are_refused_by_name() {
         let verdict = tester.send(Method::POST, &headers, body.into()).await;
         verdict.check(&format!("{shown:?}"), expected, &mut wrong);
     }
-    eprintln!("{} calls beside wrong headers", neighbour.stop().await);
+    eprintln!("{} calls beside wrong headers", neighbor.stop().await);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(gateway.stop().await.in_time);
 }

@@ -2,7 +2,7 @@
 
 use toolpost_gateway::GatewaySettings;
 
-use super::super::{Neighbour, Running, resident};
+use super::super::{Neighbor, Running, resident};
 use super::Tester;
 
 /// More levels than any stack has room for.
@@ -238,7 +238,7 @@ async fn every_bad_message_is_refused_by_name() {
         ("too much", vec![b' '; 5_000_000], (413, 0, "a body has at most 4194304 bytes")),
     ];
     let gateway = Running::with([], GatewaySettings::default()).await;
-    let neighbour = Neighbour::start(&gateway);
+    let neighbor = Neighbor::start(&gateway);
     let tester = Tester::new(&gateway);
     let before = resident();
     let mut wrong = Vec::new();
@@ -248,7 +248,7 @@ async fn every_bad_message_is_refused_by_name() {
         verdict.check(what, expected, &mut wrong);
     }
     eprintln!("bad messages: {before} KiB before, {} KiB after", resident());
-    eprintln!("{} calls beside them", neighbour.stop().await);
+    eprintln!("{} calls beside them", neighbor.stop().await);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(gateway.stop().await.in_time);
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolpost_gateway::GatewaySettings;
 
 use super::super::super::spokes::{eventually, guarded, in_time};
-use super::super::{Neighbour, Raw, Running, call, resident};
+use super::super::{Neighbor, Raw, Running, call, resident};
 use super::Tester;
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -15,7 +15,7 @@ const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_nobody_elses() {
     let (gateway, [ann, bob]) = guarded(["ann", "bob"]).await;
-    let neighbour = Neighbour::with(&gateway, Some(&bob));
+    let neighbor = Neighbor::with(&gateway, Some(&bob));
     let tester = Tester::new(&gateway);
     let session = tester.hello(Some(&ann)).await.unwrap();
     let gone = tester.hello(Some(&ann)).await.unwrap();
@@ -59,7 +59,7 @@ async fn a_session_is_nobody_elses() {
         [("authorization", ann.as_bytes()), ("mcp-session-id", session.as_bytes())];
     tester.post(&headers, PING).await.check("still its own", good, &mut wrong);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    eprintln!("{} calls beside thieves", neighbour.stop().await);
+    eprintln!("{} calls beside thieves", neighbor.stop().await);
     gateway.stop().await;
 }
 
@@ -80,7 +80,7 @@ async fn a_flood_of_sessions_ends_itself_and_nobody_who_works() {
     let mut settings = GatewaySettings::default();
     settings.mcp.sessions = 64;
     let gateway = Running::with([], settings).await;
-    let neighbour = Neighbour::start(&gateway);
+    let neighbor = Neighbor::start(&gateway);
     let tester = Tester::new(&gateway);
     let first = tester.hello(None).await.unwrap();
     let before = resident();
@@ -90,7 +90,7 @@ async fn a_flood_of_sessions_ends_itself_and_nobody_who_works() {
     eprintln!("1000 sessions begun: {before} KiB before, {} KiB after", resident());
     let verdict = tester.post(&[("mcp-session-id", first.as_bytes())], PING).await;
     assert_eq!((verdict.status, verdict.code), (404, -32_001), "the first was never used");
-    eprintln!("{} calls beside the flood", neighbour.stop().await);
+    eprintln!("{} calls beside the flood", neighbor.stop().await);
     assert!(gateway.stop().await.in_time);
 }
 

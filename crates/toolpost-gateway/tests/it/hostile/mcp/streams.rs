@@ -8,7 +8,7 @@ use toolpost::{CallContext, HandlerError, Operation, Progress};
 use toolpost_gateway::GatewaySettings;
 
 use super::super::super::spokes::{eventually, in_time};
-use super::super::{Neighbour, Raw, Running, resident};
+use super::super::{Neighbor, Raw, Running, resident};
 use super::Tester;
 
 /// Whoever reads nothing is full soon.
@@ -74,7 +74,7 @@ async fn change_tools(gateway: &Running) {
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_that_nobody_reads_end_their_call() {
     let gateway = Running::with([talkative()], patient(Duration::from_millis(500))).await;
-    let neighbour = Neighbour::start(&gateway);
+    let neighbor = Neighbor::start(&gateway);
     let before = resident();
     let params = json!({"name": "t__talk", "arguments": {}, "_meta": {"progressToken": "p"}});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
@@ -88,7 +88,7 @@ async fn reports_that_nobody_reads_end_their_call() {
         raw.is_cut().await;
     }
     eprintln!("10 floods of reports, not read: {before} KiB before, {} KiB after", resident());
-    eprintln!("{} calls beside them", neighbour.stop().await);
+    eprintln!("{} calls beside them", neighbor.stop().await);
     let pipeline = gateway.gateway.pipeline();
     eventually("nothing runs", || pipeline.in_flight() == 0).await;
     assert!(gateway.stop().await.in_time);
@@ -97,7 +97,7 @@ async fn reports_that_nobody_reads_end_their_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_that_nobody_reads_end_their_stream() {
     let gateway = Running::with([], patient(Duration::from_millis(500))).await;
-    let neighbour = Neighbour::start(&gateway);
+    let neighbor = Neighbor::start(&gateway);
     let session = Tester::new(&gateway).hello(None).await.unwrap();
     let stream = format!(
         "GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\
@@ -114,7 +114,7 @@ async fn changes_that_nobody_reads_end_their_stream() {
         gateway.gateway.pipeline().registry().unregister(&"t.extra".parse().unwrap());
     }
     eprintln!("floods of changes, not read: {before} KiB before, {} KiB after", resident());
-    eprintln!("{} calls beside them", neighbour.stop().await);
+    eprintln!("{} calls beside them", neighbor.stop().await);
     assert!(gateway.stop().await.in_time);
 }
 
@@ -147,7 +147,7 @@ async fn listeners_leave_room_for_those_who_call() {
     settings.connections = 16;
     settings.mcp.listeners = 8;
     let gateway = Running::with([], settings).await;
-    let neighbour = Neighbour::start(&gateway);
+    let neighbor = Neighbor::start(&gateway);
     let tester = Tester::new(&gateway);
     let session = tester.hello(None).await.unwrap();
     let mut listeners = Vec::new();
@@ -181,6 +181,6 @@ async fn listeners_leave_room_for_those_who_call() {
         }
     };
     in_time("a place", again).await;
-    eprintln!("{} calls beside listeners", neighbour.stop().await);
+    eprintln!("{} calls beside listeners", neighbor.stop().await);
     gateway.stop().await;
 }

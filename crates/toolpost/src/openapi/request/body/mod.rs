@@ -110,12 +110,12 @@ fn written(content: &Content, value: &Value, place: &Place<'_>) -> Result<Writte
         }
         ContentKind::Multipart => multipart::write(content, value, place),
         ContentKind::Text => plain(declared_or(declared, "text/plain"), value, place),
-        ContentKind::Binary => unlabelled(declared, value, place),
+        ContentKind::Binary => unlabeled(declared, value, place),
     }
 }
 
 /// A value where bytes are expected: a text is base64, unless anything may be sent.
-fn unlabelled(declared: &str, value: &Value, place: &Place<'_>) -> Result<Written, Issue> {
+fn unlabeled(declared: &str, value: &Value, place: &Place<'_>) -> Result<Written, Issue> {
     match value {
         Value::String(_) if media::essence(declared) == "*/*" => plain("text/plain", value, place),
         Value::String(encoded) => {

@@ -59,7 +59,7 @@ async fn a_source_that_is_down_slow_or_odd_is_named_and_the_others_are_there() {
         .silent("c", "prompts/list")
         .fixed("d", "prompts/list", r#"{"prompts":"many"}"#)
         .failing("e", "prompts/list", said(-32601, "no such method", &Value::Null))
-        .failing("f", "prompts/list", said(-32000, "no licence", &Value::Null))
+        .failing("f", "prompts/list", said(-32000, "no license", &Value::Null))
         .fixed("g", "prompts/list", r#"{"prompts":[{"name":"p"}]}"#);
     world.patience = Duration::from_millis(100);
     let listed = world.value("prompts/list", json!({})).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_source_that_is_down_slow_or_odd_is_named_and_the_others_are_there() {
         ("b", "UNAVAILABLE: the box is away"),
         ("c", "TIMEOUT"),
         ("d", "EXECUTION_ERROR: `prompts` of the result is no list"),
-        ("f", "EXECUTION_ERROR: no licence"),
+        ("f", "EXECUTION_ERROR: no license"),
     ];
     assert_eq!(missing.len(), expected.len(), "{missing:?}");
     for (missing, (source, reason)) in missing.iter().zip(expected) {
@@ -135,7 +135,7 @@ async fn a_single_source_is_seen_as_it_is() {
             None => Ok(page.to_owned()),
         })
         .fixed("ab", "prompts/list", r#"{"prompts":[{"name":"p"}]}"#)
-        .failing("b", "prompts/list", said(-32050, "no licence", &json!([1])))
+        .failing("b", "prompts/list", said(-32050, "no license", &json!([1])))
         .fixed("far.a", "prompts/list", r#"{"prompts":[{"name":"p"}]}"#)
         .fixed("far.b", "prompts/list", r#"{"prompts":[{"name":"p"}]}"#);
     world.source = Some("a");

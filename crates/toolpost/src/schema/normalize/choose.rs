@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::super::program::{NodeId, Types, Union};
 use super::super::verdict::address;
-use super::Normaliser;
+use super::Normalizer;
 
 /// The only variant that a value can be meant for.
 #[derive(Clone, Copy)]
@@ -14,7 +14,7 @@ pub(super) struct Candidate {
     pub(super) named: bool,
 }
 
-impl<'p> Normaliser<'p> {
+impl<'p> Normalizer<'p> {
     /// The variant that is left when all others are ruled out for good: by the type of the
     /// container, or by a property that has the one value which this variant allows there and
     /// another does not.

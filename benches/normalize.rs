@@ -1,11 +1,11 @@
-//! `Schema::normalise` beside what it is compared with: parsing the same bytes, the `jsonschema`
+//! `Schema::normalize` beside what it is compared with: parsing the same bytes, the `jsonschema`
 //! crate, and TypeBox under Node.
 //!
 //! A machine changes its speed from second to second, so what is compared is measured in turns: a
 //! batch of ours, one of the parser, one of the crate, one of TypeBox, which stays warm in a process
 //! of its own on the same core. Times are medians over the turns; a ratio is the median of the ratios of single
 //! turns, with half the distance between their quartiles as its noise. Run it with
-//! `cargo bench -p toolpost --bench normalise`.
+//! `cargo bench -p toolpost --bench normalize`.
 
 #![expect(
     clippy::print_stdout,
@@ -41,7 +41,7 @@ fn main() {
     let mut typebox = TypeBox::start(&root, &folder);
     println!(
         "{:<14}{:>12}{:>12}{:>14}{:>12}{:>12}{:>16}{:>7}",
-        "payload", "normalise", "parse", "of it", "crate", "TypeBox", "faster", "turns"
+        "payload", "normalize", "parse", "of it", "crate", "TypeBox", "faster", "turns"
     );
     for size in SIZES {
         let schema = read(&folder, &format!("{size}.schema.json"));
@@ -111,7 +111,7 @@ fn turns(name: &str, schema: &[u8], bytes: &[u8], typebox: &mut Option<TypeBox>)
     // What is made is dropped outside of the clock, here as for the parser.
     let ours = Batch::new(
         || (value.clone(), None),
-        |(value, done)| *done = schema.normalise(black_box(value), Extras::Strip).ok(),
+        |(value, done)| *done = schema.normalize(black_box(value), Extras::Strip).ok(),
     );
     let parse = Batch::new(
         || None,

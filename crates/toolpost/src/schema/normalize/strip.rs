@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use super::super::program::NodeId;
 use super::applied::Purpose;
-use super::{Normaliser, Step};
+use super::{Normalizer, Step};
 
-impl Normaliser<'_> {
+impl Normalizer<'_> {
     /// Strips what no schema that applies names, at and below a place.
     pub(super) fn strip(&mut self, set: &[NodeId], value: &mut Value, at: &Step<'_>) {
         if !(value.is_object() || value.is_array()) || !self.judge.enter() {

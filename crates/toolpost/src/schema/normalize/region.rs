@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use super::super::program::NodeId;
 use super::super::repair::Extras;
-use super::{Normaliser, Step};
+use super::{Normalizer, Step};
 
 /// How many rounds a region gets. Two are usual; each choice that waits for another takes one.
 const ROUNDS: usize = 24;
 
-impl Normaliser<'_> {
-    /// Normalises a place under several schemas, and says whether it fits now.
+impl Normalizer<'_> {
+    /// Normalizes a place under several schemas, and says whether it fits now.
     ///
     /// What comes out is a fixed point: a further round would change nothing. Schemas under which
     /// the repairs would chase each other for ever get none at all.

@@ -45,9 +45,9 @@ pub(super) struct Outcome {
 /// How often a run may start over without the defaults that it found to have no end.
 const RESTARTS: usize = 16;
 
-/// Normalises in place.
-pub(super) fn normalise(program: &Program, value: &mut Value, extras: Extras) -> Outcome {
-    let mut run = Normaliser::new(program, extras);
+/// Normalizes in place.
+pub(super) fn normalize(program: &Program, value: &mut Value, extras: Extras) -> Outcome {
+    let mut run = Normalizer::new(program, extras);
     for _ in 0..RESTARTS {
         let fits = run.place(program.root, value, &Step::ROOT);
         let overflow = run.judge.overflow;
@@ -77,7 +77,7 @@ pub(super) struct Misfit {
     pub(super) node: NodeId,
 }
 
-struct Normaliser<'p> {
+struct Normalizer<'p> {
     program: &'p Program,
     judge: Judge<'p>,
     log: Log,
@@ -104,7 +104,7 @@ struct Normaliser<'p> {
     known_endless: usize,
 }
 
-impl<'p> Normaliser<'p> {
+impl<'p> Normalizer<'p> {
     fn new(program: &'p Program, extras: Extras) -> Self {
         Self {
             program,

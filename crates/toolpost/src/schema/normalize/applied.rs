@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::super::program::{Additional, Logic, NodeId, ObjectRules, Program};
-use super::Normaliser;
+use super::Normalizer;
 
 /// What the list of schemas is wanted for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl NodeList {
     }
 }
 
-impl<'p> Normaliser<'p> {
+impl<'p> Normalizer<'p> {
     /// Works out the schemas that apply to a place.
     pub(super) fn applied(&mut self, set: &[NodeId], value: &Value, purpose: Purpose) -> Applied {
         let mut list = NodeList::default();

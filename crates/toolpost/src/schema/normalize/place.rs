@@ -7,13 +7,13 @@ use super::super::repair::Extras;
 use super::super::verdict::{address, admits_scalar};
 use super::choose::Candidate;
 use super::convert::{conversion, converted};
-use super::{Normaliser, Step};
+use super::{Normalizer, Step};
 
 /// Up to this many properties are removed from an object one by one.
 const FEW: usize = 2;
 
-impl<'p> Normaliser<'p> {
-    /// Normalises a place under one schema, and says whether it fits now.
+impl<'p> Normalizer<'p> {
+    /// Normalizes a place under one schema, and says whether it fits now.
     #[inline]
     pub(super) fn place(&mut self, id: NodeId, value: &mut Value, at: &Step<'_>) -> bool {
         self.is_plain(id, value) || self.closely(id, value, at)
@@ -27,7 +27,7 @@ impl<'p> Normaliser<'p> {
         node.bare && node.types.overlaps(self.program.type_of(value))
     }
 
-    /// Normalises a place that is not plain.
+    /// Normalizes a place that is not plain.
     fn closely(&mut self, id: NodeId, value: &mut Value, at: &Step<'_>) -> bool {
         if !self.judge.enter() {
             return false;
@@ -49,7 +49,7 @@ impl<'p> Normaliser<'p> {
         fits
     }
 
-    /// Normalises a place that several schemas may speak about.
+    /// Normalizes a place that several schemas may speak about.
     fn shared(
         &mut self,
         id: NodeId,
@@ -79,7 +79,7 @@ impl<'p> Normaliser<'p> {
         fits
     }
 
-    /// Normalises under the only variant that the value can be meant for; unless a discriminator
+    /// Normalizes under the only variant that the value can be meant for; unless a discriminator
     /// says so too, one that does not fit before stripping changes nothing.
     fn under_candidate(
         &mut self,
@@ -197,7 +197,7 @@ impl<'p> Normaliser<'p> {
         (below, here)
     }
 
-    /// Normalises a property that its name alone does not lead to a schema.
+    /// Normalizes a property that its name alone does not lead to a schema.
     fn property(
         &mut self,
         rules: &'p ObjectRules,

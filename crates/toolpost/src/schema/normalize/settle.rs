@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use super::super::program::NodeId;
 use super::super::verdict::address;
 use super::applied::Purpose;
-use super::{Normaliser, Step};
+use super::{Normalizer, Step};
 
-impl Normaliser<'_> {
+impl Normalizer<'_> {
     /// Fills in and converts what the schemas of a place ask for, at and below it.
     pub(super) fn settle(&mut self, set: &[NodeId], value: &mut Value, at: &Step<'_>) {
         if !self.judge.enter() {

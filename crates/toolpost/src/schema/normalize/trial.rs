@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::super::program::{Additional, NodeId, ObjectRules};
 use super::super::repair::Extras;
 use super::super::verdict::address;
-use super::Normaliser;
+use super::Normalizer;
 use super::applied::Purpose;
 use super::convert::conversion;
 
@@ -35,7 +35,7 @@ impl Cost {
     }
 }
 
-impl<'p> Normaliser<'p> {
+impl<'p> Normalizer<'p> {
     /// What repairing a place under several schemas takes.
     pub(super) fn trial(&mut self, set: &[NodeId], value: &Value) -> Cost {
         let key = (Box::from(set), address(value));

@@ -178,7 +178,7 @@ async fn a_mutation_outlives_its_caller_and_a_query_does_not() {
         let error = in_time("the caller is told", call).await.unwrap().unwrap_err();
         assert_eq!(error.code().as_str(), "UNAVAILABLE");
     }
-    eventually("the query is cancelled", || reads.all() == (1, 1, 0)).await;
+    eventually("the query is canceled", || reads.all() == (1, 1, 0)).await;
     eventually("and recorded", || journal.has("store.work.wait: ABORTED")).await;
     assert_eq!(writes.all(), (1, 0, 0), "the mutation goes on");
     assert_eq!(gateway.gateway.pipeline().in_flight(), 1);
