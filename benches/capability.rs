@@ -1,15 +1,15 @@
-//! How long it takes to decide whether a message may be sent, with fifty capabilities.
+//! The duration of a capability check of a message, with fifty capabilities.
 //!
 //! Each row is a message that the last capability allows, or one that none allows. Patterns on the
-//! payload are measured with a payload of a kilobyte that has been read before; what reading it costs
-//! stands beside. Run it with `cargo bench -p toolpost-gateway --bench capability`.
+//! payload are measured with a payload of one kilobyte that is already parsed; the cost of parsing is
+//! printed separately. Run it with `cargo bench -p toolpost-gateway --bench capability`.
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
 #[path = "harness/claim.rs"]
 mod claim;
-#[path = "harness/spread.rs"]
-mod spread;
+#[path = "harness/stats.rs"]
+mod stats;
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,38 +17,38 @@ use std::time::Instant;
 use claim::claim;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
-use spread::median;
-use toolpost_gateway::room::capability::{Capabilities, Capability, Subject};
+use stats::median;
+use toolpost_gateway::room::capability::{Capabilities, Capability, CapabilityRequest};
 
-/// The most nanoseconds of a decision.
-const MOST_NANOSECONDS: f64 = 2_000.0;
+/// Maximum duration of a decision in nanoseconds.
+const MAX_NANOSECONDS: f64 = 2_000.0;
 
 const CAPABILITIES: usize = 50;
-const TURNS: usize = 21;
+const ROUNDS: usize = 21;
 const DECISIONS: u32 = 20_000;
 
 const ALLOWED: &str = "mcp/request:tools/call:read_file";
-const REFUSED: &str = "mcp/request:tools/call:delete_file";
+const DENIED: &str = "mcp/request:tools/call:delete_file";
 
 fn main() {
     let sets = [
-        ("strings", set(string)),
-        ("patterns on the kind", set(on_kind)),
-        ("patterns on the payload", set(on_payload)),
-        ("all of them", set(mixed)),
+        ("strings", capability_set(string)),
+        ("patterns on the kind", capability_set(kind_pattern)),
+        ("patterns on the payload", capability_set(payload_pattern)),
+        ("all of them", capability_set(mixed)),
     ];
-    let (allowed, refused) = (payload("read_file"), payload("delete_file"));
+    let (allowed, denied) = (payload("read_file"), payload("delete_file"));
     for (name, capabilities) in &sets {
         measure(&format!("{name}, the last allows"), capabilities, ALLOWED, &allowed, true);
-        measure(&format!("{name}, none allows"), capabilities, REFUSED, &refused, false);
+        measure(&format!("{name}, none allows"), capabilities, DENIED, &denied, false);
     }
-    read(&allowed);
+    measure_payload_parse(&allowed);
 }
 
-/// Forty-nine that come near, and one that allows the call.
-fn set(make: fn(usize) -> Value) -> Capabilities {
-    let made = (1..=CAPABILITIES).map(make);
-    Capabilities::new(made.map(|value| Capability::compile(&value).unwrap()))
+/// Forty-nine similar capabilities and one that allows the call.
+fn capability_set(make: fn(usize) -> Value) -> Capabilities {
+    let values = (1..=CAPABILITIES).map(make);
+    Capabilities::new(values.map(|value| Capability::compile(&value).unwrap()))
 }
 
 fn tool(number: usize) -> String {
@@ -65,7 +65,7 @@ fn string(number: usize) -> Value {
     json!(format!("mcp/request:tools/call:{}", tool(number)))
 }
 
-fn on_kind(number: usize) -> Value {
+fn kind_pattern(number: usize) -> Value {
     match number {
         CAPABILITIES => json!({"kind": ["chat", "mcp/request:tools/call:read_*"]}),
         number if number % 3 == 0 => json!({"kind": format!("thing/{number}/*")}),
@@ -74,7 +74,7 @@ fn on_kind(number: usize) -> Value {
     }
 }
 
-fn on_payload(number: usize) -> Value {
+fn payload_pattern(number: usize) -> Value {
     let params = json!({"name": tool(number)});
     json!({"kind": "mcp/request", "payload": {"method": "tools/call", "params": params}})
 }
@@ -82,8 +82,8 @@ fn on_payload(number: usize) -> Value {
 fn mixed(number: usize) -> Value {
     match number % 3 {
         0 => string(number),
-        1 => on_kind(number),
-        _ => on_payload(number),
+        1 => kind_pattern(number),
+        _ => payload_pattern(number),
     }
 }
 
@@ -101,27 +101,27 @@ fn measure(
     payload: &RawValue,
     expected: bool,
 ) {
-    let subject = Subject::new(kind, Some(payload));
-    assert_eq!(capabilities.decide(&subject).is_allowed(), expected, "{what}");
+    let request = CapabilityRequest::new(kind, Some(payload));
+    assert_eq!(capabilities.decide(&request).is_allowed(), expected, "{what}");
     let nanoseconds = nanoseconds(|| {
-        black_box(black_box(capabilities).decide(black_box(&subject)).is_allowed());
+        black_box(black_box(capabilities).decide(black_box(&request)).is_allowed());
     });
-    claim(what, nanoseconds, "ns", MOST_NANOSECONDS);
+    claim(what, nanoseconds, "ns", MAX_NANOSECONDS);
 }
 
-/// What the first decision that looks into a payload costs more.
-fn read(payload: &RawValue) {
+/// Measures the additional cost of the first decision that reads the payload.
+fn measure_payload_parse(payload: &RawValue) {
     let nanoseconds = nanoseconds(|| {
         black_box(serde_json::from_str::<Value>(black_box(payload.get())).unwrap());
     });
-    println!("reading a payload of {} bytes: {nanoseconds:.0} ns", payload.get().len());
+    println!("parsing a payload of {} bytes: {nanoseconds:.0} ns", payload.get().len());
 }
 
 fn nanoseconds(once: impl Fn()) -> f64 {
-    let turn = |_| {
+    let round = |_| {
         let start = Instant::now();
         (0..DECISIONS).for_each(|_| once());
         start.elapsed().as_secs_f64() * 1e9 / f64::from(DECISIONS)
     };
-    median((0..TURNS).map(turn).collect())
+    median((0..ROUNDS).map(round).collect())
 }

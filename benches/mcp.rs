@@ -1,92 +1,95 @@
-//! What a call of an MCP tool through the registry costs beside the same call by a minimal client.
+//! The cost of an MCP tool call through the registry, compared with a minimal client.
 //!
-//! Both start with a JSON value and end with one, and take turns. The servers give back their
-//! arguments and are processes of their own, so that the processor time of this one is that of the
-//! client: what is claimed is the median of the surplus per call with one call in flight. Everything
-//! is done on one thread, and then with two, where tasks wake each other across threads.
+//! Both start and end with a JSON value; their rounds alternate. The servers echo their arguments in
+//! separate processes, so the processor time of this process is that of the client. The claim is
+//! about the median surplus per call with one call in flight. Everything runs on one thread first,
+//! then on two, where async tasks wake each other across threads.
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "mcp/echo_server.rs"]
+mod echo_server;
 #[path = "harness/latency.rs"]
 mod latency;
-#[path = "mcp/raw.rs"]
-mod raw;
-#[path = "mcp/server.rs"]
-mod server;
-#[path = "harness/spread.rs"]
-mod spread;
+#[path = "mcp/minimal_client.rs"]
+mod minimal_client;
+#[path = "harness/stats.rs"]
+mod stats;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use child::Program;
+use child::ChildProcess;
+use echo_server::{EchoServer, ProtocolGeneration};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use latency::latency;
-use raw::{Pipe, Post, Raw};
+use minimal_client::{HttpClient, MinimalClient, StdioClient};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
-use server::{Echo, Era};
-use spread::median;
+use stats::median;
 use tokio::runtime::{Builder, Runtime};
 use toolpost::mcp::{
     HttpSettings, McpSettings, McpSource, McpTransport, SourceHooks, StdioSettings,
 };
 use toolpost::{Pipeline, Registry};
 
-/// As in the binary.
+/// The allocator of the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Makes this program a server on its standard input and output.
+/// Runs this program as a server on its standard input and output.
 const SERVE_STDIO: &str = "--serve-stdio";
 
-/// Makes this program a server on a port that it prints.
+/// Runs this program as a server on a port that it prints.
 const SERVE_HTTP: &str = "--serve-http";
 
-/// The most processor time that the registry may add to a call, in microseconds.
-const AT_MOST: f64 = 60.0;
+/// Maximum processor time that the registry may add to a call, in microseconds.
+const MAX_SURPLUS_MICROS: f64 = 60.0;
 
-/// What is called, and how often in a round.
+/// A tool call and how often it is made in a round.
 struct Call {
     tool: &'static str,
     size: &'static str,
     arguments: Value,
     batch: usize,
-    /// What grows with the size is the checking of values, which the other client does not do.
+    /// Only small payloads are: validation grows with the size, and the minimal client has none.
     is_claimed: bool,
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &*arguments.iter().map(String::as_str).collect::<Vec<_>>() {
-        [SERVE_STDIO, name] => Echo::new(Era::named(name)).serve_stdio(),
-        [SERVE_HTTP, name] => runtime(1).block_on(Echo::new(Era::named(name)).serve_http()),
-        // What is no flag of cargo's picks rows by their names.
+        [SERVE_STDIO, name] => EchoServer::new(ProtocolGeneration::from_name(name)).serve_stdio(),
+        [SERVE_HTTP, name] => {
+            runtime(1).block_on(EchoServer::new(ProtocolGeneration::from_name(name)).serve_http());
+        }
+        // An argument that is not a flag selects rows by name.
         others => {
-            let wanted = others.iter().find(|word| !word.starts_with('-')).unwrap_or(&"");
-            bench_all(wanted);
+            let filter = others.iter().find(|argument| !argument.starts_with('-')).unwrap_or(&"");
+            run_all(filter);
         }
     }
 }
 
-fn bench_all(wanted: &str) {
+fn run_all(filter: &str) {
     for threads in [1, 2] {
         println!(
-            "A call of a tool, ours beside a minimal client, runtime with {threads} thread(s):"
+            "A tool call, ours compared with a minimal client, runtime with {threads} thread(s):"
         );
         let runtime = runtime(threads);
-        for (wire, era) in [
-            ("stdio", Era::Legacy),
-            ("stdio", Era::Modern),
-            ("http", Era::Legacy),
-            ("http", Era::Modern),
+        for (transport_name, generation) in [
+            ("stdio", ProtocolGeneration::Legacy),
+            ("stdio", ProtocolGeneration::Modern),
+            ("http", ProtocolGeneration::Legacy),
+            ("http", ProtocolGeneration::Modern),
         ] {
-            let wanted = wanted.to_owned();
-            // A task of its own, since whoever blocks on a runtime is not one of its threads.
-            let bench = async move { tokio::spawn(bench(wire, era, wanted)).await };
+            let filter = filter.to_owned();
+            // Spawned, because `block_on` runs its future outside the worker threads.
+            let bench =
+                async move { tokio::spawn(bench(transport_name, generation, filter)).await };
             runtime.block_on(bench).unwrap();
         }
     }
@@ -100,45 +103,55 @@ fn runtime(threads: usize) -> Runtime {
     builder.worker_threads(threads).enable_all().build().unwrap()
 }
 
-/// All calls to one server.
-async fn bench(wire: &'static str, era: Era, wanted: String) {
-    let named = |call: &Call| format!("{wire} {} {:>5} {}", era.name(), call.size, call.tool);
-    let calls: Vec<_> = calls().into_iter().filter(|call| named(call).contains(&wanted)).collect();
+/// Measures all calls to one server.
+async fn bench(transport_name: &'static str, generation: ProtocolGeneration, filter: String) {
+    let row_name = |call: &Call| {
+        format!("{transport_name} {} {:>5} {}", generation.name(), call.size, call.tool)
+    };
+    let calls: Vec<_> =
+        calls().into_iter().filter(|call| row_name(call).contains(&filter)).collect();
     if calls.is_empty() {
         return;
     }
     let mut server = None;
-    let (mut raw, transport) = match wire {
+    let (mut minimal_client, transport) = match transport_name {
         "stdio" => {
-            let this = std::env::current_exe().unwrap();
-            let stdio = StdioSettings::new(this.to_str().unwrap(), [SERVE_STDIO, era.name()]);
-            (Raw::Pipe(Box::new(Pipe::start(era).await)), McpTransport::Stdio(stdio))
+            let program = std::env::current_exe().unwrap();
+            let stdio =
+                StdioSettings::new(program.to_str().unwrap(), [SERVE_STDIO, generation.name()]);
+            (
+                MinimalClient::Stdio(Box::new(StdioClient::start(generation).await)),
+                McpTransport::Stdio(stdio),
+            )
         }
         _ => {
-            let (program, url) = start_http(era);
-            server = Some(program);
+            let (process, url) = start_http(generation);
+            server = Some(process);
             let http = HttpSettings::new(url.clone());
-            (Raw::Post(Box::new(Post::new(era, url))), McpTransport::Http(http))
+            (
+                MinimalClient::Http(Box::new(HttpClient::new(generation, url))),
+                McpTransport::Http(http),
+            )
         }
     };
     let registry = Registry::new();
     let settings = McpSettings::new(transport);
     let source = McpSource::start(&registry, "echo", settings, SourceHooks::default());
-    let found = source.ready(Duration::from_secs(10)).await.unwrap();
-    assert_eq!(found.protocol, era.version());
+    let info = source.ready(Duration::from_secs(10)).await.unwrap();
+    assert_eq!(info.protocol, generation.version());
     let pipeline = Pipeline::new(registry);
     for call in &calls {
-        row(&named(call), call, &pipeline, &mut raw).await;
+        row(&row_name(call), call, &pipeline, &mut minimal_client).await;
     }
     source.close().await;
     drop(server);
 }
 
-fn start_http(era: Era) -> (Program, reqwest::Url) {
+fn start_http(generation: ProtocolGeneration) -> (ChildProcess, reqwest::Url) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([SERVE_HTTP, era.name()]);
-    let (program, address) = Program::start(command);
-    (program, format!("http://{address}/mcp").parse().unwrap())
+    command.args([SERVE_HTTP, generation.name()]);
+    let (process, address) = ChildProcess::start(command);
+    (process, format!("http://{address}/mcp").parse().unwrap())
 }
 
 fn calls() -> Vec<Call> {
@@ -155,7 +168,7 @@ fn calls() -> Vec<Call> {
     ]
 }
 
-/// What was measured of one client.
+/// The measurements of one client.
 #[derive(Default)]
 struct Measured {
     /// Processor time per call of each round, in microseconds.
@@ -165,88 +178,89 @@ struct Measured {
 }
 
 impl Measured {
-    /// One round.
+    /// Measures one round.
     async fn time(&mut self, batch: usize, run: impl AsyncFnOnce(&mut Vec<Duration>)) {
-        let (began, cpu) = (Instant::now(), cpu_micros());
+        let (start, cpu) = (Instant::now(), cpu_micros());
         run(&mut self.times).await;
         self.cpu.push((cpu_micros() - cpu) / batch as f64);
-        self.rates.push(batch as f64 / began.elapsed().as_secs_f64());
+        self.rates.push(batch as f64 / start.elapsed().as_secs_f64());
     }
 }
 
-async fn row(name: &str, call: &Call, pipeline: &Pipeline, raw: &mut Raw) {
-    let [ours, bare] = rounds(call, pipeline, raw, 1).await;
-    let surplus = surplus(&ours, &bare);
+async fn row(name: &str, call: &Call, pipeline: &Pipeline, minimal_client: &mut MinimalClient) {
+    let [ours, baseline] = rounds(call, pipeline, minimal_client, 1).await;
+    let surplus = median_surplus(&ours, &baseline);
     println!(
-        "  {name}: CPU {:6.1} beside {:6.1} µs  {} beside {}",
+        "  {name}: CPU {:6.1} vs {:6.1} µs  {} vs {}",
         median(ours.cpu),
-        median(bare.cpu),
+        median(baseline.cpu),
         latency(ours.times),
-        latency(bare.times)
+        latency(baseline.times)
     );
-    let [ours, bare] = rounds(call, pipeline, raw, 32).await;
-    let surplus_of_32 = self::surplus(&ours, &bare);
+    let [ours, baseline] = rounds(call, pipeline, minimal_client, 32).await;
+    let surplus_at_32 = median_surplus(&ours, &baseline);
     println!(
-        "    32 in flight: CPU {:6.1} beside {:6.1} µs  {:6.0} beside {:6.0} calls/s, CPU {surplus_of_32:+.1} µs",
+        "    32 in flight: CPU {:6.1} vs {:6.1} µs  {:6.0} vs {:6.0} calls/s, CPU {surplus_at_32:+.1} µs",
         median(ours.cpu),
-        median(bare.cpu),
+        median(baseline.cpu),
         median(ours.rates),
-        median(bare.rates)
+        median(baseline.rates)
     );
     if call.is_claimed {
-        let verdict = if surplus <= AT_MOST { "holds" } else { "DOES NOT HOLD" };
-        println!("claim {verdict}: {surplus:+.1} µs of CPU per call, at most {AT_MOST}");
+        let status = if surplus <= MAX_SURPLUS_MICROS { "holds" } else { "FAILS" };
+        println!("claim {status}: {surplus:+.1} µs of CPU per call, at most {MAX_SURPLUS_MICROS}");
     } else {
         println!("    for comparison: {surplus:+.1} µs of CPU per call");
     }
 }
 
-/// Ours and the minimal client in turns.
+/// Alternates rounds of ours and of the minimal client.
 async fn rounds(
     call: &Call,
     pipeline: &Pipeline,
-    raw: &mut Raw,
+    minimal_client: &mut MinimalClient,
     in_flight: usize,
 ) -> [Measured; 2] {
     let operation = format!("echo.{}", call.tool);
-    let (mut ours, mut bare) = (Measured::default(), Measured::default());
+    let (mut ours, mut baseline) = (Measured::default(), Measured::default());
     for round in 0..28 {
-        // The first rounds pay for what is made on first use.
+        // The first rounds include one-time initialization.
         if round == 3 {
-            (ours, bare) = Default::default();
+            (ours, baseline) = Default::default();
         }
         let one = async || {
-            let envelope = pipeline.execute(&operation, call.arguments.clone()).await.unwrap();
+            let envelope = pipeline.call_trusted(&operation, call.arguments.clone()).await.unwrap();
             assert!(!envelope.data.is_null());
         };
-        let run = async |times: &mut _| keep_in_flight(in_flight, call.batch, times, one).await;
+        let run = async |times: &mut _| run_concurrently(in_flight, call.batch, times, one).await;
         ours.time(call.batch, run).await;
-        let run = async |times: &mut _| raw.run(call, in_flight, call.batch, times).await;
-        bare.time(call.batch, run).await;
+        let run =
+            async |times: &mut _| minimal_client.run(call, in_flight, call.batch, times).await;
+        baseline.time(call.batch, run).await;
     }
-    [ours, bare]
+    [ours, baseline]
 }
 
-/// Makes `batch` calls, so many at a time, and notes how long each took.
-async fn keep_in_flight<F: Future<Output = ()>>(
+/// Makes `batch` calls, `in_flight` at a time, and records the duration of each.
+async fn run_concurrently<F: Future<Output = ()>>(
     in_flight: usize,
     batch: usize,
     times: &mut Vec<Duration>,
     call: impl Fn() -> F,
 ) {
     let timed = || {
-        let (began, calling) = (Instant::now(), call());
+        let (start, calling) = (Instant::now(), call());
         async move {
             calling.await;
-            began.elapsed()
+            start.elapsed()
         }
     };
     let mut running: FuturesUnordered<_> = (0..in_flight).map(|_| timed()).collect();
-    let mut left = batch - in_flight;
+    let mut remaining = batch - in_flight;
     while let Some(took) = running.next().await {
         times.push(took);
-        if left > 0 {
-            left -= 1;
+        if remaining > 0 {
+            remaining -= 1;
             running.push(timed());
         }
     }
@@ -258,7 +272,7 @@ fn cpu_micros() -> f64 {
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
-/// The median of what ours took more than the other, round by round.
-fn surplus(ours: &Measured, bare: &Measured) -> f64 {
-    median(ours.cpu.iter().zip(&bare.cpu).map(|(ours, bare)| ours - bare).collect())
+/// The median over all rounds of the difference in processor time.
+fn median_surplus(ours: &Measured, baseline: &Measured) -> f64 {
+    median(ours.cpu.iter().zip(&baseline.cpu).map(|(ours, baseline)| ours - baseline).collect())
 }

@@ -1,10 +1,10 @@
-//! `Schema::normalize` beside what it is compared with: parsing the same bytes, the `jsonschema`
-//! crate, and TypeBox under Node.
+//! `Schema::normalize` compared with parsing the same bytes, the `jsonschema` crate, and TypeBox
+//! under Node.
 //!
-//! A machine changes its speed from second to second, so what is compared is measured in turns: a
-//! batch of ours, one of the parser, one of the crate, one of TypeBox, which stays warm in a process
-//! of its own on the same core. Times are medians over the turns; a ratio is the median of the ratios of single
-//! turns, with half the distance between their quartiles as its noise. Run it with
+//! The speed of a machine varies, so the candidates are measured in rounds: a batch of ours, one of
+//! the parser, one of the crate, one of TypeBox, which stays warm in a separate process on the same
+//! core. Times are medians over the rounds. A ratio is the median of the ratios of single rounds,
+//! with half the distance between their quartiles as its noise. Run it with
 //! `cargo bench -p toolpost --bench normalize`.
 
 #![expect(
@@ -22,18 +22,18 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use toolpost::{Extras, Schema};
 
-/// As in the binary; the parser that we are compared with has it too.
+/// The allocator of the binary; the parser uses it too.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const SIZES: [&str; 3] = ["small", "medium", "large"];
 
-/// How long the turns of one payload go on, and how many there are at least and at most.
-const LONG: Duration = Duration::from_secs(4);
-const TURNS: std::ops::Range<usize> = 15..1500;
+/// Time for the rounds of one payload, and their minimum and maximum number.
+const ROUND_BUDGET: Duration = Duration::from_secs(4);
+const ROUNDS: std::ops::Range<usize> = 15..1500;
 
 fn main() {
-    if pinned() {
+    if rerun_pinned() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -41,7 +41,7 @@ fn main() {
     let mut typebox = TypeBox::start(&root, &folder);
     println!(
         "{:<14}{:>12}{:>12}{:>14}{:>12}{:>12}{:>16}{:>7}",
-        "payload", "normalize", "parse", "of it", "crate", "TypeBox", "faster", "turns"
+        "payload", "normalize", "parse", "of it", "crate", "TypeBox", "faster", "rounds"
     );
     for size in SIZES {
         let schema = read(&folder, &format!("{size}.schema.json"));
@@ -51,32 +51,32 @@ fn main() {
         }
     }
     println!(
-        "of it, faster: the median of the ratios of single turns ± half their quartile distance"
+        "of it, faster: the median of the ratios of single rounds ± half their quartile distance"
     );
 }
 
-/// Runs this program again with one core for itself and TypeBox, where that can be had, and says whether
-/// it did: two cores differ in speed, and not always in the same way.
-fn pinned() -> bool {
+/// Runs this program again pinned to one core, together with TypeBox, and returns whether that
+/// succeeded. Cores differ in speed, and the difference varies.
+fn rerun_pinned() -> bool {
     const PINNED: &str = "TOOLPOST_BENCH_PINNED";
     if std::env::var_os(PINNED).is_some() {
         return false;
     }
     let this = std::env::current_exe().expect("this program is a file");
-    let again = Command::new("taskset")
+    let status = Command::new("taskset")
         .args(["-c", "0"])
         .arg(this)
         .args(std::env::args().skip(1))
         .env(PINNED, "1")
         .status();
-    if !again.as_ref().is_ok_and(|status| status.success()) {
-        eprintln!("!!! not on one core: taskset is not there, or does not want to");
+    if !status.as_ref().is_ok_and(|status| status.success()) {
+        eprintln!("!!! not pinned to one core: taskset is missing or failed");
     }
-    again.is_ok_and(|status| status.success())
+    status.is_ok_and(|status| status.success())
 }
 
-/// The times of one turn, in nanoseconds.
-struct Turn {
+/// The durations of one round, in nanoseconds.
+struct Round {
     ours: f64,
     parse: f64,
     validator: f64,
@@ -84,31 +84,37 @@ struct Turn {
 }
 
 fn report(name: &str, schema: &[u8], bytes: &[u8], typebox: &mut Option<TypeBox>) {
-    let turns = turns(name, schema, bytes, typebox);
-    let median = |part: fn(&Turn) -> Option<f64>| {
-        Spread::of(turns.iter().filter_map(part)).map_or("-".to_owned(), |all| written(all.median))
+    let rounds = run_rounds(name, schema, bytes, typebox);
+    let median = |part: fn(&Round) -> Option<f64>| {
+        Summary::of(rounds.iter().filter_map(part))
+            .map_or("-".to_owned(), |all| format_nanos(all.median))
     };
-    let share = Spread::of(turns.iter().map(|turn| turn.ours / turn.parse));
-    let faster = Spread::of(turns.iter().filter_map(|turn| Some(turn.typebox? / turn.ours)));
+    let share = Summary::of(rounds.iter().map(|round| round.ours / round.parse));
+    let faster = Summary::of(rounds.iter().filter_map(|round| Some(round.typebox? / round.ours)));
     println!(
         "{name:<14}{:>12}{:>12}{:>14}{:>12}{:>12}{:>16}{:>7}",
-        median(|turn| Some(turn.ours)),
-        median(|turn| Some(turn.parse)),
+        median(|round| Some(round.ours)),
+        median(|round| Some(round.parse)),
         share.map_or("-".to_owned(), |all| format!("{:.2} ± {:.2}", all.median, all.noise)),
-        median(|turn| Some(turn.validator)),
-        median(|turn| turn.typebox),
+        median(|round| Some(round.validator)),
+        median(|round| round.typebox),
         faster.map_or("-".to_owned(), |all| format!("{:.1}x ± {:.1}", all.median, all.noise)),
-        turns.len(),
+        rounds.len(),
     );
 }
 
-fn turns(name: &str, schema: &[u8], bytes: &[u8], typebox: &mut Option<TypeBox>) -> Vec<Turn> {
+fn run_rounds(
+    name: &str,
+    schema: &[u8],
+    bytes: &[u8],
+    typebox: &mut Option<TypeBox>,
+) -> Vec<Round> {
     let json: Value = serde_json::from_slice(schema).expect("the schema is JSON");
     let value: Value = serde_json::from_slice(bytes).expect("the payload is JSON");
     let validator = jsonschema::validator_for(&json).expect("the schema compiles");
-    let schema = Schema::new(json).expect("the schema is one");
+    let schema = Schema::new(json).expect("the document is a schema");
     schema.compile().expect("the schema compiles");
-    // What is made is dropped outside of the clock, here as for the parser.
+    // Results are dropped outside the timed section, here and for the parser.
     let ours = Batch::new(
         || (value.clone(), None),
         |(value, done)| *done = schema.normalize(black_box(value), Extras::Strip).ok(),
@@ -119,29 +125,31 @@ fn turns(name: &str, schema: &[u8], bytes: &[u8], typebox: &mut Option<TypeBox>)
     );
     let validator =
         Batch::new(|| false, |fits| *fits = black_box(validator.is_valid(black_box(&value))));
-    // The first answer is late, because TypeBox gets warm before it.
+    // The first batch takes longer, because it includes the warm-up.
     typebox.as_mut().map(|typebox| typebox.batch(name));
     let started = Instant::now();
-    let mut turns = Vec::new();
-    while turns.len() < TURNS.start || (started.elapsed() < LONG && turns.len() < TURNS.end) {
-        turns.push(Turn {
+    let mut rounds = Vec::new();
+    while rounds.len() < ROUNDS.start
+        || (started.elapsed() < ROUND_BUDGET && rounds.len() < ROUNDS.end)
+    {
+        rounds.push(Round {
             ours: ours.run(),
             parse: parse.run(),
             validator: validator.run(),
             typebox: typebox.as_mut().map(|typebox| typebox.batch(name)),
         });
     }
-    turns
+    rounds
 }
 
 /// Work that is timed for half a millisecond at a time.
 struct Batch<P, W> {
     prepare: P,
     work: W,
-    /// How many inputs are prepared at once; they and what is made of them are dropped outside of
-    /// the clock. They are few, because a value that has just been parsed is in the cache.
+    /// Number of inputs prepared at once; inputs and results are dropped outside the timed
+    /// section. It is small, so that the values stay in the cache, as after parsing.
     count: usize,
-    /// How often that is done for one time.
+    /// Number of repetitions per measurement.
     rounds: usize,
 }
 
@@ -168,14 +176,14 @@ impl<T, P: Fn() -> T, W: Fn(&mut T)> Batch<P, W> {
     }
 }
 
-struct Spread {
+struct Summary {
     median: f64,
     /// Half the distance between the quartiles.
     noise: f64,
 }
 
-impl Spread {
-    /// `None` of nothing.
+impl Summary {
+    /// `None` if there are no values.
     fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -185,7 +193,7 @@ impl Spread {
     }
 }
 
-fn written(nanoseconds: f64) -> String {
+fn format_nanos(nanoseconds: f64) -> String {
     match nanoseconds {
         small if small < 10_000.0 => format!("{small:.0} ns"),
         medium if medium < 10_000_000.0 => format!("{:.1} µs", medium / 1e3),
@@ -194,17 +202,17 @@ fn written(nanoseconds: f64) -> String {
 }
 
 fn read(folder: &Path, file: &str) -> Vec<u8> {
-    std::fs::read(folder.join(file)).expect("the payload was there a moment ago")
+    std::fs::read(folder.join(file)).expect("the payload file exists")
 }
 
-/// The folder of payloads: the shared ones if they are there, else our own of the same shape.
+/// The folder of payloads: the shared ones if present, else generated ones of the same shape.
 fn payloads(root: &Path) -> PathBuf {
     let folders = [root.join("../shared/cast-bench"), root.join(".cache/cast-bench")];
     if let Some(folder) = folders.iter().find(|folder| folder.join("large.dirty.json").is_file()) {
         println!("payloads: {}", folder.strip_prefix(root).unwrap_or(folder).display());
         return folder.clone();
     }
-    println!("payloads: made up here, because the shared ones are missing");
+    println!("payloads: generated, because the shared ones are missing");
     let folder = folders[1].clone();
     std::fs::create_dir_all(&folder).expect("the cache can be written");
     for (size, count) in SIZES.into_iter().zip([1, 30, 1500]) {
@@ -213,8 +221,8 @@ fn payloads(root: &Path) -> PathBuf {
                 .expect("the cache can be written");
         };
         write("schema", &generated_schema());
-        write("valid", &generated(count, false));
-        write("dirty", &generated(count, true));
+        write("valid", &generated_issues(count, false));
+        write("dirty", &generated_issues(count, true));
     }
     folder
 }
@@ -243,8 +251,8 @@ fn generated_schema() -> Value {
     })
 }
 
-/// `count` issues; the dirty ones have texts for numbers, gaps and extras here and there.
-fn generated(count: usize, dirty: bool) -> Value {
+/// `count` issues; the dirty ones have some strings for numbers, missing and extra fields.
+fn generated_issues(count: usize, dirty: bool) -> Value {
     let items: Vec<Value> = (1..=count)
         .map(|number| {
             let user = json!({"login": format!("user{number}"), "id": number, "admin": false});
@@ -268,15 +276,15 @@ fn generated(count: usize, dirty: bool) -> Value {
     json!({ "items": items })
 }
 
-/// TypeBox on the same bytes, in a process that stays.
+/// TypeBox on the same bytes, in a long-lived process.
 struct TypeBox {
     process: Child,
-    asked: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
 }
 
 impl TypeBox {
-    /// `None`, and loudly so, where it cannot run.
+    /// Returns `None` and prints a warning if it cannot run.
     fn start(root: &Path, folder: &Path) -> Option<Self> {
         let modules = root.join(".cache/typebox");
         if !modules.join("node_modules/@sinclair/typebox").is_dir() {
@@ -288,17 +296,17 @@ impl TypeBox {
         let started = node.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process =
             started.inspect_err(|error| eprintln!("!!! no node, so no TypeBox: {error}")).ok()?;
-        let asked = process.stdin.take().expect("stdin is a pipe");
-        let answers = BufReader::new(process.stdout.take().expect("stdout is a pipe"));
-        Some(Self { process, asked, answers })
+        let stdin = process.stdin.take().expect("stdin is a pipe");
+        let stdout = BufReader::new(process.stdout.take().expect("stdout is a pipe"));
+        Some(Self { process, stdin, stdout })
     }
 
-    /// The mean time of one round, in nanoseconds.
+    /// The mean duration of one repetition, in nanoseconds.
     fn batch(&mut self, name: &str) -> f64 {
-        writeln!(self.asked, "{name}").expect("TypeBox listens");
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).expect("TypeBox answers");
-        answer.trim().parse().expect("TypeBox answers with a number")
+        writeln!(self.stdin, "{name}").expect("TypeBox reads stdin");
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("TypeBox writes a line");
+        line.trim().parse().expect("TypeBox writes a number")
     }
 }
 

@@ -1,9 +1,8 @@
-//! How fast API documents are read, and how much memory that takes, beside the parsers that others
-//! would begin with.
+//! The speed and memory of reading API documents, compared with common parsers.
 //!
-//! All readers take the same bytes, turn by turn, on one thread. Memory is the peak of a process of
-//! its own that has the text and reads it once, above what it held before it had either. Run it
-//! with `cargo bench -p toolpost --features openapi --bench openapi_import`.
+//! All readers take the same bytes in alternating rounds on one thread. Memory is the increase of the
+//! peak of a separate process that loads the file and reads it once. Run it with
+//! `cargo bench -p toolpost --features openapi --bench openapi_import`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
@@ -13,9 +12,9 @@ mod documents;
 mod harness;
 #[path = "openapi_import/readers.rs"]
 mod readers;
-#[path = "harness/spread.rs"]
+#[path = "harness/stats.rs"]
 #[allow(dead_code, reason = "no latencies are printed here")]
-mod spread;
+mod stats;
 
 use std::path::Path;
 use std::process::Command;
@@ -24,44 +23,44 @@ use std::time::Instant;
 use documents::Document;
 use harness::claim;
 use readers::Reader;
-use spread::median;
+use stats::median;
 
-/// As in the binary.
+/// The allocator of the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Makes this program one that reads a file once, and prints what that took.
+/// Runs this program as a process that reads a file once and prints the memory it used.
 const MEMORY: &str = "--memory";
 
-/// How often each reader has its turn.
+/// Number of measured rounds of each reader.
 const ROUNDS: usize = 15;
 
-/// The most time, as a multiple of the parser's.
-const MOST_TIME: f64 = 3.0;
+/// Maximum time, relative to the parser.
+const MAX_TIME_RATIO: f64 = 3.0;
 
-/// The most memory, as a multiple of the document's size.
-const MOST_MEMORY: f64 = 6.0;
+/// Maximum memory, relative to the size of the document.
+const MAX_MEMORY_RATIO: f64 = 6.0;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &*arguments.iter().map(String::as_str).collect::<Vec<_>>() {
         [MEMORY, reader, file] => print_memory(reader, Path::new(file)),
-        // What is no flag of cargo's picks documents by their names.
+        // An argument that is not a flag selects documents by name.
         others => {
-            let wanted = others.iter().find(|word| !word.starts_with('-')).unwrap_or(&"");
-            for document in documents::all().iter().filter(|it| it.name.contains(wanted)) {
+            let filter = others.iter().find(|argument| !argument.starts_with('-')).unwrap_or(&"");
+            for document in documents::all().iter().filter(|it| it.name.contains(filter)) {
                 bench(document);
             }
         }
     }
 }
 
-/// The first reader of a document is the parser that ours are measured by.
+/// The first reader of a document is the parser that ours are compared with.
 fn bench(document: &Document) {
     let bytes = std::fs::read(&document.path).unwrap();
     let size = bytes.len() as f64;
     println!("{}, {:.1} MB:", document.name, size / 1e6);
-    let readers = readers::of(document.format);
+    let readers = readers::for_format(document.format);
     let times = times(readers, &bytes);
     for (reader, time) in readers.iter().zip(&times) {
         let memory = memory(reader, &document.path) / size;
@@ -74,23 +73,23 @@ fn bench(document: &Document) {
         );
         if reader.is_ours {
             let what = |of: &str| format!("{}, {}, {of}", document.name, reader.name);
-            claim(&what("time"), time / times[0], "times the parser's", MOST_TIME);
-            claim(&what("memory"), memory, "times the size", MOST_MEMORY);
+            claim(&what("time"), time / times[0], "times the parser's", MAX_TIME_RATIO);
+            claim(&what("memory"), memory, "times the size", MAX_MEMORY_RATIO);
         }
     }
 }
 
-/// The median of each, in seconds.
+/// The median duration of each reader, in seconds.
 fn times(readers: &[Reader], bytes: &[u8]) -> Vec<f64> {
     let mut samples = vec![Vec::new(); readers.len()];
     for round in 0..=ROUNDS {
         for (reader, samples) in readers.iter().zip(&mut samples) {
-            let began = Instant::now();
-            let kept = (reader.read)(bytes);
-            // What is thrown away is thrown away by nobody's reader.
-            let took = began.elapsed().as_secs_f64();
-            drop(kept);
-            // The first turn pays for what is made on first use.
+            let start = Instant::now();
+            let imported = (reader.read)(bytes);
+            // The time to drop the result is not measured.
+            let took = start.elapsed().as_secs_f64();
+            drop(imported);
+            // The first round includes one-time initialization.
             if round > 0 {
                 samples.push(took);
             }
@@ -99,7 +98,7 @@ fn times(readers: &[Reader], bytes: &[u8]) -> Vec<f64> {
     samples.into_iter().map(median).collect()
 }
 
-/// The peak of a process that reads a file, in bytes.
+/// The peak memory of a process that reads a file, in bytes.
 fn memory(reader: &Reader, file: &Path) -> f64 {
     let program = std::env::current_exe().unwrap();
     let output = Command::new(program).args([MEMORY, reader.name]).arg(file).output().unwrap();
@@ -107,15 +106,15 @@ fn memory(reader: &Reader, file: &Path) -> f64 {
 }
 
 fn print_memory(reader: &str, file: &Path) {
-    let reader = readers::named(reader);
+    let reader = readers::by_name(reader);
     let before = peak();
     let bytes = std::fs::read(file).unwrap();
-    let kept = (reader.read)(&bytes);
+    let imported = (reader.read)(&bytes);
     println!("{}", peak() - before);
-    drop(kept);
+    drop(imported);
 }
 
-/// The most memory that this process has held so far, in bytes.
+/// The peak memory of this process so far, in bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,9 +1,10 @@
-//! What the call protocol costs over a loopback WebSocket, beside a bare echo of the same bytes.
+//! The cost of the call protocol over a loopback WebSocket, compared with a plain echo of the same
+//! bytes.
 //!
-//! Ours and the echo take turns, each over one connection, with 1 and with 64 requests in flight.
-//! Callers and whoever answers them have a thread each, as two processes would. The operation gives
-//! back its input. Then: the same calls inside the process on two threads, the values of a
-//! subscription, and the memory of calls that wait.
+//! The rounds of ours and of the echo alternate, each over one connection, with 1 and with 64
+//! requests in flight. Client and server have a thread each, as two processes would. The operation
+//! returns its input. Also measured: the same calls in-process on two threads, the values of a
+//! subscription, and the memory of pending calls.
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
@@ -11,8 +12,8 @@
 mod latency;
 #[path = "harness/memory.rs"]
 mod memory;
-#[path = "harness/spread.rs"]
-mod spread;
+#[path = "harness/stats.rs"]
+mod stats;
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -24,29 +25,31 @@ use futures::{SinkExt, StreamExt};
 use latency::latency;
 use memory::resident;
 use serde_json::json;
-use spread::median;
+use stats::median;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
-use toolpost::connection::{CallHandler, Callers, Client, Connection, ConnectionSettings, Serve};
-use toolpost::link::{Connector, WsConnector, WsSettings, accept_key, ws};
+use toolpost::connection::{
+    CallHandler, CallerIdentity, Client, Connection, ConnectionSettings, IncomingRequests,
+};
+use toolpost::transport::{Connector, WsConnector, WsSettings, accept_key, accept_ws};
 use toolpost::{
-    Authority, CallContext, CallRequest, Handler, HandlerError, Kind, Operation, OperationSpec,
-    Output, Payload, Pipeline, Registry,
+    Authority, CallContext, CallRequest, Handler, HandlerError, HandlerOutput, Operation,
+    OperationKind, OperationSpec, Payload, Pipeline, Registry,
 };
 
-/// As in the binary.
+/// The allocator of the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Makes this program call in order to measure memory and nothing else, with a clean heap.
-const MEMORY_OF_CALLER: &str = "--memory-of-caller";
+/// Runs this program as the caller of the memory measurement only, with a clean heap.
+const MEASURE_CALLER_MEMORY: &str = "--memory-of-caller";
 
-/// Makes this program answer such calls.
-const MEMORY_OF_ANSWERER: &str = "--memory-of-answerer";
+/// Runs this program as the server of the memory measurement.
+const MEASURE_SERVER_MEMORY: &str = "--memory-of-server";
 
-/// Holds nothing of its own, so that what is measured is the call.
-async fn never(_: CallContext, _: Payload) -> Result<Output, HandlerError> {
+/// Owns no memory, so that only the call is measured.
+async fn never(_: CallContext, _: Payload) -> Result<HandlerOutput, HandlerError> {
     std::future::pending().await
 }
 
@@ -58,41 +61,41 @@ const INPUT: &str = r#"{"a":2,"b":3}"#;
 
 fn pipeline() -> Pipeline {
     let registry = Registry::new();
-    let spec = OperationSpec::new(&"bench.echo".parse().unwrap(), Kind::Query);
-    let echo = Handler::once_fn(async |_, input| Ok(Output::Data(input)));
+    let spec = OperationSpec::new(&"bench.echo".parse().unwrap(), OperationKind::Query);
+    let echo = Handler::once_fn(async |_, input| Ok(HandlerOutput::Data(input)));
     registry.register(Operation::from_spec(spec).handler(echo).build().unwrap()).unwrap();
-    let spec = OperationSpec::new(&"bench.never".parse().unwrap(), Kind::Query);
+    let spec = OperationSpec::new(&"bench.never".parse().unwrap(), OperationKind::Query);
     let never = Operation::from_spec(spec).handler(Handler::once_fn(never));
     registry.register(never.build().unwrap()).unwrap();
     registry.register(Operation::subscription("bench.count", count).build().unwrap()).unwrap();
-    let mut settings = toolpost::Settings::default();
-    settings.concurrent_calls = 100_000;
+    let mut settings = toolpost::PipelineSettings::default();
+    settings.max_concurrent_calls = 100_000;
     Pipeline::builder(registry).settings(settings).build()
 }
 
 fn main() {
-    let asking = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let is_asked = |name: &str| std::env::args().any(|argument| argument == name);
-    if is_asked(MEMORY_OF_CALLER) {
-        return asking.block_on(memory_of_caller());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let has_argument = |name: &str| std::env::args().any(|argument| argument == name);
+    if has_argument(MEASURE_CALLER_MEMORY) {
+        return runtime.block_on(measure_caller_memory());
     }
-    if is_asked(MEMORY_OF_ANSWERER) {
-        return asking.block_on(memory_of_answerer());
+    if has_argument(MEASURE_SERVER_MEMORY) {
+        return runtime.block_on(measure_server_memory());
     }
-    asking.block_on(bench(&Answering::start()));
+    runtime.block_on(bench(&ServerThread::start()));
     let this = std::env::current_exe().unwrap();
     std::process::Command::new(this)
-        .arg(MEMORY_OF_CALLER)
-        // Huge pages would round what is measured to two megabytes.
+        .arg(MEASURE_CALLER_MEMORY)
+        // Huge pages would round the measurement to two megabytes.
         .env("MIMALLOC_ALLOW_THP", "0")
         .status()
         .unwrap();
 }
 
-/// The thread of those who answer.
-struct Answering(tokio::runtime::Handle);
+/// The thread that runs the servers.
+struct ServerThread(tokio::runtime::Handle);
 
-impl Answering {
+impl ServerThread {
     fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let handle = runtime.handle().clone();
@@ -101,57 +104,57 @@ impl Answering {
     }
 }
 
-async fn bench(answering: &Answering) {
+async fn bench(server: &ServerThread) {
     let pipeline = pipeline();
-    let ours = connect(answering, &pipeline).await;
-    let mut echo = Echo::connect(answering).await;
-    let local = Client::in_process(pipeline.clone(), Authority::outside(None));
-    println!("Calls over one loopback WebSocket, beside a bare echo of the same bytes:");
+    let ours = connect(server, &pipeline).await;
+    let mut echo = Echo::connect(server).await;
+    let local = Client::in_process(pipeline.clone(), Authority::untrusted(None));
+    println!("Calls over one loopback WebSocket, compared with a plain echo of the same bytes:");
     for (in_flight, batch) in [(1, 300), (64, 6_400)] {
-        let (mut called, mut echoed, mut inside) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut called, mut echoed, mut in_process) = (Vec::new(), Vec::new(), Vec::new());
         let (mut times, mut echo_times) = (Vec::new(), Vec::new());
         for round in 0..60 {
-            let took = calls(&ours, in_flight, batch, &mut times).await;
-            let echo_took = echo.run(in_flight, batch, &mut echo_times).await;
-            let inside_rate = inside_rate(answering, &local, in_flight).await;
-            // The first rounds pay for what is made on first use.
+            let elapsed = calls(&ours, in_flight, batch, &mut times).await;
+            let echo_elapsed = echo.run(in_flight, batch, &mut echo_times).await;
+            let rate = in_process_rate(server, &local, in_flight).await;
+            // The first rounds include one-time initialization.
             if round >= 5 {
-                called.push(per_second(batch, took));
-                echoed.push(per_second(batch, echo_took));
-                inside.push(inside_rate);
+                called.push(per_second(batch, elapsed));
+                echoed.push(per_second(batch, echo_elapsed));
+                in_process.push(rate);
             }
         }
         let ratio = median(called.iter().zip(&echoed).map(|(ours, echo)| ours / echo).collect());
-        let times_over = median(inside.iter().zip(&called).map(|(a, b)| a / b).collect());
+        let in_process_ratio = median(in_process.iter().zip(&called).map(|(a, b)| a / b).collect());
         println!(
             "  {in_flight:2} in flight: ours {:9.0} calls/s  {}",
             median(called),
             latency(times)
         );
         println!("                echo {:9.0} msgs/s   {}", median(echoed), latency(echo_times));
-        println!("          in-process {:9.0} calls/s", median(inside));
+        println!("          in-process {:9.0} calls/s", median(in_process));
         at_least("of the throughput of the echo", ratio, 0.6);
-        at_least("times that inside the process", times_over, 20.0);
+        at_least("times slower than in-process", in_process_ratio, 20.0);
     }
     subscription(&ours).await;
 }
 
-/// Calls per second inside the process: from one caller, or from one on each of the two threads.
-async fn inside_rate(answering: &Answering, local: &Client, in_flight: usize) -> f64 {
+/// In-process calls per second, from one caller or from one on each of the two threads.
+async fn in_process_rate(server: &ServerThread, local: &Client, in_flight: usize) -> f64 {
     const BATCH: u32 = 20_000;
-    let began = Instant::now();
+    let start = Instant::now();
     if in_flight == 1 {
-        calls_inside(local.clone(), BATCH).await;
-        return per_second(BATCH, began.elapsed());
+        in_process_calls(local.clone(), BATCH).await;
+        return per_second(BATCH, start.elapsed());
     }
-    let other = answering.0.spawn(calls_inside(local.clone(), BATCH));
-    calls_inside(local.clone(), BATCH).await;
+    let other = server.0.spawn(in_process_calls(local.clone(), BATCH));
+    in_process_calls(local.clone(), BATCH).await;
     other.await.unwrap();
-    per_second(2 * BATCH, began.elapsed())
+    per_second(2 * BATCH, start.elapsed())
 }
 
-/// What a call gives back is the input of the next.
-async fn calls_inside(client: Client, batch: u32) {
+/// The result of each call is the input of the next.
+async fn in_process_calls(client: Client, batch: u32) {
     let mut input = Payload::from_json(INPUT.to_owned()).unwrap();
     for _ in 0..batch {
         let outcome = client.call(CallRequest::new("bench.echo", input)).await.unwrap();
@@ -165,51 +168,54 @@ async fn calls(
     batch: u32,
     times: &mut Vec<Duration>,
 ) -> Duration {
-    let began = Instant::now();
+    let start = Instant::now();
     let call = || {
-        let began = Instant::now();
+        let start = Instant::now();
         let input = Payload::from_json(INPUT.to_owned()).unwrap();
         let calling = client.call(CallRequest::new("bench.echo", input));
-        async move { calling.await.map(|_| began.elapsed()) }
+        async move { calling.await.map(|_| start.elapsed()) }
     };
     let mut running: FuturesUnordered<_> = (0..in_flight).map(|_| call()).collect();
-    let mut left = batch as usize - in_flight;
+    let mut remaining = batch as usize - in_flight;
     while let Some(took) = running.next().await {
         times.push(took.unwrap());
-        if left > 0 {
-            left -= 1;
+        if remaining > 0 {
+            remaining -= 1;
             running.push(call());
         }
     }
-    began.elapsed()
+    start.elapsed()
 }
 
-async fn connect(answering: &Answering, pipeline: &Pipeline) -> Client {
+async fn connect(server: &ServerThread, pipeline: &Pipeline) -> Client {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    answering.0.spawn(answer(listener, pipeline.clone()));
+    server.0.spawn(serve(listener, pipeline.clone()));
     client(&address.to_string()).await
 }
 
-async fn answer(listener: std::net::TcpListener, pipeline: Pipeline) {
+async fn serve(listener: std::net::TcpListener, pipeline: Pipeline) {
     listener.set_nonblocking(true).unwrap();
     let (stream, _) = TcpListener::from_std(listener).unwrap().accept().await.unwrap();
-    let link = ws(shake_hands(stream).await, Vec::new(), WsSettings::default()).await;
-    let handler = CallHandler::new(pipeline, Callers::Authenticated(None));
+    let channel =
+        accept_ws(accept_handshake(stream).await, Vec::new(), WsSettings::default()).await;
+    let handler = CallHandler::new(pipeline, CallerIdentity::Authenticated(None));
     let mut settings = ConnectionSettings::default();
-    settings.serving = 20_000;
-    Connection::new(link, Serve::Operations(handler), settings).1.run().await;
+    settings.max_inflight = 20_000;
+    Connection::new(channel, IncomingRequests::Call(handler), settings).1.run().await;
 }
 
 async fn client(address: &str) -> Client {
-    let link = WsConnector::new(&format!("ws://{address}"), None).unwrap().connect().await.unwrap();
-    let (client, connection) = Connection::new(link, Serve::Nothing, ConnectionSettings::default());
+    let channel =
+        WsConnector::new(&format!("ws://{address}"), None).unwrap().connect().await.unwrap();
+    let (client, connection) =
+        Connection::new(channel, IncomingRequests::Reject, ConnectionSettings::default());
     tokio::spawn(connection.run());
     client
 }
 
-/// The serving half of the handshake, with nothing behind it.
-async fn shake_hands(mut stream: TcpStream) -> TcpStream {
+/// The server side of the WebSocket handshake.
+async fn accept_handshake(mut stream: TcpStream) -> TcpStream {
     stream.set_nodelay(true).unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -218,22 +224,23 @@ async fn shake_hands(mut stream: TcpStream) -> TcpStream {
     let head = String::from_utf8(head).unwrap();
     let key = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();
     let accept = accept_key(key.as_bytes());
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Accept: {accept}\r\n\r\n"
     );
-    stream.write_all(answer.as_bytes()).await.unwrap();
+    stream.write_all(response.as_bytes()).await.unwrap();
     stream
 }
 
+/// A connection to a server that echoes every message.
 struct Echo(tokio_tungstenite::WebSocketStream<TcpStream>);
 
 impl Echo {
-    async fn connect(answering: &Answering) -> Self {
+    async fn connect(server: &ServerThread) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let listener = listener.into_std().unwrap();
-        answering.0.spawn(async move {
+        server.0.spawn(async move {
             let listener = TcpListener::from_std(listener).unwrap();
             let (stream, _) = listener.accept().await.unwrap();
             stream.set_nodelay(true).unwrap();
@@ -250,7 +257,7 @@ impl Echo {
     }
 
     async fn run(&mut self, in_flight: usize, batch: u32, times: &mut Vec<Duration>) -> Duration {
-        // What one of our requests looks like on the wire.
+        // The same bytes as a request of the call protocol.
         let frame = json!({
             "type": "call.requested", "id": "0123456789abcdef00000001",
             "payload": {
@@ -259,23 +266,23 @@ impl Echo {
             },
         });
         let frame = Message::text(frame.to_string());
-        let began = Instant::now();
+        let start = Instant::now();
         let mut sent = VecDeque::new();
         for _ in 0..in_flight {
             sent.push_back(Instant::now());
             self.0.send(frame.clone()).await.unwrap();
         }
-        let mut left = batch as usize - in_flight;
+        let mut remaining = batch as usize - in_flight;
         while let Some(at) = sent.pop_front() {
             self.0.next().await.unwrap().unwrap();
             times.push(at.elapsed());
-            if left > 0 {
-                left -= 1;
+            if remaining > 0 {
+                remaining -= 1;
                 sent.push_back(Instant::now());
                 self.0.send(frame.clone()).await.unwrap();
             }
         }
-        began.elapsed()
+        start.elapsed()
     }
 }
 
@@ -283,58 +290,57 @@ async fn subscription(client: &Client) {
     const VALUES: u32 = 100_000;
     let mut rates = Vec::new();
     for _ in 0..5 {
-        let began = Instant::now();
+        let start = Instant::now();
         let values = client.subscribe(CallRequest::new("bench.count", json!(VALUES)));
         assert_eq!(values.count().await, VALUES as usize);
-        rates.push(per_second(VALUES, began.elapsed()));
+        rates.push(per_second(VALUES, start.elapsed()));
     }
     println!("  a subscription: {:9.0} values/s", median(rates));
 }
 
-/// Ten thousand calls that wait, each end in a process of its own.
-async fn memory_of_caller() {
+/// Measures ten thousand pending calls, with caller and server in separate processes.
+async fn measure_caller_memory() {
     const CALLS: usize = 10_000;
-    let mut answerer = std::process::Command::new(std::env::current_exe().unwrap())
-        .arg(MEMORY_OF_ANSWERER)
+    let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+        .arg(MEASURE_SERVER_MEMORY)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(answerer.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map(Result::unwrap);
     let client = client(&lines.next().unwrap()).await;
-    let mut resident_there = || -> usize {
-        answerer.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    let mut server_resident = || -> usize {
+        server.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         lines.next().unwrap().parse().unwrap()
     };
     calls(&client, 64, 10_000, &mut Vec::new()).await;
-    let before = (resident(std::process::id()), resident_there());
-    let mut waiting = Vec::new();
-    while waiting.len() < CALLS {
-        // A hundred at a time, so that what is measured are calls that wait for their answer and
-        // not for room to be sent.
+    let before = (resident(std::process::id()), server_resident());
+    let mut pending = Vec::new();
+    while pending.len() < CALLS {
+        // A hundred at a time, so that the calls wait for their responses and not in the send queue.
         for _ in 0..100 {
-            waiting.push(tokio::spawn(client.call(CallRequest::new("bench.never", json!(null)))));
+            pending.push(tokio::spawn(client.call(CallRequest::new("bench.never", json!(null)))));
         }
-        while client.pending_count() < waiting.len() {
+        while client.pending_count() < pending.len() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
-    // Until the other end has them all too.
+    // Until the server has received all of them.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    println!("10,000 pending calls, resident memory with the tasks that wait for them:");
-    let after = (resident(std::process::id()), resident_there());
-    for (who, before, after) in [("caller", before.0, after.0), ("answerer", before.1, after.1)] {
+    println!("10,000 pending calls, resident memory including their async tasks:");
+    let after = (resident(std::process::id()), server_resident());
+    for (side, before, after) in [("caller", before.0, after.0), ("server", before.1, after.1)] {
         let each = (after - before) / CALLS;
-        let verdict = if each < 2_048 { "holds" } else { "DOES NOT HOLD" };
-        println!("claim {verdict}: {each} bytes each at the {who}, under 2048");
+        let status = if each < 2_048 { "holds" } else { "FAILS" };
+        println!("claim {status}: {each} bytes each at the {side}, under 2048");
     }
-    drop(waiting);
-    answerer.kill().unwrap();
-    answerer.wait().unwrap();
+    drop(pending);
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
-/// Answers on a port that it prints, and prints its memory for every line that it reads.
-async fn memory_of_answerer() {
+/// Serves on a port that it prints, and prints its memory for every line that it reads.
+async fn measure_server_memory() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     println!("{}", listener.local_addr().unwrap());
     std::thread::spawn(|| {
@@ -342,14 +348,14 @@ async fn memory_of_answerer() {
             println!("{}", resident(std::process::id()));
         }
     });
-    answer(listener, pipeline()).await;
+    serve(listener, pipeline()).await;
 }
 
 fn per_second(count: u32, took: Duration) -> f64 {
     f64::from(count) / took.as_secs_f64()
 }
 
-fn at_least(what: &str, value: f64, least: f64) {
-    let verdict = if value >= least { "holds" } else { "DOES NOT HOLD" };
-    println!("claim {verdict}: {value:.2} {what}, at least {least}");
+fn at_least(what: &str, value: f64, min: f64) {
+    let status = if value >= min { "holds" } else { "FAILS" };
+    println!("claim {status}: {value:.2} {what}, at least {min}");
 }

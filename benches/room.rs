@@ -1,96 +1,102 @@
-//! What a room costs: a message of 1 KB to 100 participants, beside a broadcast of tungstenite alone.
+//! The cost of a room: a message of 1 KB to 100 participants, compared with a tungstenite
+//! broadcast.
 //!
-//! Every part is a process of its own: the gateway (`toolpost serve`, with its journal), the reference, and
-//! this one, which is all the participants. Everybody gets every message; the gateway checks each
-//! against its sender's capabilities, finds out what it is about and writes it down before it hands it
-//! over. Gateway and reference take turns, and medians are told. Run it with
+//! Three processes: the gateway (`toolpost serve`, with its journal), the baseline, and this one,
+//! which runs all participants. Every participant receives every message. The gateway checks each
+//! message against the capabilities of its sender, parses it and records it in the journal before
+//! delivery. The rounds of gateway and baseline alternate; the results are medians. Run it with
 //! `cargo bench -p toolpost-cli --bench room`.
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints")]
 
-#[path = "room/bare.rs"]
-mod bare;
+#[path = "room/baseline.rs"]
+mod baseline;
 #[path = "harness/child.rs"]
 mod child;
 #[path = "harness/claim.rs"]
 mod claim;
-#[path = "room/crowd.rs"]
-mod crowd;
-#[path = "harness/folder.rs"]
-mod folder;
-#[path = "harness/spread.rs"]
-mod spread;
+#[path = "room/participants.rs"]
+mod participants;
+#[path = "harness/stats.rs"]
+mod stats;
+#[path = "harness/temp_dir.rs"]
+mod temp_dir;
 
 use std::path::Path;
 use std::process::Command;
 
-use child::Program;
+use child::ChildProcess;
 use claim::claim;
-use crowd::{Crowd, PARTICIPANTS};
-use folder::Folder;
-use spread::median;
+use participants::{PARTICIPANTS, ParticipantLoad};
+use stats::median;
+use temp_dir::TempDir;
 use tokio::runtime::Builder;
 
-/// As in the binary.
+/// The allocator of the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Makes this program the reference, on a port that it prints.
-const SERVE_BARE: &str = "--serve-bare";
+/// Runs this program as the baseline, on a port that it prints.
+const SERVE_BASELINE: &str = "--serve-baseline";
 
-/// Turns of either side, without those at first that warm up.
-const TURNS: usize = 9;
+/// Measured rounds of each side, after the warm-up rounds.
+const ROUNDS: usize = 9;
 const WARM_UP: usize = 2;
 
-/// The least part of the deliveries of the reference.
-const LEAST_PART: f64 = 0.5;
+/// Minimum deliveries, relative to the baseline.
+const MIN_DELIVERY_RATIO: f64 = 0.5;
 
 fn main() {
-    if std::env::args().any(|argument| argument == SERVE_BARE) {
-        // As many threads as the gateway has.
+    if std::env::args().any(|argument| argument == SERVE_BASELINE) {
+        // The same number of threads as the gateway.
         let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
-        return runtime.block_on(bare::serve());
+        return runtime.block_on(baseline::serve());
     }
-    let folder = Folder::new("room");
-    let (_gateway, address) = serve(&folder);
-    let mut again = Command::new(std::env::current_exe().unwrap());
-    again.arg(SERVE_BARE);
-    let (_bare, bare_address) = Program::start(again);
+    let temp_dir = TempDir::new("room");
+    let (_gateway, address) = serve(&temp_dir);
+    let mut respawn = Command::new(std::env::current_exe().unwrap());
+    respawn.arg(SERVE_BASELINE);
+    let (_baseline, baseline_address) = ChildProcess::start(respawn);
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let mut ours = Crowd::gather(&address, "/ws?topic=bench&participant=").await;
-        let mut bare = Crowd::gather(&bare_address, "/?").await;
-        compare(&mut ours, &mut bare).await;
+        let mut ours = ParticipantLoad::connect_all(&address, "/ws?topic=bench&participant=").await;
+        let mut baseline = ParticipantLoad::connect_all(&baseline_address, "/?").await;
+        compare(&mut ours, &mut baseline).await;
     });
 }
 
-async fn compare(ours: &mut Crowd, bare: &mut Crowd) {
-    let (mut rates, mut bare_rates) = (Vec::new(), Vec::new());
-    for turn in 0..WARM_UP + TURNS {
-        let (rate, bare_rate) = (ours.turn().await, bare.turn().await);
-        // The first turns pay for what is made on first use.
-        if turn >= WARM_UP {
+async fn compare(ours: &mut ParticipantLoad, baseline: &mut ParticipantLoad) {
+    let (mut rates, mut baseline_rates) = (Vec::new(), Vec::new());
+    for round in 0..WARM_UP + ROUNDS {
+        let (rate, baseline_rate) = (ours.run_round().await, baseline.run_round().await);
+        // The first rounds include one-time initialization.
+        if round >= WARM_UP {
             rates.push(rate);
-            bare_rates.push(bare_rate);
+            baseline_rates.push(baseline_rate);
         }
     }
-    let part = median(rates.iter().zip(&bare_rates).map(|(a, b)| a / b).collect());
+    let ratio = median(rates.iter().zip(&baseline_rates).map(|(a, b)| a / b).collect());
     println!(
-        "A chat of 1 KB to {PARTICIPANTS} participants, beside a broadcast of tungstenite alone:"
+        "A chat message of 1 KB to {PARTICIPANTS} participants, compared with tungstenite alone:"
     );
-    println!("  a room    {:9.0} deliveries in a second", median(rates));
-    println!("  tungstenite {:7.0} deliveries in a second", median(bare_rates));
-    println!("  {part:.2} of it");
-    claim("deliveries of tungstenite alone", 1.0 / part, "times a room's", 1.0 / LEAST_PART);
+    println!("  a room    {:9.0} deliveries per second", median(rates));
+    println!("  tungstenite {:7.0} deliveries per second", median(baseline_rates));
+    println!("  {ratio:.2} of the baseline");
+    claim(
+        "deliveries of tungstenite alone",
+        1.0 / ratio,
+        "times those of a room",
+        1.0 / MIN_DELIVERY_RATIO,
+    );
 }
 
-fn serve(folder: &Folder) -> (Program, String) {
-    // Nobody is slowed down, which is what the limits are for.
+fn serve(temp_dir: &TempDir) -> (ChildProcess, String) {
+    // A rate limit that is never reached.
     let config = "[room.bench]\nmessages_per_minute = 100_000_000\n";
     let mut gateway = Command::new(env!("CARGO_BIN_EXE_toolpost"));
-    gateway.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.0.join("data"));
-    gateway.arg("--config").arg(folder.file("toolpost.toml", config));
+    gateway.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(temp_dir.0.join("data"));
+    gateway.arg("--config").arg(temp_dir.file("toolpost.toml", config));
     gateway.env("TOOLPOST_LOG", "warn").current_dir(Path::new("/"));
-    let (gateway, said) = Program::start(gateway);
-    (gateway, said.rsplit_once("http://").unwrap().1.to_owned())
+    let (gateway, banner) = ChildProcess::start(gateway);
+    (gateway, banner.rsplit_once("http://").unwrap().1.to_owned())
 }

@@ -1,8 +1,8 @@
-//! How fast server-sent events are decoded, beside two crates that do the same.
+//! The speed of decoding server-sent events, compared with two other crates.
 //!
-//! All of them read the same bytes in the same chunks of 16 KiB, turn by turn, on one core, and the
-//! lengths of what they read are compared first. `feed` lends its events, as far as they lie in one
-//! piece; the streams own theirs. Run it with `cargo bench -p toolpost --features mcp --bench sse`.
+//! All decoders read the same bytes in chunks of 16 KiB, in alternating batches on one core, after a
+//! check that they decode the same amount of data. `feed` borrows events that lie within one chunk;
+//! the streams own theirs. Run it with `cargo bench -p toolpost --features mcp --bench sse`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 
@@ -19,7 +19,7 @@ use harness::{Cost, claim, measure, measure_together};
 use sse_stream::SseByteStream;
 use toolpost::sse::{SseDecoder, SseStream};
 
-/// As in the binary.
+/// The allocator of the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -35,10 +35,10 @@ fn main() {
     report("1 KB in 16 lines", &repeated(&lines(&"x".repeat(57), 16)));
     report("64 B", &repeated(&event("token ", 24)));
     large_events();
-    claim("1 KB events, ASCII, fed", kilobyte, "ns a byte", 2.0);
+    claim("1 KB events, ASCII, feed", kilobyte, "ns per byte", 2.0);
 }
 
-/// An event as MCP servers send it, with so many bytes of data.
+/// An event as MCP servers send it, with `bytes` bytes of data.
 fn event(piece: &str, bytes: usize) -> String {
     let mut data = piece.repeat(bytes / piece.len() + 1);
     data.truncate((0..=bytes).rev().find(|at| data.is_char_boundary(*at)).unwrap_or_default());
@@ -49,12 +49,12 @@ fn lines(line: &str, count: usize) -> String {
     format!("{}\n", format!("data: {line}\n").repeat(count))
 }
 
-/// About a megabyte of it.
+/// About one megabyte of repetitions of an event.
 fn repeated(event: &str) -> Vec<u8> {
     event.repeat((1 << 20) / event.len() + 1).into_bytes()
 }
 
-/// Prints the speeds, and gives what a byte costs ours.
+/// Prints the speeds and returns the nanoseconds per byte of `feed`.
 fn report(name: &str, bytes: &[u8]) -> f64 {
     let lengths = [feed(bytes), stream(bytes), sse_stream(bytes), eventsource(bytes)];
     assert!(lengths.iter().all(|length| *length == lengths[0]), "{name}: {lengths:?}");
@@ -75,8 +75,8 @@ fn speed(bytes: &[u8], cost: Cost) -> f64 {
     bytes.len() as f64 / cost.nanos * 1e3
 }
 
-/// Whether a large event costs more for each byte than a small one; `eventsource-stream` is left
-/// out, because it looks at all of it again with every chunk.
+/// Measures the cost per byte of large events. `eventsource-stream` is excluded, because it scans the
+/// whole event again with every chunk.
 fn large_events() {
     let bytes = event("x", 10 << 20).into_bytes();
     let ours = measure(|| _ = black_box(stream(black_box(&bytes))));
@@ -88,24 +88,24 @@ fn large_events() {
     );
     for mebibytes in [1, 10] {
         let bytes = event("x", mebibytes << 20).into_bytes();
-        let began = Instant::now();
-        assert_eq!(fed(bytes.chunks(1)), mebibytes << 20);
-        let nanos = began.elapsed().as_nanos() as f64 / bytes.len() as f64;
-        println!("one event of {mebibytes:>2} MiB, fed byte by byte: {nanos:.1} ns a byte");
+        let start = Instant::now();
+        assert_eq!(feed_chunks(bytes.chunks(1)), mebibytes << 20);
+        let nanos = start.elapsed().as_nanos() as f64 / bytes.len() as f64;
+        println!("one event of {mebibytes:>2} MiB, fed byte by byte: {nanos:.1} ns per byte");
     }
 }
 
-/// How much data there is in all events: what every way of reading comes down to.
+/// The total length of the data of all events.
 fn feed(bytes: &[u8]) -> usize {
-    fed(bytes.chunks(CHUNK))
+    feed_chunks(bytes.chunks(CHUNK))
 }
 
-fn fed<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> usize {
+fn feed_chunks<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> usize {
     let mut decoder = SseDecoder::new();
     let mut length = 0;
     for chunk in chunks {
-        let end = decoder.feed(chunk, |event| length += black_box(event).data.len());
-        end.expect("no event is over the limit");
+        let result = decoder.feed(chunk, |event| length += black_box(event).data.len());
+        result.expect("no event is over the limit");
     }
     length
 }
@@ -127,7 +127,7 @@ fn chunks(bytes: &[u8]) -> impl Stream<Item = Result<&[u8], Infallible>> + Unpin
     futures::stream::iter(bytes.chunks(CHUNK).map(Ok))
 }
 
-/// Nothing is waited for: the chunks are all there.
+/// Never waits: all chunks are available.
 fn sum(lengths: impl Stream<Item = usize>) -> usize {
     let total = lengths.fold(0, async |total, length| total + length).now_or_never();
     total.expect("a stream over a slice is always ready")

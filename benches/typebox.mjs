@@ -1,8 +1,8 @@
-// Times TypeBox's Value.Cast followed by Value.Errors, a batch at a time, as it is asked to.
+// Times TypeBox's Value.Cast followed by Value.Errors, one batch per request.
 //
-// A line on stdin names a payload (`small.dirty`); the line that answers on stdout is the mean time of
-// one round in nanoseconds, over a batch of about a millisecond. The first batch of a payload comes
-// after a second in which the engine has compiled what it will.
+// A line on stdin names a payload (`small.dirty`); the response line on stdout is the mean time of one
+// repetition in nanoseconds, over a batch of about a millisecond. The first batch of a payload follows
+// a warm-up of one second, in which the engine compiles the code.
 import { createRequire } from 'node:module'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ const require = createRequire(join(modules, 'package.json'))
 const { Type } = require('@sinclair/typebox')
 const { Value } = require('@sinclair/typebox/value')
 
-// Plain JSON Schema has no kinds, so it is rebuilt from the builders that give them.
+// Plain JSON Schema has no TypeBox kinds, so the schema is rebuilt with the TypeBox builders.
 function rebuild(schema) {
   const { $ref, const: constant, enum: members, anyOf, type, properties, items } = schema
   const options = 'default' in schema ? { default: schema.default } : {}
@@ -24,7 +24,7 @@ function rebuild(schema) {
   if (constant !== undefined) return Type.Literal(constant, options)
   if (members) return Type.Union(members.map((member) => Type.Literal(member)), options)
   if (anyOf) return Type.Union(anyOf.map((variant) => rebuild(variant)), options)
-  if (Array.isArray(type)) return Type.Union(type.map((one) => rebuild({ ...schema, type: one })), options)
+  if (Array.isArray(type)) return Type.Union(type.map((single) => rebuild({ ...schema, type: single })), options)
   switch (type) {
     case 'string': return Type.String(options)
     case 'integer': return Type.Integer(options)
@@ -50,7 +50,7 @@ function rebuild(schema) {
 
 const now = () => Number(process.hrtime.bigint())
 
-// What is asked of one payload, warm, and how often that is done in a batch.
+// The warmed-up work for one payload and its number of repetitions per batch.
 function prepare(name) {
   const size = name.split('.')[0]
   const schema = JSON.parse(readFileSync(join(folder, `${size}.schema.json`), 'utf8'))

@@ -36,7 +36,7 @@ async fn price(item: String) -> Result<u32, HandlerError> {
 /// Calls another operation. The nested call has its own id, this call's deadline, and ends with it.
 async fn buy(context: CallContext, order: Order) -> Result<Receipt, HandlerError> {
     let env = build_env(&context, ["shop"]);
-    let price = env.execute_as::<u32>("shop.price", &order.item).await?.data;
+    let price = env.call_trusted_as::<u32>("shop.price", &order.item).await?.data;
     Ok(Receipt { total: price * order.count })
 }
 
@@ -58,11 +58,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pipeline = Pipeline::new(registry);
 
     let order = json!({"item": "cake", "count": 2});
-    let receipt = pipeline.execute_as::<Receipt>("shop.buy", &order).await?;
+    let receipt = pipeline.call_trusted_as::<Receipt>("shop.buy", &order).await?;
     println!("total {} from {}", receipt.data.total, receipt.meta.source());
 
-    let refused = pipeline.execute("shop.buy", json!({"item": "hats", "count": 1})).await;
-    if let Err(error) = refused {
+    let rejected = pipeline.call_trusted("shop.buy", json!({"item": "hats", "count": 1})).await;
+    if let Err(error) = rejected {
         println!("{error}");
     }
 

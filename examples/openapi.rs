@@ -7,7 +7,7 @@
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
-use toolpost::openapi::{Location, OpenApiSettings, from_openapi};
+use toolpost::openapi::{DocumentLocation, OpenApiSettings, from_openapi};
 use toolpost::{Pipeline, Registry};
 
 const DOCUMENT: &str = r#"
@@ -33,9 +33,9 @@ paths:
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let mut settings = OpenApiSettings::new(Location::of("pets.yaml"));
+    let mut settings = OpenApiSettings::new(DocumentLocation::from_path_or_url("pets.yaml"));
     // The document names no server.
-    settings.server.address = Some(format!("http://{}", listener.local_addr()?).parse()?);
+    settings.server.url = Some(format!("http://{}", listener.local_addr()?).parse()?);
     tokio::spawn(serve(listener));
 
     let registry = Registry::new();
@@ -43,12 +43,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} {}: {} query", found.title, found.version, found.counts.queries);
 
     let pipeline = Pipeline::new(registry);
-    let envelope = pipeline.execute("pets.readPet", json!({"id": 1})).await?;
+    let envelope = pipeline.call_trusted("pets.readPet", json!({"id": 1})).await?;
     println!("{} from {}", envelope.data, envelope.meta.source());
-    if let Err(error) = pipeline.execute("pets.readPet", json!({"id": 2})).await {
+    if let Err(error) = pipeline.call_trusted("pets.readPet", json!({"id": 2})).await {
         println!("{error}");
     }
-    if let Err(error) = pipeline.execute("pets.readPet", json!({"id": "two"})).await {
+    if let Err(error) = pipeline.call_trusted("pets.readPet", json!({"id": "two"})).await {
         println!("{}", error.code());
     }
     Ok(())
@@ -59,16 +59,16 @@ async fn serve(listener: TcpListener) -> std::io::Result<()> {
     loop {
         let (mut stream, _) = listener.accept().await?;
         let mut lines = BufReader::new(&mut stream).lines();
-        let asked = lines.next_line().await?.unwrap_or_default();
+        let request_line = lines.next_line().await?.unwrap_or_default();
         while lines.next_line().await?.is_some_and(|line| !line.is_empty()) {}
-        let (status, body) = match asked.starts_with("GET /pets/1 ") {
+        let (status, body) = match request_line.starts_with("GET /pets/1 ") {
             true => ("200 OK", r#"{"id": 1, "name": "Rex", "etag": "x"}"#),
             false => ("404 Not Found", r#"{"message": "no such pet"}"#),
         };
-        let answer = format!(
+        let response = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         );
-        stream.write_all(answer.as_bytes()).await?;
+        stream.write_all(response.as_bytes()).await?;
     }
 }

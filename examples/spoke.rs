@@ -11,10 +11,10 @@ use std::time::Duration;
 use futures::{Stream, StreamExt};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolpost::connection::Status;
+use toolpost::connection::ConnectionStatus;
 use toolpost::hub::Spoke;
-use toolpost::link::WsConnector;
 use toolpost::protocol::Secret;
+use toolpost::transport::WsConnector;
 use toolpost::{CallContext, CallError, HandlerError, Operation, Progress};
 
 #[derive(Deserialize, JsonSchema)]
@@ -31,10 +31,10 @@ async fn add(Add { a, b }: Add) -> Result<i64, HandlerError> {
 async fn nap(context: CallContext, seconds: u32) -> Result<String, HandlerError> {
     for second in 1..=seconds {
         tokio::select! {
-            () = context.cancelled() => return Err(CallError::aborted("woken up").into()),
+            () = context.canceled() => return Err(CallError::aborted("woken up").into()),
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
         }
-        context.report(Progress::new(f64::from(second)).of(f64::from(seconds)));
+        context.report(Progress::new(f64::from(second)).with_total(f64::from(seconds)));
     }
     Ok(format!("slept for {seconds} s"))
 }
@@ -65,11 +65,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .operation(Operation::subscription("clock.ticks", ticks).build()?)?
         .connect(WsConnector::new(&url, token)?);
 
-    let mut status = session.session().status();
+    let mut status = session.client().status();
     loop {
         match &*status.borrow_and_update() {
-            Status::Connected(_) => println!("registered as `box` at {url}"),
-            Status::Connecting(Some(reason)) => println!("no hub yet: {reason}"),
+            ConnectionStatus::Connected(_) => println!("registered as `box` at {url}"),
+            ConnectionStatus::Connecting(Some(reason)) => println!("no hub yet: {reason}"),
             _ => {}
         }
         tokio::select! {

@@ -1,7 +1,7 @@
-//! What is said about speed, and whether it is so.
+//! Performance claims and whether they hold.
 
-/// Prints whether a claim holds, in one line.
+/// Prints in one line whether a claim holds.
 pub(crate) fn claim(what: &str, value: f64, unit: &str, at_most: f64) {
-    let verdict = if value <= at_most { "holds" } else { "DOES NOT HOLD" };
-    println!("claim {verdict}: {what}: {value:.3} {unit}, at most {at_most} {unit}");
+    let status = if value <= at_most { "holds" } else { "FAILS" };
+    println!("claim {status}: {what}: {value:.3} {unit}, at most {at_most} {unit}");
 }

@@ -1,4 +1,4 @@
-//! What a process holds.
+//! Memory of a process.
 
 /// The resident memory of a process in bytes.
 pub(crate) fn resident(process: u32) -> usize {

@@ -1,4 +1,4 @@
-//! Timing without ceremony: the median of many batches, and how much the machine wavers.
+//! Minimal timing: the median of many batches and its noise.
 
 mod claim;
 
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 pub(crate) use claim::claim;
 
-/// What one thing costs.
+/// The cost of one run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cost {
     /// The median over the batches, for one run.
     pub(crate) nanos: f64,
-    /// Half the distance between the tenth and the ninetieth percentile, as a share of the median.
+    /// Half the distance between the 10th and the 90th percentile, relative to the median.
     pub(crate) noise: f64,
 }
 
@@ -33,12 +33,12 @@ pub(crate) fn measure(mut run: impl FnMut()) -> Cost {
     cost
 }
 
-/// Measures several things turn by turn, a batch each, so that a machine which slows down for a
-/// while slows all of them.
+/// Measures several functions in alternating batches, so that a temporary slowdown of the machine
+/// affects all of them.
 pub(crate) fn measure_together<const N: usize>(mut runs: [&mut dyn FnMut(); N]) -> [Cost; N] {
     let mut batches = [1_u32; N];
     for (run, batch) in runs.iter_mut().zip(&mut batches) {
-        // The first run pays for what is made on first use.
+        // The first run includes one-time initialization.
         run();
         while time(*batch, run) < Duration::from_millis(2) {
             *batch *= 2;
@@ -52,15 +52,18 @@ pub(crate) fn measure_together<const N: usize>(mut runs: [&mut dyn FnMut(); N]) 
     }
     samples.map(|mut samples| {
         samples.sort_by(f64::total_cmp);
-        let at = |share: usize| samples[samples.len() * share / 100];
-        Cost { nanos: at(50), noise: (at(90) - at(10)) / 2.0 / at(50) }
+        let percentile = |percent: usize| samples[samples.len() * percent / 100];
+        Cost {
+            nanos: percentile(50),
+            noise: (percentile(90) - percentile(10)) / 2.0 / percentile(50),
+        }
     })
 }
 
 fn time(batch: u32, run: &mut dyn FnMut()) -> Duration {
-    let began = Instant::now();
+    let start = Instant::now();
     for _ in 0..batch {
         run();
     }
-    began.elapsed()
+    start.elapsed()
 }

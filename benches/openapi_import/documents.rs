@@ -1,4 +1,4 @@
-//! The documents: large ones of this world if they are there, else one of the same shape.
+//! The documents: large public ones if present, else a generated one of the same shape.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(crate) fn all() -> Vec<Document> {
     let folders = [root.join("../shared/openapi"), root.join(".cache/openapi")];
     let document = |name: &str, format| {
         let path = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
-        let path = path.unwrap_or_else(|| stand_in(&root, name, format));
+        let path = path.unwrap_or_else(|| generate_document(&root, name, format));
         Document { name: name.to_owned(), format, path }
     };
     vec![
@@ -31,13 +31,13 @@ pub(crate) fn all() -> Vec<Document> {
     ]
 }
 
-fn stand_in(root: &Path, name: &str, format: Format) -> PathBuf {
-    println!("NOT FOUND: `../shared/openapi/{name}`; a made-up document stands in for it, and its");
-    println!("numbers are not those of the claims");
-    let folder = root.join(".cache/openapi-made-up");
+fn generate_document(root: &Path, name: &str, format: Format) -> PathBuf {
+    println!("NOT FOUND: `../shared/openapi/{name}`; a generated document is used instead; its");
+    println!("numbers do not apply to the claims");
+    let folder = root.join(".cache/openapi-generated");
     std::fs::create_dir_all(&folder).expect("the cache can be written");
     let path = folder.join(name);
-    let document = made_up(3_000);
+    let document = generated(3_000);
     let text = match format {
         Format::Json => serde_json::to_string_pretty(&document).unwrap(),
         Format::Yaml => serde_norway::to_string(&document).unwrap(),
@@ -46,7 +46,7 @@ fn stand_in(root: &Path, name: &str, format: Format) -> PathBuf {
     path
 }
 
-fn made_up(count: usize) -> Value {
+fn generated(count: usize) -> Value {
     let paths: Map<_, _> =
         (0..count).map(|at| (format!("/shelves/{at}/books/{{book}}"), path_item(at))).collect();
     let schemas: Map<_, _> = (0..count).map(|at| (format!("Book{at}"), schema(at))).collect();

@@ -1,4 +1,4 @@
-//! What reads a document.
+//! The readers of a document.
 
 use std::any::Any;
 use std::hint::black_box;
@@ -6,16 +6,16 @@ use std::hint::black_box;
 use saphyr_parser::Parser;
 use serde_json::Value;
 use toolpost::Registry;
-use toolpost::openapi::parsers::Document;
-use toolpost::openapi::{Location, OpenApiSettings, from_openapi};
+use toolpost::openapi::parsers::ParsedDocument;
+use toolpost::openapi::{DocumentLocation, OpenApiSettings, from_openapi};
 
 use crate::documents::Format;
 
 pub(crate) struct Reader {
     pub(crate) name: &'static str,
-    /// Whether its costs are claimed.
+    /// Whether there is a claim about its cost.
     pub(crate) is_ours: bool,
-    /// Gives what is left of the document, so that it can be dropped when nobody measures.
+    /// Returns the parsed document, so that it can be dropped outside the measurement.
     pub(crate) read: fn(&[u8]) -> Box<dyn Any>,
 }
 
@@ -40,33 +40,36 @@ const YAML: [Reader; 4] = [
     OPERATIONS,
 ];
 
-const TREE: Reader =
-    Reader { name: "tree", is_ours: true, read: |bytes| Box::new(Document::read(bytes).unwrap()) };
+const TREE: Reader = Reader {
+    name: "tree",
+    is_ours: true,
+    read: |bytes| Box::new(ParsedDocument::parse(bytes).unwrap()),
+};
 
-/// All that happens until the operations can be called.
+/// Everything up to callable operations.
 const OPERATIONS: Reader = Reader {
     name: "operations in a registry",
     is_ours: true,
     read: |bytes| {
         let registry = Registry::new();
-        let mut settings = OpenApiSettings::new(Location::of("document"));
-        settings.server.address = Some("http://127.0.0.1:1".parse().unwrap());
+        let mut settings = OpenApiSettings::new(DocumentLocation::from_path_or_url("document"));
+        settings.server.url = Some("http://127.0.0.1:1".parse().unwrap());
         let text = std::str::from_utf8(bytes).unwrap();
-        let found = from_openapi(&registry, "any", text, settings).unwrap();
-        Box::new((registry, found))
+        let info = from_openapi(&registry, "any", text, settings).unwrap();
+        Box::new((registry, info))
     },
 };
 
-/// The parser that ours is measured by comes first.
-pub(crate) fn of(format: Format) -> &'static [Reader] {
+/// The parser that ours are compared with comes first.
+pub(crate) fn for_format(format: Format) -> &'static [Reader] {
     match format {
         Format::Json => const { &JSON },
         Format::Yaml => const { &YAML },
     }
 }
 
-pub(crate) fn named(name: &str) -> &'static Reader {
-    let all = of(Format::Json).iter().chain(of(Format::Yaml));
+pub(crate) fn by_name(name: &str) -> &'static Reader {
+    let all = for_format(Format::Json).iter().chain(for_format(Format::Yaml));
     all.into_iter().find(|reader| reader.name == name).unwrap()
 }
 

@@ -1,10 +1,10 @@
 //! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
 
 use serde_json::value::RawValue;
-use toolpost_gateway::room::capability::{Capabilities, Capability, Decision, Subject};
+use toolpost_gateway::room::capability::{Capabilities, Capability, CapabilityRequest, Decision};
 
 /// The longest explanation of a refusal, with every character escaped.
-const LONGEST_WORDS: usize = 8_000;
+const MAX_REASON_LEN: usize = 8_000;
 
 /// Takes the lines of `bytes` for a capability, another one, a kind and a payload.
 pub(crate) fn check(bytes: &[u8]) {
@@ -13,9 +13,9 @@ pub(crate) fn check(bytes: &[u8]) {
     let mut line = || lines.next().unwrap_or_default();
     let (own, other, kind, payload) = (line(), line(), line(), line());
     let Ok(own) = Capability::parse(own) else { return };
-    check_text(&own);
+    check_round_trip(&own);
     let payload: Option<Box<RawValue>> = serde_json::from_str(payload).ok();
-    let subject = Subject::new(kind, payload.as_deref());
+    let subject = CapabilityRequest::new(kind, payload.as_deref());
     check_decision(&own, &subject);
     if let Ok(other) = Capability::parse(other) {
         check_decision(&other, &subject);
@@ -25,13 +25,13 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 
 /// Written down and read again, it is the same.
-fn check_text(own: &Capability) {
+fn check_round_trip(own: &Capability) {
     let again = Capability::parse(&own.to_string()).expect("what was read can be read again");
     assert_eq!(own, &again);
     assert!(own.covers(&again));
 }
 
-fn check_decision(own: &Capability, subject: &Subject<'_>) {
+fn check_decision(own: &Capability, subject: &CapabilityRequest<'_>) {
     let capabilities = Capabilities::new([own.clone()]);
     match capabilities.decide(subject) {
         Decision::Allowed { by } => {
@@ -39,9 +39,9 @@ fn check_decision(own: &Capability, subject: &Subject<'_>) {
             let first = subject.kind().split('/').next().unwrap_or_default();
             assert_ne!(first, "system", "{own} reaches what is the gateway's own");
         }
-        Decision::Refused { reason } => {
-            let words = reason.to_string();
-            assert!(!words.is_empty() && words.len() < LONGEST_WORDS, "{words}");
+        Decision::Denied { reason } => {
+            let message = reason.to_string();
+            assert!(!message.is_empty() && message.len() < MAX_REASON_LEN, "{message}");
         }
         _ => {}
     }

@@ -30,7 +30,7 @@ pub(crate) fn check(bytes: &[u8]) {
 fn check_envelope(envelope: &Envelope) {
     let wire = serde_json::to_value(envelope).expect("an envelope is JSON");
     assert_eq!(Envelope::detect(wire).as_ref(), Ok(envelope));
-    let _ = envelope.page();
+    let _ = envelope.next_page();
     let _ = envelope.clone().into_result();
 }
 

@@ -7,9 +7,9 @@ use toolpost::mcp::parsers;
 /// Takes `bytes` for a message of a server, for a tool and for the result of one.
 pub(crate) fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    for answer in parsers::answers(text).unwrap_or_default() {
-        let answer: Value = serde_json::from_str(&answer).expect("an answer is JSON");
-        assert_eq!(answer["jsonrpc"], "2.0");
+    for response in parsers::dispatch_message(text).unwrap_or_default() {
+        let response: Value = serde_json::from_str(&response).expect("a response is JSON");
+        assert_eq!(response["jsonrpc"], "2.0");
     }
     let Ok(value) = serde_json::from_str::<Value>(text) else { return };
     if let Some(spec) = parsers::tool(&value) {
@@ -46,12 +46,12 @@ fn check_result(result: &Value, envelope: &Value) {
     }
 }
 
-fn check_blocks(sent: &Value, kept: &Value) {
+fn check_blocks(sent: &Value, stored: &Value) {
     let sent = match sent {
         Value::Array(blocks) => blocks.clone(),
         Value::Null => Vec::new(),
         other => vec![other.clone()],
     };
     let read = sent.into_iter().map(ContentBlock::from_value).map(ContentBlock::into_value);
-    assert_eq!(&read.collect::<Value>(), kept);
+    assert_eq!(&read.collect::<Value>(), stored);
 }

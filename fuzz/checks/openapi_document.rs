@@ -1,14 +1,14 @@
 //! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
 
 use serde_json::Value;
-use toolpost::openapi::parsers::{Document, each_yaml};
+use toolpost::openapi::parsers::{ParsedDocument, parse_yaml_with_both_readers};
 
 /// Takes `bytes` for a document.
 pub(crate) fn check(bytes: &[u8]) {
-    let ours = Document::read(bytes).map(|document| document.to_value());
+    let ours = ParsedDocument::parse(bytes).map(|document| document.to_value());
     import(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let readings = each_yaml(text);
+    let readings = parse_yaml_with_both_readers(text);
     let Ok(value) = serde_json::from_str::<Value>(text) else { return };
     if !value.is_array() && !value.is_object() {
         return;
@@ -24,7 +24,7 @@ pub(crate) fn check(bytes: &[u8]) {
 
 /// Whatever becomes an operation has schemas that mean something.
 fn import(bytes: &[u8]) {
-    let Ok(Ok(report)) = Document::read(bytes).map(Document::import) else { return };
+    let Ok(Ok(report)) = ParsedDocument::parse(bytes).map(ParsedDocument::import) else { return };
     for spec in &report.operations {
         let errors = spec.error_schemas.iter().map(|error| &error.schema);
         for schema in [&spec.input_schema, &spec.output_schema].into_iter().chain(errors) {

@@ -1,23 +1,27 @@
 //! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
 
 use toolpost_gateway::room::message::{
-    Draft, Kind, Message, Protocol, join, stream_bytes, stream_frame, upgraded,
+    Draft, MessageKind, Protocol, RoomMessage, parse_join, parse_stream_frame,
+    parse_stream_frame_bytes, upgrade_kind,
 };
 
 /// The longest explanation of what is wrong with a message.
-const LONGEST_WORDS: usize = 600;
+const MAX_ERROR_LEN: usize = 600;
 
 /// Takes `bytes` for everything that a participant can send, and for what a room has stored.
 pub(crate) fn check(bytes: &[u8]) {
-    if let Some(Ok((id, data))) = stream_bytes(bytes) {
+    if let Some(Ok((id, data))) = parse_stream_frame_bytes(bytes) {
         assert_eq!(bytes.len(), id.len() + data.len() + 2);
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Some(frame) = stream_frame(text) {
-        assert_eq!(frame.is_ok(), stream_bytes(bytes).is_some_and(|frame| frame.is_ok()));
+    if let Some(frame) = parse_stream_frame(text) {
+        assert_eq!(
+            frame.is_ok(),
+            parse_stream_frame_bytes(bytes).is_some_and(|frame| frame.is_ok())
+        );
     }
-    if let Some(Err(error)) = join(text) {
-        assert!(error.message.len() < LONGEST_WORDS, "{error}");
+    if let Some(Err(error)) = parse_join(text) {
+        assert!(error.message.len() < MAX_ERROR_LEN, "{error}");
     }
     check_kind(text);
     check_stored(text);
@@ -26,43 +30,43 @@ pub(crate) fn check(bytes: &[u8]) {
 
 /// A kind is read again as the same.
 fn check_kind(text: &str) {
-    let Ok(kind) = Kind::parse(text) else { return };
-    let again = Kind::parse(kind.full()).expect("what was written can be read");
+    let Ok(kind) = MessageKind::parse(text) else { return };
+    let again = MessageKind::parse(kind.full()).expect("what was written can be read");
     assert_eq!((again.full(), again.context()), (kind.full(), kind.context()));
-    assert!(kind.full().len() <= Kind::LONGEST);
+    assert!(kind.full().len() <= MessageKind::MAX_BYTES);
 }
 
 fn check_stored(text: &str) {
-    let Ok(message) = Message::from_stored(text) else { return };
-    let stored = message.stored();
-    let again = Message::from_stored(&stored).expect("what was stored can be read");
-    assert_eq!(again.stored(), stored);
+    let Ok(message) = RoomMessage::from_stored(text) else { return };
+    let stored = message.to_stored();
+    let again = RoomMessage::from_stored(&stored).expect("what was stored can be read");
+    assert_eq!(again.to_stored(), stored);
 }
 
 /// A message says the same in every family, and a refusal is explained in few words.
 fn check_message(text: &str) {
-    let draft = match Draft::read(text) {
+    let draft = match Draft::parse(text) {
         Ok(draft) => draft,
-        Err(error) => return assert!(error.message.len() < LONGEST_WORDS, "{error}"),
+        Err(error) => return assert!(error.message.len() < MAX_ERROR_LEN, "{error}"),
     };
     let mut message = complete(draft);
-    match upgraded(message.kind.clone(), message.payload.as_deref()) {
+    match upgrade_kind(message.kind.clone(), message.payload.as_deref()) {
         Ok(kind) => message.kind = kind,
-        Err(error) => return assert!(error.message.len() < LONGEST_WORDS, "{error}"),
+        Err(error) => return assert!(error.message.len() < MAX_ERROR_LEN, "{error}"),
     }
-    check_stored(&message.stored());
+    check_stored(&message.to_stored());
     for protocol in Protocol::ALL {
-        check_form(&message, protocol);
+        check_protocol(&message, protocol);
     }
 }
 
-fn check_form(message: &Message, protocol: Protocol) {
+fn check_protocol(message: &RoomMessage, protocol: Protocol) {
     let mut again =
-        complete(Draft::read(&message.write(protocol)).expect("what was written is read"));
+        complete(Draft::parse(&message.encode(protocol)).expect("what was written is read"));
     assert_eq!(again.protocol, protocol);
     check_payload(&again, message);
     if message.payload.is_some() {
-        let kind = upgraded(again.kind.clone(), again.payload.as_deref());
+        let kind = upgrade_kind(again.kind.clone(), again.payload.as_deref());
         again.kind = kind.expect("a full kind agrees with its payload");
     }
     // Without a payload a short kind has lost what the full one was about.
@@ -74,18 +78,18 @@ fn check_form(message: &Message, protocol: Protocol) {
 
 /// A payload is handed on as it came: an absent one as an empty object, and a request perhaps with what
 /// the one family needs in front of it.
-fn check_payload(again: &Message, message: &Message) {
-    let payload = |message: &Message| {
+fn check_payload(again: &RoomMessage, message: &RoomMessage) {
+    let payload = |message: &RoomMessage| {
         message.payload.as_ref().map_or_else(|| "{}".to_owned(), |raw| raw.get().to_owned())
     };
-    let (shown, said) = (payload(again), payload(message));
+    let (relayed, original) = (payload(again), payload(message));
     let is_framed = !again.protocol.is_mew() && message.kind.short() == "mcp/request";
-    match said.trim_start().strip_prefix('{').filter(|_| is_framed) {
-        Some(rest) => assert!(shown.ends_with(rest), "{shown} beside {said}"),
-        None => assert_eq!(shown, said),
+    match original.trim_start().strip_prefix('{').filter(|_| is_framed) {
+        Some(rest) => assert!(relayed.ends_with(rest), "{relayed} beside {original}"),
+        None => assert_eq!(relayed, original),
     }
 }
 
-fn complete(draft: Draft) -> Message {
+fn complete(draft: Draft) -> RoomMessage {
     draft.complete("me".into(), Protocol::Mew04, "new".into(), "now".into())
 }

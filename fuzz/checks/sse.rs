@@ -4,15 +4,15 @@ use toolpost::sse::{DEFAULT_LIMIT, SseDecoder, SseError};
 
 /// What came out of a stream.
 #[derive(Debug, Default, PartialEq)]
-struct Seen {
-    events: Vec<Event>,
+struct DecodedStream {
+    events: Vec<DecodedEvent>,
     last_id: String,
     retry: Option<u64>,
     is_too_large: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Event {
+struct DecodedEvent {
     event: String,
     data: String,
     id: String,
@@ -22,49 +22,49 @@ struct Event {
 /// Takes the first two bytes for a limit and a seed, and the rest for a stream.
 pub(crate) fn check(bytes: &[u8]) {
     let [limit, seed, stream @ ..] = bytes else { return };
-    let whole = decode(DEFAULT_LIMIT, [stream]);
-    assert_eq!(whole, by_the_book(stream));
-    assert_eq!(decode(DEFAULT_LIMIT, stream.chunks(1)), whole);
-    assert_eq!(decode(DEFAULT_LIMIT, cut(stream, *seed)), whole);
+    let expected = decode(DEFAULT_LIMIT, [stream]);
+    assert_eq!(expected, reference_decode(stream));
+    assert_eq!(decode(DEFAULT_LIMIT, stream.chunks(1)), expected);
+    assert_eq!(decode(DEFAULT_LIMIT, split_chunks(stream, *seed)), expected);
 
     let limited = decode(usize::from(*limit), [stream]);
     assert_eq!(decode(usize::from(*limit), stream.chunks(1)), limited);
-    assert_eq!(decode(usize::from(*limit), cut(stream, *seed)), limited);
+    assert_eq!(decode(usize::from(*limit), split_chunks(stream, *seed)), limited);
     // A limit ends a stream earlier; it changes nothing before that.
-    assert!(whole.events.starts_with(&limited.events));
-    assert!(limited.is_too_large || limited == whole);
+    assert!(expected.events.starts_with(&limited.events));
+    assert!(limited.is_too_large || limited == expected);
 }
 
-fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Seen {
+fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> DecodedStream {
     let mut decoder = SseDecoder::with_limit(limit);
-    let mut seen = Seen::default();
+    let mut decoded = DecodedStream::default();
     for chunk in chunks {
         let end = decoder.feed(chunk, |event| {
-            seen.events.push(Event {
+            decoded.events.push(DecodedEvent {
                 event: event.event.into_owned(),
                 data: event.data.into_owned(),
                 id: event.id.into_owned(),
                 retry: event.retry,
             });
         });
-        assert!(!seen.is_too_large || end.is_err(), "a finished decoder stays finished");
+        assert!(!decoded.is_too_large || end.is_err(), "a finished decoder stays finished");
         match end {
             Ok(()) => {}
-            Err(SseError::TooLarge { limit: said }) => {
-                assert_eq!(said, limit);
-                seen.is_too_large = true;
+            Err(SseError::TooLarge { limit: message }) => {
+                assert_eq!(message, limit);
+                decoded.is_too_large = true;
             }
             Err(error) => panic!("{error}"),
         }
     }
-    seen.last_id = decoder.last_event_id().to_owned();
+    decoded.last_id = decoder.last_event_id().to_owned();
     let millis = |retry: std::time::Duration| u64::try_from(retry.as_millis()).ok();
-    seen.retry = decoder.retry().and_then(millis);
-    seen
+    decoded.retry = decoder.retry().and_then(millis);
+    decoded
 }
 
 /// Chunks of nought to about ten bytes.
-fn cut(mut stream: &[u8], seed: u8) -> Vec<&[u8]> {
+fn split_chunks(mut stream: &[u8], seed: u8) -> Vec<&[u8]> {
     let mut state = u32::from(seed);
     let mut chunks = Vec::new();
     while !stream.is_empty() {
@@ -77,16 +77,16 @@ fn cut(mut stream: &[u8], seed: u8) -> Vec<&[u8]> {
 }
 
 /// The algorithm of the standard, step by step, without a thought for speed.
-fn by_the_book(stream: &[u8]) -> Seen {
+fn reference_decode(stream: &[u8]) -> DecodedStream {
     let text = String::from_utf8_lossy(stream.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(stream));
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     // What follows the last end of line is no line.
     let mut lines: Vec<&str> = text.split('\n').collect();
     lines.pop();
 
-    let mut seen = Seen::default();
+    let mut decoded = DecodedStream::default();
     let mut id = String::new();
-    let mut block = Event::default();
+    let mut block = DecodedEvent::default();
     for line in lines {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -96,21 +96,21 @@ fn by_the_book(stream: &[u8]) -> Seen {
             "id" if !value.contains('\0') => id = value.to_owned(),
             "retry" if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 block.retry = Some(value.parse().unwrap_or(u64::MAX));
-                seen.retry = block.retry;
+                decoded.retry = block.retry;
             }
             _ => {}
         }
         if line.is_empty() {
-            seen.last_id.clone_from(&id);
+            decoded.last_id.clone_from(&id);
             let mut event = std::mem::take(&mut block);
             if event.data.pop().is_some() {
                 event.id.clone_from(&id);
                 if event.event.is_empty() {
                     event.event = "message".to_owned();
                 }
-                seen.events.push(event);
+                decoded.events.push(event);
             }
         }
     }
-    seen
+    decoded
 }

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 use toolpost::tool_envelope::{
-    ErrorPayload, PREFIX, Reader, ToolEnvelope, WorkflowPayload, decode, encode,
+    EnvelopeReader, ErrorPayload, PREFIX, ToolEnvelope, WorkflowPayload, decode, encode,
 };
 
 /// Reads `bytes` in every way in which they could be an envelope.
 pub(crate) fn check(bytes: &[u8]) {
-    let reader = Reader::with_max_bytes(1 << 20);
+    let reader = EnvelopeReader::with_max_bytes(1 << 20);
     let text = String::from_utf8_lossy(bytes);
     let packed = format!("{PREFIX}{}", data_encoding::BASE64.encode(bytes));
     for block in [&*text, &format!("{PREFIX}{text}"), &packed] {
@@ -24,7 +24,7 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 
 /// What was read can be written, and from then on nothing changes any more.
-fn check_envelope(reader: &Reader, envelope: &ToolEnvelope) {
+fn check_envelope(reader: &EnvelopeReader, envelope: &ToolEnvelope) {
     let written = envelope.to_block().expect("what was read can be written");
     let again = reader.read_block(&written).expect("what was written can be read");
     assert_eq!(&again, envelope);
@@ -39,7 +39,7 @@ fn check_envelope(reader: &Reader, envelope: &ToolEnvelope) {
 }
 
 /// Readable JSON and tool result are two forms of the same thing.
-fn check_conversion(reader: &Reader, input: &str) {
+fn check_conversion(reader: &EnvelopeReader, input: &str) {
     match decode(reader, input) {
         Ok(readable) => {
             let result = encode(readable.clone()).expect("what was decoded can be encoded");

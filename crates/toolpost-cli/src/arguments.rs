@@ -1,8 +1,8 @@
-//! What can be typed.
+//! Command line arguments.
 
 mod add;
 mod log;
-mod workspace;
+mod room;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,23 +10,23 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use toolpost::view::{Dialect, Listed};
+use toolpost::view::{Dialect, ListMode};
 use toolpost_gateway::config::{Config, parse_duration};
 
-use crate::output::is_plain;
+use crate::output::wants_json;
 
 pub(crate) use add::{
     AddCommand, AddMcpOptions, AddOpenApiOptions, DocumentOptions, ImportOptions, RemoveOptions,
-    forgotten_dashes, with_dashes,
+    missing_separator_hint, separator_hint,
 };
 
 pub(crate) use log::{
     ExportOptions, LogCommand, LogFilter, LogOptions, ReplayOptions, VerifyOptions,
 };
 
-pub(crate) use workspace::{AllowsOptions, JoinOptions, WorkspaceCommand};
+pub(crate) use room::{AllowsOptions, JoinOptions, RoomCommand};
 
-/// Operations from any world, one calling convention, one response envelope.
+/// MCP servers, OpenAPI services and remote processes as typed operations with one response envelope.
 #[derive(Debug, Parser)]
 #[command(name = "toolpost", version, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
@@ -40,7 +40,7 @@ pub(crate) enum Command {
     Serve(ServeOptions),
     /// Serve the operations to an MCP client on standard input and output
     Mcp(McpOptions),
-    /// Write a configuration to begin with
+    /// Write a starter configuration
     Init(InitOptions),
     /// Add a source to the configuration
     Add {
@@ -49,26 +49,26 @@ pub(crate) enum Command {
     },
     /// Show what an OpenAPI document would become
     Import(ImportOptions),
-    /// Take a source out of the configuration
+    /// Remove a source from the configuration
     Remove(RemoveOptions),
-    /// Let a running gateway read its configuration again
+    /// Reload the configuration of a running gateway
     Reload(ReloadOptions),
-    /// Show how the sources of a running gateway are doing
+    /// Show the status of the sources of a running gateway
     Sources(SourcesOptions),
     /// List the operations
     List(ListOptions),
-    /// Find operations by words
+    /// Search operations by keywords
     Search(SearchOptions),
-    /// Show what an operation takes and gives, or the schema of the `envelope`, the `events` of the
+    /// Show the schemas of an operation, or the schema of the `envelope`, the `events` of the
     /// call protocol, or the `config`
     Schema {
         /// An operation such as demo.add, `envelope`, `events`, or `config` for toolpost.toml
         #[arg(value_name = "OP|envelope|events|config")]
         what: String,
         #[command(flatten)]
-        remote: Remote,
+        remote: BackendOptions,
         #[command(flatten)]
-        format: Format,
+        format: FormatOptions,
     },
     /// Call an operation and print its envelope
     Call(Invocation),
@@ -79,21 +79,25 @@ The input is given as for `toolpost call`. A line with an envelope is printed fo
   toolpost subscribe demo.clock '{\"count\": 3}' --data
   toolpost subscribe demo.clock --count 3 --url ws://127.0.0.1:7411")]
     Subscribe(Invocation),
-    /// List the calls that wait for somebody's word
+    /// List the calls pending approval
     #[command(after_help = "\
-What waits is decided about with `toolpost approve ID` and `toolpost reject ID`, by somebody else than the
-caller. The operator's token is read from the data folder of the gateway on this machine.")]
+Decide with `toolpost approve ID` or `toolpost reject ID`. No identity can approve its own calls. The operator's token is read from the data folder of the gateway on this machine.")]
     Approvals {
         #[command(flatten)]
-        running: Running,
+        running: GatewayTarget,
         #[command(flatten)]
-        format: Format,
+        format: FormatOptions,
     },
-    /// Let a call run that waits for approval
+    /// Approve a pending call
     Approve(ApproveOptions),
-    /// Refuse a call that waits for approval
+    /// Reject a pending call
     Reject(RejectOptions),
-    /// Make JSON fit a schema, and say what was changed
+    /// Normalize JSON to fit a schema, and report every repair
+    ///
+    /// Converts types, fills in defaults and strips properties that the schema does not name. Never
+    /// invents a value.
+    Normalize(NormalizeOptions),
+    /// Cast JSON to a schema as TypeBox's Value.Cast does, which also invents missing values
     Cast(CastOptions),
     /// Read ToolEnvelope V1 results into {payload, meta, summary}
     ///
@@ -101,19 +105,19 @@ caller. The operator's token is read from the data folder of the gateway on this
     Decode(EnvelopeInput),
     /// Write {payload, meta, summary} as ToolEnvelope V1 results
     Encode(EnvelopeInput),
-    /// Show the calls in the journal
+    /// Show calls from the journal
     Log(Box<LogOptions>),
-    /// Make a call of the journal once more
+    /// Replay a call from the journal
     Replay(ReplayOptions),
-    /// Make the tokens that callers show
+    /// Manage access tokens
     Token {
         #[command(subcommand)]
         command: TokenCommand,
     },
-    /// Talk in the rooms of a gateway, and ask who may say what
-    Workspace {
+    /// Join a room, or check what a capability allows
+    Room {
         #[command(subcommand)]
-        command: WorkspaceCommand,
+        command: RoomCommand,
     },
     /// Print a completion script for a shell
     Completions {
@@ -130,24 +134,25 @@ impl Command {
             Self::Mcp(_) | Self::Completions { .. } => false,
             Self::Serve(options) => options.json,
             Self::Token { command } => command.prints_json(),
-            Self::Workspace { command } => command.prints_json(),
+            Self::Room { command } => command.prints_json(),
             Self::Call(invocation) | Self::Subscribe(invocation) => invocation.prints_json(),
-            Self::Add { command: AddCommand::Mcp(options) } => is_plain(options.json),
-            Self::Add { command: AddCommand::Openapi(options) } => is_plain(options.json),
-            Self::Import(options) => is_plain(options.json),
-            Self::Init(options) => is_plain(options.format.json),
-            Self::Remove(options) => is_plain(options.format.json),
-            Self::Reload(options) => is_plain(options.format.json),
-            Self::Sources(options) => is_plain(options.format.json),
-            Self::List(options) => is_plain(options.format.json),
-            Self::Search(options) => is_plain(options.format.json),
-            Self::Schema { format, .. } | Self::Approvals { format, .. } => is_plain(format.json),
-            Self::Approve(options) => is_plain(options.format.json),
-            Self::Reject(options) => is_plain(options.format.json),
-            Self::Cast(options) => is_plain(options.format.json),
-            Self::Decode(input) | Self::Encode(input) => is_plain(input.format.json),
-            Self::Log(options) => is_plain(options.format.json),
-            Self::Replay(options) => is_plain(options.format.json),
+            Self::Add { command: AddCommand::Mcp(options) } => wants_json(options.json),
+            Self::Add { command: AddCommand::Openapi(options) } => wants_json(options.json),
+            Self::Import(options) => wants_json(options.json),
+            Self::Init(options) => wants_json(options.format.json),
+            Self::Remove(options) => wants_json(options.format.json),
+            Self::Reload(options) => wants_json(options.format.json),
+            Self::Sources(options) => wants_json(options.format.json),
+            Self::List(options) => wants_json(options.format.json),
+            Self::Search(options) => wants_json(options.format.json),
+            Self::Schema { format, .. } | Self::Approvals { format, .. } => wants_json(format.json),
+            Self::Approve(options) => wants_json(options.format.json),
+            Self::Reject(options) => wants_json(options.format.json),
+            Self::Normalize(options) => wants_json(options.input.format.json),
+            Self::Cast(options) => wants_json(options.input.format.json),
+            Self::Decode(input) | Self::Encode(input) => wants_json(input.format.json),
+            Self::Log(options) => wants_json(options.format.json),
+            Self::Replay(options) => wants_json(options.format.json),
         }
     }
 }
@@ -160,9 +165,9 @@ pub(crate) const WATCH_CHILD: &str = "watch-child";
 /// Not clap's, because the definition of all the commands would stay in the memory of a process that
 /// is there once for every server.
 #[cfg(unix)]
-pub(crate) fn of_watcher() -> Option<impl Iterator<Item = std::ffi::OsString>> {
-    let mut words = std::env::args_os().skip(1);
-    words.next().filter(|word| word == WATCH_CHILD).map(|_| words)
+pub(crate) fn watch_child_args() -> Option<impl Iterator<Item = std::ffi::OsString>> {
+    let mut args = std::env::args_os().skip(1);
+    args.next().filter(|arg| arg == WATCH_CHILD).map(|_| args)
 }
 
 #[derive(Debug, Args)]
@@ -170,28 +175,28 @@ pub(crate) struct ServeOptions {
     /// The configuration; toolpost.toml or .mcp.json if it is here, else nothing is configured
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Say what the configuration holds or what is wrong with it, and stop
+    /// Validate the configuration, print a summary and exit
     #[arg(long)]
     pub(crate) check: bool,
-    /// What --check says, as JSON
+    /// Print the result of --check as JSON
     #[arg(long, requires = "check")]
     pub(crate) json: bool,
-    /// Where the gateway keeps what outlives it; the user's data folder if it is absent
+    /// Data folder of the gateway [default: the user's data folder]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
-    /// Do not look for changes of the configuration; SIGHUP and gateway.reload still read it again
+    /// Do not watch the configuration for changes; SIGHUP and gateway.reload still reload it
     #[arg(long)]
     pub(crate) no_watch: bool,
-    /// Where to listen; without authentication only loopback addresses are allowed
+    /// Listen address; without authentication only loopback is allowed
     #[arg(long, default_value = "127.0.0.1:7411", value_parser = parse_listen, value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
-    /// How long /ready says that the gateway stops before it does, for those who share out calls
+    /// Delay between reporting not-ready and closing connections, so load balancers can drain traffic
     #[arg(long, default_value = "0s", value_parser = parse_duration, value_name = "DURATION")]
-    pub(crate) notice: Duration,
+    pub(crate) shutdown_delay: Duration,
     /// How log lines are written
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
-    /// How long calls in flight may go on after a stop was asked for
+    /// How long in-flight calls may continue after a stop signal
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) drain: Duration,
 }
@@ -209,9 +214,9 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// How many of something to show.
-fn parse_limit<const MOST: u16>(text: &str) -> Result<u16, String> {
-    let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
-    number.ok_or_else(|| format!("write a whole number from 1 to {MOST}"))
+fn parse_limit<const MAX: u16>(text: &str) -> Result<u16, String> {
+    let number = text.parse().ok().filter(|number| (1..=MAX).contains(number));
+    number.ok_or_else(|| format!("write a whole number from 1 to {MAX}"))
 }
 
 /// How log lines are written.
@@ -233,13 +238,13 @@ pub(crate) struct McpOptions {
     /// The configuration; toolpost.toml or .mcp.json if it is here, else nothing is configured
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where calls are written down; the user's data folder if it is absent
+    /// Data folder for the journal [default: the user's data folder]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
     /// Which operations are tools: all, compact, or auto
     #[arg(long, value_name = "WHICH")]
-    pub(crate) tools: Option<Listed>,
-    /// How results stand on the wire: data, envelope, ok, or tool-envelope-v1
+    pub(crate) tools: Option<ListMode>,
+    /// Shape of tool results: data, envelope, ok, or tool-envelope-v1
     #[arg(long, value_name = "DIALECT")]
     pub(crate) dialect: Option<Dialect>,
     /// Only the operations of this source, under their own names
@@ -248,49 +253,49 @@ pub(crate) struct McpOptions {
     /// How log lines are written, on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
-    /// How long the client waits at first for sources that are slow to start
+    /// How long the first request waits for slow sources to start
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) wait: Duration,
-    /// How long calls in flight may go on after the client left
+    /// How long in-flight calls may continue after the client disconnects
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) drain: Duration,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ApproveOptions {
-    /// Which call, as `toolpost approvals` names it
+    /// Id of the call, as listed by `toolpost approvals`
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// Only if its input is still the one with this digest, which `approvals --json` shows
+    /// Approve only if the input has this digest (see `approvals --json`)
     #[arg(long, value_name = "DIGEST")]
     pub(crate) input: Option<String>,
     #[command(flatten)]
-    pub(crate) running: Running,
+    pub(crate) target: GatewayTarget,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RejectOptions {
-    /// Which call, as `toolpost approvals` names it
+    /// Id of the call, as listed by `toolpost approvals`
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// What its caller is told
+    /// Reason sent to the caller
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
     #[command(flatten)]
-    pub(crate) running: Running,
+    pub(crate) target: GatewayTarget,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token, print it once, and keep its SHA-256 in the configuration
-    New(TokenOptions),
-    /// List who has a token and what they may do
+    /// Create a token, print it once and store its SHA-256 in the configuration
+    New(TokenNewOptions),
+    /// List identities and their permissions
     List(TokenListOptions),
-    /// Take a token back: whoever shows it is not known any more
+    /// Revoke a token
     Revoke(TokenRevokeOptions),
 }
 
@@ -299,8 +304,8 @@ impl TokenCommand {
     fn prints_json(&self) -> bool {
         match self {
             Self::New(options) => options.json,
-            Self::List(options) => is_plain(options.format.json),
-            Self::Revoke(options) => is_plain(options.format.json),
+            Self::List(options) => wants_json(options.format.json),
+            Self::Revoke(options) => wants_json(options.format.json),
         }
     }
 }
@@ -311,47 +316,47 @@ pub(crate) struct TokenListOptions {
     #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
     pub(crate) config: PathBuf,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenRevokeOptions {
-    /// Whose token it is
+    /// Name of the identity
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// The configuration to write to
     #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
     pub(crate) config: PathBuf,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Standard output is the token and nothing else. A gateway that runs takes it up by itself.
+Standard output is only the token. A running gateway reloads the configuration automatically.
   toolpost token new ci --scope github:read --resource repo:toolpost=read,write
   TOKEN=$(toolpost token new ci --replace)        a new token in place of the old one")]
-pub(crate) struct TokenOptions {
-    /// Whose token it is
+pub(crate) struct TokenNewOptions {
+    /// Name of the identity
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// What the identity may do; can be given several times
+    /// Scope of the identity; repeatable
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
     /// Actions on a resource; can be given several times
     #[arg(long = "resource", value_name = "TYPE:ID=ACTION[,ACTION]", value_parser = parse_resource)]
     pub(crate) resources: Vec<(String, Vec<String>)>,
-    /// Which messages the identity may send in a workspace: a text such as `chat`, or the JSON of a
+    /// Which messages the identity may send in a room: a text such as `chat`, or the JSON of a
     /// pattern; can be given several times
     #[arg(long = "capability", value_name = "CAPABILITY")]
     pub(crate) capabilities: Vec<String>,
     /// The configuration to write to
     #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
     pub(crate) config: PathBuf,
-    /// Give a new token to somebody who has one; what else is not given stays
+    /// Issue a new token for an existing identity; other settings are kept unless given
     #[arg(long)]
     pub(crate) replace: bool,
-    /// The token and whose it is, as JSON
+    /// Print the token and its identity as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -375,23 +380,23 @@ pub(crate) struct InitOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReloadOptions {
     #[command(flatten)]
-    pub(crate) running: Running,
+    pub(crate) target: GatewayTarget,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SourcesOptions {
     #[command(flatten)]
-    pub(crate) running: Running,
+    pub(crate) target: GatewayTarget,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
@@ -400,9 +405,9 @@ pub(crate) struct ListOptions {
     #[arg(long, short, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
-    pub(crate) remote: Remote,
+    pub(crate) backend: BackendOptions,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
@@ -414,36 +419,51 @@ pub(crate) struct SearchOptions {
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse_limit::<100>)]
     pub(crate) limit: u16,
     #[command(flatten)]
-    pub(crate) remote: Remote,
+    pub(crate) backend: BackendOptions,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints {data, repairs, errors}, or a diff of the repairs on a terminal. Exits with 1 if something
-still does not fit.
+Prints {data, repairs, errors}, or a diff of the repairs on a terminal. Exits with 1 if the result
+still does not fit the schema.
+  toolpost normalize --schema user.schema.json user.json
+  echo '{\"n\": \"42\"}' | toolpost normalize --schema '{\"properties\": {\"n\": {\"type\": \"integer\"}}}'
+  toolpost normalize --jsonl pairs.jsonl          reads lines {schema, input}, prints a line for each")]
+pub(crate) struct NormalizeOptions {
+    #[command(flatten)]
+    pub(crate) input: FitInput,
+    /// Keep properties that the schema does not name
+    #[arg(long)]
+    pub(crate) keep_extras: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prints {data, repairs, errors}, or a diff of the repairs on a terminal. Exits with 1 if the result
+still does not fit the schema, or no value can be created for it.
   toolpost cast --schema user.schema.json user.json
-  echo '{\"n\": \"42\"}' | toolpost cast --schema '{\"properties\": {\"n\": {\"type\": \"integer\"}}}'
-  toolpost cast --jsonl pairs.jsonl               a line {schema, input} gives a line each")]
+  toolpost cast --jsonl pairs.jsonl               reads lines {schema, input}, prints a line for each")]
 pub(crate) struct CastOptions {
+    #[command(flatten)]
+    pub(crate) input: FitInput,
+}
+
+/// What `normalize` and `cast` read.
+#[derive(Debug, Args)]
+pub(crate) struct FitInput {
     /// The schema: a file, or JSON
     #[arg(long, value_name = "SCHEMA", conflicts_with = "jsonl")]
     pub(crate) schema: Option<String>,
     /// The file to read; standard input if it is absent or -
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// Do what TypeBox's Value.Cast does, which also makes values up
-    #[arg(long)]
-    pub(crate) faithful: bool,
-    /// Leave properties that no schema names
-    #[arg(long, conflicts_with = "faithful")]
-    pub(crate) keep_extras: bool,
-    /// Take lines {schema, input} and print a line for each
+    /// Read lines {schema, input} and print a line for each
     #[arg(long)]
     pub(crate) jsonl: bool,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
@@ -452,11 +472,11 @@ pub(crate) struct EnvelopeInput {
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub(crate) struct Format {
+pub(crate) struct FormatOptions {
     /// Plain JSON, also on a terminal
     #[arg(long)]
     pub(crate) json: bool,
@@ -464,35 +484,35 @@ pub(crate) struct Format {
 
 /// Where the operations are: in this process, or in a gateway.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Remote {
+pub(crate) struct BackendOptions {
     /// A running gateway, such as ws://127.0.0.1:7411; TOOLPOST_URL if it is absent and there is no
     /// --config, else the operations are run by this command
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// Whose sources are started; toolpost.toml or .mcp.json if it is here
+    /// Configuration whose sources are started [default: toolpost.toml or .mcp.json in this folder]
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     pub(crate) config: Option<PathBuf>,
-    /// What the gateway knows you by; TOOLPOST_TOKEN if it is absent
+    /// Access token [default: TOOLPOST_TOKEN]
     #[arg(long, value_name = "TOKEN")]
-    pub(crate) token: Option<Hidden>,
+    pub(crate) token: Option<SecretArg>,
 }
 
 /// Where the gateway is that is meant where none is named.
 const URL_VARIABLE: &str = "TOOLPOST_URL";
 
 /// The gateway of those who always mean the same.
-fn set_url() -> Option<String> {
+fn url_from_env() -> Option<String> {
     std::env::var(URL_VARIABLE).ok().filter(|url| !url.trim().is_empty())
 }
 
-impl Remote {
+impl BackendOptions {
     /// The gateway that is meant, if it is one: whoever names a configuration means that.
     ///
     /// # Errors
     ///
     /// A token is for a gateway, and none is meant.
-    pub(crate) fn gateway(&self) -> Result<Option<String>, String> {
-        let url = self.url.clone().or_else(|| set_url().filter(|_| self.config.is_none()));
+    pub(crate) fn gateway_url(&self) -> Result<Option<String>, String> {
+        let url = self.url.clone().or_else(|| url_from_env().filter(|_| self.config.is_none()));
         if url.is_none() && self.token.is_some() {
             return Err(format!("a token is for a gateway; name it with --url or {URL_VARIABLE}"));
         }
@@ -502,39 +522,38 @@ impl Remote {
 
 /// The running gateway that a command is about.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Running {
+pub(crate) struct GatewayTarget {
     /// The running gateway; TOOLPOST_URL if it is absent, else ws://127.0.0.1:7411
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// What the gateway knows you by; TOOLPOST_TOKEN if it is absent, else the operator's token in the
-    /// data folder
+    /// Access token [default: TOOLPOST_TOKEN, else the operator's token in the data folder]
     #[arg(long, value_name = "TOKEN")]
-    pub(crate) token: Option<Hidden>,
+    pub(crate) token: Option<SecretArg>,
     /// The gateway's data folder; the user's if it is absent
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
 }
 
-impl Running {
-    const DEFAULT: &str = "ws://127.0.0.1:7411";
+impl GatewayTarget {
+    const DEFAULT_URL: &str = "ws://127.0.0.1:7411";
 
     /// Where it runs.
     pub(crate) fn url(&self) -> String {
-        self.url.clone().or_else(set_url).unwrap_or_else(|| Self::DEFAULT.to_owned())
+        self.url.clone().or_else(url_from_env).unwrap_or_else(|| Self::DEFAULT_URL.to_owned())
     }
 
     /// Whether what it left behind will do as well: an address that was typed is meant, and one that
     /// is set is, unless a folder was typed.
-    pub(crate) fn may_be_away(&self) -> bool {
-        self.url.is_none() && (self.data.is_some() || set_url().is_none())
+    pub(crate) fn allows_offline(&self) -> bool {
+        self.url.is_none() && (self.data.is_some() || url_from_env().is_none())
     }
 }
 
 /// A text that is typed and never shown again.
 #[derive(Clone)]
-pub(crate) struct Hidden(pub(crate) String);
+pub(crate) struct SecretArg(pub(crate) String);
 
-impl std::str::FromStr for Hidden {
+impl std::str::FromStr for SecretArg {
     type Err = std::convert::Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -542,9 +561,9 @@ impl std::str::FromStr for Hidden {
     }
 }
 
-impl std::fmt::Debug for Hidden {
+impl std::fmt::Debug for SecretArg {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Hidden(…)")
+        f.write_str("SecretArg(…)")
     }
 }
 
@@ -577,21 +596,21 @@ pub(crate) struct CallOptions {
     /// Only the data, without the envelope
     #[arg(long)]
     pub(crate) data: bool,
-    /// Give up after this time, such as 500ms, 10s or 2m
+    /// Timeout, such as 500ms, 10s or 2m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
-    pub(crate) remote: Remote,
+    pub(crate) backend: BackendOptions,
 }
 
 impl Invocation {
     /// Whether a program reads errors from standard output; where only data is wanted, none does.
     fn prints_json(&self) -> bool {
-        let words = self.words.iter().skip(1).take_while(|word| *word != "--");
-        let is_typed = |option: &str| words.clone().any(|word| word == option);
+        let arguments = self.words.iter().skip(1).take_while(|argument| *argument != "--");
+        let is_typed = |option: &str| arguments.clone().any(|argument| argument == option);
         !self.options.data
             && !is_typed("--data")
-            && is_plain(self.options.json || is_typed("--json"))
+            && wants_json(self.options.json || is_typed("--json"))
     }
 
     /// Takes our own options out of what follows the operation; the rest is input.
@@ -615,17 +634,17 @@ impl Invocation {
                 "--data" => options.data = true,
                 "--timeout" | "--url" | "--token" | "--config" => {
                     let value = rest.next().ok_or_else(|| format!("{argument} needs a value"))?;
-                    options.set(&argument, value)?;
+                    options.set_option(&argument, value)?;
                 }
                 other => match other.split_once('=') {
                     Some((name @ ("--timeout" | "--url" | "--token" | "--config"), value)) => {
-                        options.set(name, value.to_owned())?;
+                        options.set_option(name, value.to_owned())?;
                     }
                     _ => input.push(argument),
                 },
             }
         }
-        if options.remote.url.is_some() && options.remote.config.is_some() {
+        if options.backend.url.is_some() && options.backend.config.is_some() {
             return Err("a gateway has its own configuration; give --url or --config".to_owned());
         }
         Ok((options, operation, input))
@@ -633,12 +652,12 @@ impl Invocation {
 }
 
 impl CallOptions {
-    fn set(&mut self, name: &str, value: String) -> Result<(), String> {
+    fn set_option(&mut self, name: &str, value: String) -> Result<(), String> {
         match name {
             "--timeout" => self.timeout = Some(parse_duration(&value)?),
-            "--url" => self.remote.url = Some(value),
-            "--config" => self.remote.config = Some(value.into()),
-            _ => self.remote.token = Some(Hidden(value)),
+            "--url" => self.backend.url = Some(value),
+            "--config" => self.backend.config = Some(value.into()),
+            _ => self.backend.token = Some(SecretArg(value)),
         }
         Ok(())
     }
@@ -651,12 +670,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_consistent() {
+    fn clap_definition_is_valid() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn a_resource_has_actions() {
+    fn parse_resource_requires_actions() {
         for (text, expected) in [
             ("repo:x=read", Some(("repo:x", "read"))),
             ("repo:x=read,write", Some(("repo:x", "read+write"))),
@@ -674,7 +693,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::type_complexity, reason = "a row is a tuple")]
-    fn our_own_options_are_found_on_both_sides_of_the_operation() {
+    fn call_options_are_accepted_before_and_after_operation() {
         let rows: [(&[&str], (bool, bool, Option<u64>), &[&str]); 6] = [
             (&["demo.add", "--a", "2"], (false, false, None), &["--a", "2"]),
             (&["--json", "demo.add", "--a", "2"], (true, false, None), &["--a", "2"]),

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use toolpost::OperationSpec;
 
 /// The input: a JSON document, and `--key value` pairs on top of it.
-pub(crate) fn build(spec: Option<&OperationSpec>, words: &[String]) -> Result<Value, String> {
-    let (document, pairs) = match words.split_first() {
-        Some((first, rest)) if !first.starts_with("--") => (read_document(first)?, rest),
-        _ => (Value::Object(Map::new()), words),
+pub(crate) fn build(spec: Option<&OperationSpec>, arguments: &[String]) -> Result<Value, String> {
+    let (document, pairs) = match arguments.split_first() {
+        Some((first, rest)) if !first.starts_with("--") => (parse_document(first)?, rest),
+        _ => (Value::Object(Map::new()), arguments),
     };
     if pairs.is_empty() {
         return Ok(document);
@@ -19,10 +19,10 @@ pub(crate) fn build(spec: Option<&OperationSpec>, words: &[String]) -> Result<Va
     };
     let schema = spec.map(|spec| spec.input_schema.json());
     let mut given = Vec::new();
-    for (key, text) in read_pairs(pairs)? {
+    for (key, text) in parse_pairs(pairs)? {
         let key = property_name(schema.as_deref(), key);
-        let value = read_value(property(schema.as_deref(), &key), text);
-        add(&mut members, &mut given, key, value);
+        let value = parse_value(property(schema.as_deref(), &key), text);
+        add_value(&mut members, &mut given, key, value);
     }
     Ok(Value::Object(members))
 }
@@ -41,18 +41,18 @@ pub(crate) fn unknown_keys<'a>(spec: &OperationSpec, input: &'a Value) -> Vec<&'
     names.filter(|name| property(Some(&schema), name).is_none()).collect()
 }
 
-fn read_document(word: &str) -> Result<Value, String> {
-    let text = match word.strip_prefix('@') {
+fn parse_document(argument: &str) -> Result<Value, String> {
+    let text = match argument.strip_prefix('@') {
         Some(path) => std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read the input file `{path}`: {error}"))?,
-        None if word == "-" => {
+        None if argument == "-" => {
             let mut text = String::new();
             std::io::stdin()
                 .read_to_string(&mut text)
                 .map_err(|error| format!("cannot read the input from standard input: {error}"))?;
             text
         }
-        None => word.to_owned(),
+        None => argument.to_owned(),
     };
     serde_json::from_str(&text).map_err(|error| {
         format!("the input is not JSON: {error}; write a JSON object, @file, - or --key value")
@@ -60,16 +60,16 @@ fn read_document(word: &str) -> Result<Value, String> {
 }
 
 /// `--key value`, `--key=value`, or `--key` alone for `true`.
-fn read_pairs(words: &[String]) -> Result<Vec<(&str, Option<&str>)>, String> {
+fn parse_pairs(arguments: &[String]) -> Result<Vec<(&str, Option<&str>)>, String> {
     let mut pairs = Vec::new();
-    let mut words = words.iter().map(String::as_str).peekable();
-    while let Some(word) = words.next() {
-        let Some(key) = word.strip_prefix("--").filter(|key| !key.is_empty()) else {
-            return Err(format!("`{word}` does not belong to a --key"));
+    let mut arguments = arguments.iter().map(String::as_str).peekable();
+    while let Some(argument) = arguments.next() {
+        let Some(key) = argument.strip_prefix("--").filter(|key| !key.is_empty()) else {
+            return Err(format!("`{argument}` does not belong to a --key"));
         };
         let pair = match key.split_once('=') {
             Some((key, value)) => (key, Some(value)),
-            None => (key, words.next_if(|next| !next.starts_with("--"))),
+            None => (key, arguments.next_if(|next| !next.starts_with("--"))),
         };
         pairs.push(pair);
     }
@@ -100,15 +100,15 @@ fn property<'a>(schema: Option<&'a Value>, name: &str) -> Option<&'a Value> {
 
 /// Text where the schema wants text; JSON where it is JSON; else text again, for the schema to
 /// judge.
-fn read_value(schema: Option<&Value>, text: Option<&str>) -> Value {
+fn parse_value(schema: Option<&Value>, text: Option<&str>) -> Value {
     let Some(text) = text else { return Value::Bool(true) };
-    if wants_only_text(schema) {
+    if accepts_only_strings(schema) {
         return Value::from(text);
     }
     serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }
 
-fn wants_only_text(schema: Option<&Value>) -> bool {
+fn accepts_only_strings(schema: Option<&Value>) -> bool {
     match schema.and_then(|schema| schema.get("type")) {
         Some(Value::String(name)) => name == "string",
         Some(Value::Array(names)) => names.iter().all(|name| name == "string" || name == "null"),
@@ -117,7 +117,7 @@ fn wants_only_text(schema: Option<&Value>) -> bool {
 }
 
 /// A key that is given twice is a list; one that was only in the document is replaced.
-fn add(members: &mut Map<String, Value>, given: &mut Vec<String>, key: String, value: Value) {
+fn add_value(members: &mut Map<String, Value>, given: &mut Vec<String>, key: String, value: Value) {
     if !given.contains(&key) {
         given.push(key.clone());
         members.insert(key, value);
@@ -133,12 +133,12 @@ fn add(members: &mut Map<String, Value>, given: &mut Vec<String>, key: String, v
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use toolpost::{Kind, Schema};
+    use toolpost::{OperationKind, Schema};
 
     use super::*;
 
     fn spec() -> OperationSpec {
-        let mut spec = OperationSpec::new(&"t.op".parse().unwrap(), Kind::Query);
+        let mut spec = OperationSpec::new(&"t.op".parse().unwrap(), OperationKind::Query);
         let schema = json!({"properties": {
             "n": {"type": "number"}, "text": {"type": "string"}, "maybe": {"type": ["string", "null"]},
             "everyMs": {"type": "integer"}, "tags": {"type": "array"}, "any": {},
@@ -148,8 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn words_become_the_input_that_the_schema_wants() {
-        for (words, expected) in [
+    fn arguments_are_converted_by_input_schema() {
+        for (arguments, expected) in [
             ("", json!({})),
             ("--n 2", json!({"n": 2})),
             ("--n=-2.5", json!({"n": -2.5})),
@@ -168,13 +168,13 @@ mod tests {
             ("[1,2]", json!([1, 2])),
             ("null", json!(null)),
         ] {
-            let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-            assert_eq!(build(Some(&spec()), &words), Ok(expected), "{words:?}");
+            let arguments: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(build(Some(&spec()), &arguments), Ok(expected), "{arguments:?}");
         }
     }
 
     #[test]
-    fn keys_that_the_operation_does_not_name_are_found() {
+    fn unknown_input_keys_are_reported() {
         assert_eq!(unknown_keys(&spec(), &json!({"n": 1, "m": 2})), ["m"]);
         assert_eq!(unknown_keys(&spec(), &json!([1])), [""; 0]);
         let mut open = spec();
@@ -184,17 +184,18 @@ mod tests {
     }
 
     #[test]
-    fn words_that_make_no_input_are_named() {
-        for (words, said) in [
+    fn invalid_input_arguments_return_error() {
+        for (arguments, expected) in [
             (&["{"][..], "not JSON"),
             (&["@/no/such/file"], "cannot read the input file `/no/such/file`"),
             (&["[1]", "--n", "2"], "only be added to a JSON object"),
             (&["--n", "2", "3"], "`3` does not belong to a --key"),
             (&["{}", "3"], "`3` does not belong to a --key"),
         ] {
-            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            let error = build(Some(&spec()), &words).unwrap_err();
-            assert!(error.contains(said), "{words:?}: {error}");
+            let arguments: Vec<String> =
+                arguments.iter().map(|argument| (*argument).to_owned()).collect();
+            let error = build(Some(&spec()), &arguments).unwrap_err();
+            assert!(error.contains(expected), "{arguments:?}: {error}");
         }
     }
 }

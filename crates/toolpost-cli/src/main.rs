@@ -2,17 +2,17 @@
 
 mod arguments;
 mod command;
-mod failure;
+mod error;
 mod input;
 mod output;
-mod tokens;
+mod token_estimate;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{AddCommand, Arguments, Command, LogFormat, WorkspaceCommand};
-use failure::{Failure, Reader};
+use arguments::{AddCommand, Arguments, Command, LogFormat, RoomCommand};
+use error::{CommandError, ErrorFormat};
 
 /// JSON is many small allocations; this allocator makes them about twice as fast as the system's.
 #[global_allocator]
@@ -20,22 +20,22 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     #[cfg(unix)]
-    if let Some(rest) = arguments::of_watcher() {
+    if let Some(rest) = arguments::watch_child_args() {
         return toolpost::mcp::watch_child(rest);
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => match arguments::forgotten_dashes(std::env::args()) {
+        Err(error) => match arguments::missing_separator_hint(std::env::args()) {
             Some(message) if error.kind() == clap::error::ErrorKind::UnknownArgument => {
-                return Failure::Usage(message).report(Reader::Person);
+                return CommandError::Usage(message).report(ErrorFormat::Text);
             }
             _ => error.exit(),
         },
     };
     start_logging(&arguments.command);
     let reader = match arguments.command.prints_json() {
-        true => Reader::Program,
-        false => Reader::Person,
+        true => ErrorFormat::Json,
+        false => ErrorFormat::Text,
     };
     match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<(), Failure> {
+fn run(command: Command) -> Result<(), CommandError> {
     match command {
         Command::Add { command: AddCommand::Openapi(options) } => {
             runtime()?.block_on(command::add_openapi(&options))
@@ -71,16 +71,15 @@ fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Approve(options) => runtime()?.block_on(command::approve(&options)),
         Command::Reject(options) => runtime()?.block_on(command::reject(&options)),
+        Command::Normalize(options) => command::normalize(&options),
         Command::Cast(options) => command::cast(&options),
         Command::Decode(input) => command::decode(&input),
         Command::Encode(input) => command::encode(&input),
         Command::Log(options) => runtime()?.block_on(command::log(&options)),
         Command::Replay(options) => runtime()?.block_on(command::replay(&options)),
         Command::Token { command } => command::token(command),
-        Command::Workspace { command: WorkspaceCommand::Allows(options) } => {
-            command::allows(&options)
-        }
-        Command::Workspace { command: WorkspaceCommand::Join(options) } => {
+        Command::Room { command: RoomCommand::Allows(options) } => command::allows(&options),
+        Command::Room { command: RoomCommand::Join(options) } => {
             let runtime = runtime()?;
             let joined = runtime.block_on(command::join(&options));
             // A read of standard input that is still waiting must not keep the process.
@@ -127,7 +126,7 @@ fn start_logging(command: &Command) {
         .with_writer(std::io::stderr)
         // A log that cannot be written must not take a call with it.
         .log_internal_errors(false)
-        .with_ansi(output::shows_colors(&std::io::stderr()));
+        .with_ansi(output::supports_color(&std::io::stderr()));
     match format {
         Some(LogFormat::Text) => builder.init(),
         Some(LogFormat::Json) => builder.json().flatten_event(true).init(),

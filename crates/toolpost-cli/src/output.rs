@@ -8,17 +8,17 @@ use serde_json::Value;
 use toolpost_gateway::config::Access;
 
 /// Whether standard output should be plain JSON: asked for, or not a terminal.
-pub(crate) fn is_plain(asked: bool) -> bool {
-    asked || !std::io::stdout().is_terminal()
+pub(crate) fn wants_json(is_requested: bool) -> bool {
+    is_requested || !std::io::stdout().is_terminal()
 }
 
 /// Whether colors are wanted there: it is a terminal, and nothing in the environment forbids them.
-pub(crate) fn shows_colors(stream: &impl anstream::stream::RawStream) -> bool {
+pub(crate) fn supports_color(stream: &impl anstream::stream::RawStream) -> bool {
     anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
 }
 
 /// One JSON document on one line.
-pub(crate) fn print_plain(value: &impl Serialize) -> std::io::Result<()> {
+pub(crate) fn print_json_line(value: &impl Serialize) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     let mut out = std::io::stdout().lock();
@@ -27,7 +27,7 @@ pub(crate) fn print_plain(value: &impl Serialize) -> std::io::Result<()> {
 }
 
 /// One JSON document on one line, written as it is made: it may be larger than what it is made of.
-pub(crate) fn stream_plain(value: &impl Serialize) -> std::io::Result<()> {
+pub(crate) fn stream_json_line(value: &impl Serialize) -> std::io::Result<()> {
     let mut out = std::io::BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
     serde_json::to_writer(&mut out, value)?;
     out.write_all(b"\n")?;
@@ -35,12 +35,12 @@ pub(crate) fn stream_plain(value: &impl Serialize) -> std::io::Result<()> {
 }
 
 /// Indented and colored on a terminal, one line elsewhere.
-pub(crate) fn print_json(value: &impl Serialize, plain: bool) -> std::io::Result<()> {
-    if is_plain(plain) {
-        return print_plain(value);
+pub(crate) fn print_json(value: &impl Serialize, is_json: bool) -> std::io::Result<()> {
+    if wants_json(is_json) {
+        return print_json_line(value);
     }
     let mut text = String::new();
-    write_colored(&mut text, &serde_json::to_value(value)?, 0);
+    write_colored_json(&mut text, &serde_json::to_value(value)?, 0);
     print_line(&text)
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn print_line(text: &str) -> std::io::Result<()> {
 }
 
 /// Said whenever the sources of a configuration change.
-pub(crate) const TAKEN_UP: &str = "A gateway that runs takes it up by itself.";
+pub(crate) const RELOAD_NOTICE: &str = "A running gateway reloads the configuration automatically.";
 
 pub(crate) fn error(message: &str) {
     to_stderr("error", AnsiColor::Red, message);
@@ -61,25 +61,25 @@ pub(crate) fn warning(message: &str) {
 }
 
 /// A sentence for people beside an output for programs.
-pub(crate) fn remark(message: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "{}", harmless(message));
+pub(crate) fn notice(message: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{}", sanitize(message));
 }
 
 /// Indented below an error.
-pub(crate) fn note(message: &str) {
+pub(crate) fn detail(message: &str) {
     // Nothing can be done about a standard error that is closed.
-    let _ = writeln!(anstream::stderr().lock(), "  {}", harmless(message));
+    let _ = writeln!(anstream::stderr().lock(), "  {}", sanitize(message));
 }
 
 fn to_stderr(label: &str, color: AnsiColor, message: &str) {
     let style = Style::new().bold().fg_color(Some(color.into()));
-    let message = harmless(message);
+    let message = sanitize(message);
     let _ = writeln!(anstream::stderr().lock(), "{style}{label}{style:#}: {message}");
 }
 
 /// Other people's words without what a terminal would obey: escape sequences can set titles, write to
 /// the clipboard and hide text.
-pub(crate) fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
+pub(crate) fn sanitize(text: &str) -> std::borrow::Cow<'_, str> {
     let is_harmful = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if text.contains(is_harmful) {
         text.replace(is_harmful, "\u{fffd}").into()
@@ -89,24 +89,24 @@ pub(crate) fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
 }
 
 /// The first line, as far as there is room for it.
-pub(crate) fn cut(text: &str, room: usize) -> String {
+pub(crate) fn truncate_line(text: &str, max_chars: usize) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
-    if line.chars().count() <= room {
+    if line.chars().count() <= max_chars {
         return line.to_owned();
     }
-    let kept: String = line.chars().take(room.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
+    let prefix: String = line.chars().take(max_chars.saturating_sub(1)).collect();
+    format!("{}…", prefix.trim_end())
 }
 
 /// Who may call a source, for people.
-pub(crate) fn who(access: &Access, has_identities: bool) -> String {
+pub(crate) fn describe_access(access: &Access, has_identities: bool) -> String {
     match access {
         Access::Scopes(scopes) => {
-            let word = if scopes.len() == 1 { "scope" } else { "scopes" };
+            let noun = if scopes.len() == 1 { "scope" } else { "scopes" };
             let options: Vec<String> =
                 scopes.iter().map(|scope| format!("--scope {scope}")).collect();
             format!(
-                "for callers with the {word} `{}`; `toolpost token new NAME {}` makes one",
+                "for callers with the {noun} `{}`; `toolpost token new NAME {}` makes one",
                 scopes.join("`, `"),
                 options.join(" ")
             )
@@ -124,7 +124,7 @@ pub(crate) fn access_json(access: &Access) -> Value {
     }
 }
 
-fn write_colored(out: &mut String, value: &Value, depth: usize) {
+fn write_colored_json(out: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Object(members) if !members.is_empty() => {
             let entries = members.iter().map(|(key, value)| (Some(key.as_str()), value));
@@ -133,7 +133,7 @@ fn write_colored(out: &mut String, value: &Value, depth: usize) {
         Value::Array(items) if !items.is_empty() => {
             write_entries(out, items.iter().map(|item| (None, item)), ('[', ']'), depth);
         }
-        scalar => paint(out, color_of(scalar), &scalar.to_string()),
+        scalar => paint(out, scalar_color(scalar), &scalar.to_string()),
     }
 }
 
@@ -151,14 +151,14 @@ fn write_entries<'a>(
             paint(out, AnsiColor::Blue, &Value::from(key).to_string());
             out.push_str(": ");
         }
-        write_colored(out, value, depth + 1);
+        write_colored_json(out, value, depth + 1);
     }
     out.push('\n');
     out.push_str(&"  ".repeat(depth));
     out.push(close);
 }
 
-fn color_of(scalar: &Value) -> AnsiColor {
+fn scalar_color(scalar: &Value) -> AnsiColor {
     match scalar {
         Value::String(_) => AnsiColor::Green,
         Value::Number(_) => AnsiColor::Cyan,
@@ -179,16 +179,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escape_sequences_of_others_are_not_obeyed() {
-        assert_eq!(harmless("a\n\tb ✓"), "a\n\tb ✓");
+    fn sanitize_removes_escape_sequences() {
+        assert_eq!(sanitize("a\n\tb ✓"), "a\n\tb ✓");
         assert_eq!(
-            harmless("\u{1b}]52;c;AA\u{7}\r\u{9b}x"),
+            sanitize("\u{1b}]52;c;AA\u{7}\r\u{9b}x"),
             "\u{fffd}]52;c;AA\u{fffd}\u{fffd}\u{fffd}x"
         );
     }
 
     #[test]
-    fn descriptions_are_cut_to_one_line() {
+    fn truncate_line_keeps_first_line_within_width() {
         for (text, room, expected) in [
             ("short", 20, "short"),
             ("\n  first line\nsecond", 20, "first line"),
@@ -197,15 +197,15 @@ mod tests {
             ("✓✓✓✓✓", 3, "✓✓…"),
             ("", 3, ""),
         ] {
-            assert_eq!(cut(text, room), expected, "{text}");
+            assert_eq!(truncate_line(text, room), expected, "{text}");
         }
     }
 
     #[test]
-    fn colored_json_is_still_that_json() {
+    fn colored_json_without_escapes_equals_pretty_json() {
         let value = json!({"a": [1, "x", null, {}, []], "b": {"c": true, "d\"": -1.5}});
         let mut text = String::new();
-        write_colored(&mut text, &value, 0);
+        write_colored_json(&mut text, &value, 0);
         assert!(text.contains('\u{1b}'));
         let plain = anstream::adapter::strip_str(&text).to_string();
         assert_eq!(plain, serde_json::to_string_pretty(&value).unwrap());

@@ -1,6 +1,6 @@
 //! The folder in which a gateway keeps what outlives it.
 
-pub(crate) mod durable;
+pub(crate) mod atomic_file;
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ const OPERATOR_TOKEN: &str = "operator.token";
 
 /// A folder that only its owner can look into.
 #[derive(Debug, Clone)]
-pub struct DataFolder(PathBuf);
+pub struct DataDir(PathBuf);
 
 /// Why there is no place to keep anything.
 #[derive(Debug, thiserror::Error)]
@@ -33,13 +33,13 @@ pub enum DataError {
     },
     /// The folder that was named is not there.
     #[error("there is no folder {}; --data names the data folder of a gateway", .0.display())]
-    Absent(PathBuf),
+    NotFound(PathBuf),
     /// The file is there, and holds no token.
     #[error("{} holds no token; remove it, and the next start makes another", .0.display())]
-    NoToken(PathBuf),
+    EmptyTokenFile(PathBuf),
     /// The file holds a token that can be guessed.
     #[error(
-        "{} holds less than {LEAST_TOKEN} characters in one word, which can be guessed; remove it, \
+        "{} holds less than {MIN_TOKEN_LEN} characters in one word, which can be guessed; remove it, \
          and the next start makes another",
         .0.display()
     )]
@@ -51,7 +51,7 @@ pub enum DataError {
         path.display()
     )]
     #[non_exhaustive]
-    Exposed {
+    InsecurePermissions {
         /// Which.
         path: PathBuf,
         /// What everybody may do with it.
@@ -60,15 +60,15 @@ pub enum DataError {
 }
 
 /// The shortest token of the operator's that is accepted: one that `toolpost` makes has 47 characters.
-const LEAST_TOKEN: usize = 32;
+const MIN_TOKEN_LEN: usize = 32;
 
-impl DataFolder {
+impl DataDir {
     /// The folder of this user where none is named, made or not.
     ///
     /// # Errors
     ///
     /// [`DataError::NoHome`].
-    pub fn of_user() -> Result<PathBuf, DataError> {
+    pub fn user_default() -> Result<PathBuf, DataError> {
         let folder =
             |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|f| f.is_absolute());
         let data = folder("XDG_DATA_HOME")
@@ -82,9 +82,10 @@ impl DataFolder {
     /// # Errors
     ///
     /// It cannot be made.
-    pub fn open(named: Option<&Path>) -> Result<Self, DataError> {
-        let path = named.map_or_else(Self::of_user, |path| Ok(path.to_owned()))?;
-        make_private(&path).map_err(|source| DataError::Unusable { path: path.clone(), source })?;
+    pub fn open(explicit_path: Option<&Path>) -> Result<Self, DataError> {
+        let path = explicit_path.map_or_else(Self::user_default, |path| Ok(path.to_owned()))?;
+        create_private_dir(&path)
+            .map_err(|source| DataError::Unusable { path: path.clone(), source })?;
         Ok(Self(path))
     }
 
@@ -93,11 +94,11 @@ impl DataFolder {
     /// # Errors
     ///
     /// The one that was named is not there.
-    pub fn look(named: Option<&Path>) -> Result<Self, DataError> {
-        match named {
-            Some(path) if !path.is_dir() => Err(DataError::Absent(path.to_owned())),
+    pub fn open_existing(explicit_path: Option<&Path>) -> Result<Self, DataError> {
+        match explicit_path {
+            Some(path) if !path.is_dir() => Err(DataError::NotFound(path.to_owned())),
             Some(path) => Ok(Self(path.to_owned())),
-            None => Self::of_user().map(Self),
+            None => Self::user_default().map(Self),
         }
     }
 
@@ -114,7 +115,7 @@ impl DataFolder {
     pub fn operator_token(&self) -> Result<Token, DataError> {
         match self.read_operator_token()? {
             Some(token) => Ok(token),
-            None => self.make_operator_token(),
+            None => self.create_operator_token(),
         }
     }
 
@@ -132,9 +133,9 @@ impl DataFolder {
         };
         let token = text.trim();
         if token.is_empty() {
-            return Err(DataError::NoToken(path));
+            return Err(DataError::EmptyTokenFile(path));
         }
-        if token.len() < LEAST_TOKEN || token.contains(char::is_whitespace) {
+        if token.len() < MIN_TOKEN_LEN || token.contains(char::is_whitespace) {
             return Err(DataError::WeakToken(path));
         }
         check_private(&path)?;
@@ -148,7 +149,7 @@ impl DataFolder {
 
     /// Written beside and linked into place, so that nobody reads half of it and of two who make one
     /// at the same time both end up with the same.
-    fn make_operator_token(&self) -> Result<Token, DataError> {
+    fn create_operator_token(&self) -> Result<Token, DataError> {
         let path = self.operator_token_path();
         let unusable = |source| DataError::Unusable { path: path.clone(), source };
         let token = Token::generate().map_err(unusable)?;
@@ -167,7 +168,7 @@ impl DataFolder {
 }
 
 /// Makes a folder that only its owner can look into, unless it is there.
-pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
+pub(crate) fn create_private_dir(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -183,7 +184,7 @@ fn check_private(path: &Path) -> Result<(), DataError> {
         .map_err(|source| DataError::Unusable { path: path.to_owned(), source })?;
     match metadata.permissions().mode() & 0o777 {
         mode if mode & 0o077 == 0 => Ok(()),
-        mode => Err(DataError::Exposed { path: path.to_owned(), mode }),
+        mode => Err(DataError::InsecurePermissions { path: path.to_owned(), mode }),
     }
 }
 
@@ -227,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_has_one_token_and_nobody_else_reads_it() {
-        let scratch = Scratch::new("toolpost-data");
-        let folder = DataFolder::open(Some(&scratch.0.join("deep"))).unwrap();
+    fn operator_token_is_created_once_with_private_mode() {
+        let temp_dir = Scratch::new("toolpost-data");
+        let folder = DataDir::open(Some(&temp_dir.0.join("deep"))).unwrap();
         assert!(folder.read_operator_token().unwrap().is_none());
         let made = std::thread::scope(|scope| {
             let makers: Vec<_> =
@@ -247,12 +248,12 @@ mod tests {
 
     /// Each row: what the file holds, its mode, and what is said about it.
     #[test]
-    fn a_token_that_others_know_or_guess_is_refused() {
-        let scratch = Scratch::new("toolpost-data-weak");
-        let folder = DataFolder::open(Some(&scratch.0)).unwrap();
+    fn weak_or_exposed_operator_token_is_rejected() {
+        let temp_dir = Scratch::new("toolpost-data-weak");
+        let folder = DataDir::open(Some(&temp_dir.0)).unwrap();
         let made = Token::generate().unwrap().reveal().to_owned();
-        let own = "x".repeat(LEAST_TOKEN);
-        for (content, mode, said) in [
+        let own = "x".repeat(MIN_TOKEN_LEN);
+        for (content, mode, expected_error) in [
             (made.as_str(), 0o600, None),
             (&made, 0o400, None),
             (&own, 0o600, None),
@@ -268,31 +269,34 @@ mod tests {
             fs::write(&path, content).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             let error = folder.operator_token().err().map(|error| error.to_string());
-            assert_eq!(error.is_some(), said.is_some(), "{mode:o}: {error:?}");
+            assert_eq!(error.is_some(), expected_error.is_some(), "{mode:o}: {error:?}");
             let error = error.unwrap_or_default();
-            assert!(error.contains(said.unwrap_or_default()), "{mode:o}: {error}");
+            assert!(error.contains(expected_error.unwrap_or_default()), "{mode:o}: {error}");
             assert!(!error.contains(content.trim()), "{error}");
         }
     }
 
     #[test]
-    fn whoever_only_reads_makes_nothing() {
-        let scratch = Scratch::new("toolpost-data-look");
-        let said = DataFolder::look(Some(&scratch.0)).unwrap_err().to_string();
-        assert!(said.contains("there is no folder") && !scratch.0.exists(), "{said}");
-        let made = DataFolder::open(Some(&scratch.0)).unwrap();
-        assert_eq!(DataFolder::look(Some(&scratch.0)).unwrap().path(), made.path());
+    fn open_existing_creates_nothing() {
+        let temp_dir = Scratch::new("toolpost-data-look");
+        let error_message = DataDir::open_existing(Some(&temp_dir.0)).unwrap_err().to_string();
+        assert!(
+            error_message.contains("there is no folder") && !temp_dir.0.exists(),
+            "{error_message}"
+        );
+        let made = DataDir::open(Some(&temp_dir.0)).unwrap();
+        assert_eq!(DataDir::open_existing(Some(&temp_dir.0)).unwrap().path(), made.path());
     }
 
     #[test]
-    fn what_cannot_be_used_is_named() {
-        let scratch = Scratch::new("toolpost-data-wrong");
-        let folder = DataFolder::open(Some(&scratch.0)).unwrap();
-        fs::write(scratch.0.join(OPERATOR_TOKEN), " \n").unwrap();
-        let said = folder.operator_token().unwrap_err().to_string();
-        assert!(said.contains("holds no token; remove it"), "{said}");
-        let below_a_file = scratch.0.join(OPERATOR_TOKEN).join("x");
-        let said = DataFolder::open(Some(&below_a_file)).unwrap_err().to_string();
-        assert!(said.ends_with("name another folder with --data"), "{said}");
+    fn unusable_data_dir_error_names_the_path() {
+        let temp_dir = Scratch::new("toolpost-data-wrong");
+        let folder = DataDir::open(Some(&temp_dir.0)).unwrap();
+        fs::write(temp_dir.0.join(OPERATOR_TOKEN), " \n").unwrap();
+        let error_message = folder.operator_token().unwrap_err().to_string();
+        assert!(error_message.contains("holds no token; remove it"), "{error_message}");
+        let below_a_file = temp_dir.0.join(OPERATOR_TOKEN).join("x");
+        let error_message = DataDir::open(Some(&below_a_file)).unwrap_err().to_string();
+        assert!(error_message.ends_with("name another folder with --data"), "{error_message}");
     }
 }

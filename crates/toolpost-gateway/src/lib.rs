@@ -1,23 +1,23 @@
-//! The Toolpost server, ready to embed: doors in front of a pipeline, built-in operations to try, and
-//! a stop that loses nothing.
+//! The Toolpost server, ready to embed: endpoints in front of a pipeline, demo operations, and
+//! graceful shutdown.
 //!
-//! | room | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`admin`] | who runs the gateway, and what he may do |
-//! | `app` | the composition: registry → pipeline → doors |
-//! | [`approval`] | calls that wait for a person's word |
+//! | [`admin`] | the operator identity and its scopes |
+//! | `app` | the composition: registry → pipeline → endpoints |
+//! | [`approval`] | calls pending approval |
 //! | [`auth`] | tokens, and the identities that they stand for |
 //! | `builtin` | the operations of the embedded default |
-//! | [`config`] | `toolpost.toml`: read, checked, and written to |
-//! | `data` | the folder in which a gateway keeps what outlives it |
-//! | [`journal`] | every call, written down |
-//! | `door` | HTTP in and out; each door translates one outcome type |
-//! | `limits` | how much is too much, for one caller and for one source |
-//! | [`room`] | the workspace: messages, capabilities, rooms |
-//! | `run` | a gateway with its configuration and sources, changed while it runs |
+//! | [`config`] | `toolpost.toml`: parsing, validation and edits |
+//! | `data` | the data folder of a gateway |
+//! | [`journal`] | the audit log of calls |
+//! | `endpoint` | what the gateway serves: HTTP API, MCP, hub, rooms |
+//! | `limits` | limits per caller and per source |
+//! | [`room`] | rooms: messages, capabilities, participants |
+//! | `runtime` | a configured gateway with its sources, reloadable |
 //! | `server` | connections: accepted, bounded, owned, drained |
-//! | `source` | the sources of a configuration, started and ended |
-//! | `telemetry` | what can be seen from outside: metrics and traces |
+//! | `source` | the configured sources |
+//! | `telemetry` | metrics and traces |
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,23 +38,24 @@ pub mod auth;
 pub mod builtin;
 pub mod config;
 mod data;
-mod door;
+mod endpoint;
 pub mod journal;
 mod limits;
 pub mod room;
-mod run;
+mod runtime;
 mod server;
 mod source;
 mod telemetry;
 
-pub use app::{Gateway, GatewaySettings, ListenError, Starting, check_address};
-pub use data::{DataError, DataFolder};
-pub use door::{HttpDoorSettings, McpDoorSettings, McpView};
-pub use limits::{BreakerLimits, Limiter, LimitsSettings, SourceLimits};
-pub use run::{Origin, Part, ReloadError, Reloaded, Running, Setup};
-pub use server::Drained;
-pub use source::{
-    LastError, McpParts, SourceChanges, SourceError, SourceSight, SourceState, Sources,
-    start_service,
+pub use app::{Gateway, GatewaySettings, ListenError, StartupGuard, check_address};
+pub use data::{DataDir, DataError};
+pub use endpoint::{HttpEndpointSettings, McpEndpointSettings, McpView};
+pub use limits::{BreakerLimits, BreakerState, Limiter, LimitsSettings, SourceLimits};
+pub use runtime::{
+    ConfigSource, GatewayBuilder, GatewayHandle, ReloadError, ReloadReport, Reloadable,
 };
-pub use telemetry::{Sight, TelemetrySettings};
+pub use server::DrainReport;
+pub use source::{
+    LastError, McpEnv, SourceDiff, SourceError, SourceState, SourceStatus, Sources, start_service,
+};
+pub use telemetry::{Telemetry, TelemetrySettings};

@@ -1,10 +1,11 @@
 //! Connections: accepted up to a bound, each owned here, all of them drained in the end.
 
-mod overflow;
-mod room;
-mod seat;
-mod turn;
-mod wire;
+mod body_tracking;
+mod connection_pool;
+mod connection_state;
+mod drain;
+mod reject;
+mod timeout_stream;
 
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
@@ -20,117 +21,82 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::overflow::Overflow;
-use self::room::Room;
-use self::seat::Seat;
-use self::turn::{Answering, Asking};
-pub(crate) use self::wire::Wire;
-use crate::app::{GatewaySettings, Parts};
-use crate::door::Doors;
+use self::body_tracking::{TrackedRequestBody, TrackedResponseBody};
+use self::connection_pool::ConnectionPool;
+use self::connection_state::ConnectionState;
+pub use self::drain::DrainReport;
+pub(crate) use self::drain::drain;
+use self::reject::ConnectionRejector;
+pub(crate) use self::timeout_stream::TimeoutStream;
+use crate::app::{GatewaySettings, GatewayState};
+use crate::endpoint::Endpoints;
 
 /// The most that is kept of what a client sends before it is understood, and so the largest head of
 /// a request: 1,024 clients who send half a head hold 64 MiB together.
-const BUFFER: usize = 64 * 1024;
+const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// How soon to look for a seat again while all of them are in use.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-
-/// How a gateway stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Drained {
-    /// Whether everything had ended before the deadline.
-    pub in_time: bool,
-    /// How many connections had to be cut.
-    pub cut: usize,
-}
+const POOL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Boxed, and so compiled here: what is generic is compiled where it is used, and the program that
 /// serves may have been asked to be small rather than fast.
 pub(crate) fn serve<'a>(
-    parts: &'a Parts,
-    doors: Doors,
+    gateway: &'a GatewayState,
+    endpoints: Endpoints,
     listener: TcpListener,
     shutdown: BoxFuture<'a, ()>,
-) -> BoxFuture<'a, Drained> {
-    accept_all(parts, doors, listener, shutdown).boxed()
+) -> BoxFuture<'a, DrainReport> {
+    accept_all(gateway, endpoints, listener, shutdown).boxed()
 }
 
 async fn accept_all(
-    parts: &Parts,
-    doors: Doors,
+    gateway: &GatewayState,
+    endpoints: Endpoints,
     listener: TcpListener,
     mut shutdown: BoxFuture<'_, ()>,
-) -> Drained {
+) -> DrainReport {
     // Connections inherit it from their listener.
-    if let Err(error) = SockRef::from(&listener).set_send_buffer_size(parts.settings.send_buffer) {
-        tracing::debug!(%error, "the system keeps its own size of send buffers");
+    if let Err(error) =
+        SockRef::from(&listener).set_send_buffer_size(gateway.settings.send_buffer_bytes)
+    {
+        tracing::debug!(%error, "send buffer size not set");
     }
-    let (mut room, mut overflow) = (Room::new(parts.settings.connections), Overflow::default());
+    let (mut pool, mut rejector) =
+        (ConnectionPool::new(gateway.settings.max_connections), ConnectionRejector::default());
     // Who was accepted and has no seat yet. Looking out for more would only fill the table of
     // descriptors, so the others wait in the system's queue.
-    let mut newcomer = None;
+    let mut pending_stream = None;
     loop {
         tokio::select! {
             biased;
             () = &mut shutdown => break,
-            () = room.left() => {}
-            stream = accept(&listener), if newcomer.is_none() => newcomer = Some(stream),
-            () = tokio::time::sleep(LOOK_AGAIN), if newcomer.is_some() => {}
+            () = pool.join_next() => {}
+            stream = accept(&listener), if pending_stream.is_none() => pending_stream = Some(stream),
+            () = tokio::time::sleep(POOL_POLL_INTERVAL), if pending_stream.is_some() => {}
         }
-        parts.seated.store(room.count(), Ordering::Relaxed);
-        let Some(stream) = newcomer.take() else { continue };
-        if room.has_room() {
-            overflow.ended();
-            room.seat(|seat| {
-                connection(stream, seat, doors.clone(), &parts.settings, parts.stopping.clone())
+        gateway.open_connections.store(pool.len(), Ordering::Relaxed);
+        let Some(stream) = pending_stream.take() else { continue };
+        if pool.try_make_room() {
+            rejector.observe_free();
+            pool.spawn(|state| {
+                serve_connection(
+                    stream,
+                    state,
+                    endpoints.clone(),
+                    &gateway.settings,
+                    gateway.stopping.clone(),
+                )
             });
-        } else if overflow.turns_away() {
-            overflow.turn_away(stream);
+        } else if rejector.observe_full() {
+            rejector.reject(stream);
         } else {
-            newcomer = Some(stream);
+            pending_stream = Some(stream);
         }
     }
     drop(listener);
-    drain(parts, room.into_tasks(), parts.settings.drain).await
-}
-
-pub(crate) async fn drain(
-    parts: &Parts,
-    mut connections: JoinSet<()>,
-    patience: Duration,
-) -> Drained {
-    // A time beyond the end of the clock is as good as a day.
-    let drain = patience.min(Duration::from_secs(86_400));
-    let deadline = Instant::now() + drain;
-    parts.stopping.cancel();
-    parts.arriving.close();
-    let ended = async { while connections.join_next().await.is_some() {} };
-    let (ended, peers_answered) =
-        tokio::join!(tokio::time::timeout_at(deadline, ended), parts.hub.drain(drain));
-    let cut = connections.len();
-    connections.shutdown().await;
-    parts.streams.drain().await;
-    let _ = tokio::time::timeout_at(deadline, parts.workspace.closed()).await;
-    let calls_ended =
-        parts.pipeline.drain(deadline.saturating_duration_since(Instant::now())).await;
-    // Links go last: calls in flight may have needed them.
-    parts.hub.close().await;
-    // What peers had asked for and is still running was left to the pipeline just now.
-    let left_ended = parts.pipeline.drain(Duration::ZERO).await;
-    parts.arriving.wait().await;
-    let drained =
-        Drained { in_time: ended.is_ok() && peers_answered && calls_ended && left_ended, cut };
-    if drained.in_time {
-        tracing::info!("drained");
-    } else {
-        tracing::warn!(cut, "drain deadline passed; what was left has been cut");
-    }
-    drained
+    drain(gateway, pool.into_tasks(), gateway.settings.drain_timeout).await
 }
 
 /// A failed accept is about one connection, or about descriptors that will come back.
@@ -146,27 +112,27 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-fn connection(
+fn serve_connection(
     stream: TcpStream,
-    seat: Seat,
-    doors: Doors,
+    state: ConnectionState,
+    endpoints: Endpoints,
     settings: &GatewaySettings,
     stopping: CancellationToken,
 ) -> impl Future<Output = ()> + Send + 'static {
     // Without it the small frames of a stream wait for an acknowledgement that is itself delayed.
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY refused");
+        tracing::debug!(%error, "TCP_NODELAY not set");
     }
-    let wire = Wire::new(stream, settings.write_timeout, seat.clone());
-    let asked = seat.clone();
+    let wire = TimeoutStream::new(stream, settings.write_timeout, state.clone());
+    let request_state = state.clone();
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(settings.header_timeout)
-        .max_buf_size(BUFFER)
-        .max_header_size(BUFFER)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .max_header_size(MAX_HEAD_BYTES)
         .serve_connection(
             TokioIo::new(wire),
-            service_fn(move |request| answer(&doors, &asked, request)),
+            service_fn(move |request| handle_request(&endpoints, &request_state, request)),
         )
         .with_upgrades();
     async move {
@@ -176,7 +142,7 @@ fn connection(
             ended = &mut connection => ended,
             () = stopping.cancelled() => {
                 // Nobody waits for the rest of a head.
-                if seat.leave() {
+                if state.try_close() {
                     return;
                 }
                 connection.as_mut().graceful_shutdown();
@@ -190,17 +156,18 @@ fn connection(
 }
 
 /// One request: from its head to the last byte of its answer, the seat knows whose turn it is.
-fn answer(
-    doors: &Doors,
-    seat: &Seat,
+fn handle_request(
+    endpoints: &Endpoints,
+    state: &ConnectionState,
     request: Request<Incoming>,
-) -> impl Future<Output = Result<Response<Answering>, Infallible>> + Send + use<> {
-    let seat = seat.clone();
-    let asking = |body| Body::new(Asking::new(body, seat.clone()));
-    let begun = seat.head_came().then(|| doors.answer(request.map(asking)));
+) -> impl Future<Output = Result<Response<TrackedResponseBody>, Infallible>> + Send + use<> {
+    let state = state.clone();
+    let track_body = |body| Body::new(TrackedRequestBody::new(body, state.clone()));
+    let response_future =
+        state.on_head_received().then(|| endpoints.handle(request.map(track_body)));
     async move {
-        match begun {
-            Some(answer) => Ok(answer.await.map(|body| Answering::new(body, seat))),
+        match response_future {
+            Some(response) => Ok(response.await.map(|body| TrackedResponseBody::new(body, state))),
             None => std::future::pending().await,
         }
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::CallError;
 
-/// Somebody whom a door has authenticated.
+/// Somebody whom a endpoint has authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -67,11 +67,11 @@ impl Identity {
 
     /// Whether the identity may do `action` on `wanted`, or on any resource of the type if none
     /// is wanted in particular.
-    fn may(&self, action: &str, resource_type: &str, wanted: Option<&str>) -> bool {
+    fn has_permission(&self, action: &str, resource_type: &str, resource_id: Option<&str>) -> bool {
         self.resources.iter().any(|(resource, actions)| {
             let Some((held_type, held_id)) = resource.split_once(':') else { return false };
             held_type == resource_type
-                && wanted.is_none_or(|wanted| held_id == "*" || held_id == wanted)
+                && resource_id.is_none_or(|resource_id| held_id == "*" || held_id == resource_id)
                 && actions.iter().any(|held| held == action)
         })
     }
@@ -131,30 +131,30 @@ impl AccessControl {
             return Ok(());
         }
         let Some(identity) = identity else {
-            return Err(nobody());
+            return Err(unauthenticated());
         };
         self.check_scopes(identity)?;
         self.check_resource(identity, input)
     }
 
     /// Whether `identity` may call with some input: what decides whether the operation is listed.
-    pub fn admits(&self, identity: Option<&Identity>) -> bool {
-        self.admit(identity).is_ok()
+    pub fn is_callable_by(&self, identity: Option<&Identity>) -> bool {
+        self.check_callable(identity).is_ok()
     }
 
-    /// As [`AccessControl::admits`], with the reason for those who name the operation themselves.
+    /// As [`AccessControl::is_callable_by`], with the reason for those who name the operation themselves.
     ///
     /// # Errors
     ///
     /// `ACCESS_DENIED` says which requirement is not met.
-    pub fn admit(&self, identity: Option<&Identity>) -> Result<(), CallError> {
+    pub fn check_callable(&self, identity: Option<&Identity>) -> Result<(), CallError> {
         if self.is_open() {
             return Ok(());
         }
-        let Some(identity) = identity else { return Err(nobody()) };
+        let Some(identity) = identity else { return Err(unauthenticated()) };
         self.check_scopes(identity)?;
         match self.resource() {
-            Some((kind, action)) if !identity.may(action, kind, None) => {
+            Some((kind, action)) if !identity.has_permission(action, kind, None) => {
                 Err(denied(identity, &format!("may not `{action}` any `{kind}`")))
             }
             _ => Ok(()),
@@ -186,14 +186,14 @@ impl AccessControl {
 
     fn check_resource(&self, identity: &Identity, input: Option<&Value>) -> Result<(), CallError> {
         let Some((resource_type, action)) = self.resource() else { return Ok(()) };
-        let wanted = match &self.resource_field {
-            Some(pointer) => Some(named_resource(pointer, input)?),
+        let resource_id = match &self.resource_field {
+            Some(pointer) => Some(resource_from_input(pointer, input)?),
             None => None,
         };
-        if identity.may(action, resource_type, wanted.as_deref()) {
+        if identity.has_permission(action, resource_type, resource_id.as_deref()) {
             return Ok(());
         }
-        let what = wanted.map_or_else(
+        let what = resource_id.map_or_else(
             || format!("any `{resource_type}`"),
             |id| format!("`{resource_type}:{id}`"),
         );
@@ -201,7 +201,7 @@ impl AccessControl {
     }
 }
 
-fn named_resource(pointer: &str, input: Option<&Value>) -> Result<String, CallError> {
+fn resource_from_input(pointer: &str, input: Option<&Value>) -> Result<String, CallError> {
     match input.and_then(|input| input.pointer(pointer)) {
         Some(Value::String(id)) => Ok(id.clone()),
         Some(Value::Number(id)) => Ok(id.to_string()),
@@ -211,7 +211,7 @@ fn named_resource(pointer: &str, input: Option<&Value>) -> Result<String, CallEr
     }
 }
 
-fn nobody() -> CallError {
+fn unauthenticated() -> CallError {
     CallError::access_denied("this operation needs an authenticated caller")
 }
 
@@ -222,46 +222,48 @@ fn denied(identity: &Identity, reason: &str) -> CallError {
 /// On whose authority a call runs.
 ///
 /// Trust is this type and nothing else: it has no serialized form, and outside this crate only
-/// [`Authority::outside`] makes one. A trusted call exists because somebody called
-/// [`Pipeline::execute`](crate::Pipeline::execute) in this process, or because a handler called on.
+/// [`Authority::untrusted`] makes one. A trusted call exists because somebody called
+/// [`Pipeline::call_trusted`](crate::Pipeline::call_trusted) in this process, or because a handler called on.
 #[derive(Debug, Clone)]
-pub struct Authority(Standing);
+pub struct Authority(AuthorityKind);
 
 #[derive(Debug, Clone)]
-enum Standing {
+enum AuthorityKind {
     /// In-process; the identity is the one on whose behalf it happens, for the record only.
     Trusted(Option<Arc<Identity>>),
-    /// From a door; checked.
-    Outside(Option<Arc<Identity>>),
+    /// From a endpoint; checked.
+    Untrusted(Option<Arc<Identity>>),
 }
 
 impl Authority {
-    /// A caller from outside, as the door authenticated it; `None` is nobody in particular.
-    pub fn outside(identity: Option<Arc<Identity>>) -> Self {
-        Self(Standing::Outside(identity))
+    /// A caller from outside, as the endpoint authenticated it; `None` is nobody in particular.
+    pub fn untrusted(identity: Option<Arc<Identity>>) -> Self {
+        Self(AuthorityKind::Untrusted(identity))
     }
 
     pub(crate) fn trusted(on_behalf_of: Option<Arc<Identity>>) -> Self {
-        Self(Standing::Trusted(on_behalf_of))
+        Self(AuthorityKind::Trusted(on_behalf_of))
     }
 
     /// Whether access is not checked.
     pub fn is_trusted(&self) -> bool {
-        matches!(self.0, Standing::Trusted(_))
+        matches!(self.0, AuthorityKind::Trusted(_))
     }
 
     /// Whether access is not checked, and who calls.
     pub(crate) fn into_parts(self) -> (bool, Option<Arc<Identity>>) {
         match self.0 {
-            Standing::Trusted(identity) => (true, identity),
-            Standing::Outside(identity) => (false, identity),
+            AuthorityKind::Trusted(identity) => (true, identity),
+            AuthorityKind::Untrusted(identity) => (false, identity),
         }
     }
 
     /// Who calls, or on whose behalf.
     pub fn identity(&self) -> Option<&Arc<Identity>> {
         match &self.0 {
-            Standing::Trusted(identity) | Standing::Outside(identity) => identity.as_ref(),
+            AuthorityKind::Trusted(identity) | AuthorityKind::Untrusted(identity) => {
+                identity.as_ref()
+            }
         }
     }
 }
@@ -278,8 +280,8 @@ mod tests {
 
     /// Each row: what is asked, who asks, the input, and the reason for a refusal.
     #[test]
-    fn every_requirement_must_hold() {
-        let nobody = || None;
+    fn access_check_enforces_every_requirement() {
+        let anonymous = || None;
         let someone = |scopes: &[&str]| Some(Identity::new("ci").with_scopes(scopes.to_vec()));
         let reader = |resource: &str| Some(Identity::new("ci").with_resource(resource, ["read"]));
         let all = json!({"requiredScopes": ["a", "b"]});
@@ -293,14 +295,14 @@ mod tests {
         let input = json!({"repo": {"id": "toolpost"}});
 
         let rows = [
-            ("open to nobody in particular", json!({}), nobody(), None),
+            ("open to nobody in particular", json!({}), anonymous(), None),
             ("open to somebody", json!({}), someone(&[]), None),
-            ("no identity", all.clone(), nobody(), Some("needs an authenticated caller")),
+            ("no identity", all.clone(), anonymous(), Some("needs an authenticated caller")),
             ("all scopes", all.clone(), someone(&["b", "a", "c"]), None),
             ("one of two required", all, someone(&["a"]), Some("lacks the scope `b`")),
             ("any: one is enough", any.clone(), someone(&["y"]), None),
             ("any: none", any.clone(), someone(&["a"]), Some("needs one of the scopes `x`, `y`")),
-            ("any: no identity", any, nobody(), Some("needs an authenticated caller")),
+            ("any: no identity", any, anonymous(), Some("needs an authenticated caller")),
             ("both lists", both.clone(), someone(&["a", "x"]), None),
             ("both lists, any missing", both.clone(), someone(&["a"]), Some("needs one of")),
             ("both lists, all missing", both, someone(&["x"]), Some("lacks the scope `a`")),
@@ -312,7 +314,7 @@ mod tests {
                 Some("may not `read` any `repo`"),
             ),
             ("no resource", typed.clone(), someone(&["a"]), Some("may not `read` any `repo`")),
-            ("resource, no identity", typed, nobody(), Some("needs an authenticated caller")),
+            ("resource, no identity", typed, anonymous(), Some("needs an authenticated caller")),
             ("the resource", exact.clone(), reader("repo:toolpost"), None),
             ("every resource", exact.clone(), reader("repo:*"), None),
             ("another resource", exact, reader("repo:x"), Some("may not `read` `repo:toolpost`")),
@@ -320,7 +322,7 @@ mod tests {
             (
                 "only one resource field is no requirement",
                 json!({"resourceType": "repo"}),
-                nobody(),
+                anonymous(),
                 None,
             ),
             (
@@ -330,21 +332,21 @@ mod tests {
                 Some("may not `write`"),
             ),
         ];
-        for (name, asked, identity, refused) in rows {
-            let verdict = control(asked).check(identity.as_ref(), Some(&input));
-            match (verdict, refused) {
+        for (name, access, identity, rejected) in rows {
+            let result = control(access).check(identity.as_ref(), Some(&input));
+            match (result, rejected) {
                 (Ok(()), None) => {}
                 (Err(error), Some(reason)) => {
                     assert!(error.message().contains(reason), "{name}: {error}");
                     assert_eq!(error.code().as_str(), "ACCESS_DENIED", "{name}");
                 }
-                (verdict, _) => panic!("{name}: {verdict:?}"),
+                (result, _) => panic!("{name}: {result:?}"),
             }
         }
     }
 
     #[test]
-    fn a_resource_that_the_input_does_not_name_is_refused() {
+    fn access_check_rejects_input_without_resource() {
         let exact = control(
             json!({"resourceType": "repo", "resourceAction": "read", "resourceField": "/id"}),
         );

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::envelope::Envelope;
 use crate::error::CallError;
-use crate::handler::{CallContext, NestedCall, NestedStanding};
+use crate::handler::{CallContext, NestedAuthority, NestedCall};
 use crate::outcome::Outcome;
 use crate::payload::{Payload, PayloadError};
 
@@ -23,14 +23,15 @@ use crate::payload::{Payload, PayloadError};
 ///
 /// Dropping a nested future cancels a query or a stream; a mutation that was already dispatched
 /// runs to its end, as everywhere.
+#[doc(alias = "Env")]
 #[derive(Debug, Clone)]
-pub struct Env {
+pub struct OperationEnv {
     context: CallContext,
     /// `None` means every namespace; an empty list means none.
     namespaces: Option<Vec<String>>,
     timeout: Option<Duration>,
     /// Whether progress goes on to whoever watches the caller.
-    is_seen: bool,
+    forwards_progress: bool,
 }
 
 /// Gives a handler a way to call the operations of `namespaces`, and of no others.
@@ -41,26 +42,26 @@ pub struct Env {
 ///
 /// async fn double(context: CallContext, n: i64) -> Result<i64, HandlerError> {
 ///     let env = build_env(&context, ["demo"]);
-///     let sum = env.execute("demo.add", json!({"a": n, "b": n})).await?;
+///     let sum = env.call_trusted("demo.add", json!({"a": n, "b": n})).await?;
 ///     Ok(sum.data["sum"].as_i64().unwrap_or_default())
 /// }
 /// ```
 pub fn build_env<S: Into<String>>(
     context: &CallContext,
     namespaces: impl IntoIterator<Item = S>,
-) -> Env {
-    Env {
+) -> OperationEnv {
+    OperationEnv {
         context: context.clone(),
         namespaces: Some(namespaces.into_iter().map(Into::into).collect()),
         timeout: None,
-        is_seen: false,
+        forwards_progress: false,
     }
 }
 
-impl Env {
+impl OperationEnv {
     /// A way to the operations of every namespace.
-    pub fn everywhere(context: &CallContext) -> Self {
-        Self { context: context.clone(), namespaces: None, timeout: None, is_seen: false }
+    pub fn all_namespaces(context: &CallContext) -> Self {
+        Self { context: context.clone(), namespaces: None, timeout: None, forwards_progress: false }
     }
 
     /// Bounds each call by this time as well; the shorter of it and the remaining deadline wins.
@@ -73,7 +74,7 @@ impl Env {
     /// Shows the progress of what is called to whoever watches this call.
     #[must_use]
     pub fn with_progress(mut self) -> Self {
-        self.is_seen = true;
+        self.forwards_progress = true;
         self
     }
 
@@ -82,27 +83,29 @@ impl Env {
     /// # Errors
     ///
     /// `ACCESS_DENIED` outside the namespaces, and whatever the operation fails with.
-    pub async fn execute(
+    #[doc(alias = "execute")]
+    pub async fn call_trusted(
         &self,
         operation: &str,
         input: impl Into<Payload>,
     ) -> Result<Envelope<Value>, CallError> {
-        let envelope = self.run(operation, input.into()).await?;
-        envelope.into_value().map_err(|error| unreadable(&error))
+        let envelope = self.call_nested(operation, input.into()).await?;
+        envelope.into_value().map_err(|error| output_mismatch(&error))
     }
 
-    /// As [`Env::execute`], with Rust types on both sides.
+    /// As [`OperationEnv::call_trusted`], with Rust types on both sides.
     ///
     /// # Errors
     ///
-    /// As [`Env::execute`], and when one of the types does not fit.
-    pub async fn execute_as<T: DeserializeOwned>(
+    /// As [`OperationEnv::call_trusted`], and when one of the types does not fit.
+    #[doc(alias = "execute_as")]
+    pub async fn call_trusted_as<T: DeserializeOwned>(
         &self,
         operation: &str,
         input: impl Serialize,
     ) -> Result<Envelope<T>, CallError> {
-        let envelope = self.run(operation, Payload::of(&input)?).await?;
-        envelope.into_typed().map_err(|error| unreadable(&error))
+        let envelope = self.call_nested(operation, Payload::from_serialize(&input)?).await?;
+        envelope.into_typed().map_err(|error| output_mismatch(&error))
     }
 
     /// Subscribes to an operation; the request goes out when the stream is first polled.
@@ -111,19 +114,25 @@ impl Env {
         operation: &str,
         input: impl Into<Payload>,
     ) -> BoxStream<'static, Result<Envelope<Value>, CallError>> {
-        let stream = match self.nested(operation, input.into()) {
-            Ok(call) => self.context.nesting().subscribe(call),
-            Err(error) => failed(error),
+        let stream = match self.nested_call(operation, input.into()) {
+            Ok(call) => self.context.nested_caller().subscribe(call),
+            Err(error) => error_stream(error),
         };
-        stream.map(|item| item?.envelope.into_value().map_err(|error| unreadable(&error))).boxed()
+        stream
+            .map(|item| item?.envelope.into_value().map_err(|error| output_mismatch(&error)))
+            .boxed()
     }
 
-    async fn run(&self, operation: &str, input: Payload) -> Result<Envelope<Payload>, CallError> {
-        let call = self.nested(operation, input)?;
-        Ok(self.context.nesting().execute(call).await?.envelope)
+    async fn call_nested(
+        &self,
+        operation: &str,
+        input: Payload,
+    ) -> Result<Envelope<Payload>, CallError> {
+        let call = self.nested_call(operation, input)?;
+        Ok(self.context.nested_caller().call(call).await?.envelope)
     }
 
-    fn nested<'a>(
+    fn nested_call<'a>(
         &'a self,
         operation: &'a str,
         input: Payload,
@@ -140,29 +149,35 @@ impl Env {
             operation,
             input,
             timeout: self.timeout,
-            standing: NestedStanding::Trusted,
-            is_seen: self.is_seen,
+            authority: NestedAuthority::Trusted,
+            forwards_progress: self.forwards_progress,
         })
     }
 }
 
 /// Calls an operation as the one who called this handler: with that one's rights, and as untrusted
-/// as if the request had come in at a door.
+/// as if the request had come in at a endpoint.
 pub(crate) async fn call_as_caller(
     context: &CallContext,
     operation: &str,
     input: Payload,
 ) -> Result<Outcome, CallError> {
-    let standing = NestedStanding::AsCaller;
-    let call =
-        NestedCall { from: context, operation, input, timeout: None, standing, is_seen: true };
-    context.nesting().execute(call).await
+    let nested_authority = NestedAuthority::AsCaller;
+    let call = NestedCall {
+        from: context,
+        operation,
+        input,
+        timeout: None,
+        authority: nested_authority,
+        forwards_progress: true,
+    };
+    context.nested_caller().call(call).await
 }
 
-fn failed(error: CallError) -> BoxStream<'static, Result<Outcome, CallError>> {
+fn error_stream(error: CallError) -> BoxStream<'static, Result<Outcome, CallError>> {
     futures::stream::once(future::ready(Err(error))).boxed()
 }
 
-fn unreadable(error: &PayloadError) -> CallError {
+fn output_mismatch(error: &PayloadError) -> CallError {
     CallError::execution(format!("the output does not have the expected shape: {error}"))
 }

@@ -1,6 +1,6 @@
 //! The one error that leaves a call, and what handlers may return instead of it.
 
-mod meaning;
+mod status_codes;
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::schema::Issue;
-use crate::spec::Kind;
+use crate::spec::OperationKind;
 
-pub use meaning::ErrorMeaning;
+pub use status_codes::ErrorCodeInfo;
 
 /// Why a call failed: a code from a closed set or declared by the operation, and words for a person.
 ///
@@ -38,11 +38,11 @@ pub use meaning::ErrorMeaning;
 #[derive(Debug, Clone)]
 pub struct CallError {
     // Boxed, because a `Result` is as large as its larger half and most calls succeed.
-    inner: Box<Inner>,
+    inner: Box<CallErrorInner>,
 }
 
 #[derive(Debug, Clone)]
-struct Inner {
+struct CallErrorInner {
     code: ErrorCode,
     message: Cow<'static, str>,
     details: Option<Value>,
@@ -51,12 +51,12 @@ struct Inner {
     /// Whether the same call could succeed a moment later, safe or not.
     transient: bool,
     /// Whether the one who failed knows that nothing had been sent.
-    before_sending: bool,
+    not_sent: bool,
     /// Whether it came out of a nested call: what it says about that call says nothing about what
     /// the caller had done before.
-    crossed: bool,
+    nested: bool,
     /// Whether a limit of this process refused the call, and not one of whoever was called.
-    limited_here: bool,
+    local_limit: bool,
     cause: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -91,7 +91,7 @@ pub enum ErrorCode {
 /// Who can do something about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Origin {
+pub enum ErrorOrigin {
     /// The caller: what was asked cannot be done as asked.
     Caller,
     /// The operation: it ran and failed.
@@ -119,8 +119,8 @@ impl ErrorCode {
     }
 
     /// Who can do something about it.
-    pub fn origin(&self) -> Origin {
-        self.meaning().origin
+    pub fn origin(&self) -> ErrorOrigin {
+        self.info().origin
     }
 }
 
@@ -151,17 +151,17 @@ impl fmt::Display for ErrorCode {
 impl CallError {
     /// An error with any code; the constructors below are named after the usual ones.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        let transient = code.meaning().transient;
+        let transient = code.info().transient;
         Self {
-            inner: Box::new(Inner {
+            inner: Box::new(CallErrorInner {
                 code,
                 message: message.into(),
                 details: None,
                 retryable: false,
                 transient,
-                before_sending: false,
-                crossed: false,
-                limited_here: false,
+                not_sent: false,
+                nested: false,
+                local_limit: false,
                 cause: None,
             }),
         }
@@ -218,7 +218,7 @@ impl CallError {
     pub fn output_validation_failed(id: &str, issues: &[Issue]) -> Self {
         let mut error = Self::validation(format!("output of {id} does not fit its schema"), issues);
         error.inner.code = ErrorCode::OutputValidationFailed;
-        error.inner.details = error.inner.details.map(|list| object("issues", list).into());
+        error.inner.details = error.inner.details.map(|list| single_member("issues", list).into());
         error
     }
 
@@ -248,7 +248,7 @@ impl CallError {
 
     /// Says the same in other words.
     #[must_use]
-    pub(crate) fn reworded(mut self, message: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn with_message(mut self, message: impl Into<Cow<'static, str>>) -> Self {
         self.inner.message = message.into();
         self
     }
@@ -262,7 +262,7 @@ impl CallError {
 
     /// Says that the same call fails until somebody has changed something.
     #[must_use]
-    pub fn lasting(mut self) -> Self {
+    pub fn permanent(mut self) -> Self {
         self.inner.transient = false;
         self
     }
@@ -271,7 +271,7 @@ impl CallError {
     #[must_use]
     pub fn with_limit(mut self, name: &'static str) -> Self {
         self.insert_detail("limit", name.into());
-        self.inner.limited_here = true;
+        self.inner.local_limit = true;
         self
     }
 
@@ -282,8 +282,8 @@ impl CallError {
 
     /// Which limit of this process refused this very call: not what a peer says of its own limits,
     /// nor what became of a call inside this one.
-    pub fn own_limit(&self) -> Option<&str> {
-        self.limit().filter(|_| self.inner.limited_here && !self.inner.crossed)
+    pub fn local_limit(&self) -> Option<&str> {
+        self.limit().filter(|_| self.inner.local_limit && !self.inner.nested)
     }
 
     /// Says when the same call may be made again.
@@ -302,8 +302,8 @@ impl CallError {
 
     /// Says that nothing had been sent when this failed, so that any call may be repeated.
     #[must_use]
-    pub fn before_sending(mut self) -> Self {
-        self.inner.before_sending = true;
+    pub fn not_sent(mut self) -> Self {
+        self.inner.not_sent = true;
         self
     }
 
@@ -337,38 +337,38 @@ impl CallError {
     /// The rule is the same for what the caller is told and for every automatic retry: repeating
     /// is safe if nothing was sent, or if the operation is a query or declared idempotent.
     #[must_use]
-    pub(crate) fn settled(mut self, progress: CallProgress) -> Self {
-        let started = progress.dispatched && !self.inner.before_sending;
-        let safe = !started || progress.kind == Kind::Query || progress.idempotent;
-        if !safe && (self.inner.code.meaning().leaves_doubt || self.inner.crossed) {
+    pub(crate) fn finalize(mut self, progress: RetryContext) -> Self {
+        let started = progress.dispatched && !self.inner.not_sent;
+        let safe = !started || progress.kind == OperationKind::Query || progress.idempotent;
+        if !safe && (self.inner.code.info().may_have_executed || self.inner.nested) {
             self.insert_detail("mayHaveRun", Value::Bool(true));
         }
         self.inner.retryable = safe && self.inner.transient && !self.may_have_run();
-        self.inner.before_sending = false;
+        self.inner.not_sent = false;
         self
     }
 
     /// The same error as the handler sees it whose call failed inside its own.
     #[must_use]
-    pub(crate) fn crossing(mut self) -> Self {
-        self.inner.crossed = true;
+    pub(crate) fn into_nested(mut self) -> Self {
+        self.inner.nested = true;
         self
     }
 
     /// Whether it is known that nothing had been sent.
-    pub(crate) fn is_before_sending(&self) -> bool {
-        self.inner.before_sending
+    pub(crate) fn was_not_sent(&self) -> bool {
+        self.inner.not_sent
     }
 
     /// Whether it came out of a nested call, whose words it then may repeat.
-    pub fn is_crossed(&self) -> bool {
-        self.inner.crossed
+    pub fn is_nested(&self) -> bool {
+        self.inner.nested
     }
 
     fn insert_detail(&mut self, name: &str, value: Value) {
         let mut members = match self.inner.details.take() {
             Some(Value::Object(members)) => members,
-            Some(other) => object("details", other),
+            Some(other) => single_member("details", other),
             None => Map::new(),
         };
         members.insert(name.to_owned(), value);
@@ -378,8 +378,8 @@ impl CallError {
 
 /// How far a call came before it failed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CallProgress {
-    pub(crate) kind: Kind,
+pub(crate) struct RetryContext {
+    pub(crate) kind: OperationKind,
     pub(crate) idempotent: bool,
     pub(crate) dispatched: bool,
 }
@@ -397,7 +397,7 @@ impl StdError for CallError {
 }
 
 #[derive(Serialize)]
-struct WireOut<'a> {
+struct CallErrorOut<'a> {
     code: &'a str,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -406,7 +406,7 @@ struct WireOut<'a> {
 }
 
 #[derive(Deserialize)]
-struct WireIn {
+struct CallErrorIn {
     code: String,
     message: String,
     details: Option<Value>,
@@ -416,7 +416,7 @@ struct WireIn {
 
 impl Serialize for CallError {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        WireOut {
+        CallErrorOut {
             code: self.inner.code.as_str(),
             message: self.message(),
             details: self.details(),
@@ -428,7 +428,7 @@ impl Serialize for CallError {
 
 impl<'de> Deserialize<'de> for CallError {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = WireIn::deserialize(deserializer)?;
+        let wire = CallErrorIn::deserialize(deserializer)?;
         let mut error = Self::new(wire.code.as_str().into(), wire.message);
         error.inner.details = wire.details;
         // The far end knows better than we do whether repeating helps.
@@ -495,21 +495,21 @@ impl HandlerError {
                     None => call_error,
                 }
             }
-            Ok(error) => undeclared(*error),
+            Ok(error) => undeclared_error(*error),
             Err(other) => CallError::execution(other.to_string()).with_cause(other),
         }
     }
 }
 
-fn undeclared(error: DomainError) -> CallError {
-    let mut details = object("undeclaredCode", error.code.as_ref().into());
+fn undeclared_error(error: DomainError) -> CallError {
+    let mut details = single_member("undeclaredCode", error.code.as_ref().into());
     if let Some(inner) = error.details {
         details.insert("details".to_owned(), inner);
     }
     CallError::execution(error.message).with_details(details)
 }
 
-fn object(key: &str, value: Value) -> Map<String, Value> {
+fn single_member(key: &str, value: Value) -> Map<String, Value> {
     Map::from_iter([(key.to_owned(), value)])
 }
 
@@ -519,63 +519,71 @@ mod tests {
 
     use super::*;
 
-    fn progress(kind: Kind, idempotent: bool, dispatched: bool) -> CallProgress {
-        CallProgress { kind, idempotent, dispatched }
+    fn retry_context(kind: OperationKind, idempotent: bool, dispatched: bool) -> RetryContext {
+        RetryContext { kind, idempotent, dispatched }
     }
 
     /// Each row: the error, how far the call came, then `retryable` and `mayHaveRun`.
     #[test]
-    fn settling_decides_retryable_and_may_have_run() {
-        use Kind::{Mutation, Query, Subscription};
+    fn finalize_sets_retryable_and_may_have_run() {
+        use OperationKind::{Mutation, Query, Subscription};
         let rows = [
-            (CallError::unavailable("x"), progress(Mutation, false, false), (true, false)),
-            (CallError::unavailable("x"), progress(Mutation, false, true), (false, true)),
+            (CallError::unavailable("x"), retry_context(Mutation, false, false), (true, false)),
+            (CallError::unavailable("x"), retry_context(Mutation, false, true), (false, true)),
             (
-                CallError::unavailable("x").before_sending(),
-                progress(Mutation, false, true),
+                CallError::unavailable("x").not_sent(),
+                retry_context(Mutation, false, true),
                 (true, false),
             ),
-            (CallError::unavailable("x"), progress(Mutation, true, true), (true, false)),
-            (CallError::unavailable("x"), progress(Query, false, true), (true, false)),
-            (CallError::unavailable("x"), progress(Subscription, false, true), (false, true)),
-            (CallError::timeout("x"), progress(Query, false, true), (true, false)),
-            (CallError::timeout("x"), progress(Mutation, false, true), (false, true)),
-            (CallError::overloaded("x"), progress(Mutation, false, false), (true, false)),
-            (CallError::aborted("x"), progress(Query, false, true), (false, false)),
-            (CallError::aborted("x"), progress(Mutation, false, true), (false, true)),
-            (CallError::execution("x"), progress(Query, false, true), (false, false)),
-            (CallError::execution("x"), progress(Mutation, false, true), (false, true)),
-            (CallError::execution("x").transient(), progress(Query, false, true), (true, false)),
-            (CallError::access_denied("x"), progress(Mutation, false, false), (false, false)),
-            (CallError::validation("x", &[]), progress(Mutation, false, false), (false, false)),
+            (CallError::unavailable("x"), retry_context(Mutation, true, true), (true, false)),
+            (CallError::unavailable("x"), retry_context(Query, false, true), (true, false)),
+            (CallError::unavailable("x"), retry_context(Subscription, false, true), (false, true)),
+            (CallError::timeout("x"), retry_context(Query, false, true), (true, false)),
+            (CallError::timeout("x"), retry_context(Mutation, false, true), (false, true)),
+            (CallError::overloaded("x"), retry_context(Mutation, false, false), (true, false)),
+            (CallError::aborted("x"), retry_context(Query, false, true), (false, false)),
+            (CallError::aborted("x"), retry_context(Mutation, false, true), (false, true)),
+            (CallError::execution("x"), retry_context(Query, false, true), (false, false)),
+            (CallError::execution("x"), retry_context(Mutation, false, true), (false, true)),
+            (
+                CallError::execution("x").transient(),
+                retry_context(Query, false, true),
+                (true, false),
+            ),
+            (CallError::access_denied("x"), retry_context(Mutation, false, false), (false, false)),
+            (
+                CallError::validation("x", &[]),
+                retry_context(Mutation, false, false),
+                (false, false),
+            ),
             (
                 CallError::new("SOLD_OUT".into(), "x"),
-                progress(Mutation, false, true),
+                retry_context(Mutation, false, true),
                 (false, false),
             ),
         ];
         for (error, progress, expected) in rows {
             let row = format!("{error} {progress:?}");
-            let settled = error.settled(progress);
-            assert_eq!((settled.is_retryable(), settled.may_have_run()), expected, "{row}");
+            let finalized = error.finalize(progress);
+            assert_eq!((finalized.is_retryable(), finalized.may_have_run()), expected, "{row}");
         }
     }
 
     #[test]
-    fn marking_keeps_the_details_that_were_there() {
-        let mutation = progress(Kind::Mutation, false, true);
+    fn finalize_preserves_existing_details() {
+        let mutation = retry_context(OperationKind::Mutation, false, true);
         let rows = [
             (json!({"statusCode": 500}), json!({"statusCode": 500, "mayHaveRun": true})),
             (json!([1]), json!({"details": [1], "mayHaveRun": true})),
         ];
         for (details, expected) in rows {
-            let error = CallError::execution("x").with_details(details).settled(mutation);
+            let error = CallError::execution("x").with_details(details).finalize(mutation);
             assert_eq!(error.details(), Some(&expected));
         }
     }
 
     #[test]
-    fn handler_errors_map_by_their_type() {
+    fn handler_error_maps_by_error_type() {
         let domain = || DomainError::new("SOLD_OUT", "none left").with_details(json!({"left": 0}));
         let rows: [(HandlerError, Value); 4] = [
             (
@@ -602,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_survive_the_wire() {
+    fn error_code_round_trips_as_string() {
         for code in [
             "OPERATION_NOT_FOUND",
             "ACCESS_DENIED",

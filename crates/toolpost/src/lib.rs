@@ -1,4 +1,5 @@
-//! Operations from any world, one calling convention, one response envelope.
+//! Rust functions, MCP servers, OpenAPI services and remote processes as operations: typed,
+//! access-controlled calls that all return the same response envelope.
 //!
 //! An [`Operation`] is data plus a handler: an `async fn` over `serde` and `schemars` types, or a
 //! function over JSON. A [`Registry`] holds them; a [`Pipeline`] calls them. Whatever an operation
@@ -20,13 +21,13 @@
 //! registry.register(Operation::query("demo.add", add).build()?)?;
 //!
 //! let pipeline = Pipeline::new(registry);
-//! let envelope = pipeline.execute("demo.add", json!({"a": 2, "b": 3})).await?;
+//! let envelope = pipeline.call_trusted("demo.add", json!({"a": 2, "b": 3})).await?;
 //! assert_eq!(envelope.data, 5);
 //! assert_eq!(envelope.meta.source(), "local");
 //! # Ok(()) }
 //! ```
 //!
-//! | room | holds |
+//! | module | contents |
 //! |---|---|
 //! | `spec`, `operation` | what an operation says about itself, and what runs |
 //! | `handler`, `env` | handlers, what they are given, and their way to other operations |
@@ -38,8 +39,8 @@
 //! | `pipeline` | the life of a call: one file a stage |
 //! | `trace` | where a call stands in a trace |
 //! | [`protocol`] | the call protocol without I/O: events, pending requests |
-//! | [`link`] | what carries events: memory, WebSocket |
-//! | [`connection`] | clients and call handlers over links, sessions that reconnect |
+//! | [`transport`] | what carries events: memory, WebSocket |
+//! | [`connection`] | clients and call handlers over transports, clients that reconnect |
 //! | [`hub`] | many processes, one registry: hub and spokes |
 //! | [`tool_envelope`] | ToolEnvelope V1: a structured payload beside the text of a tool result |
 //! | `openapi` | HTTP services with an OpenAPI document: reading it, calling them |
@@ -50,21 +51,20 @@
 //! | `mcp` | the tools of MCP servers as operations, and operations as tools |
 //! | `openapi` | HTTP services with an OpenAPI document as operations |
 //! | `sse` | server-sent events |
-//! | `ws` | links over WebSocket |
+//! | `ws` | the WebSocket transport |
 //!
 //! Without features there is no network in it.
 
 mod access;
 mod clock;
 pub mod connection;
-#[cfg(any(feature = "mcp", feature = "openapi"))]
-mod direct;
 mod env;
 mod envelope;
 mod error;
 mod handler;
 pub mod hub;
-pub mod link;
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+mod loopback;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 #[cfg(feature = "openapi")]
@@ -82,35 +82,39 @@ mod spec;
 pub mod sse;
 pub mod tool_envelope;
 mod trace;
+pub mod transport;
 #[cfg(feature = "mcp")]
 pub mod view;
 
 pub use access::{AccessControl, Authority, Identity};
 pub use clock::{epoch_ms, since_epoch, timestamp};
-pub use env::{Env, build_env};
+pub use env::{OperationEnv, build_env};
 pub use envelope::{
     Annotations, CONTENT_BLOCK_SCHEMA, ContentBlock, ENVELOPE_SCHEMA, Envelope, HTTP_META_SCHEMA,
     HttpMeta, LOCAL_META_SCHEMA, LocalMeta, MCP_META_SCHEMA, META_SCHEMA, McpMeta, MediaBlock,
     Meta, NextPage, ResourceBlock, ResourceContents, ResourceLinkBlock, SseMeta, TextBlock,
 };
-pub use error::{CallError, DomainError, ErrorCode, ErrorMeaning, HandlerError, Origin};
+pub use error::{CallError, DomainError, ErrorCode, ErrorCodeInfo, ErrorOrigin, HandlerError};
 pub use handler::{
-    AbortHandle, CallContext, Handler, IntoOnceHandler, IntoStreamHandler, LogLine, OnceHandler,
-    Output, Progress, ProgressSender, Question, RequestId, Respond, Respondent, Returning,
-    StreamHandler, Unanswered, Watch,
+    AbortHandle, CallContext, ClientChannel, Handler, HandlerOutput, IntoOnceHandler,
+    IntoStreamHandler, LogMessage, MultiRoundTrip, OnceHandler, Progress, ProgressObserver,
+    ProgressSender, RequestId, RespondToServer, ServerRequest, ServerRequestError, StreamHandler,
 };
 pub use operation::{Operation, OperationBuilder, OperationError, OutputPolicy, ResultPolicy};
 pub use outcome::Outcome;
 pub use payload::{Payload, PayloadError};
 pub use pipeline::{
-    Approval, ApprovalGate, AuditSink, Call, CallRequest, CallView, Ending, Entered, Health,
-    Limits, Observer, Permit, Pipeline, PipelineBuilder, Settings, Step, Subscription, Times,
+    Approval, ApprovalGate, AuditEntry, AuditOutcome, AuditSink, Call, CallRequest, CallTimes,
+    CallView, HookResult, Limits, Observer, Permit, Pipeline, PipelineBuilder, PipelineSettings,
+    SourceSignal, Subscription,
 };
-pub use query::{QueryForm, QueryParameter, QueryStyle};
-pub use registry::{Catalog, Change, Registry, SearchHit, nearest};
+pub use query::{QueryEncoding, QueryParameter, QueryStyle};
+pub use registry::{Catalog, Change, Registry, SearchHit, suggest_name};
 pub use schema::{
-    CastCode, CastError, Extras, Issue, MASKED, Normalized, Pointer, Repair, RepairAction, Schema,
-    SchemaError, SchemaPart, Secrets,
+    CastCode, CastError, Extras, Issue, JsonPointer, MASKED, Normalized, Repair, RepairAction,
+    Schema, SchemaError, SchemaPart, Secrets,
 };
-pub use spec::{ErrorDefinition, IdError, Kind, MAX_NAME_LENGTH, OperationId, OperationSpec};
+pub use spec::{
+    ErrorDefinition, IdError, MAX_NAME_LENGTH, OperationId, OperationKind, OperationSpec,
+};
 pub use trace::{CallSpan, TRACE_PARENT, TRACE_STATE, TraceContext, trace_metadata};

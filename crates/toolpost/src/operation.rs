@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::access::AccessControl;
 use crate::handler::{Handler, IntoOnceHandler, IntoStreamHandler};
 use crate::schema::{Extras, Schema};
-use crate::spec::{ErrorDefinition, IdError, Kind, OperationId, OperationSpec};
+use crate::spec::{ErrorDefinition, IdError, OperationId, OperationKind, OperationSpec};
 
 /// An operation, ready to be registered.
 ///
@@ -79,34 +79,34 @@ pub enum OperationError {
     Id(#[from] IdError),
     /// A handler that answers once cannot stream, nor the other way round.
     #[error("{id} is a {kind}, but its handler {handler}", kind = .kind.as_str())]
-    WrongHandler {
+    HandlerMismatch {
         /// Which operation.
         id: OperationId,
         /// What it says it is.
-        kind: Kind,
+        kind: OperationKind,
         /// What its handler does instead.
         handler: &'static str,
     },
     /// The id is taken.
-    #[error("{0} is already registered; ask to replace it, or choose another name")]
+    #[error("{0} is already registered; use `replace` or choose another id")]
     Duplicate(OperationId),
 }
 
 impl Operation {
     /// A query from an `async fn`; the schemas come from its types.
     pub fn query<M>(id: &str, handler: impl IntoOnceHandler<M>) -> OperationBuilder {
-        Self::once(id, Kind::Query, handler)
+        Self::once(id, OperationKind::Query, handler)
     }
 
     /// A mutation from an `async fn`; the schemas come from its types.
     pub fn mutation<M>(id: &str, handler: impl IntoOnceHandler<M>) -> OperationBuilder {
-        Self::once(id, Kind::Mutation, handler)
+        Self::once(id, OperationKind::Mutation, handler)
     }
 
     /// A subscription from a function that gives a stream; the schemas come from its types.
     pub fn subscription<M>(id: &str, handler: impl IntoStreamHandler<M>) -> OperationBuilder {
         let (handler, input, output) = handler.into_handler();
-        let builder = OperationBuilder::new(id, Kind::Subscription).schemas(input, output);
+        let builder = OperationBuilder::new(id, OperationKind::Subscription).schemas(input, output);
         builder.handler(Handler::Stream(handler))
     }
 
@@ -115,7 +115,11 @@ impl Operation {
         OperationBuilder { id: spec.id(), spec, handler: None, policy: ResultPolicy::default() }
     }
 
-    fn once<M>(id: &str, kind: Kind, handler: impl IntoOnceHandler<M>) -> OperationBuilder {
+    fn once<M>(
+        id: &str,
+        kind: OperationKind,
+        handler: impl IntoOnceHandler<M>,
+    ) -> OperationBuilder {
         let (handler, input, output) = handler.into_handler();
         OperationBuilder::new(id, kind).schemas(input, output).handler(Handler::Once(handler))
     }
@@ -190,11 +194,11 @@ pub struct OperationBuilder {
 }
 
 impl OperationBuilder {
-    fn new(id: &str, kind: Kind) -> Self {
+    fn new(id: &str, kind: OperationKind) -> Self {
         let id = id.parse::<OperationId>();
         // A wrong id is kept until `build`, so that the builder reads as one sentence.
-        let stand_in = || OperationId::new("unnamed", "unnamed").expect("both halves are plain");
-        let spec = OperationSpec::new(&id.clone().unwrap_or_else(|_| stand_in()), kind);
+        let placeholder = || OperationId::new("unnamed", "unnamed").expect("both halves are plain");
+        let spec = OperationSpec::new(&id.clone().unwrap_or_else(|_| placeholder()), kind);
         Self { id, spec, handler: None, policy: ResultPolicy::default() }
     }
 
@@ -281,15 +285,15 @@ impl OperationBuilder {
     ///
     /// # Errors
     ///
-    /// [`OperationError::Id`] or [`OperationError::WrongHandler`].
+    /// [`OperationError::Id`] or [`OperationError::HandlerMismatch`].
     pub fn build(self) -> Result<Operation, OperationError> {
         let id = self.id?;
-        if let Some(handler) = self.handler.as_ref().filter(|h| !h.serves(self.spec.kind)) {
+        if let Some(handler) = self.handler.as_ref().filter(|h| !h.supports(self.spec.kind)) {
             let handler = match handler {
-                Handler::Once(_) => "answers once",
+                Handler::Once(_) => "returns a single value",
                 Handler::Stream(_) => "streams",
             };
-            return Err(OperationError::WrongHandler { id, kind: self.spec.kind, handler });
+            return Err(OperationError::HandlerMismatch { id, kind: self.spec.kind, handler });
         }
         let (spec, handler) = (Arc::new(self.spec), self.handler);
         Ok(Operation { id, spec, handler, policy: self.policy, offline: false, via: None })
@@ -315,27 +319,27 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::handler::Output;
+    use crate::handler::HandlerOutput;
 
     fn once() -> Handler {
-        Handler::once_fn(async |_, input| Ok(Output::Dynamic(input)))
+        Handler::once_fn(async |_, input| Ok(HandlerOutput::Dynamic(input)))
     }
 
     fn stream() -> Handler {
         Handler::stream_fn(|_, input| {
-            futures::stream::iter([Ok::<_, crate::HandlerError>(Output::Dynamic(input))])
+            futures::stream::iter([Ok::<_, crate::HandlerError>(HandlerOutput::Dynamic(input))])
         })
     }
 
     #[test]
-    fn a_handler_must_fit_its_kind() {
+    fn build_rejects_handler_of_wrong_kind() {
         let rows = [
-            (Kind::Query, once(), true),
-            (Kind::Mutation, once(), true),
-            (Kind::Subscription, once(), false),
-            (Kind::Query, stream(), false),
-            (Kind::Mutation, stream(), false),
-            (Kind::Subscription, stream(), true),
+            (OperationKind::Query, once(), true),
+            (OperationKind::Mutation, once(), true),
+            (OperationKind::Subscription, once(), false),
+            (OperationKind::Query, stream(), false),
+            (OperationKind::Mutation, stream(), false),
+            (OperationKind::Subscription, stream(), true),
         ];
         for (kind, handler, fits) in rows {
             let row = format!("{kind:?} {handler:?}");
@@ -345,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_come_from_the_types() {
+    fn builder_derives_schemas_from_types() {
         let operation = Operation::query("demo.len", async |text: String| {
             Ok::<_, crate::HandlerError>(text.len())
         });
@@ -355,8 +359,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_id_is_said_by_build() {
+    fn build_rejects_invalid_id() {
         let result = Operation::query("demo", async |(): ()| Ok::<_, crate::HandlerError>(()));
-        assert_eq!(result.build().unwrap_err(), OperationError::Id(IdError::NoDot("demo".into())));
+        assert_eq!(
+            result.build().unwrap_err(),
+            OperationError::Id(IdError::MissingDot("demo".into()))
+        );
     }
 }

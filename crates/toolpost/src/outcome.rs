@@ -29,15 +29,17 @@ impl Outcome {
 
     /// Adds what was found, if anything was, to what was known before. Where two gateways look at the
     /// same data both find the same, and it is said once.
-    pub(crate) fn note(&mut self, mut findings: Normalized) {
+    pub(crate) fn add_findings(&mut self, mut findings: Normalized) {
         if findings.repairs.is_empty() && findings.issues.is_empty() {
             return;
         }
         match &mut self.findings {
             Some(known) => {
-                let said: HashSet<(&str, &str)> =
+                let known_issues: HashSet<(&str, &str)> =
                     known.issues.iter().map(|issue| (&*issue.path, &*issue.message)).collect();
-                findings.issues.retain(|issue| !said.contains(&(&*issue.path, &*issue.message)));
+                findings
+                    .issues
+                    .retain(|issue| !known_issues.contains(&(&*issue.path, &*issue.message)));
                 known.repairs.append(&mut findings.repairs);
                 known.issues.append(&mut findings.issues);
             }

@@ -2,7 +2,7 @@
 
 mod strict;
 
-mod whole;
+mod integral_floats;
 
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -24,10 +24,10 @@ use crate::error::CallError;
 /// assert_eq!(payload.value().unwrap()["a"], 1);
 /// ```
 #[derive(Debug, Clone)]
-pub struct Payload(Form);
+pub struct Payload(PayloadRepr);
 
 #[derive(Debug, Clone)]
-enum Form {
+enum PayloadRepr {
     Value(Value),
     Raw(Box<RawValue>),
 }
@@ -48,7 +48,7 @@ impl Payload {
     /// # Errors
     ///
     /// `EXECUTION_ERROR`: the value has no JSON form, such as a map whose keys are not strings.
-    pub fn of(value: &impl Serialize) -> Result<Self, CallError> {
+    pub fn from_serialize(value: &impl Serialize) -> Result<Self, CallError> {
         serde_json::to_value(value).map(Self::from).map_err(|error| {
             CallError::execution(format!("the input has no JSON form: {error}")).with_cause(error)
         })
@@ -64,13 +64,13 @@ impl Payload {
     }
 
     /// Takes the JSON of somebody outside and keeps its text, for operations that do not look into it:
-    /// as [`Payload::from_outside`], checked and no more.
+    /// as [`Payload::from_untrusted`], checked and no more.
     ///
     /// # Errors
     ///
-    /// As [`Payload::from_outside`].
-    pub fn text_from_outside(text: &[u8]) -> Result<Self, PayloadError> {
-        strictly(text, strict::Check)?;
+    /// As [`Payload::from_untrusted`].
+    pub fn from_untrusted_text(text: &[u8]) -> Result<Self, PayloadError> {
+        parse_strict(text, strict::StrictCheck)?;
         Ok(serde_json::from_slice::<Box<RawValue>>(text)?.into())
     }
 
@@ -87,11 +87,11 @@ impl Payload {
     /// ```
     /// use toolpost::Payload;
     ///
-    /// let error = Payload::from_outside(br#"{"role":"guest","role":"admin"}"#).unwrap_err();
-    /// assert!(error.to_string().contains("the key `role` stands there twice"));
+    /// let error = Payload::from_untrusted(br#"{"role":"guest","role":"admin"}"#).unwrap_err();
+    /// assert!(error.to_string().contains("duplicate key `role`"));
     /// ```
-    pub fn from_outside(text: &[u8]) -> Result<Self, PayloadError> {
-        Ok(strictly(text, strict::Tree)?.into())
+    pub fn from_untrusted(text: &[u8]) -> Result<Self, PayloadError> {
+        Ok(parse_strict(text, strict::StrictTree)?.into())
     }
 
     /// The parsed value; text is parsed by the first call.
@@ -100,12 +100,12 @@ impl Payload {
     ///
     /// The text is nested deeper than 128 levels or holds a number beyond `f64`.
     pub fn value(&mut self) -> Result<&mut Value, PayloadError> {
-        if let Form::Raw(raw) = &self.0 {
-            self.0 = Form::Value(serde_json::from_str(raw.get())?);
+        if let PayloadRepr::Raw(raw) = &self.0 {
+            self.0 = PayloadRepr::Value(serde_json::from_str(raw.get())?);
         }
         match &mut self.0 {
-            Form::Value(value) => Ok(value),
-            Form::Raw(_) => unreachable!("a raw form was replaced above"),
+            PayloadRepr::Value(value) => Ok(value),
+            PayloadRepr::Raw(_) => unreachable!("a raw form was replaced above"),
         }
     }
 
@@ -116,8 +116,8 @@ impl Payload {
     /// As [`Payload::value`].
     pub fn into_value(self) -> Result<Value, PayloadError> {
         match self.0 {
-            Form::Value(value) => Ok(value),
-            Form::Raw(raw) => Ok(serde_json::from_str(raw.get())?),
+            PayloadRepr::Value(value) => Ok(value),
+            PayloadRepr::Raw(raw) => Ok(serde_json::from_str(raw.get())?),
         }
     }
 
@@ -128,34 +128,39 @@ impl Payload {
     /// The JSON does not have the shape of the type.
     pub fn into_typed<T: DeserializeOwned>(self) -> Result<T, PayloadError> {
         match self.0 {
-            Form::Value(value) if !whole::is_in(&value) => Ok(T::deserialize(value)?),
+            PayloadRepr::Value(value) if !integral_floats::contains_integral_float(&value) => {
+                Ok(T::deserialize(value)?)
+            }
             // For JSON Schema `2.0` is an integer, and for Rust it is none.
-            Form::Value(mut value) => Ok(T::deserialize(&value).or_else(|_| {
-                whole::write_out(&mut value);
+            PayloadRepr::Value(mut value) => Ok(T::deserialize(&value).or_else(|_| {
+                integral_floats::convert_to_integers(&mut value);
                 T::deserialize(value)
             })?),
-            Form::Raw(raw) => Ok(serde_json::from_str(raw.get())?),
+            PayloadRepr::Raw(raw) => Ok(serde_json::from_str(raw.get())?),
         }
     }
 
     /// The text, where nobody has parsed it.
     pub fn as_raw(&self) -> Option<&RawValue> {
         match &self.0 {
-            Form::Raw(raw) => Some(raw),
-            Form::Value(_) => None,
+            PayloadRepr::Raw(raw) => Some(raw),
+            PayloadRepr::Value(_) => None,
         }
     }
 
     /// The tree, where somebody has parsed it or it never was text.
     pub fn as_value(&self) -> Option<&Value> {
         match &self.0 {
-            Form::Value(value) => Some(value),
-            Form::Raw(_) => None,
+            PayloadRepr::Value(value) => Some(value),
+            PayloadRepr::Raw(_) => None,
         }
     }
 }
 
-fn strictly<'a, S: DeserializeSeed<'a>>(text: &'a [u8], seed: S) -> Result<S::Value, PayloadError> {
+fn parse_strict<'a, S: DeserializeSeed<'a>>(
+    text: &'a [u8],
+    seed: S,
+) -> Result<S::Value, PayloadError> {
     let mut reader = serde_json::Deserializer::from_slice(text);
     let read = seed.deserialize(&mut reader)?;
     reader.end()?;
@@ -164,21 +169,21 @@ fn strictly<'a, S: DeserializeSeed<'a>>(text: &'a [u8], seed: S) -> Result<S::Va
 
 impl From<Value> for Payload {
     fn from(value: Value) -> Self {
-        Self(Form::Value(value))
+        Self(PayloadRepr::Value(value))
     }
 }
 
 impl From<Box<RawValue>> for Payload {
     fn from(raw: Box<RawValue>) -> Self {
-        Self(Form::Raw(raw))
+        Self(PayloadRepr::Raw(raw))
     }
 }
 
 impl Serialize for Payload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
-            Form::Value(value) => value.serialize(serializer),
-            Form::Raw(raw) => raw.serialize(serializer),
+            PayloadRepr::Value(value) => value.serialize(serializer),
+            PayloadRepr::Raw(raw) => raw.serialize(serializer),
         }
     }
 }
@@ -194,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_may_have_a_fraction_of_zero() {
+    fn into_typed_accepts_integral_floats() {
         use serde_json::json;
 
         #[derive(Debug, PartialEq, serde::Deserialize)]
@@ -221,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_kept_to_the_byte_until_it_is_read() {
+    fn payload_preserves_raw_text_until_parsed() {
         let text = "{ \"b\":1.0,\t\"a\":[1e2] }";
         let mut payload = Payload::from_json(text.to_owned()).unwrap();
         assert_eq!(serde_json::to_string(&payload).unwrap(), text);
@@ -230,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused_at_once_and_what_cannot_be_held_when_it_is_read() {
+    fn payload_rejects_invalid_json_early_and_overflow_on_read() {
         for text in ["", "{", "1 2", "{\"a\":}", "nul"] {
             assert!(Payload::from_json(text.to_owned()).is_err(), "{text}");
         }
@@ -242,20 +247,20 @@ mod tests {
     }
 
     #[test]
-    fn json_from_outside_is_strict_whoever_looks_at_it() {
+    fn from_untrusted_is_strict_for_text_and_tree() {
         let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         let many = |last: usize| {
             let keys: Vec<_> = (0..100).chain([last]).map(|n| format!("\"k{n}\":1")).collect();
             format!("{{{}}}", keys.join(","))
         };
-        for (text, said) in [
+        for (text, expected_error) in [
             (r#"{"a":{"b":[1,-2,3.5,null,true,"x\n"]}}"#.to_owned(), ""),
             (" [] ".to_owned(), ""),
             (many(100), ""),
-            (r#"{"a":1,"a":1}"#.to_owned(), "the key `a` stands there twice"),
-            (r#"{"a":1,"\u0061":1}"#.to_owned(), "the key `a` stands there twice"),
-            (r#"[{"x":{"b":1,"c":2,"b":3}}]"#.to_owned(), "the key `b` stands there twice"),
-            (many(99), "the key `k99` stands there twice"),
+            (r#"{"a":1,"a":1}"#.to_owned(), "duplicate key `a`"),
+            (r#"{"a":1,"\u0061":1}"#.to_owned(), "duplicate key `a`"),
+            (r#"[{"x":{"b":1,"c":2,"b":3}}]"#.to_owned(), "duplicate key `b`"),
+            (many(99), "duplicate key `k99`"),
             (deep(127), ""),
             (deep(128), "recursion limit"),
             (deep(100_000), "recursion limit"),
@@ -264,20 +269,20 @@ mod tests {
             ("{\"a\":}".to_owned(), "expected value"),
             (String::new(), "EOF"),
         ] {
-            let tree = Payload::from_outside(text.as_bytes()).map(|mut p| p.value().cloned());
-            let kept = Payload::text_from_outside(text.as_bytes());
+            let tree = Payload::from_untrusted(text.as_bytes()).map(|mut p| p.value().cloned());
+            let raw = Payload::from_untrusted_text(text.as_bytes());
             let start = &text[..text.len().min(60)];
-            if said.is_empty() {
-                assert_eq!(kept.unwrap().as_raw().unwrap().get(), text.trim(), "{start}");
+            if expected_error.is_empty() {
+                assert_eq!(raw.unwrap().as_raw().unwrap().get(), text.trim(), "{start}");
                 let plain: Value = serde_json::from_str(&text).unwrap();
                 assert_eq!(tree.unwrap().unwrap(), plain, "{start}");
                 continue;
             }
-            for error in [tree.unwrap_err(), kept.unwrap_err()] {
-                assert!(error.to_string().contains(said), "{start}: {error}");
+            for error in [tree.unwrap_err(), raw.unwrap_err()] {
+                assert!(error.to_string().contains(expected_error), "{start}: {error}");
             }
         }
-        assert!(Payload::from_outside(b"\"\xff\"").is_err());
-        assert!(Payload::text_from_outside(b"\"\xff\"").is_err());
+        assert!(Payload::from_untrusted(b"\"\xff\"").is_err());
+        assert!(Payload::from_untrusted_text(b"\"\xff\"").is_err());
     }
 }

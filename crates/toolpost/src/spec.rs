@@ -14,7 +14,7 @@ pub const MAX_NAME_LENGTH: usize = 200;
 
 /// The member of an operation's `_meta` that marks one that came from another hub or gateway. Those are
 /// not taken on, or two that list each other would never stop.
-pub(crate) const FROM_HUB: &str = "toolpost/hub";
+pub(crate) const HUB_META_KEY: &str = "toolpost/hub";
 
 /// `namespace.name`; it splits at its first dot, so names may hold dots and slashes.
 ///
@@ -37,16 +37,16 @@ pub struct OperationId {
 pub enum IdError {
     /// There is nothing to split at.
     #[error("`{0}` is not an operation id: expected `namespace.name`")]
-    NoDot(String),
+    MissingDot(String),
     /// Namespaces are the strict half, because they stand in addresses and tool names.
     #[error(
         "`{0}` is not a namespace: expected lower-case letters and digits, \
          joined by single `-` or `_`"
     )]
-    BadNamespace(String),
+    InvalidNamespace(String),
     /// A name is any text, but not none, and not a book.
     #[error("the name of an operation has 1 to {MAX_NAME_LENGTH} characters, found {0}")]
-    BadNameLength(usize),
+    InvalidNameLength(usize),
 }
 
 impl OperationId {
@@ -89,14 +89,14 @@ fn check_namespace(namespace: &str) -> Result<(), IdError> {
     if namespace.split(['-', '_']).all(is_part) {
         Ok(())
     } else {
-        Err(IdError::BadNamespace(namespace.to_owned()))
+        Err(IdError::InvalidNamespace(namespace.to_owned()))
     }
 }
 
 fn check_name(name: &str) -> Result<(), IdError> {
     match name.chars().count() {
         1..=MAX_NAME_LENGTH => Ok(()),
-        length => Err(IdError::BadNameLength(length)),
+        length => Err(IdError::InvalidNameLength(length)),
     }
 }
 
@@ -105,7 +105,7 @@ impl std::str::FromStr for OperationId {
 
     fn from_str(text: &str) -> Result<Self, IdError> {
         let (namespace, name) =
-            text.split_once('.').ok_or_else(|| IdError::NoDot(text.to_owned()))?;
+            text.split_once('.').ok_or_else(|| IdError::MissingDot(text.to_owned()))?;
         Self::new(namespace, name)
     }
 }
@@ -125,7 +125,7 @@ impl fmt::Debug for OperationId {
 /// What calling an operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum OperationKind {
     /// It reads; repeating it is safe.
     Query,
     /// It writes; once started it runs to its end unless it is aborted.
@@ -134,7 +134,7 @@ pub enum Kind {
     Subscription,
 }
 
-impl Kind {
+impl OperationKind {
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -203,7 +203,7 @@ pub struct OperationSpec {
     pub version: String,
     /// Whether it reads, writes or streams.
     #[serde(rename = "type")]
-    pub kind: Kind,
+    pub kind: OperationKind,
     /// A name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -246,7 +246,7 @@ fn default_version() -> String {
 
 impl OperationSpec {
     /// The least that makes an operation; every other field has its default.
-    pub fn new(id: &OperationId, kind: Kind) -> Self {
+    pub fn new(id: &OperationId, kind: OperationKind) -> Self {
         Self {
             name: id.name().to_owned(),
             namespace: id.namespace().to_owned(),
@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_split_at_their_first_dot() {
+    fn operation_id_splits_at_first_dot() {
         let long = "n".repeat(MAX_NAME_LENGTH);
         let rows = [
             ("demo.add", Some(("demo", "add"))),
@@ -305,13 +305,16 @@ mod tests {
             assert_eq!(id.as_ref().map(|id| (id.namespace(), id.name())), expected, "{text}");
         }
         assert!(OperationId::new("a", &long).is_ok());
-        assert_eq!(OperationId::new("a", &format!("{long}n")), Err(IdError::BadNameLength(201)));
+        assert_eq!(
+            OperationId::new("a", &format!("{long}n")),
+            Err(IdError::InvalidNameLength(201))
+        );
     }
 
     #[test]
-    fn a_spec_is_camel_case_with_absent_optionals() {
+    fn operation_spec_serializes_camel_case_without_absent() {
         let id = "demo.add".parse().unwrap();
-        let spec = OperationSpec::new(&id, Kind::Query);
+        let spec = OperationSpec::new(&id, OperationKind::Query);
         let wire = serde_json::to_value(&spec).unwrap();
         assert_eq!(
             wire,

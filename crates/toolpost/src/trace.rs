@@ -11,7 +11,7 @@ pub const TRACE_PARENT: &str = "traceparent";
 pub const TRACE_STATE: &str = "tracestate";
 
 /// The longest `tracestate` that is handed on.
-const LONGEST_STATE: usize = 512;
+const MAX_STATE_LEN: usize = 512;
 /// Set in the flags of a trace that is recorded.
 const SAMPLED: u8 = 1;
 
@@ -54,18 +54,18 @@ impl TraceContext {
             text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-' | b'.'..=b'~'));
         let version = text.get(..2).filter(|version| is_plain && *version != "ff")?;
         let rest = text.get(55..)?;
-        let is_whole = rest.is_empty() || version != "00" && rest.starts_with('-');
+        let is_complete = rest.is_empty() || version != "00" && rest.starts_with('-');
         let has_dashes = [2, 35, 52].iter().all(|at| text.as_bytes()[*at] == b'-');
-        hexadecimal(version)?;
-        let trace_id = u128::from_str_radix(hexadecimal(&text[3..35])?, 16).ok()?;
-        let span_id = u64::from_str_radix(hexadecimal(&text[36..52])?, 16).ok()?;
-        let flags = u8::from_str_radix(hexadecimal(&text[53..55])?, 16).ok()?;
-        let is_somewhere = trace_id != 0 && span_id != 0;
-        (is_whole && has_dashes && is_somewhere).then_some(Self { trace_id, span_id, flags })
+        hex_digits(version)?;
+        let trace_id = u128::from_str_radix(hex_digits(&text[3..35])?, 16).ok()?;
+        let span_id = u64::from_str_radix(hex_digits(&text[36..52])?, 16).ok()?;
+        let flags = u8::from_str_radix(hex_digits(&text[53..55])?, 16).ok()?;
+        let is_valid = trace_id != 0 && span_id != 0;
+        (is_complete && has_dashes && is_valid).then_some(Self { trace_id, span_id, flags })
     }
 
     /// The place that the metadata of a call name.
-    pub fn of(metadata: &Map<String, Value>) -> Option<Self> {
+    pub fn from_metadata(metadata: &Map<String, Value>) -> Option<Self> {
         Self::parse(metadata.get(TRACE_PARENT)?.as_str()?)
     }
 
@@ -94,7 +94,7 @@ impl CallSpan {
     }
 
     /// What stands above whatever the call causes.
-    pub fn below(&self) -> TraceContext {
+    pub fn child_context(&self) -> TraceContext {
         self.call.with_span(self.dispatch.unwrap_or(self.call.span_id))
     }
 }
@@ -104,7 +104,7 @@ pub fn trace_metadata(parent: Option<&str>, state: Option<&str>) -> Option<Map<S
     let parent = parent.filter(|text| TraceContext::parse(text).is_some())?;
     let mut metadata = Map::new();
     metadata.insert(TRACE_PARENT.to_owned(), parent.into());
-    if let Some(state) = state.filter(|state| state.len() <= LONGEST_STATE) {
+    if let Some(state) = state.filter(|state| state.len() <= MAX_STATE_LEN) {
         metadata.insert(TRACE_STATE.to_owned(), state.into());
     }
     Some(metadata)
@@ -112,16 +112,17 @@ pub fn trace_metadata(parent: Option<&str>, state: Option<&str>) -> Option<Map<S
 
 /// The members of a trace among the metadata of a call, as they go out.
 #[cfg(any(test, feature = "mcp", feature = "openapi"))]
-pub(crate) fn members(
+pub(crate) fn trace_members(
     metadata: Option<&Map<String, Value>>,
 ) -> impl Iterator<Item = (&'static str, &str)> {
-    let place = metadata.filter(|metadata| TraceContext::of(metadata).is_some());
+    let valid_metadata =
+        metadata.filter(|metadata| TraceContext::from_metadata(metadata).is_some());
     let names = [TRACE_PARENT, TRACE_STATE];
-    names.into_iter().filter_map(move |name| Some((name, place?.get(name)?.as_str()?)))
+    names.into_iter().filter_map(move |name| Some((name, valid_metadata?.get(name)?.as_str()?)))
 }
 
 /// Digits without a sign, which numbers may have.
-fn hexadecimal(text: &str) -> Option<&str> {
+fn hex_digits(text: &str) -> Option<&str> {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).then_some(text)
 }
 
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traces_are_read_if_they_are_traces() {
+    fn trace_context_parses_valid_traceparent_only() {
         let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let newer = format!("cc{}-what-the-future-brings", &good[2..]);
         for (text, expected) in [
@@ -156,11 +157,14 @@ mod tests {
         assert_eq!((read.span_id, read.is_sampled()), (0xb7ad_6b71_6920_3331, true));
         assert_eq!(read.to_string(), good);
         let span = CallSpan::new(read, Some(7), Some(9));
-        assert_eq!(span.below().to_string(), good.replace("b7ad6b7169203331", "0000000000000009"));
+        assert_eq!(
+            span.child_context().to_string(),
+            good.replace("b7ad6b7169203331", "0000000000000009")
+        );
     }
 
     #[test]
-    fn what_is_no_trace_does_not_travel() {
+    fn invalid_trace_is_not_propagated() {
         let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let long = "x".repeat(513);
         for (parent, state, expected) in [
@@ -171,7 +175,7 @@ mod tests {
             (None, Some("a=b"), 0),
         ] {
             let metadata = trace_metadata(parent, state);
-            assert_eq!(members(metadata.as_ref()).count(), expected, "{parent:?} {state:?}");
+            assert_eq!(trace_members(metadata.as_ref()).count(), expected, "{parent:?} {state:?}");
         }
     }
 }

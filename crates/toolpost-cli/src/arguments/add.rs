@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use toolpost_gateway::config::{Config, parse_duration};
 
-use super::{Format, Hidden};
+use super::{FormatOptions, SecretArg};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AddCommand {
@@ -33,25 +33,25 @@ pub(crate) struct AddMcpOptions {
     pub(crate) command: Vec<String>,
     /// What the program finds in its environment; KEY alone takes it from ours each time
     #[arg(long, value_name = "KEY[=VALUE]", requires = "command")]
-    pub(crate) env: Vec<Hidden>,
+    pub(crate) env: Vec<SecretArg>,
     /// The folder that the program runs in
     #[arg(long, value_name = "FOLDER", requires = "command")]
     pub(crate) cwd: Option<PathBuf>,
     /// The endpoint of a server that speaks streamable HTTP
     #[arg(long, value_name = "URL", conflicts_with = "from")]
-    pub(crate) url: Option<Hidden>,
+    pub(crate) url: Option<SecretArg>,
     /// What is sent with every request; can be given several times
     #[arg(long = "header", value_name = "NAME: VALUE", requires = "url")]
-    pub(crate) headers: Vec<Hidden>,
+    pub(crate) headers: Vec<SecretArg>,
     /// A token for every request; '${VAR}' keeps it out of the file
     #[arg(long, value_name = "TOKEN", requires = "url")]
-    pub(crate) bearer: Option<Hidden>,
+    pub(crate) bearer: Option<SecretArg>,
     /// The id of a client that is registered at the authorization server
     #[arg(long, value_name = "ID", requires = "url")]
     pub(crate) client_id: Option<String>,
     /// The secret of that client
     #[arg(long, value_name = "SECRET", requires = "client_id")]
-    pub(crate) client_secret: Option<Hidden>,
+    pub(crate) client_secret: Option<SecretArg>,
     /// The address of a document that describes this client
     #[arg(long, value_name = "URL", requires = "url")]
     pub(crate) client_metadata_url: Option<String>,
@@ -97,16 +97,16 @@ pub(crate) struct AddOpenApiOptions {
     pub(crate) server: Option<String>,
     /// A token for every request; '${VAR}' keeps it out of the file
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["basic", "api_key"])]
-    pub(crate) bearer: Option<Hidden>,
+    pub(crate) bearer: Option<SecretArg>,
     /// A name and a password for every request
     #[arg(long, value_name = "NAME:PASSWORD", conflicts_with = "api_key")]
-    pub(crate) basic: Option<Hidden>,
+    pub(crate) basic: Option<SecretArg>,
     /// A key, which is sent where the document says
     #[arg(long, value_name = "KEY")]
-    pub(crate) api_key: Option<Hidden>,
+    pub(crate) api_key: Option<SecretArg>,
     /// What is sent with every request; can be given several times
     #[arg(long = "header", value_name = "NAME: VALUE")]
-    pub(crate) headers: Vec<Hidden>,
+    pub(crate) headers: Vec<SecretArg>,
     /// Show the token and the headers where the document is, too, as another gateway asks for it
     #[arg(long)]
     pub(crate) private: bool,
@@ -173,29 +173,31 @@ pub(crate) struct RemoveOptions {
     #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
     pub(crate) config: PathBuf,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 /// What to write instead of `toolpost add mcp NAME COMMAND -o…`, whose `-o` nobody here knows.
-pub(crate) fn forgotten_dashes(typed: impl Iterator<Item = String>) -> Option<String> {
-    let words: Vec<String> = typed.skip(1).collect();
-    let rest = words.strip_prefix(&["add".to_owned(), "mcp".to_owned()])?;
-    let is_server = |word: &String| !word.starts_with('-');
+pub(crate) fn missing_separator_hint(typed: impl Iterator<Item = String>) -> Option<String> {
+    let arguments: Vec<String> = typed.skip(1).collect();
+    let rest = arguments.strip_prefix(&["add".to_owned(), "mcp".to_owned()])?;
+    let is_server = |argument: &String| !argument.starts_with('-');
     match rest {
         [name, command @ ..] if is_server(name) && command.first().is_some_and(is_server) => {
-            let is_other = |word: &String| matches!(word.as_str(), "--" | "--url" | "--from");
-            (!command.iter().any(is_other)).then(|| with_dashes(name, command))
+            let is_other =
+                |argument: &String| matches!(argument.as_str(), "--" | "--url" | "--from");
+            (!command.iter().any(is_other)).then(|| separator_hint(name, command))
         }
         _ => None,
     }
 }
 
 /// The command line that was meant.
-pub(crate) fn with_dashes(name: &str, command: &[String]) -> String {
-    let quoted = |word: &String| match word.contains(|c: char| c.is_whitespace() || c == '$') {
-        true => format!("'{word}'"),
-        false => word.clone(),
-    };
+pub(crate) fn separator_hint(name: &str, command: &[String]) -> String {
+    let quoted =
+        |argument: &String| match argument.contains(|c: char| c.is_whitespace() || c == '$') {
+            true => format!("'{argument}'"),
+            false => argument.clone(),
+        };
     let command: Vec<String> = command.iter().map(quoted).collect();
     format!(
         "the program stands behind `--`: write `toolpost add mcp {name} -- {}`",
@@ -208,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forgotten_dashes_are_put_where_they_belong() {
+    fn missing_separator_hint_suggests_command_line() {
         for (typed, expected) in [
             ("toolpost add mcp foo npx -y x", Some("toolpost add mcp foo -- npx -y x")),
             ("toolpost add mcp foo -y x", None),
@@ -218,10 +220,10 @@ mod tests {
             ("toolpost list mcp foo npx -y", None),
             ("toolpost add", None),
         ] {
-            let said = forgotten_dashes(typed.split(' ').map(str::to_owned));
+            let hint = missing_separator_hint(typed.split(' ').map(str::to_owned));
             let expected =
                 expected.map(|line| format!("the program stands behind `--`: write `{line}`"));
-            assert_eq!(said, expected, "{typed}");
+            assert_eq!(hint, expected, "{typed}");
         }
     }
 }

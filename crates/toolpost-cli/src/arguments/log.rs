@@ -1,4 +1,4 @@
-//! What can be typed about the journal.
+//! Arguments of the journal commands.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use toolpost_gateway::config::parse_duration;
 
-use super::{Format, Running, parse_limit};
+use super::{FormatOptions, GatewayTarget, parse_limit};
 
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
-A gateway that runs is asked; where none runs, the journal in the data folder is read.
+Queries the running gateway, or reads the journal in the data folder if none is running.
   toolpost log --op 'github.*' --since 15m --errors
-  toolpost log --who ci --limit 200 --json
+  toolpost log --identity ci --limit 200 --json
   toolpost log --follow                           calls as they end
   toolpost log --follow --since 1h                those of the last hour first
-  toolpost log --room lobby                       what was said there, and what was refused
-  toolpost log verify                             whether all is as it was written"
+  toolpost log --room lobby                       messages and rejections of a room
+  toolpost log verify                             check the hash chain and signatures"
 )]
 pub(crate) struct LogOptions {
     #[command(subcommand)]
@@ -35,9 +35,9 @@ pub(crate) struct LogOptions {
     #[arg(long, value_name = "N", value_parser = parse_limit::<1000>)]
     pub(crate) limit: Option<u16>,
     #[command(flatten)]
-    pub(crate) running: Running,
+    pub(crate) target: GatewayTarget,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -48,13 +48,13 @@ pub(crate) struct LogFilter {
     /// Only what began then or later: how long ago, such as 15m, or 2026-11-16T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_since)]
     pub(crate) since: Option<String>,
-    /// Only by this identity
+    /// Only calls or messages of this identity
     #[arg(long, value_name = "NAME")]
-    pub(crate) who: Option<String>,
-    /// Only what failed, or what a room refused
+    pub(crate) identity: Option<String>,
+    /// Only failed calls, or messages rejected by a room
     #[arg(long)]
     pub(crate) errors: bool,
-    /// The messages of this room instead of calls; * stands for anything
+    /// Messages of this room instead of calls; * matches anything
     #[arg(long, value_name = "ROOM", conflicts_with = "op")]
     pub(crate) room: Option<String>,
 }
@@ -70,7 +70,7 @@ fn parse_since(text: &str) -> Result<String, String> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogCommand {
-    /// Say whether the journal is as it was written, and where it is not
+    /// Verify the hash chain and the signatures of the journal
     Verify(VerifyOptions),
     /// Print every call as a line of JSON, newest first, and then the messages of rooms
     Export(ExportOptions),
@@ -78,13 +78,13 @@ pub(crate) enum LogCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyOptions {
-    /// A head that was kept elsewhere, to compare with
+    /// Anchor: a head kept elsewhere, to compare with
     #[arg(long, value_name = "FILE")]
     pub(crate) head: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) running: Running,
+    pub(crate) target: GatewayTarget,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
@@ -95,29 +95,29 @@ pub(crate) struct ExportOptions {
     #[arg(long, value_name = "ID")]
     pub(crate) gateway: Option<String>,
     #[command(flatten)]
-    pub(crate) running: Running,
+    pub(crate) target: GatewayTarget,
     /// Said wherever it can be; what is exported is JSON anyway.
     #[command(flatten)]
-    pub(crate) _format: Format,
+    pub(crate) _format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --run it is shown what would be called. With it the call is made as the one who asks, and what
-comes of it is compared with what came of it then.
+Without --run the call is only previewed. With --run it is called as the current identity, and the result
+is compared with the recorded one.
   toolpost log --op demo.add --limit 1
   toolpost replay 41 --run")]
 pub(crate) struct ReplayOptions {
-    /// The request id of the call, or its number in `toolpost log`
+    /// Request id of the call, or its number in `toolpost log`
     pub(crate) id: String,
-    /// Make the call
+    /// Run the call
     #[arg(long)]
     pub(crate) run: bool,
-    /// Give up after this time, such as 500ms, 10s or 2m
+    /// Timeout, such as 500ms, 10s or 2m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
-    pub(crate) running: Running,
+    pub(crate) target: GatewayTarget,
     #[command(flatten)]
-    pub(crate) format: Format,
+    pub(crate) format: FormatOptions,
 }

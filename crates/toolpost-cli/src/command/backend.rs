@@ -5,119 +5,126 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use toolpost::connection::{Client, Connection, ConnectionSettings, Serve};
+use toolpost::connection::{Client, Connection, ConnectionSettings, IncomingRequests};
 use toolpost::hub::Hub;
-use toolpost::link::{CloseReason, Connector, WsConnector};
 use toolpost::protocol::Secret;
+use toolpost::transport::{CloseReason, Connector, WsConnector};
 use toolpost::{Authority, CallError, Change, ErrorCode, Identity, Pipeline};
-use toolpost_gateway::{DataError, DataFolder, auth, builtin};
+use toolpost_gateway::{DataDir, DataError, auth, builtin};
 
-use super::started::{Started, Wanted};
-use crate::arguments::{Format, Hidden, Remote, Running};
-use crate::failure::Failure;
+use super::local_sources::{LocalSources, OperationSelection};
+use crate::arguments::{BackendOptions, FormatOptions, GatewayTarget, SecretArg};
+use crate::error::CommandError;
 use crate::output;
 
 /// How long a canceled handler, or a gateway that is told goodbye, has before the command ends.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The token of those who do not want it in their list of processes.
 pub(super) const TOKEN_VARIABLE: &str = "TOOLPOST_TOKEN";
 
 pub(super) struct Backend {
     pub(super) client: Client,
-    behind: Behind,
-    remedies: Remedies,
+    kind: BackendKind,
+    hints: AuthHints,
 }
 
 /// Whether a gateway was shown a token.
 #[derive(Debug, Clone, Copy, Default)]
-enum HasToken {
-    Yes,
+enum TokenStatus {
+    Sent,
     #[default]
-    No,
+    Missing,
 }
 
-impl HasToken {
+impl TokenStatus {
     /// What it means that the gateway refuses. What the protocol says about its frames helps nobody who
     /// typed a command.
-    fn refused(self, words: &str) -> String {
+    fn rejection_message(self, reason: &str) -> String {
         match self {
-            Self::Yes => format!("the gateway does not take the token: {words}"),
-            Self::No => "the gateway asks for a token, and none was given".to_owned(),
+            Self::Sent => format!("the gateway rejected the token: {reason}"),
+            Self::Missing => "the gateway requires a token, and none was given".to_owned(),
         }
     }
 }
 
 /// What helps whoever is not let in.
 #[derive(Default)]
-struct Remedies {
+struct AuthHints {
     /// Whether a token was shown.
-    shown: HasToken,
+    token: TokenStatus,
     /// Nobody knows the token, or there is none.
-    unknown: String,
+    unauthenticated: String,
     /// Its owner may not.
-    denied: Option<String>,
+    forbidden: Option<String>,
 }
 
-enum Behind {
+enum BackendKind {
     /// With the servers of the configuration that it calls.
-    Pipeline(Pipeline, Started),
+    Pipeline(Pipeline, LocalSources),
     Connection(JoinHandle<CloseReason>),
 }
 
 impl Backend {
-    pub(super) async fn open(remote: &Remote, wanted: Wanted<'_>) -> Result<Self, Failure> {
-        match remote.gateway().map_err(Failure::Usage)? {
+    pub(super) async fn open(
+        options: &BackendOptions,
+        scope: OperationSelection<'_>,
+    ) -> Result<Self, CommandError> {
+        match options.gateway_url().map_err(CommandError::Usage)? {
             Some(url) => {
-                let shown = Shown::of(remote.token.as_ref());
-                let (has_token, unknown) = (shown.has_token(), NEEDED.to_owned());
-                let remedies = Remedies { shown: has_token, unknown, denied: None };
-                Self::connect(&url, shown.token(), remedies).await
+                let credential = GatewayCredential::from_flag_or_env(options.token.as_ref());
+                let (has_token, unknown) = (credential.status(), TOKEN_HINT.to_owned());
+                let hints =
+                    AuthHints { token: has_token, unauthenticated: unknown, forbidden: None };
+                Self::connect(&url, credential.token(), hints).await
             }
-            None => Self::in_process(remote, wanted).await,
+            None => Self::in_process(options, scope).await,
         }
     }
 
-    async fn in_process(remote: &Remote, wanted: Wanted<'_>) -> Result<Self, Failure> {
+    async fn in_process(
+        options: &BackendOptions,
+        scope: OperationSelection<'_>,
+    ) -> Result<Self, CommandError> {
         let registry = builtin::registry();
-        let contract = Hub::contract().into_iter().map(Change::Replace);
-        registry.apply(contract).expect("replacing cannot clash");
-        let started = Started::start(&registry, remote.config.as_deref(), wanted).await?;
-        let pipeline = Pipeline::builder(registry).approval(started.gate()).build();
+        let builtin_changes = Hub::builtin_operations().into_iter().map(Change::Replace);
+        registry.apply(builtin_changes).expect("replacing cannot clash");
+        let started = LocalSources::start(&registry, options.config.as_deref(), scope).await?;
+        let pipeline = Pipeline::builder(registry).approval(started.approval_gate()).build();
         // The person at the keyboard, who may do what the machine may.
-        let caller = Authority::outside(Some(Identity::new(auth::LOCAL).into()));
+        let caller = Authority::untrusted(Some(Identity::new(auth::LOCAL).into()));
         let client = Client::in_process(pipeline.clone(), caller);
-        let remedies = Remedies::default();
-        Ok(Self { client, behind: Behind::Pipeline(pipeline, started), remedies })
+        let hints = AuthHints::default();
+        Ok(Self { client, kind: BackendKind::Pipeline(pipeline, started), hints })
     }
 
     /// Asks a running gateway about itself, as its operator unless another token is given.
-    pub(super) async fn operator(running: &Running) -> Result<Self, Failure> {
-        let shown = Shown::to(running)?;
-        Self::connect(&running.url(), shown.token(), shown.remedies()).await
+    pub(super) async fn connect_as_operator(target: &GatewayTarget) -> Result<Self, CommandError> {
+        let credential = GatewayCredential::for_gateway(target)?;
+        Self::connect(&target.url(), credential.token(), credential.hints()).await
     }
 
     async fn connect(
         url: &str,
         token: Option<Secret>,
-        remedies: Remedies,
-    ) -> Result<Self, Failure> {
+        hints: AuthHints,
+    ) -> Result<Self, CommandError> {
         let connector =
-            WsConnector::new(url, token).map_err(|error| Failure::Usage(error.to_string()))?;
-        let link = connector.connect().await.map_err(|error| {
-            Failure::Unreachable(format!("{error}; is `toolpost serve` running there?"))
+            WsConnector::new(url, token).map_err(|error| CommandError::Usage(error.to_string()))?;
+        let channel = connector.connect().await.map_err(|error| {
+            CommandError::Unreachable(format!("{error}; is `toolpost serve` running there?"))
         })?;
         let mut settings = ConnectionSettings::default();
         // Whoever says nothing waits as long as the gateway lets a call take, a person's word included.
         settings.call_timeout = None;
-        let (client, connection) = Connection::new(link, Serve::Nothing, settings);
-        let behind = Behind::Connection(tokio::spawn(connection.run()));
-        Ok(Self { client, behind, remedies })
+        let (client, connection) = Connection::new(channel, IncomingRequests::Reject, settings);
+        let kind = BackendKind::Connection(tokio::spawn(connection.run()));
+        Ok(Self { client, kind, hints })
     }
 
     /// Calls one of the hub's own operations.
-    pub(super) async fn ask(&self, operation: &str, input: Value) -> Result<Value, CallError> {
-        Ok(self.client.execute(operation, input).await?.data)
+    pub(super) async fn call(&self, operation: &str, input: Value) -> Result<Value, CallError> {
+        Ok(self.client.call_json(operation, input).await?.data)
     }
 
     /// The list of operations, all pages of it.
@@ -131,7 +138,7 @@ impl Backend {
                     input[name] = value;
                 }
             }
-            let mut page = self.ask("hub.list", input).await?;
+            let mut page = self.call("hub.list", input).await?;
             all.extend(take_operations(&mut page));
             cursor = page.get_mut("nextCursor").map(Value::take).unwrap_or_default();
             if cursor.is_null() {
@@ -141,42 +148,57 @@ impl Backend {
     }
 
     /// The operations that words fit best.
-    pub(super) async fn search(&self, words: &str, limit: u16) -> Result<Vec<Value>, CallError> {
-        let mut found = self.ask("hub.search", json!({"query": words, "limit": limit})).await?;
+    pub(super) async fn search(&self, query: &str, limit: u16) -> Result<Vec<Value>, CallError> {
+        let mut found = self.call("hub.search", json!({"query": query, "limit": limit})).await?;
         Ok(take_operations(&mut found))
     }
 
     /// Ends what was opened, and then says what to print about a failure.
-    pub(super) async fn fail(self, error: CallError, operation: &str, json: bool) -> Failure {
-        let failure = self.failure(error, operation, json).await;
+    pub(super) async fn close_with_failure(
+        self,
+        error: CallError,
+        operation: &str,
+        json: bool,
+    ) -> CommandError {
+        let failure = self.to_failure(error, operation, json).await;
         self.close().await;
         failure
     }
 
     /// What to print about a failure; a gateway that is gone is another one than a call that failed.
-    pub(super) async fn failure(&self, error: CallError, operation: &str, json: bool) -> Failure {
+    pub(super) async fn to_failure(
+        &self,
+        error: CallError,
+        operation: &str,
+        json: bool,
+    ) -> CommandError {
         if self.client.is_closed() && *error.code() == ErrorCode::Unavailable {
-            return Failure::Unreachable(error.to_string());
+            return CommandError::Unreachable(error.to_string());
         }
         let is_unknown = *error.code() == ErrorCode::OperationNotFound
             && error.message().ends_with(&format!(": {operation}"));
-        let refused = self.client.close_reason();
-        let refused = refused.filter(|reason| reason.code == CloseReason::UNAUTHENTICATED);
-        if let Some(reason) = refused {
-            let error = CallError::access_denied(self.remedies.shown.refused(&reason.words));
-            return Failure::Call { error, hint: Some(self.remedies.unknown.clone()), json };
+        let rejected = self.client.close_reason();
+        let rejected = rejected.filter(|reason| reason.code == CloseReason::UNAUTHENTICATED);
+        if let Some(reason) = rejected {
+            let error =
+                CallError::access_denied(self.hints.token.rejection_message(&reason.message));
+            return CommandError::Call {
+                error,
+                hint: Some(self.hints.unauthenticated.clone()),
+                json,
+            };
         }
         let hint = match () {
-            () if *error.code() == ErrorCode::AccessDenied => self.remedies.denied.clone(),
+            () if *error.code() == ErrorCode::AccessDenied => self.hints.forbidden.clone(),
             () if is_unknown => Some(self.suggest(operation).await),
             () => None,
         };
-        Failure::Call { error, hint, json }
+        CommandError::Call { error, hint, json }
     }
 
     async fn suggest(&self, operation: &str) -> String {
-        if let Behind::Pipeline(_, started) = &self.behind
-            && let Some(hint) = started.hint(operation)
+        if let BackendKind::Pipeline(_, started) = &self.kind
+            && let Some(hint) = started.missing_source_hint(operation)
         {
             return hint;
         }
@@ -184,14 +206,14 @@ impl Backend {
         let ids: Vec<&str> = listed.iter().filter_map(|found| found["id"].as_str()).collect();
         let (namespace, name) = operation.split_once('.').unwrap_or((operation, ""));
         if name.is_empty()
-            && let Some(words) = beginning(namespace, &ids)
+            && let Some(suggestion) = describe_source(namespace, &ids)
         {
-            return words;
+            return suggestion;
         }
-        if let Some(nearest) = toolpost::nearest(operation, ids.iter().copied()) {
+        if let Some(nearest) = toolpost::suggest_name(operation, ids.iter().copied()) {
             return format!("did you mean `{nearest}`?");
         }
-        self.nearest_source(namespace, &ids)
+        self.suggest_source(namespace, &ids)
             .unwrap_or_else(|| "`toolpost list` shows every operation".to_owned())
     }
 
@@ -200,158 +222,169 @@ impl Backend {
         let listed = self.list(None).await.unwrap_or_default();
         let ids: Vec<&str> = listed.iter().filter_map(|found| found["id"].as_str()).collect();
         let known = ids.iter().filter_map(|id| Some(id.split_once('.')?.0));
-        if known.chain(self.configured().iter().map(String::as_str)).any(|name| name == namespace) {
+        if known
+            .chain(self.configured_sources().iter().map(String::as_str))
+            .any(|name| name == namespace)
+        {
             return None;
         }
         let unknown =
             || format!("there is no source `{namespace}`; `toolpost list` shows what there is");
-        Some(self.nearest_source(namespace, &ids).unwrap_or_else(unknown))
+        Some(self.suggest_source(namespace, &ids).unwrap_or_else(unknown))
     }
 
     /// The sources of the configuration, started or not.
-    fn configured(&self) -> &[String] {
-        match &self.behind {
-            Behind::Pipeline(_, started) => started.names(),
-            Behind::Connection(_) => &[],
+    fn configured_sources(&self) -> &[String] {
+        match &self.kind {
+            BackendKind::Pipeline(_, started) => started.names(),
+            BackendKind::Connection(_) => &[],
         }
     }
 
     /// The source that was probably meant, also one that was not started for this command.
-    fn nearest_source(&self, namespace: &str, ids: &[&str]) -> Option<String> {
+    fn suggest_source(&self, namespace: &str, ids: &[&str]) -> Option<String> {
         let of_ids = ids.iter().filter_map(|id| Some(id.split_once('.')?.0));
-        let configured = self.configured().iter().map(String::as_str);
+        let configured = self.configured_sources().iter().map(String::as_str);
         let known: Vec<&str> = of_ids.chain(configured).collect();
         if known.contains(&namespace) {
             return None;
         }
-        let nearest = toolpost::nearest(namespace, known.into_iter())?;
+        let nearest = toolpost::suggest_name(namespace, known.into_iter())?;
         Some(format!("there is no source `{namespace}`; did you mean `{nearest}`?"))
     }
 
     /// Lets what was canceled notice it, here or at the far end, and ends the servers.
     pub(super) async fn close(self) {
-        match self.behind {
-            Behind::Pipeline(pipeline, started) => {
-                pipeline.drain(PATIENCE).await;
+        match self.kind {
+            BackendKind::Pipeline(pipeline, started) => {
+                pipeline.drain(CLOSE_TIMEOUT).await;
                 started.close().await;
             }
-            Behind::Connection(running) => {
-                self.client.close(CloseReason::done());
-                let _ = tokio::time::timeout(PATIENCE, running).await;
+            BackendKind::Connection(running) => {
+                self.client.close(CloseReason::normal());
+                let _ = tokio::time::timeout(CLOSE_TIMEOUT, running).await;
             }
         }
     }
 }
 
 /// The operations of a source whose name was given for one of them.
-fn beginning(namespace: &str, ids: &[&str]) -> Option<String> {
+fn describe_source(namespace: &str, ids: &[&str]) -> Option<String> {
     const SHOWN: usize = 8;
     let is_of = |id: &&&str| id.split_once('.').is_some_and(|(source, _)| source == namespace);
     let found: Vec<&str> = ids.iter().filter(is_of).copied().collect();
     let more = if found.len() > SHOWN { ", …" } else { "" };
-    let shown = found[..found.len().min(SHOWN)].join(", ");
-    let words = format!("`{namespace}` is a source; its operations are: {shown}{more}");
-    (!found.is_empty()).then_some(words)
+    let listed = found[..found.len().min(SHOWN)].join(", ");
+    let description = format!("`{namespace}` is a source; its operations are: {listed}{more}");
+    (!found.is_empty()).then_some(description)
 }
 
-/// The summaries in an answer of the hub; a gateway of another make may send anything.
-fn take_operations(answer: &mut Value) -> Vec<Value> {
-    match answer.get_mut("operations").map(Value::take) {
+/// The operation summaries in a response of the hub; other implementations may send anything.
+fn take_operations(response: &mut Value) -> Vec<Value> {
+    match response.get_mut("operations").map(Value::take) {
         Some(Value::Array(operations)) => operations,
         _ => Vec::new(),
     }
 }
 
 /// What a running gateway answers to its operator.
-pub(super) async fn ask_operator(
-    running: &Running,
-    format: Format,
+pub(super) async fn call_as_operator(
+    target: &GatewayTarget,
+    format: FormatOptions,
     operation: &str,
     input: Value,
-) -> Result<Value, Failure> {
-    let backend = Backend::operator(running).await?;
-    match backend.ask(operation, input).await {
-        Ok(answer) => {
+) -> Result<Value, CommandError> {
+    let backend = Backend::connect_as_operator(target).await?;
+    match backend.call(operation, input).await {
+        Ok(response) => {
             backend.close().await;
-            Ok(answer)
+            Ok(response)
         }
-        Err(error) => Err(backend.fail(error, operation, output::is_plain(format.json)).await),
+        Err(error) => {
+            Err(backend.close_with_failure(error, operation, output::wants_json(format.json)).await)
+        }
     }
 }
 
 /// What a running gateway is shown: what was given, else the operator's token.
-pub(super) fn token_of(running: &Running) -> Result<Option<Secret>, Failure> {
-    Ok(Shown::to(running)?.token())
+pub(super) fn gateway_token(target: &GatewayTarget) -> Result<Option<Secret>, CommandError> {
+    Ok(GatewayCredential::for_gateway(target)?.token())
 }
 
 /// The token that was given to this command, if one was.
-pub(super) fn given_token(running: &Running) -> Option<Secret> {
-    Shown::of(running.token.as_ref()).token()
+pub(super) fn explicit_token(target: &GatewayTarget) -> Option<Secret> {
+    GatewayCredential::from_flag_or_env(target.token.as_ref()).token()
 }
 
 /// What a gateway is shown, and where that came from.
-enum Shown {
-    Nothing,
-    Typed(Secret),
-    Variable(Secret),
+enum GatewayCredential {
+    Absent,
+    Flag(Secret),
+    Environment(Secret),
     /// The operator's, with the file that it is kept in.
     Operator(Secret, PathBuf),
 }
 
-const NEEDED: &str = "give one with --token or TOOLPOST_TOKEN; `toolpost token new` makes one";
-const OPERATORS: &str =
+const TOKEN_HINT: &str =
+    "pass one with --token or TOOLPOST_TOKEN; `toolpost token new` creates one";
+const OPERATOR_TOKEN_HINT: &str =
     "the operator's token is in the gateway's data folder, which --data names; or use --token";
 
-impl Shown {
+impl GatewayCredential {
     /// What the caller wants to be known by. An empty variable is how shells and services say none.
-    fn of(typed: Option<&Hidden>) -> Self {
+    fn from_flag_or_env(flag: Option<&SecretArg>) -> Self {
         let set = || std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.trim().is_empty());
-        match typed {
-            Some(token) => Self::Typed(Secret::new(token.0.clone())),
-            None => set().map_or(Self::Nothing, |token| Self::Variable(Secret::new(token))),
+        match flag {
+            Some(token) => Self::Flag(Secret::new(token.0.clone())),
+            None => set().map_or(Self::Absent, |token| Self::Environment(Secret::new(token))),
         }
     }
 
     /// What a gateway is shown by its operator, unless another token is given.
-    fn to(running: &Running) -> Result<Self, Failure> {
-        match Self::of(running.token.as_ref()) {
+    fn for_gateway(target: &GatewayTarget) -> Result<Self, CommandError> {
+        match Self::from_flag_or_env(target.token.as_ref()) {
             // The token of the gateway on this machine is nobody else's to see.
-            Self::Nothing if running.data.is_some() || is_loopback(&running.url()) => {
-                operator_token(running.data.as_deref())
+            Self::Absent if target.data.is_some() || is_loopback(&target.url()) => {
+                operator_token(target.data.as_deref())
             }
-            shown => Ok(shown),
+            credential => Ok(credential),
         }
     }
 
     fn token(&self) -> Option<Secret> {
         match self {
-            Self::Nothing => None,
-            Self::Typed(token) | Self::Variable(token) | Self::Operator(token, _) => {
+            Self::Absent => None,
+            Self::Flag(token) | Self::Environment(token) | Self::Operator(token, _) => {
                 Some(token.clone())
             }
         }
     }
 
     /// What helps the operator whom the gateway does not take for one.
-    fn remedies(&self) -> Remedies {
+    fn hints(&self) -> AuthHints {
         let unset = format!(
-            "the token in {TOKEN_VARIABLE} was shown; where that is not set, the operator's is read \
-             from the data folder, which --data names"
+            "the token in {TOKEN_VARIABLE} was sent; unset it to use the operator's token from the \
+             data folder (--data)"
         );
         let (unknown, denied) = match self {
-            Self::Nothing => (OPERATORS.to_owned(), Some(OPERATORS.to_owned())),
-            Self::Typed(_) => (NEEDED.to_owned(), None),
-            Self::Variable(_) => (unset.clone(), Some(unset)),
+            Self::Absent => (OPERATOR_TOKEN_HINT.to_owned(), Some(OPERATOR_TOKEN_HINT.to_owned())),
+            Self::Flag(_) => (TOKEN_HINT.to_owned(), None),
+            Self::Environment(_) => (unset.clone(), Some(unset)),
             Self::Operator(_, file) => {
                 let file = file.display();
-                (format!("the token in {file} is of another gateway; {OPERATORS}"), None)
+                (
+                    format!(
+                        "the token in {file} belongs to another gateway; {OPERATOR_TOKEN_HINT}"
+                    ),
+                    None,
+                )
             }
         };
-        Remedies { shown: self.has_token(), unknown, denied }
+        AuthHints { token: self.status(), unauthenticated: unknown, forbidden: denied }
     }
 
-    fn has_token(&self) -> HasToken {
-        if matches!(self, Self::Nothing) { HasToken::No } else { HasToken::Yes }
+    fn status(&self) -> TokenStatus {
+        if matches!(self, Self::Absent) { TokenStatus::Missing } else { TokenStatus::Sent }
     }
 }
 
@@ -360,11 +393,11 @@ fn is_loopback(url: &str) -> bool {
 }
 
 /// The token that a gateway on this machine has left for its operator.
-fn operator_token(data: Option<&Path>) -> Result<Shown, Failure> {
-    let wrong = |error: DataError| Failure::Usage(error.to_string());
-    let folder = DataFolder::look(data).map_err(wrong)?;
+fn operator_token(data: Option<&Path>) -> Result<GatewayCredential, CommandError> {
+    let wrong = |error: DataError| CommandError::Usage(error.to_string());
+    let folder = DataDir::open_existing(data).map_err(wrong)?;
     let token = folder.read_operator_token().map_err(wrong)?;
-    Ok(token.map_or(Shown::Nothing, |token| {
-        Shown::Operator(Secret::new(token.reveal()), folder.operator_token_path())
+    Ok(token.map_or(GatewayCredential::Absent, |token| {
+        GatewayCredential::Operator(Secret::new(token.reveal()), folder.operator_token_path())
     }))
 }

@@ -7,121 +7,126 @@ use futures::StreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolpost::connection::{CallAbort, Client};
-use toolpost::{CallError, CallRequest, Kind, OperationSpec, Outcome, Progress, ProgressSender};
+use toolpost::connection::{Client, ClientAbortHandle};
+use toolpost::{
+    CallError, CallRequest, OperationKind, OperationSpec, Outcome, Progress, ProgressSender,
+};
 
 use super::backend::Backend;
-use super::connect::Spinner;
+use super::local_sources::OperationSelection;
+use super::mcp_connect::Spinner;
 use super::signal::StopRequests;
-use super::started::Wanted;
 use crate::arguments::{CallOptions, Invocation};
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::{input, output};
 
 /// Progress that waits to be drawn; a full channel drops reports.
 const PROGRESS_QUEUE: usize = 16;
 
-pub(crate) async fn call(invocation: Invocation) -> Result<(), Failure> {
-    let mut requests = StopRequests::new()?;
-    let mut ready = until_interrupted(&mut requests, prepare(invocation)).await?;
-    if ready.kind == Kind::Subscription {
-        let id = ready.operation;
-        wind_up(ready.backend, &mut requests).await;
-        return Err(Failure::Usage(format!(
+pub(crate) async fn call(invocation: Invocation) -> Result<(), CommandError> {
+    let mut stop_requests = StopRequests::new()?;
+    let mut prepared = until_interrupted(&mut stop_requests, prepare(invocation)).await?;
+    if prepared.kind == OperationKind::Subscription {
+        let id = prepared.operation;
+        close_backend(prepared.backend, &mut stop_requests).await;
+        return Err(CommandError::Usage(format!(
             "{id} is a subscription; use `toolpost subscribe {id}`"
         )));
     }
-    let client = ready.backend.client.clone();
-    let result = watched(&client, ready.request(), &mut requests, None).await;
-    let shown = match result {
-        Ok(outcome) => print(&outcome, &ready.options),
-        Err(error) => Err(ready.failed(error).await),
+    let client = prepared.backend.client.clone();
+    let result = call_with_progress(&client, prepared.request(), &mut stop_requests, None).await;
+    let print_result = match result {
+        Ok(outcome) => print(&outcome, &prepared.options),
+        Err(error) => Err(prepared.to_failure(error).await),
     };
-    wind_up(ready.backend, &mut requests).await;
-    shown
+    close_backend(prepared.backend, &mut stop_requests).await;
+    print_result
 }
 
 /// Makes a call that shows its progress and that an interrupt aborts at its source. `what` is shown until
 /// there is progress.
-pub(super) async fn watched(
+pub(super) async fn call_with_progress(
     client: &Client,
     request: CallRequest<'_>,
-    requests: &mut StopRequests,
-    what: Option<String>,
+    stop_requests: &mut StopRequests,
+    label: Option<String>,
 ) -> Result<Outcome, CallError> {
     let (sender, reports) = mpsc::channel(PROGRESS_QUEUE);
     let calling = client.call(request.progress(ProgressSender::new(sender)));
     let abort = calling.abort_handle();
     tokio::select! {
         result = calling => result,
-        never = draw(reports, what) => match never {},
-        never = abort_on_signals(requests, abort) => match never {},
+        never = draw_progress(reports, label) => match never {},
+        never = abort_on_signals(stop_requests, abort) => match never {},
     }
 }
 
-pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), Failure> {
-    let mut requests = StopRequests::new()?;
-    let mut ready = until_interrupted(&mut requests, prepare(invocation)).await?;
-    let client = ready.backend.client.clone();
-    let mut values = client.subscribe(ready.request());
+pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), CommandError> {
+    let mut stop_requests = StopRequests::new()?;
+    let mut prepared = until_interrupted(&mut stop_requests, prepare(invocation)).await?;
+    let client = prepared.backend.client.clone();
+    let mut values = client.subscribe(prepared.request());
     let printing = async {
-        let mut shown = Ok(());
+        let mut print_result = Ok(());
         while let Some(value) = values.next().await {
             let value = match value {
                 Ok(value) => value,
-                Err(error) => return Err(ready.failed(error).await),
+                Err(error) => return Err(prepared.to_failure(error).await),
             };
-            match print(&value, &ready.options) {
+            match print(&value, &prepared.options) {
                 // A tool that failed once is a failure in the end; the stream goes on.
-                Err(Failure::Reported) => shown = Err(Failure::Reported),
+                Err(CommandError::Reported) => print_result = Err(CommandError::Reported),
                 other => other?,
             }
         }
-        shown
+        print_result
     };
     let result = tokio::select! {
         result = printing => result,
-        () = requests.next() => {
-            Err(ready.failed(CallError::aborted("the call was aborted: interrupted")).await)
+        () = stop_requests.next() => {
+            Err(prepared.to_failure(CallError::aborted("the call was aborted: interrupted")).await)
         }
     };
     // Dropping it aborts it at its source.
     drop(values);
-    wind_up(ready.backend, &mut requests).await;
+    close_backend(prepared.backend, &mut stop_requests).await;
     result
 }
 
-struct Ready {
+struct PreparedCall {
     backend: Backend,
     operation: String,
-    kind: Kind,
+    kind: OperationKind,
     input: Value,
     options: CallOptions,
 }
 
-impl Ready {
+impl PreparedCall {
     fn request(&mut self) -> CallRequest<'_> {
-        let request = CallRequest::new(&self.operation, self.input.take()).door("cli");
+        let request = CallRequest::new(&self.operation, self.input.take()).endpoint("cli");
         match self.options.timeout {
             Some(timeout) => request.timeout(timeout),
             None => request,
         }
     }
 
-    async fn failed(&self, error: CallError) -> Failure {
-        self.backend.failure(error, &self.operation, wants_json(&self.options)).await
+    async fn to_failure(&self, error: CallError) -> CommandError {
+        self.backend.to_failure(error, &self.operation, wants_json(&self.options)).await
     }
 }
 
-async fn prepare(invocation: Invocation) -> Result<Ready, Failure> {
-    let (options, operation, words) = invocation.resolve().map_err(Failure::Usage)?;
-    let backend = Backend::open(&options.remote, Wanted::Operation(&operation)).await?;
-    let spec = match backend.ask("hub.schema", json!({"id": operation})).await {
+async fn prepare(invocation: Invocation) -> Result<PreparedCall, CommandError> {
+    let (options, operation, arguments) = invocation.resolve().map_err(CommandError::Usage)?;
+    let backend =
+        Backend::open(&options.backend, OperationSelection::Operation(&operation)).await?;
+    let spec = match backend.call("hub.schema", json!({"id": operation})).await {
         Ok(spec) => spec,
-        Err(error) => return Err(backend.fail(error, &operation, wants_json(&options)).await),
+        Err(error) => {
+            return Err(backend.close_with_failure(error, &operation, wants_json(&options)).await);
+        }
     };
-    match read_input(spec, &operation, &words) {
-        Ok((kind, input)) => Ok(Ready { backend, operation, kind, input, options }),
+    match read_input(spec, &operation, &arguments) {
+        Ok((kind, input)) => Ok(PreparedCall { backend, operation, kind, input, options }),
         Err(failure) => {
             backend.close().await;
             Err(failure)
@@ -129,10 +134,14 @@ async fn prepare(invocation: Invocation) -> Result<Ready, Failure> {
     }
 }
 
-fn read_input(spec: Value, operation: &str, words: &[String]) -> Result<(Kind, Value), Failure> {
+fn read_input(
+    spec: Value,
+    operation: &str,
+    arguments: &[String],
+) -> Result<(OperationKind, Value), CommandError> {
     let spec: OperationSpec = serde_json::from_value(spec)
         .map_err(|error| anyhow::anyhow!("the spec of {operation} cannot be read: {error}"))?;
-    let input = input::build(Some(&spec), words).map_err(Failure::Usage)?;
+    let input = input::build(Some(&spec), arguments).map_err(CommandError::Usage)?;
     for key in input::unknown_keys(&spec, &input) {
         output::warning(&format!("{operation} has no input `{key}`"));
     }
@@ -141,22 +150,22 @@ fn read_input(spec: Value, operation: &str, words: &[String]) -> Result<(Kind, V
 
 /// Whether a program reads errors from standard output; where only data is wanted, none does.
 fn wants_json(options: &CallOptions) -> bool {
-    !options.data && output::is_plain(options.json)
+    !options.data && output::wants_json(options.json)
 }
 
 /// Before there is a call, an interrupt ends the command.
 pub(super) async fn until_interrupted<T>(
-    requests: &mut StopRequests,
+    stop_requests: &mut StopRequests,
     work: impl Future<Output = T>,
 ) -> T {
     tokio::select! {
         done = work => done,
-        () = requests.next() => std::process::exit(130),
+        () = stop_requests.next() => std::process::exit(130),
     }
 }
 
 /// Prints what a call gave; a tool that says it failed has failed.
-fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), Failure> {
+fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), CommandError> {
     for warning in outcome.warnings() {
         output::warning(&format!("the output does not fit its schema: {warning}"));
     }
@@ -165,41 +174,41 @@ fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), Failure> {
     } else {
         output::print_json(outcome, options.json)?;
     }
-    if outcome.envelope.is_error() { Err(Failure::Reported) } else { Ok(()) }
+    if outcome.envelope.is_error() { Err(CommandError::Reported) } else { Ok(()) }
 }
 
-enum Never {}
+enum NoReturn {}
 
 /// The first signal asks the call to stop; the second one ends the command on the spot.
-async fn abort_on_signals(requests: &mut StopRequests, abort: CallAbort) -> Never {
-    requests.next().await;
+async fn abort_on_signals(stop_requests: &mut StopRequests, abort: ClientAbortHandle) -> NoReturn {
+    stop_requests.next().await;
     abort.abort("interrupted");
-    requests.next().await;
+    stop_requests.next().await;
     std::process::exit(130);
 }
 
 /// Lets a canceled handler notice; whoever interrupts again does not want to wait for it.
-async fn wind_up(backend: Backend, requests: &mut StopRequests) {
+async fn close_backend(backend: Backend, stop_requests: &mut StopRequests) {
     tokio::select! {
         () = backend.close() => {}
-        () = requests.next() => std::process::exit(130),
+        () = stop_requests.next() => std::process::exit(130),
     }
 }
 
 /// Shows progress on a terminal, once there is any; until then what is done, if that is said.
-async fn draw(mut reports: mpsc::Receiver<Progress>, what: Option<String>) -> Never {
-    let mut waiting = what.map(Spinner::new);
+async fn draw_progress(mut reports: mpsc::Receiver<Progress>, label: Option<String>) -> NoReturn {
+    let mut waiting = label.map(Spinner::new);
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     let style = |template| {
         let style = ProgressStyle::with_template(template);
         style.unwrap_or_else(|_| ProgressStyle::default_bar())
     };
     let (share, turning) = (style("{bar:32} {percent:>3}% {msg}"), style("{spinner} {pos} {msg}"));
-    let _clear = Clear(&bar);
-    let mut told = Told::default();
+    let _clear = ClearOnDrop(&bar);
+    let mut progress_log = ProgressLog::default();
     while let Some(report) = reports.recv().await {
         waiting.take();
-        told.tell(report.message.as_deref());
+        progress_log.log(report.message.as_deref());
         if let Some(total) = report.total.filter(|total| *total > 0.0) {
             bar.set_style(share.clone());
             bar.set_length(1_000);
@@ -220,7 +229,7 @@ async fn draw(mut reports: mpsc::Receiver<Progress>, what: Option<String>) -> Ne
             bar.set_position(report.progress.max(0.0) as u64);
         }
         let message = report.message.unwrap_or_default();
-        bar.set_message(output::harmless(&message).into_owned());
+        bar.set_message(output::sanitize(&message).into_owned());
     }
     std::future::pending().await
 }
@@ -228,32 +237,32 @@ async fn draw(mut reports: mpsc::Receiver<Progress>, what: Option<String>) -> Ne
 /// What was said of the progress where there is no terminal to draw it on: one line for each kind of
 /// message, so that whoever reads a log learns what is waited for and is not flooded.
 #[derive(Default)]
-struct Told {
+struct ProgressLog {
     kinds: BTreeSet<String>,
 }
 
-impl Told {
+impl ProgressLog {
     /// How many kinds are told of; a source may say anything.
-    const MOST: usize = 32;
+    const MAX_KINDS: usize = 32;
 
-    fn tell(&mut self, message: Option<&str>) {
+    fn log(&mut self, message: Option<&str>) {
         let Some(message) = message.filter(|_| !std::io::stderr().is_terminal()) else { return };
-        if self.is_new(message) {
-            output::remark(message);
+        if self.insert_kind(message) {
+            output::notice(message);
         }
     }
 
     /// Messages that differ only in their numbers are of one kind.
-    fn is_new(&mut self, message: &str) -> bool {
+    fn insert_kind(&mut self, message: &str) -> bool {
         let kind: String = message.chars().filter(|c| !c.is_ascii_digit()).collect();
-        !message.is_empty() && self.kinds.len() < Self::MOST && self.kinds.insert(kind)
+        !message.is_empty() && self.kinds.len() < Self::MAX_KINDS && self.kinds.insert(kind)
     }
 }
 
 /// Takes the bar off the screen, also when drawing is interrupted by the answer.
-struct Clear<'a>(&'a ProgressBar);
+struct ClearOnDrop<'a>(&'a ProgressBar);
 
-impl Drop for Clear<'_> {
+impl Drop for ClearOnDrop<'_> {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
@@ -264,8 +273,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_message_is_told_once() {
-        let mut told = Told::default();
+    fn progress_log_prints_each_message_kind_once() {
+        let mut progress_log = ProgressLog::default();
         for (message, expected) in [
             ("", false),
             ("waits for approval until 12:00", true),
@@ -273,7 +282,7 @@ mod tests {
             ("reads page 1", true),
             ("reads page 20", false),
         ] {
-            assert_eq!(told.is_new(message), expected, "{message}");
+            assert_eq!(progress_log.insert_kind(message), expected, "{message}");
         }
     }
 }

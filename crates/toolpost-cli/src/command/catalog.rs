@@ -8,44 +8,53 @@ use toolpost::protocol::CALL_EVENT_SCHEMA;
 use toolpost_gateway::config::Config;
 
 use super::backend::Backend;
-use super::started::Wanted;
-use crate::arguments::{Format, ListOptions, Remote, SearchOptions};
-use crate::failure::Failure;
+use super::local_sources::OperationSelection;
+use crate::arguments::{BackendOptions, FormatOptions, ListOptions, SearchOptions};
+use crate::error::CommandError;
 use crate::output;
 
-pub(crate) async fn list(options: &ListOptions) -> Result<(), Failure> {
-    let wanted = options.namespace.as_deref().map_or(Wanted::All, Wanted::Namespace);
-    let backend = Backend::open(&options.remote, wanted).await?;
-    let found = match backend.list(options.namespace.as_deref()).await {
-        Ok(found) => found,
-        Err(error) => return Err(backend.fail(error, "", is_plain(options.format)).await),
+pub(crate) async fn list(options: &ListOptions) -> Result<(), CommandError> {
+    let scope =
+        options.namespace.as_deref().map_or(OperationSelection::All, OperationSelection::Namespace);
+    let backend = Backend::open(&options.backend, scope).await?;
+    let operations = match backend.list(options.namespace.as_deref()).await {
+        Ok(operations) => operations,
+        Err(error) => {
+            return Err(backend.close_with_failure(error, "", wants_json(options.format)).await);
+        }
     };
-    if let (Some(namespace), []) = (&options.namespace, &found[..])
-        && let Some(words) = backend.suggest_namespace(namespace).await
+    if let (Some(namespace), []) = (&options.namespace, &operations[..])
+        && let Some(suggestion) = backend.suggest_namespace(namespace).await
     {
-        output::remark(&words);
+        output::notice(&suggestion);
     }
     backend.close().await;
-    print(&found, options.format)
+    print(&operations, options.format)
 }
 
-pub(crate) async fn search(options: &SearchOptions) -> Result<(), Failure> {
-    let backend = Backend::open(&options.remote, Wanted::All).await?;
-    let found = match backend.search(&options.words.join(" "), options.limit).await {
-        Ok(found) => found,
-        Err(error) => return Err(backend.fail(error, "", is_plain(options.format)).await),
+pub(crate) async fn search(options: &SearchOptions) -> Result<(), CommandError> {
+    let backend = Backend::open(&options.backend, OperationSelection::All).await?;
+    let operations = match backend.search(&options.words.join(" "), options.limit).await {
+        Ok(operations) => operations,
+        Err(error) => {
+            return Err(backend.close_with_failure(error, "", wants_json(options.format)).await);
+        }
     };
     backend.close().await;
-    print(&found, options.format)
+    print(&operations, options.format)
 }
 
-pub(crate) async fn schema(id: &str, remote: &Remote, format: Format) -> Result<(), Failure> {
-    let backend = Backend::open(remote, Wanted::Operation(id)).await?;
-    let spec = match backend.ask("hub.schema", json!({"id": id})).await {
+pub(crate) async fn schema(
+    id: &str,
+    backend_options: &BackendOptions,
+    format: FormatOptions,
+) -> Result<(), CommandError> {
+    let backend = Backend::open(backend_options, OperationSelection::Operation(id)).await?;
+    let spec = match backend.call("hub.schema", json!({"id": id})).await {
         Ok(spec) => spec,
         Err(error) => {
-            let failure = backend.fail(error, id, is_plain(format)).await;
-            return Err(with_own_schemas(failure, id));
+            let failure = backend.close_with_failure(error, id, wants_json(format)).await;
+            return Err(with_schema_hint(failure, id));
         }
     };
     backend.close().await;
@@ -53,35 +62,35 @@ pub(crate) async fn schema(id: &str, remote: &Remote, format: Format) -> Result<
 }
 
 /// Whoever writes a single word may have meant one of the schemas that are no operation's.
-fn with_own_schemas(failure: Failure, id: &str) -> Failure {
-    let meant = toolpost::nearest(id, ["envelope", "events", "config"].into_iter());
+fn with_schema_hint(failure: CommandError, id: &str) -> CommandError {
+    let meant = toolpost::suggest_name(id, ["envelope", "events", "config"].into_iter());
     match (failure, meant) {
-        (Failure::Call { error, json, .. }, Some(meant)) => {
-            Failure::Call { error, hint: Some(format!("did you mean `{meant}`?")), json }
+        (CommandError::Call { error, json, .. }, Some(meant)) => {
+            CommandError::Call { error, hint: Some(format!("did you mean `{meant}`?")), json }
         }
         (failure, _) => failure,
     }
 }
 
-pub(crate) fn envelope_schema(format: Format) -> Result<(), Failure> {
+pub(crate) fn envelope_schema(format: FormatOptions) -> Result<(), CommandError> {
     Ok(output::print_json(&*ENVELOPE_SCHEMA, format.json)?)
 }
 
-pub(crate) fn event_schema(format: Format) -> Result<(), Failure> {
+pub(crate) fn event_schema(format: FormatOptions) -> Result<(), CommandError> {
     Ok(output::print_json(&*CALL_EVENT_SCHEMA, format.json)?)
 }
 
-pub(crate) fn config_schema(format: Format) -> Result<(), Failure> {
+pub(crate) fn config_schema(format: FormatOptions) -> Result<(), CommandError> {
     Ok(output::print_json(&Config::json_schema(), format.json)?)
 }
 
-fn is_plain(format: Format) -> bool {
-    output::is_plain(format.json)
+fn wants_json(format: FormatOptions) -> bool {
+    output::wants_json(format.json)
 }
 
-fn print(operations: &[Value], format: Format) -> Result<(), Failure> {
-    if is_plain(format) {
-        return Ok(output::print_plain(&operations)?);
+fn print(operations: &[Value], format: FormatOptions) -> Result<(), CommandError> {
+    if wants_json(format) {
+        return Ok(output::print_json_line(&operations)?);
     }
     if operations.is_empty() {
         return Ok(output::print_line("Nothing found.")?);
@@ -99,7 +108,7 @@ fn print(operations: &[Value], format: Format) -> Result<(), Failure> {
         let kind =
             if is_offline { format!("{} (offline)", text("type")) } else { text("type").into() };
         let cells = [text("id"), &kind, text("description")];
-        table.add_row(cells.map(|cell| output::harmless(cell).into_owned()));
+        table.add_row(cells.map(|cell| output::sanitize(cell).into_owned()));
     }
     Ok(output::print_line(&table.trim_fmt())?)
 }

@@ -1,51 +1,52 @@
 //! `decode` and `encode`: ToolEnvelope V1 and its readable form.
 
 use anyhow::{Context, anyhow};
-use toolpost::tool_envelope::{self, Reader};
+use toolpost::tool_envelope::{self, EnvelopeReader};
 
 use super::document;
 use crate::arguments::EnvelopeInput;
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::output;
 
 /// What carries no envelope is answered with the text that it does carry.
-pub(crate) fn decode(input: &EnvelopeInput) -> Result<(), Failure> {
+pub(crate) fn decode(input: &EnvelopeInput) -> Result<(), CommandError> {
     let text = document::read(input.file.as_deref())?;
-    let documents = document::split(&text);
+    let documents = document::split_documents(&text);
     let mut without = 0;
     for (position, document) in documents.iter().enumerate() {
-        match tool_envelope::decode(&Reader::default(), document) {
+        match tool_envelope::decode(&EnvelopeReader::default(), document) {
             Ok(readable) => output::print_json(&readable, input.format.json)?,
             Err(fallback) => {
                 without += 1;
                 let reason = fallback.to_string();
                 if let Some(text) = fallback.text {
-                    output::print_line(&output::harmless(&text))?;
+                    output::print_line(&output::sanitize(&text))?;
                 }
-                output::error(&at_line(position, documents.len(), &reason));
+                output::error(&with_line_number(position, documents.len(), &reason));
             }
         }
     }
-    if without > 0 { Err(Failure::Reported) } else { Ok(()) }
+    if without > 0 { Err(CommandError::Reported) } else { Ok(()) }
 }
 
 /// Printed on one line each: the bytes are the point.
-pub(crate) fn encode(input: &EnvelopeInput) -> Result<(), Failure> {
+pub(crate) fn encode(input: &EnvelopeInput) -> Result<(), CommandError> {
     let text = document::read(input.file.as_deref())?;
-    let documents = document::split(&text);
+    let documents = document::split_documents(&text);
     for (position, document) in documents.iter().enumerate() {
-        let place = |reason: String| anyhow!(at_line(position, documents.len(), &reason));
+        let line_error =
+            |reason: String| anyhow!(with_line_number(position, documents.len(), &reason));
         let readable = serde_json::from_str(document)
-            .map_err(|error| place(error.to_string()))
+            .map_err(|error| line_error(error.to_string()))
             .context("the input is not JSON")?;
         let result = tool_envelope::encode(readable)
-            .map_err(|error| place(error.to_string()))
+            .map_err(|error| line_error(error.to_string()))
             .context("the input is not {payload, meta, summary}")?;
-        output::print_plain(&result)?;
+        output::print_json_line(&result)?;
     }
     Ok(())
 }
 
-fn at_line(position: usize, documents: usize, reason: &str) -> String {
+fn with_line_number(position: usize, documents: usize, reason: &str) -> String {
     if documents == 1 { reason.to_owned() } else { format!("line {}: {reason}", position + 1) }
 }

@@ -1,33 +1,35 @@
 //! `init`: a configuration to begin with.
 
 use serde_json::json;
-use toolpost_gateway::config::{ClientFile, path_from, write_beginning};
+use toolpost_gateway::config::{ClientFile, relative_path, write_template};
 
 use crate::arguments::InitOptions;
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::output;
 
-pub(crate) fn init(options: &InitOptions) -> Result<(), Failure> {
+pub(crate) fn init(options: &InitOptions) -> Result<(), CommandError> {
     let file = &options.config;
-    let neighbor = file.with_file_name(ClientFile::FILE_NAME);
-    let found = neighbor.exists().then(|| ClientFile::FILE_NAME.into());
-    let clients = options.from.as_deref().map(|from| path_from(file, from)).or(found);
+    let client_file = file.with_file_name(ClientFile::FILE_NAME);
+    let found = client_file.exists().then(|| ClientFile::FILE_NAME.into());
+    let clients = options.from.as_deref().map(|from| relative_path(file, from)).or(found);
     if let Some(from) = &options.from {
         // Whoever names a file wants its servers; one without any is a mistake.
-        ClientFile::load_each(from)?;
+        ClientFile::load_lenient(from)?;
     }
-    let named = clients.as_ref().map(|clients| clients.display().to_string());
-    write_beginning(file, named.as_deref())?;
-    if output::is_plain(options.format.json) {
+    let client_path = clients.as_ref().map(|clients| clients.display().to_string());
+    write_template(file, client_path.as_deref())?;
+    if output::wants_json(options.format.json) {
         let file = file.display().to_string();
-        output::print_plain(&json!({"file": file, "written": true, "mcpServers": named}))?;
+        output::print_json_line(
+            &json!({"file": file, "written": true, "mcpServers": client_path}),
+        )?;
     } else {
         let file = file.display();
         output::print_line(&format!("{file} is there, with everything at its default."))?;
     }
-    if let Some(clients) = named {
-        output::remark(&format!("The servers of {clients} are sources: `mcp_servers` names it."));
+    if let Some(clients) = client_path {
+        output::notice(&format!("The servers of {clients} are sources: `mcp_servers` names it."));
     }
-    output::remark("`toolpost add mcp NAME -- command` adds a source, `toolpost serve` starts it.");
+    output::notice("`toolpost add mcp NAME -- command` adds a source, `toolpost serve` starts it.");
     Ok(())
 }

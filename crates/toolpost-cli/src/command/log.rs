@@ -13,28 +13,28 @@ use toolpost::connection::Client;
 use toolpost::hub::Hub;
 use toolpost::{Authority, CallError, CallRequest, Change, Pipeline};
 use toolpost_gateway::config::Config;
-use toolpost_gateway::journal::{self, Archive};
-use toolpost_gateway::{DataFolder, admin, builtin};
+use toolpost_gateway::journal::{self, JournalReader};
+use toolpost_gateway::{DataDir, admin, builtin};
 
 use super::backend::Backend;
-use super::call::{until_interrupted, watched};
+use super::call::{call_with_progress, until_interrupted};
 use super::signal::StopRequests;
 use crate::arguments::{
-    ExportOptions, LogCommand, LogFilter, LogOptions, ReplayOptions, Running, VerifyOptions,
+    ExportOptions, GatewayTarget, LogCommand, LogFilter, LogOptions, ReplayOptions, VerifyOptions,
 };
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::output;
 
 /// How long what was begun may take to end.
-const PATIENCE: Duration = Duration::from_secs(3);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How many calls are listed where nobody says.
-const LISTED: u16 = 50;
+const DEFAULT_LIMIT: u16 = 50;
 
 /// How many calls an export asks for at once.
-const PAGE: usize = 500;
+const EXPORT_PAGE_SIZE: usize = 500;
 
-pub(crate) async fn log(options: &LogOptions) -> Result<(), Failure> {
+pub(crate) async fn log(options: &LogOptions) -> Result<(), CommandError> {
     match &options.command {
         Some(LogCommand::Verify(options)) => verify(options).await,
         Some(LogCommand::Export(options)) => export(options).await,
@@ -43,58 +43,62 @@ pub(crate) async fn log(options: &LogOptions) -> Result<(), Failure> {
     }
 }
 
-async fn list(options: &LogOptions) -> Result<(), Failure> {
-    let plain = output::is_plain(options.format.json);
-    let books = Books::open_for(plain, &options.running).await?;
-    let answer = list_all(&books, wanted(options)).await;
-    books.close().await;
-    print_listed(&answer?, plain, Shown::by(&options.filter))
+async fn list(options: &LogOptions) -> Result<(), CommandError> {
+    let is_json = output::wants_json(options.format.json);
+    let journal_client = JournalClient::open_for(is_json, &options.target).await?;
+    let response = list_all(&journal_client, list_input(options)).await;
+    journal_client.close().await;
+    print_entries(&response?, is_json, LogContent::from_filter(&options.filter))
 }
 
 /// The newest calls of every journal, or messages. A gateway answers for its own, and is asked for the others of its
 /// folder after that.
-async fn list_all(books: &Books, input: Value) -> Result<Vec<Value>, Failure> {
-    let answer = books.ask_again("gateway.journal", input.clone()).await?;
-    if books.is_off(&answer) {
-        output::warning("the journal of this gateway is off; what is shown was written before");
+async fn list_all(
+    journal_client: &JournalClient,
+    input: Value,
+) -> Result<Vec<Value>, CommandError> {
+    let response = journal_client.call("gateway.journal", input.clone()).await?;
+    if journal_client.is_journal_off(&response) {
+        output::warning("the journal of this gateway is off; showing earlier records");
     }
-    let asked = answer["gatewayId"].as_str().filter(|_| input.get("gatewayId").is_none());
-    let others = asked.map(|asked| gateway_ids(&answer).filter(move |id| *id != asked));
-    let mut calls = listed(&answer).to_vec();
+    let gateway_id = response["gatewayId"].as_str().filter(|_| input.get("gatewayId").is_none());
+    let others =
+        gateway_id.map(|gateway_id| gateway_ids(&response).filter(move |id| *id != gateway_id));
+    let mut calls = entries(&response).to_vec();
     for other in others.into_iter().flatten() {
         let mut input = input.clone();
         input["gatewayId"] = other.into();
-        calls.extend_from_slice(listed(&books.ask_again("gateway.journal", input).await?));
+        calls.extend_from_slice(entries(&journal_client.call("gateway.journal", input).await?));
     }
     calls.sort_by_key(|call| Reverse((call["time"].as_i64(), call["seq"].as_u64())));
-    let most = input["limit"].as_u64().and_then(|limit| usize::try_from(limit).ok());
-    calls.truncate(most.unwrap_or(usize::MAX));
+    let max = input["limit"].as_u64().and_then(|limit| usize::try_from(limit).ok());
+    calls.truncate(max.unwrap_or(usize::MAX));
     calls.reverse();
     Ok(calls)
 }
 
 /// The journals of the data folder.
-fn gateway_ids(answer: &Value) -> impl Iterator<Item = &str> {
-    answer["gatewayIds"].as_array().into_iter().flatten().filter_map(Value::as_str)
+fn gateway_ids(response: &Value) -> impl Iterator<Item = &str> {
+    response["gatewayIds"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// What is shown of a journal.
 #[derive(Clone, Copy)]
-enum Shown {
+enum LogContent {
     Calls,
     Messages,
 }
 
-impl Shown {
-    fn by(filter: &LogFilter) -> Self {
+impl LogContent {
+    fn from_filter(filter: &LogFilter) -> Self {
         if filter.room.is_some() { Self::Messages } else { Self::Calls }
     }
 }
 
 /// What is asked for where calls are listed.
-fn wanted(options: &LogOptions) -> Value {
-    let mut input = asked(&options.filter);
-    input["limit"] = options.limit.unwrap_or(LISTED).into();
+fn list_input(options: &LogOptions) -> Value {
+    let mut input = filter_input(&options.filter);
+    input["limit"] = options.limit.unwrap_or(DEFAULT_LIMIT).into();
     if let Some(gateway_id) = &options.gateway {
         input["gatewayId"] = gateway_id.as_str().into();
     }
@@ -102,103 +106,110 @@ fn wanted(options: &LogOptions) -> Value {
 }
 
 /// The oldest first, for people and for programs: what comes next is further down.
-fn print_listed(listed: &[Value], plain: bool, shown: Shown) -> Result<(), Failure> {
-    match shown {
-        _ if plain => Ok(listed.iter().try_for_each(output::print_plain)?),
-        Shown::Calls => Ok(show::table(listed)?),
-        Shown::Messages => Ok(show::messages(listed)?),
+fn print_entries(
+    entries: &[Value],
+    is_json: bool,
+    content: LogContent,
+) -> Result<(), CommandError> {
+    match content {
+        _ if is_json => Ok(entries.iter().try_for_each(output::print_json_line)?),
+        LogContent::Calls => Ok(show::print_calls(entries)?),
+        LogContent::Messages => Ok(show::print_messages(entries)?),
     }
 }
 
-/// The calls of an answer, or the messages of one that was asked for them.
-fn listed(answer: &Value) -> &[Value] {
-    let messages = answer["messages"].as_array();
-    messages.or(answer["calls"].as_array()).map_or(&[][..], Vec::as_slice)
+/// The calls of a response, or its messages if a room was given.
+fn entries(response: &Value) -> &[Value] {
+    let messages = response["messages"].as_array();
+    messages.or(response["calls"].as_array()).map_or(&[][..], Vec::as_slice)
 }
 
-async fn follow(options: &LogOptions) -> Result<(), Failure> {
-    let plain = output::is_plain(options.format.json);
-    let books = Books::open_for(plain, &options.running).await?;
-    let Behind::Gateway(backend) = &books.behind else {
-        let message = "only a gateway that runs can be followed; is `toolpost serve` running?";
-        return Err(Failure::Unreachable(message.to_owned()));
+async fn follow(options: &LogOptions) -> Result<(), CommandError> {
+    let is_json = output::wants_json(options.format.json);
+    let journal_client = JournalClient::open_for(is_json, &options.target).await?;
+    let JournalBackend::Gateway(backend) = &journal_client.backend else {
+        let message = "--follow needs a running gateway; is `toolpost serve` running?";
+        return Err(CommandError::Unreachable(message.to_owned()));
     };
     let mut requests = StopRequests::new()?;
     let result = tokio::select! {
-        result = print_followed(backend, options, plain) => result,
+        result = print_tail(backend, options, is_json) => result,
         () = requests.next() => Ok(()),
     };
-    books.close().await;
+    journal_client.close().await;
     result
 }
 
 /// Prints calls as they end, those that are there already first where they are asked for.
-async fn print_followed(
+async fn print_tail(
     backend: &Backend,
     options: &LogOptions,
-    plain: bool,
-) -> Result<(), Failure> {
-    let mut input = asked(&options.filter);
+    is_json: bool,
+) -> Result<(), CommandError> {
+    let mut input = filter_input(&options.filter);
     input.as_object_mut().expect("an object is what was asked").remove("since");
     let mut calls = backend.client.subscribe(CallRequest::new("gateway.logs", input));
-    let (mut shown, mut meanwhile) = (HashSet::new(), Vec::new());
+    let (mut printed_seqs, mut buffered) = (HashSet::new(), Vec::new());
     if options.filter.since.is_some() || options.limit.is_some() {
-        let mut listing = std::pin::pin!(backend.ask("gateway.journal", wanted(options)));
+        let mut listing = std::pin::pin!(backend.call("gateway.journal", list_input(options)));
         // The stream is asked for first, so that no call ends between the two.
-        let answer = loop {
+        let response = loop {
             tokio::select! {
                 biased;
-                Some(call) = calls.next() => meanwhile.push(call),
-                answer = &mut listing => break answer,
+                Some(call) = calls.next() => buffered.push(call),
+                response = &mut listing => break response,
             }
         };
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => return Err(backend.failure(error, "gateway.journal", plain).await),
+        let response = match response {
+            Ok(response) => response,
+            Err(error) => return Err(backend.to_failure(error, "gateway.journal", is_json).await),
         };
-        let ended = listed(&answer).iter().filter(|call| call.get("endSeq").is_some());
-        shown.extend(ended.map(|call| call["seq"].as_u64()));
-        let calls: Vec<Value> = listed(&answer).iter().rev().cloned().collect();
-        print_listed(&calls, plain, Shown::Calls)?;
+        let ended = entries(&response).iter().filter(|call| call.get("endSeq").is_some());
+        printed_seqs.extend(ended.map(|call| call["seq"].as_u64()));
+        let calls: Vec<Value> = entries(&response).iter().rev().cloned().collect();
+        print_entries(&calls, is_json, LogContent::Calls)?;
     }
-    let mut calls = futures::stream::iter(meanwhile).chain(calls);
+    let mut calls = futures::stream::iter(buffered).chain(calls);
     while let Some(call) = calls.next().await {
         let call = match call {
             Ok(outcome) => outcome.envelope.data.into_value().map_err(anyhow::Error::from)?,
-            Err(error) => return Err(backend.failure(error, "gateway.logs", plain).await),
+            Err(error) => return Err(backend.to_failure(error, "gateway.logs", is_json).await),
         };
-        if shown.remove(&call["seq"].as_u64()) {
+        if printed_seqs.remove(&call["seq"].as_u64()) {
             continue;
         }
-        match plain {
-            true => output::print_plain(&call)?,
-            false => show::line(&call)?,
+        match is_json {
+            true => output::print_json_line(&call)?,
+            false => show::print_call(&call)?,
         }
     }
     Ok(())
 }
 
-async fn export(options: &ExportOptions) -> Result<(), Failure> {
-    let books = Books::open(&options.running).await?;
-    let result = export_all(&books, options).await;
-    books.close().await;
+async fn export(options: &ExportOptions) -> Result<(), CommandError> {
+    let journal_client = JournalClient::open(&options.target).await?;
+    let result = export_all(&journal_client, options).await;
+    journal_client.close().await;
     result
 }
 
 /// Numbers count in one journal, so each is read to its end before the next.
-async fn export_all(books: &Books, options: &ExportOptions) -> Result<(), Failure> {
-    for gateway_id in exported(books, options).await? {
-        for mut input in kinds_exported(&options.filter) {
+async fn export_all(
+    journal_client: &JournalClient,
+    options: &ExportOptions,
+) -> Result<(), CommandError> {
+    for gateway_id in exported_gateways(journal_client, options).await? {
+        for mut input in export_inputs(&options.filter) {
             input["gatewayId"] = gateway_id.as_str().into();
-            export_one(books, input).await?;
+            export_pages(journal_client, input).await?;
         }
     }
     Ok(())
 }
 
 /// Calls first, as ever, and then what was said in all rooms, unless one of the two is asked for.
-fn kinds_exported(filter: &LogFilter) -> Vec<Value> {
-    let calls = asked(filter);
+fn export_inputs(filter: &LogFilter) -> Vec<Value> {
+    let calls = filter_input(filter);
     if filter.room.is_some() || filter.op.is_some() {
         return vec![calls];
     }
@@ -208,98 +219,105 @@ fn kinds_exported(filter: &LogFilter) -> Vec<Value> {
 }
 
 /// The journals that are exported.
-async fn exported(books: &Books, options: &ExportOptions) -> Result<Vec<String>, Failure> {
+async fn exported_gateways(
+    journal_client: &JournalClient,
+    options: &ExportOptions,
+) -> Result<Vec<String>, CommandError> {
     if let Some(gateway_id) = &options.gateway {
         return Ok(vec![gateway_id.clone()]);
     }
-    let answer = books.ask_again("gateway.journal", json!({"limit": 0})).await?;
-    Ok(gateway_ids(&answer).map(String::from).collect())
+    let response = journal_client.call("gateway.journal", json!({"limit": 0})).await?;
+    Ok(gateway_ids(&response).map(String::from).collect())
 }
 
 /// Page after page, from the newest to the oldest.
-async fn export_one(books: &Books, mut input: Value) -> Result<(), Failure> {
-    input["limit"] = PAGE.into();
+async fn export_pages(
+    journal_client: &JournalClient,
+    mut input: Value,
+) -> Result<(), CommandError> {
+    input["limit"] = EXPORT_PAGE_SIZE.into();
     let name = if input.get("room").is_some() { "messages" } else { "calls" };
     loop {
-        let answer = books.ask_again("gateway.journal", input.clone()).await?;
-        let page = answer[name].as_array().map_or(&[][..], Vec::as_slice);
-        page.iter().try_for_each(output::print_plain)?;
+        let response = journal_client.call("gateway.journal", input.clone()).await?;
+        let page = response[name].as_array().map_or(&[][..], Vec::as_slice);
+        page.iter().try_for_each(output::print_json_line)?;
         // They are sorted by time, which may go back where a clock is set.
-        let first = page.iter().filter_map(|one| one["seq"].as_u64()).min();
+        let first = page.iter().filter_map(|entry| entry["seq"].as_u64()).min();
         // A page of messages may be short because they are long.
-        match first.filter(|_| name == "messages" || page.len() == PAGE) {
+        match first.filter(|_| name == "messages" || page.len() == EXPORT_PAGE_SIZE) {
             Some(first) => input["before"] = first.into(),
             None => return Ok(()),
         }
     }
 }
 
-async fn verify(options: &VerifyOptions) -> Result<(), Failure> {
+async fn verify(options: &VerifyOptions) -> Result<(), CommandError> {
     let mut input = json!({});
     if let Some(file) = &options.head {
         input["head"] = read_head(file)?;
     }
-    let plain = output::is_plain(options.format.json);
-    let books = Books::open_for(plain, &options.running).await?;
-    let place = books.place.clone();
-    let answer = books.ask("gateway.verify", input).await?;
-    match plain {
-        true => output::print_plain(&answer)?,
-        false => show::verdicts(&answer)?,
+    let is_json = output::wants_json(options.format.json);
+    let journal_client = JournalClient::open_for(is_json, &options.target).await?;
+    let location = journal_client.location.clone();
+    let response = journal_client.call_and_close("gateway.verify", input).await?;
+    match is_json {
+        true => output::print_json_line(&response)?,
+        false => show::print_reports(&response)?,
     }
-    if answer["ok"] == true {
+    if response["ok"] == true {
         return Ok(());
     }
-    if answer["journals"].as_array().is_some_and(Vec::is_empty) {
-        output::error(&format!("there is no journal in {place}"));
+    if response["journals"].as_array().is_some_and(Vec::is_empty) {
+        output::error(&format!("there is no journal in {location}"));
     }
-    show::problems(&answer);
-    Err(Failure::Reported)
+    show::print_problems(&response);
+    Err(CommandError::Reported)
 }
 
-fn read_head(file: &Path) -> Result<Value, Failure> {
+fn read_head(file: &Path) -> Result<Value, CommandError> {
     let unreadable = |error: &dyn std::fmt::Display| {
-        Failure::Usage(format!("cannot read the head in {}: {error}", file.display()))
+        CommandError::Usage(format!("cannot read the head in {}: {error}", file.display()))
     };
     let text = std::fs::read(file).map_err(|error| unreadable(&error))?;
     serde_json::from_slice(&text).map_err(|error| unreadable(&error))
 }
 
-pub(crate) async fn replay(options: &ReplayOptions) -> Result<(), Failure> {
-    let plain = output::is_plain(options.format.json);
+pub(crate) async fn replay(options: &ReplayOptions) -> Result<(), CommandError> {
+    let is_json = output::wants_json(options.format.json);
     let mut requests = StopRequests::new()?;
-    let opening = Books::open_for(plain, &options.running);
-    let books = until_interrupted(&mut requests, opening).await?;
+    let opening = JournalClient::open_for(is_json, &options.target);
+    let journal_client = until_interrupted(&mut requests, opening).await?;
     let input = json!({"id": options.id, "run": options.run});
     let mut request = CallRequest::new("gateway.replay", input);
     if let Some(timeout) = options.timeout {
         request = request.timeout(timeout);
     }
-    let what = format!("calling {} once more", options.id);
-    let what = options.run.then_some(what);
-    let answer = match watched(books.client(), request, &mut requests, what).await {
-        Ok(outcome) => Ok(outcome.envelope.data.into_value().map_err(anyhow::Error::from)?),
-        Err(error) => Err(books.failed(error, "gateway.replay").await),
-    };
-    books.close().await;
-    print_replayed(&answer?, plain)
+    let label = format!("replaying call {}", options.id);
+    let label = options.run.then_some(label);
+    let response =
+        match call_with_progress(journal_client.client(), request, &mut requests, label).await {
+            Ok(outcome) => Ok(outcome.envelope.data.into_value().map_err(anyhow::Error::from)?),
+            Err(error) => Err(journal_client.to_failure(error, "gateway.replay").await),
+        };
+    journal_client.close().await;
+    print_replay(&response?, is_json)
 }
 
-fn print_replayed(answer: &Value, plain: bool) -> Result<(), Failure> {
-    match plain {
-        true => output::print_plain(answer)?,
-        false => show::replay(answer)?,
+fn print_replay(response: &Value, is_json: bool) -> Result<(), CommandError> {
+    match is_json {
+        true => output::print_json_line(response)?,
+        false => show::print_replay(response)?,
     }
-    match answer["same"] == false || answer.get("problems").is_some() {
-        true => Err(Failure::Reported),
+    match response["same"] == false || response.get("problems").is_some() {
+        true => Err(CommandError::Reported),
         false => Ok(()),
     }
 }
 
-fn asked(filter: &LogFilter) -> Value {
+fn filter_input(filter: &LogFilter) -> Value {
     let mut input = json!({});
-    let LogFilter { op, since, who, room, .. } = filter;
-    for (name, value) in [("op", op), ("since", since), ("who", who), ("room", room)] {
+    let LogFilter { op, since, identity, room, .. } = filter;
+    for (name, value) in [("op", op), ("since", since), ("identity", identity), ("room", room)] {
         if let Some(value) = value {
             input[name] = value.as_str().into();
         }
@@ -311,101 +329,106 @@ fn asked(filter: &LogFilter) -> Value {
 }
 
 /// The same operations, in a gateway that runs or in this process over the files of one that does not.
-struct Books {
-    behind: Behind,
+struct JournalClient {
+    backend: JournalBackend,
     /// Whether programs read what is printed.
-    plain: bool,
+    is_json: bool,
     /// Where the journals are, in words.
-    place: String,
+    location: String,
 }
 
-enum Behind {
+enum JournalBackend {
     Gateway(Box<Backend>),
     Files(Pipeline, Client),
 }
 
-impl Books {
+impl JournalClient {
     /// For programs.
-    async fn open(running: &Running) -> Result<Self, Failure> {
-        Self::open_for(true, running).await
+    async fn open(target: &GatewayTarget) -> Result<Self, CommandError> {
+        Self::open_for(true, target).await
     }
 
     /// An address that was typed is meant; where none was, and nobody is there, the files will do.
-    async fn open_for(plain: bool, running: &Running) -> Result<Self, Failure> {
-        let (behind, place) = match Backend::operator(running).await {
+    async fn open_for(is_json: bool, target: &GatewayTarget) -> Result<Self, CommandError> {
+        let (backend_kind, journal_location) = match Backend::connect_as_operator(target).await {
             Ok(backend) => {
-                let behind = Behind::Gateway(Box::new(backend));
-                (behind, format!("the data folder of {}", running.url()))
+                let backend_kind = JournalBackend::Gateway(Box::new(backend));
+                (backend_kind, format!("the data folder of {}", target.url()))
             }
-            Err(Failure::Unreachable(_)) if running.may_be_away() => {
-                let data = DataFolder::look(running.data.as_deref())
-                    .map_err(|error| Failure::Usage(error.to_string()))?;
-                (Behind::files(data.path()), data.path().display().to_string())
+            Err(CommandError::Unreachable(_)) if target.allows_offline() => {
+                let data = DataDir::open_existing(target.data.as_deref())
+                    .map_err(|error| CommandError::Usage(error.to_string()))?;
+                (JournalBackend::open_files(data.path()), data.path().display().to_string())
             }
             Err(failure) => return Err(failure),
         };
-        Ok(Self { behind, plain, place })
+        Ok(Self { backend: backend_kind, is_json, location: journal_location })
     }
 
     /// Whether a gateway runs and writes nothing down.
-    fn is_off(&self, answer: &Value) -> bool {
-        matches!(self.behind, Behind::Gateway(_)) && answer.get("gatewayId").is_none()
+    fn is_journal_off(&self, response: &Value) -> bool {
+        matches!(self.backend, JournalBackend::Gateway(_)) && response.get("gatewayId").is_none()
     }
 
     fn client(&self) -> &Client {
-        match &self.behind {
-            Behind::Gateway(backend) => &backend.client,
-            Behind::Files(_, client) => client,
+        match &self.backend {
+            JournalBackend::Gateway(backend) => &backend.client,
+            JournalBackend::Files(_, client) => client,
         }
     }
 
-    async fn ask(self, operation: &str, input: Value) -> Result<Value, Failure> {
-        let answer = self.ask_again(operation, input).await;
+    async fn call_and_close(self, operation: &str, input: Value) -> Result<Value, CommandError> {
+        let response = self.call(operation, input).await;
         self.close().await;
-        answer
+        response
     }
 
-    async fn ask_again(&self, operation: &str, input: Value) -> Result<Value, Failure> {
-        match self.client().execute(operation, input).await {
+    async fn call(&self, operation: &str, input: Value) -> Result<Value, CommandError> {
+        match self.client().call_json(operation, input).await {
             Ok(envelope) => Ok(envelope.data),
-            Err(error) => Err(self.failed(error, operation).await),
+            Err(error) => Err(self.to_failure(error, operation).await),
         }
     }
 
-    async fn failed(&self, error: CallError, operation: &str) -> Failure {
-        match &self.behind {
-            Behind::Gateway(backend) => backend.failure(error, operation, self.plain).await,
-            Behind::Files(..) => Failure::Call { error, hint: None, json: self.plain },
+    async fn to_failure(&self, error: CallError, operation: &str) -> CommandError {
+        match &self.backend {
+            JournalBackend::Gateway(backend) => {
+                backend.to_failure(error, operation, self.is_json).await
+            }
+            JournalBackend::Files(..) => {
+                CommandError::Call { error, hint: None, json: self.is_json }
+            }
         }
     }
 
     async fn close(self) {
-        match self.behind {
-            Behind::Gateway(backend) => backend.close().await,
-            Behind::Files(pipeline, ..) => drop(pipeline.drain(PATIENCE).await),
+        match self.backend {
+            JournalBackend::Gateway(backend) => backend.close().await,
+            JournalBackend::Files(pipeline, ..) => drop(pipeline.drain(DRAIN_TIMEOUT).await),
         }
     }
 }
 
-impl Behind {
+impl JournalBackend {
     /// Where the records are is told by the folder, and not by the configuration of whoever looks.
-    fn files(data: &Path) -> Self {
-        let config = configured();
-        let archive = Archive::new(data, &journal::Settings::default());
-        let registry = builtin::registry_for(&config);
-        let all = journal::operations(&archive, &registry).into_iter().chain(Hub::contract());
+    fn open_files(data: &Path) -> Self {
+        let config = local_config();
+        let reader = JournalReader::new(data, &journal::JournalSettings::default());
+        let registry = builtin::registry_from_config(&config);
+        let all =
+            journal::operations(&reader, &registry).into_iter().chain(Hub::builtin_operations());
         registry.apply(all.map(Change::Replace)).expect("replacing cannot clash");
         let pipeline = Pipeline::new(registry);
         // Whoever can read the files needs no token to.
-        let caller = Authority::outside(Some(admin::operator().into()));
+        let caller = Authority::untrusted(Some(admin::operator().into()));
         let client = Client::in_process(pipeline.clone(), caller);
         Self::Files(pipeline, client)
     }
 }
 
 /// What is configured here, which says what a replay finds and nothing about the journal.
-fn configured() -> Config {
-    let loaded = Config::here().map(|file| Config::load(&file)).transpose();
+fn local_config() -> Config {
+    let loaded = Config::discover().map(|file| Config::load(&file)).transpose();
     loaded.map(Option::unwrap_or_default).unwrap_or_else(|error| {
         output::warning(&format!("the configuration here cannot be used: {error}"));
         Config::default()

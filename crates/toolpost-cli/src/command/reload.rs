@@ -2,25 +2,25 @@
 
 use serde_json::{Value, json};
 
-use super::backend::ask_operator;
+use super::backend::call_as_operator;
 use crate::arguments::ReloadOptions;
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::output;
 
-pub(crate) async fn reload(options: &ReloadOptions) -> Result<(), Failure> {
+pub(crate) async fn reload(options: &ReloadOptions) -> Result<(), CommandError> {
     let report =
-        ask_operator(&options.running, options.format, "gateway.reload", json!({})).await?;
-    if output::is_plain(options.format.json) {
-        return Ok(output::print_plain(&report)?);
+        call_as_operator(&options.target, options.format, "gateway.reload", json!({})).await?;
+    if output::wants_json(options.format.json) {
+        return Ok(output::print_json_line(&report)?);
     }
-    for line in lines(&report) {
-        output::print_line(&output::harmless(&line))?;
+    for line in report_lines(&report) {
+        output::print_line(&output::sanitize(&line))?;
     }
     Ok(())
 }
 
 /// What is different now, a line each.
-fn lines(report: &Value) -> Vec<String> {
+fn report_lines(report: &Value) -> Vec<String> {
     let listed = |name: &str| {
         let items = report[name].as_array().map(Vec::as_slice).unwrap_or_default();
         items.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect::<Vec<_>>()
@@ -34,9 +34,9 @@ fn lines(report: &Value) -> Vec<String> {
     }
     lines.extend(listed("notes"));
     let later = listed("restartNeeded");
-    lines.extend(later.iter().map(|what| format!("holds only after the next start: {what}")));
+    lines.extend(later.iter().map(|what| format!("takes effect after a restart: {what}")));
     if lines.is_empty() {
-        lines.push("Nothing is different.".to_owned());
+        lines.push("No changes.".to_owned());
     }
     lines
 }
@@ -46,22 +46,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_different_is_told_and_nothing_else() {
+    fn reload_report_lists_only_changes() {
         let rows = [
-            (json!({"unchanged": ["a"], "added": [], "notes": []}), &["Nothing is different."][..]),
+            (json!({"unchanged": ["a"], "added": [], "notes": []}), &["No changes."][..]),
             (
-                json!({"added": ["b", "c"], "removed": ["a"], "notes": ["`x` is known now"],
+                json!({"added": ["b", "c"], "removed": ["a"], "notes": ["`x` was added"],
                     "restartNeeded": ["[journal]"]}),
                 &[
                     "added: b, c",
                     "removed: a",
-                    "`x` is known now",
-                    "holds only after the next start: [journal]",
+                    "`x` was added",
+                    "takes effect after a restart: [journal]",
                 ],
             ),
         ];
         for (report, expected) in rows {
-            assert_eq!(lines(&report), expected);
+            assert_eq!(report_lines(&report), expected);
         }
     }
 }

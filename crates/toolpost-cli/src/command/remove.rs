@@ -4,18 +4,18 @@ use serde_json::json;
 use toolpost_gateway::config::remove_source;
 
 use crate::arguments::RemoveOptions;
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::output;
 
-pub(crate) fn remove(options: &RemoveOptions) -> Result<(), Failure> {
+pub(crate) fn remove(options: &RemoveOptions) -> Result<(), CommandError> {
     let (name, file) = (&options.name, &options.config);
     remove_source(file, name)?;
-    if output::is_plain(options.format.json) {
+    if output::wants_json(options.format.json) {
         let file = file.display().to_string();
-        output::print_plain(&json!({"name": name, "removed": true, "file": file}))?;
+        output::print_json_line(&json!({"name": name, "removed": true, "file": file}))?;
     } else {
         output::print_line(&format!("`{name}` is no longer in {}.", file.display()))?;
     }
-    output::remark(output::TAKEN_UP);
+    output::notice(output::RELOAD_NOTICE);
     Ok(())
 }

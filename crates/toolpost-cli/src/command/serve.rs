@@ -1,129 +1,132 @@
 //! `serve`: the gateway, until it is asked to stop.
 
+mod banner;
 mod descriptors;
-mod offer;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use toolpost_gateway::builtin::BuiltIn;
+use toolpost_gateway::builtin::DemoOperations;
 use toolpost_gateway::config::Config;
 use toolpost_gateway::{
-    DataError, DataFolder, GatewaySettings, ListenError, Origin, Running, Setup, Sight, builtin,
-    check_address,
+    ConfigSource, DataDir, DataError, GatewayBuilder, GatewayHandle, GatewaySettings, ListenError,
+    Telemetry, builtin, check_address,
 };
 
-use super::connect::{Asking, parts};
+use super::mcp_connect::{AuthorizationMode, mcp_env};
 use super::signal::{ReloadRequests, StopRequests};
 use crate::arguments::ServeOptions;
-use crate::failure::Failure;
+use crate::error::CommandError;
 
 /// How often the files of the configuration are looked at.
-const LOOK: Duration = Duration::from_secs(1);
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(crate) async fn serve(options: &ServeOptions) -> Result<(), Failure> {
-    let origin = options.config.clone().map_or(Origin::Here, Origin::File);
-    let file = origin.file();
-    let config = origin.load()?;
+pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
+    let config_source = options.config.clone().map_or(ConfigSource::Discovered, ConfigSource::File);
+    let file = config_source.file();
+    let config = config_source.load()?;
     if options.check {
-        config.check_complete()?;
-        check_address(options.listen, &config.authenticator()).map_err(refused)?;
-        let checked =
-            offer::Checked { file: file.as_deref(), config: &config, doubts: doubts(&config) };
+        config.check_missing()?;
+        check_address(options.listen, &config.authenticator()).map_err(listen_failure)?;
+        let checked = banner::CheckReport {
+            file: file.as_deref(),
+            config: &config,
+            warnings: lint_config(&config),
+        };
         return Ok(checked.print(options.json)?);
     }
     // Whoever asks for a reload during the start means the configuration that has been read.
     let mut reloads = ReloadRequests::new()?;
-    let data = DataFolder::open(options.data.as_deref()).map_err(|error| unusable(&error))?;
-    let operator = data.operator_token().map_err(|error| unusable(&error))?.hash();
-    let registry = builtin::registry_for(&config);
+    let data = DataDir::open(options.data.as_deref()).map_err(|error| data_failure(&error))?;
+    let operator = data.operator_token().map_err(|error| data_failure(&error))?.hash();
+    let registry = builtin::registry_from_config(&config);
     let mut settings = GatewaySettings::default();
-    settings.drain = options.drain;
-    descriptors::provide_for(config.limits.connections());
-    let mut setup = Setup::new(registry.clone(), config.clone())
-        .origin(origin)
+    settings.drain_timeout = options.drain;
+    descriptors::raise_limit(config.limits.connections());
+    let mut setup = GatewayBuilder::new(registry.clone(), config.clone())
+        .config_source(config_source)
         .settings(settings)
         .operator(operator)
-        .sight(sight(&config)?)
-        .part(Arc::new(BuiltIn::new(registry.clone())))
+        .telemetry(telemetry(&config)?)
+        .reloadable(Arc::new(DemoOperations::new(registry.clone())))
         .journal(data.path())
         .map_err(anyhow::Error::from)?
-        .mcp(parts(Asking::Nobody).await);
+        .mcp_env(mcp_env(AuthorizationMode::NonInteractive).await);
     if !options.no_watch {
-        setup = setup.watch(LOOK);
+        setup = setup.watch(WATCH_INTERVAL);
     }
     let mut requests = StopRequests::new()?;
-    let (running, listener) = setup.bind(options.listen).await.map_err(refused)?;
+    let (running, listener) = setup.bind(options.listen).await.map_err(listen_failure)?;
     // A reader who has seen enough of the offer must not end the gateway.
     let address = listener.local_addr()?;
-    if let Err(error) = offer::print(&registry, file.as_deref(), &config, address, &data) {
-        tracing::debug!(%error, "the offer was not printed whole");
+    if let Err(error) = banner::print(&registry, file.as_deref(), &config, address, &data) {
+        tracing::debug!(%error, "the startup banner could not be printed");
     }
-    let (stop, asked) = tokio::sync::oneshot::channel::<()>();
-    let serving = running.serve(listener, async { drop(asked.await) });
+    let (stop, stop_signal) = tokio::sync::oneshot::channel::<()>();
+    let serving = running.serve(listener, async { drop(stop_signal.await) });
     let watching = async {
         requests.next().await;
-        running.gateway().announce_stop();
-        if !options.notice.is_zero() {
-            let notice = options.notice;
-            tracing::info!(?notice, "stopping soon: /ready says so, calls are still answered");
+        running.gateway().set_not_ready();
+        if !options.shutdown_delay.is_zero() {
+            let shutdown_delay = options.shutdown_delay;
+            tracing::info!(?shutdown_delay, "shutdown requested; reporting not-ready");
             tokio::select! {
-                () = tokio::time::sleep(notice) => {}
+                () = tokio::time::sleep(shutdown_delay) => {}
                 () = requests.next() => {}
             }
         }
-        tracing::info!("stopping: no new connections, calls in flight may finish");
+        tracing::info!("shutting down: closed to new connections, draining calls");
         drop(stop);
         requests.next().await;
     };
     tokio::select! {
         served = serving => served.map(drop).map_err(|error| anyhow!(error).into()),
         () = watching => {
-            tracing::warn!("asked to stop again: ending at once");
+            tracing::warn!("second stop signal; exiting immediately");
             std::process::exit(130)
         }
-        never = reload_when_asked(&mut reloads, &running) => match never {},
+        never = reload_on_signal(&mut reloads, &running) => match never {},
     }
 }
 
-enum Never {}
+enum NoReturn {}
 
 /// What is probably not meant in a configuration, before any source was started.
-pub(super) fn doubts(config: &Config) -> Vec<String> {
-    let catalog = builtin::registry_for(config).catalog();
+pub(super) fn lint_config(config: &Config) -> Vec<String> {
+    let catalog = builtin::registry_from_config(config).catalog();
     let ids: Vec<&str> = catalog.list().iter().map(|known| known.id().as_str()).collect();
-    config.doubts(&ids)
+    config.lint(&ids)
 }
 
 /// The folder was typed, or is the one that is meant where none is.
-fn unusable(error: &DataError) -> Failure {
-    Failure::Usage(error.to_string())
+fn data_failure(error: &DataError) -> CommandError {
+    CommandError::Usage(error.to_string())
 }
 
 /// An address was typed that nobody may be served at, or that cannot be had.
-fn refused(error: ListenError) -> Failure {
+fn listen_failure(error: ListenError) -> CommandError {
     match error {
-        ListenError::NotLoopback(_) => Failure::Usage(error.to_string()),
+        ListenError::NotLoopback(_) => CommandError::Usage(error.to_string()),
         ListenError::Bind { .. } => {
-            Failure::Usage(format!("{error}; choose another address with --listen"))
+            CommandError::Usage(format!("{error}; choose another address with --listen"))
         }
         other => anyhow!(other).into(),
     }
 }
 
 /// Who watches the calls. What the variables of OpenTelemetry say counts where the file says nothing.
-pub(super) fn sight(config: &Config) -> Result<Sight, Failure> {
+pub(super) fn telemetry(config: &Config) -> Result<Telemetry, CommandError> {
     let settings = config.telemetry.clone().with_environment(|name| std::env::var(name).ok());
-    let sight = settings.and_then(|settings| Sight::new(&settings));
-    sight.map_err(|words| anyhow!("spans cannot be sent: {words}").into())
+    let result = settings.and_then(|settings| Telemetry::new(&settings));
+    result.map_err(|error| anyhow!("spans cannot be sent: {error}").into())
 }
 
 /// Reads the configuration again on each signal that asks for it; what came of it is in the log.
-async fn reload_when_asked(requests: &mut ReloadRequests, running: &Running) -> Never {
+async fn reload_on_signal(requests: &mut ReloadRequests, gateway: &GatewayHandle) -> NoReturn {
     loop {
         requests.next().await;
-        tracing::info!("asked to read the configuration again");
-        let _ = running.reload().await;
+        tracing::info!("reload requested by signal");
+        let _ = gateway.reload().await;
     }
 }

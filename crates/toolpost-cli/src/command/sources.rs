@@ -5,19 +5,19 @@ use comfy_table::{ContentArrangement, Table};
 use serde_json::{Value, json};
 use toolpost::epoch_ms;
 
-use super::backend::ask_operator;
+use super::backend::call_as_operator;
 use crate::arguments::SourcesOptions;
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::output;
 
 /// The operation that knows.
 const OPERATION: &str = "gateway.sources";
 
-pub(crate) async fn sources(options: &SourcesOptions) -> Result<(), Failure> {
-    let mut found = ask_operator(&options.running, options.format, OPERATION, json!({})).await?;
+pub(crate) async fn sources(options: &SourcesOptions) -> Result<(), CommandError> {
+    let mut found = call_as_operator(&options.target, options.format, OPERATION, json!({})).await?;
     let sources = found.get_mut("sources").map(Value::take).unwrap_or_default();
-    if output::is_plain(options.format.json) {
-        return Ok(output::print_plain(&sources)?);
+    if output::wants_json(options.format.json) {
+        return Ok(output::print_json_line(&sources)?);
     }
     let sources = sources.as_array().map(Vec::as_slice).unwrap_or_default();
     if sources.is_empty() {
@@ -36,40 +36,41 @@ fn table(sources: &[Value], now: i64) -> Table {
     table.set_header(["SOURCE", "STATE", "SINCE", "OPERATIONS", "ABOUT"]);
     for source in sources {
         let text = |name: &str| source[name].as_str().unwrap_or_default();
-        let since = ago(now - source["since"].as_i64().unwrap_or(now));
+        let since = elapsed_text(now - source["since"].as_i64().unwrap_or(now));
         let operations = source["operations"].to_string();
-        let cells = [text("name"), state(source), &since, &operations, &about(source, now)];
-        table.add_row(cells.map(|cell| output::harmless(cell).into_owned()));
+        let cells = [text("name"), state(source), &since, &operations, &description(source, now)];
+        table.add_row(cells.map(|cell| output::sanitize(cell).into_owned()));
     }
     table
 }
 
-/// One that is left alone is not called, whatever else holds of it.
+/// A circuit breaker that is not closed is shown instead of `ready`: calls fail at once.
 fn state(source: &Value) -> &str {
     match source["state"].as_str().unwrap_or_default() {
-        "ready" if source["leftAlone"] == true => "left alone",
+        "ready" if source["breaker"] == "open" => "circuit breaker open",
+        "ready" if source["breaker"] == "half-open" => "circuit breaker half-open",
         state => state,
     }
 }
 
 /// What it is, and what is wrong with it.
-fn about(source: &Value, now: i64) -> String {
+fn description(source: &Value, now: i64) -> String {
     let about = source["about"].as_str().unwrap_or_default();
     let Some(reason) = source["reason"].as_str().filter(|reason| *reason != about) else {
         return about.to_owned();
     };
     match source["retryAt"].as_i64() {
-        Some(at) if at > now => format!("{about}: {reason}; again in {}", span(at - now)),
+        Some(at) if at > now => format!("{about}: {reason}; again in {}", duration_text(at - now)),
         _ => format!("{about}: {reason}"),
     }
 }
 
-fn ago(ms: i64) -> String {
-    format!("{} ago", span(ms))
+fn elapsed_text(ms: i64) -> String {
+    format!("{} ago", duration_text(ms))
 }
 
 /// A time in its largest unit.
-fn span(ms: i64) -> String {
+fn duration_text(ms: i64) -> String {
     let seconds = ms.max(0) / 1_000;
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_a_line() {
+    fn sources_table_has_one_row_per_source() {
         let rows = [
             (
                 json!({"name": "files", "about": "MCP server `x`", "state": "ready", "since": 1_000, "operations": 12}),
@@ -95,20 +96,21 @@ mod tests {
                 "far     down   2m ago  0           another hub: gone; again in 10s",
             ),
             (
-                json!({"name": "shop", "about": "HTTP service", "state": "ready", "leftAlone": true, "since": 1_000, "operations": 3}),
-                "shop left alone 2m ago 3 HTTP service",
+                json!({"name": "shop", "about": "HTTP service", "state": "ready", "breaker": "open", "since": 1_000, "operations": 3}),
+                "shop circuit breaker open 2m ago 3 HTTP service",
             ),
         ];
         for (source, expected) in rows {
-            let shown = table(&[source], 121_000).trim_fmt();
-            let line = shown.lines().nth(1).unwrap().trim().to_owned();
-            let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert_eq!(words(&line), words(expected));
+            let rendered = table(&[source], 121_000).trim_fmt();
+            let line = rendered.lines().nth(1).unwrap().trim().to_owned();
+            let collapse_spaces =
+                |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(collapse_spaces(&line), collapse_spaces(expected));
         }
     }
 
     #[test]
-    fn a_time_has_one_unit() {
+    fn duration_is_printed_in_largest_unit() {
         for (ms, expected) in [
             (-5, "0s"),
             (999, "0s"),
@@ -117,7 +119,7 @@ mod tests {
             (7_200_000, "2h"),
             (180_000_000, "2d"),
         ] {
-            assert_eq!(span(ms), expected, "{ms}");
+            assert_eq!(duration_text(ms), expected, "{ms}");
         }
     }
 }

@@ -4,14 +4,14 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use toolpost::Identity;
 use toolpost_gateway::auth::Token;
-use toolpost_gateway::config::{Config, Existing, overview, remove_identity, write_identity};
+use toolpost_gateway::config::{Config, IfExists, overview, remove_identity, write_identity};
 
-use super::neighbor;
-use crate::arguments::{TokenCommand, TokenListOptions, TokenOptions, TokenRevokeOptions};
-use crate::failure::Failure;
+use super::mcp_json;
+use crate::arguments::{TokenCommand, TokenListOptions, TokenNewOptions, TokenRevokeOptions};
+use crate::error::CommandError;
 use crate::output;
 
-pub(crate) fn token(command: TokenCommand) -> Result<(), Failure> {
+pub(crate) fn token(command: TokenCommand) -> Result<(), CommandError> {
     match command {
         TokenCommand::New(options) => new(options),
         TokenCommand::List(options) => list(&options),
@@ -20,18 +20,18 @@ pub(crate) fn token(command: TokenCommand) -> Result<(), Failure> {
 }
 
 /// Who is known, and what they may do; nothing of what they are known by.
-fn list(options: &TokenListOptions) -> Result<(), Failure> {
+fn list(options: &TokenListOptions) -> Result<(), CommandError> {
     let config = Config::load(&options.config)?;
     let known = config.identities.iter().map(|known| &known.identity);
-    if output::is_plain(options.format.json) {
+    if output::wants_json(options.format.json) {
         let all: Vec<Value> = known.map(to_json).collect();
-        return Ok(output::print_plain(&all)?);
+        return Ok(output::print_json_line(&all)?);
     }
     for identity in known {
-        output::print_line(&output::harmless(&describe(identity)))?;
+        output::print_line(&output::sanitize(&describe(identity)))?;
     }
     if config.identities.is_empty() {
-        output::print_line("Nobody has a token; `toolpost token new NAME` makes one.")?;
+        output::print_line("There are no tokens; `toolpost token new NAME` creates one.")?;
     }
     Ok(())
 }
@@ -51,57 +51,57 @@ fn describe(identity: &Identity) -> String {
     format!("{}: {scopes}{resources}", identity.id)
 }
 
-fn revoke(options: &TokenRevokeOptions) -> Result<(), Failure> {
+fn revoke(options: &TokenRevokeOptions) -> Result<(), CommandError> {
     let (name, file) = (&options.name, &options.config);
     remove_identity(file, name)?;
-    if output::is_plain(options.format.json) {
+    if output::wants_json(options.format.json) {
         let file = file.display().to_string();
-        output::print_plain(&json!({"name": name, "revoked": true, "file": file}))?;
+        output::print_json_line(&json!({"name": name, "revoked": true, "file": file}))?;
     } else {
         output::print_line(&format!("`{name}` is no longer in {}.", file.display()))?;
     }
-    output::remark(output::TAKEN_UP);
+    output::notice(output::RELOAD_NOTICE);
     Ok(())
 }
 
 /// The token is the only thing on standard output, so that a script can take it.
-fn new(options: TokenOptions) -> Result<(), Failure> {
+fn new(options: TokenNewOptions) -> Result<(), CommandError> {
     let mut identity = Identity::new(options.name)
         .with_scopes(options.scopes)
         .with_capabilities(options.capabilities);
     for (resource, actions) in options.resources {
         identity = identity.with_resource(resource, actions);
     }
-    let existing = if options.replace { Existing::Replace } else { Existing::Refuse };
-    let token = Token::generate().context("the system has no randomness to give")?;
-    neighbor::keep(&options.config, &[])?;
+    let existing = if options.replace { IfExists::Replace } else { IfExists::Fail };
+    let token = Token::generate().context("the system random number generator failed")?;
+    mcp_json::include_in_config(&options.config, &[])?;
     write_identity(&options.config, &identity, token.hash(), existing)?;
     let (name, file) = (&identity.id, options.config.display());
     if options.json {
         let file = file.to_string();
-        output::print_plain(&json!({"name": name, "token": token.reveal(), "file": file}))?;
+        output::print_json_line(&json!({"name": name, "token": token.reveal(), "file": file}))?;
     } else {
         output::print_line(token.reveal())?;
     }
-    output::remark(&format!(
+    output::notice(&format!(
         "This is the token of `{name}`, shown once; only its SHA-256 is stored in {file}."
     ));
-    let open = overview(&options.config)?.open;
+    let open = overview(&options.config)?.open_sources;
     if !open.is_empty() {
-        output::remark(&about_open(&open));
+        output::notice(&open_access_note(&open));
     }
     Ok(())
 }
 
 /// What was open to this machine while nobody was known is open to every token now.
-fn about_open(sources: &[String]) -> String {
+fn open_access_note(sources: &[String]) -> String {
     let names = sources.join("`, `");
-    let (them, each) = match sources {
+    let (verb, each) = match sources {
         [name] => ("is", name.as_str()),
         _ => ("are", "NAME"),
     };
     format!(
-        "`{names}` {them} open to every token: `access = \"open\"`. \
+        "`{names}` {verb} open to every token: `access = \"open\"`. \
          Without that line the scope `source:{each}` is needed."
     )
 }

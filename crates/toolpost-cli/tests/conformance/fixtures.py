@@ -1,7 +1,7 @@
-"""What the conformance suite looks for in a server: tools, resources and prompts by name.
+"""The tools, resources and prompts that the conformance suite requires of a server.
 
-A tool is a function of a call; it returns a result, or raises a Failure. How results and
-notifications travel is the business of server.py.
+A tool is a function of a call that returns a result or raises an RpcError. server.py implements the
+transport.
 """
 
 import hashlib
@@ -9,59 +9,60 @@ import hmac
 import json
 import time
 
-# The smallest picture and the shortest sound.
-PIXEL = ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5E"
-         "rkJggg==")
-SILENCE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
-# Long enough for a stream to be one, and short enough for a suite that does not wait long.
-STEP = 0.01
-SECRET = b"only this server can sign"
+# A PNG of one pixel and a WAV without samples.
+PNG = ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5E"
+       "rkJggg==")
+EMPTY_WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
+# The delay between two events of a stream, in seconds; the suite has short timeouts.
+EVENT_DELAY = 0.01
+SIGNING_KEY = b"only this server can sign"
+STRING = {"type": "string"}
 
 
-class Failure(Exception):
-    """An error of the protocol, as opposed to the result of a tool that failed."""
+class RpcError(Exception):
+    """A JSON-RPC error, as opposed to a tool result with `isError`."""
 
     def __init__(self, code, message, data=None, status=200):
         super().__init__(message)
         self.body = {"code": code, "message": message, **({"data": data} if data else {})}
-        # What servers without sessions answer with; those with sessions have one status for all.
+        # The HTTP status without sessions; with sessions it is always 200.
         self.status = status
 
 
-def text(words):
-    return {"type": "text", "text": words}
+def text(value):
+    return {"type": "text", "text": value}
 
 
 def content(*blocks, **members):
     return {"content": list(blocks), **members}
 
 
-def resource(uri, kind, **held):
-    return {"type": "resource", "resource": {"uri": uri, "mimeType": kind, **held}}
+def resource(uri, mime_type, **contents):
+    return {"type": "resource", "resource": {"uri": uri, "mimeType": mime_type, **contents}}
 
 
-# Tools that only answer.
+# Tools that only return a result.
 
 
 def simple_text(call):
-    return content(text("A plain answer."))
+    return content(text("A plain result."))
 
 
 def image_content(call):
-    return content({"type": "image", "data": PIXEL, "mimeType": "image/png"})
+    return content({"type": "image", "data": PNG, "mimeType": "image/png"})
 
 
 def audio_content(call):
-    return content({"type": "audio", "data": SILENCE, "mimeType": "audio/wav"})
+    return content({"type": "audio", "data": EMPTY_WAV, "mimeType": "audio/wav"})
 
 
 def embedded_resource(call):
-    return content(resource("test://embedded-resource", "text/plain", text="Held inside."))
+    return content(resource("test://embedded-resource", "text/plain", text="An embedded resource."))
 
 
 def multiple_content_types(call):
-    held = resource("test://mixed-content-resource", "application/json", text='{"value":123}')
-    return content(text("Three kinds:"), *image_content(call)["content"], held)
+    embedded = resource("test://mixed-content-resource", "application/json", text='{"value":123}')
+    return content(text("Three kinds:"), *image_content(call)["content"], embedded)
 
 
 def error_handling(call):
@@ -72,34 +73,34 @@ def custom_header(call):
     return content(text(f"in {call.arguments.get('region')}"))
 
 
-# Tools that say something before they answer.
+# Tools that send notifications before their result.
 
 
 def with_logging(call):
-    for words in ("begun", "at work", "done"):
-        call.log("info", words)
-        time.sleep(STEP)
+    for message in ("begun", "at work", "done"):
+        call.log("info", message)
+        time.sleep(EVENT_DELAY)
     return content(text("Logged."))
 
 
 def with_progress(call):
     for done in (0, 50, 100):
         call.progress(done, 100)
-        time.sleep(STEP)
+        time.sleep(EVENT_DELAY)
     return content(text("Done."))
 
 
 def trigger_tool_change(call):
-    call.change("tools")
+    call.change_list("tools")
     return content(text("The list of tools has changed."))
 
 
 def trigger_prompt_change(call):
-    call.change("prompts")
+    call.change_list("prompts")
     return content(text("The list of prompts has changed."))
 
 
-# Tools that ask the client: by a request of their own, as servers with sessions do, or by a result.
+# Tools that need input from the client: by a request with sessions, or else by an input_required result.
 
 
 def form(message, required=None, **properties):
@@ -108,28 +109,28 @@ def form(message, required=None, **properties):
     return {"message": message, "requestedSchema": schema}
 
 
-def prompt_for(words, most=100):
-    return {"messages": [{"role": "user", "content": text(words)}], "maxTokens": most}
+def sampling_params(prompt, max_tokens=100):
+    return {"messages": [{"role": "user", "content": text(prompt)}], "maxTokens": max_tokens}
 
 
 def sampling(call):
-    said = call.ask("sampling/createMessage", prompt_for(call.arguments.get("prompt", "")))
-    return content(text(f"The model says: {said['content']['text']}"))
+    params = sampling_params(call.arguments.get("prompt", ""))
+    response = call.request_input("sampling/createMessage", params)
+    return content(text(f"The model says: {response['content']['text']}"))
 
 
-def elicited(call, params):
-    said = call.ask("elicitation/create", params)
-    return content(text(f"{said['action']}: {json.dumps(said.get('content'))}"))
+def elicit(call, params):
+    response = call.request_input("elicitation/create", params)
+    return content(text(f"{response['action']}: {json.dumps(response.get('content'))}"))
 
 
 def elicitation(call):
-    word = {"type": "string"}
-    return elicited(call, form(call.arguments.get("message", ""), username=word, email=word))
+    return elicit(call, form(call.arguments.get("message", ""), username=STRING, email=STRING))
 
 
 def elicitation_defaults(call):
-    return elicited(call, form(
-        "Who?", [], name={"type": "string", "default": "John Doe"},
+    return elicit(call, form(
+        "Your profile?", [], name={"type": "string", "default": "John Doe"},
         age={"type": "integer", "default": 30}, score={"type": "number", "default": 95.5},
         status={"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
         verified={"type": "boolean", "default": True}))
@@ -138,7 +139,7 @@ def elicitation_defaults(call):
 def elicitation_enums(call):
     plain, values = ["option1", "option2", "option3"], ["value1", "value2", "value3"]
     titled = [{"const": value, "title": value.title()} for value in values]
-    return elicited(call, form(
+    return elicit(call, form(
         "Which?", [], untitledSingle={"type": "string", "enum": plain},
         titledSingle={"type": "string", "oneOf": titled},
         legacyEnum={"type": "string", "enum": ["opt1", "opt2"], "enumNames": ["One", "Two"]},
@@ -146,10 +147,10 @@ def elicitation_enums(call):
         titledMulti={"type": "array", "items": {"anyOf": titled}}))
 
 
-# Tools that ask the client as servers without sessions do: by a result that wants more input.
+# Tools that need input from the client without sessions: by an input_required result.
 
 
-def wants(requests, state=None):
+def input_required(requests, state=None):
     more = {"requestState": state} if state else {}
     return {"resultType": "input_required", "inputRequests": requests, **more}
 
@@ -158,95 +159,95 @@ NAME = {"method": "elicitation/create", "params": form("Your name?", name={"type
 COLOR = {"method": "elicitation/create", "params": form("A color?", color={"type": "string"})}
 CONFIRM = {"method": "elicitation/create", "params": form("Sure?", ok={"type": "boolean"})}
 CONTEXT = {"method": "elicitation/create", "params": form("About?", context={"type": "string"})}
-CAPITAL = {"method": "sampling/createMessage", "params": prompt_for("The capital of France?")}
-GREETING = {"method": "sampling/createMessage", "params": prompt_for("Greet.", 50)}
+CAPITAL = {"method": "sampling/createMessage", "params": sampling_params("The capital of France?")}
+GREETING = {"method": "sampling/createMessage", "params": sampling_params("Greet.", 50)}
 ROOTS = {"method": "roots/list", "params": {}}
-CAPABILITY = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling",
-              "roots/list": "roots"}
+REQUIRED_CAPABILITIES = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling",
+                         "roots/list": "roots"}
 
 
-def responses(call):
-    """What the client answered; nothing but objects count as answers."""
-    given = call.params.get("inputResponses", {})
-    if not isinstance(given, dict):
-        raise Failure(-32602, "inputResponses must be an object")
-    return {key: value for key, value in given.items() if isinstance(value, dict)}
+def input_responses(call):
+    """The input responses of the client; values that are not objects are ignored."""
+    responses = call.params.get("inputResponses", {})
+    if not isinstance(responses, dict):
+        raise RpcError(-32602, "inputResponses must be an object")
+    return {key: value for key, value in responses.items() if isinstance(value, dict)}
 
 
-class Wanted(Exception):
-    """What a tool wants to know before it can go on."""
+class InputRequired(Exception):
+    """Carries the input_required result of a tool that cannot continue without input."""
 
     def __init__(self, result):
-        super().__init__("more input is wanted")
+        super().__init__("input is required")
         self.result = result
 
 
-def asked(call, method, params):
-    """The answer to the one question of a tool, or the result that asks it."""
-    answer = responses(call).get("answer")
-    if answer is None:
-        raise Wanted(wants({"answer": {"method": method, "params": params}}))
-    return answer
+def single_input(call, method, params):
+    """The response to the only input request of a tool; raises InputRequired if there is none yet."""
+    response = input_responses(call).get("answer")
+    if response is None:
+        raise InputRequired(input_required({"answer": {"method": method, "params": params}}))
+    return response
 
 
-def asking(**requests):
+def requesting(**requests):
     def tool(call):
-        if all(key in responses(call) for key in requests):
-            return content(text(json.dumps(responses(call))))
-        return wants(requests)
+        if all(key in input_responses(call) for key in requests):
+            return content(text(json.dumps(input_responses(call))))
+        return input_required(requests)
     return tool
 
 
 def sign(state):
-    return f"{state}.{hmac.new(SECRET, state.encode(), hashlib.sha256).hexdigest()}"
+    return f"{state}.{hmac.new(SIGNING_KEY, state.encode(), hashlib.sha256).hexdigest()}"
 
 
-def state_of(call):
-    """The state that the client brought back, if it is one of ours."""
-    given = call.params.get("requestState")
-    if given is None:
+def verified_state(call):
+    """The request state that the client returned, if its signature is valid."""
+    signed = call.params.get("requestState")
+    if signed is None:
         return None
-    state = given.rpartition(".")[0]
-    if not hmac.compare_digest(sign(state), given):
-        raise Failure(-32602, "requestState is not one of this server")
+    state = signed.rpartition(".")[0]
+    if not hmac.compare_digest(sign(state), signed):
+        raise RpcError(-32602, "requestState is not one of this server")
     return state
 
 
-def asking_in_turn(*rounds):
-    """Each round asks for something else, and carries how far it came in its state."""
+def requesting_in_rounds(*rounds):
+    """Each round requests other input; the request state is the number of rounds started."""
     def tool(call):
-        done = int(state_of(call) or 0)
-        if done and all(key in responses(call) for key in rounds[done - 1]):
-            if done == len(rounds):
+        started = int(verified_state(call) or 0)
+        if started and all(key in input_responses(call) for key in rounds[started - 1]):
+            if started == len(rounds):
                 return content(text("state-ok"))
-            return wants(rounds[done], sign(str(done + 1)))
-        return wants(rounds[max(done - 1, 0)], sign(str(max(done, 1))))
+            return input_required(rounds[started], sign(str(started + 1)))
+        return input_required(rounds[max(started - 1, 0)], sign(str(max(started, 1))))
     return tool
 
 
-def asking_for_what_the_client_can(call):
+def requesting_by_capabilities(call):
     requests = {"name": NAME, "capital": CAPITAL, "roots": ROOTS}
-    able = {key: request for key, request in requests.items()
-            if CAPABILITY[request["method"]] in call.capabilities}
-    return wants(able)
+    supported = {key: request for key, request in requests.items()
+                 if REQUIRED_CAPABILITIES[request["method"]] in call.capabilities}
+    return input_required(supported)
 
 
 def missing_capability(call):
     if "sampling" not in call.capabilities:
-        raise Failure(-32021, "sampling is needed", {"requiredCapabilities": {"sampling": {}}}, 400)
+        raise RpcError(-32021, "sampling is needed", {"requiredCapabilities": {"sampling": {}}}, 400)
     return content(text("The client can sample."))
 
 
 def streaming_elicitation(call):
     call.progress(1, 2)
-    return asking(user_name=NAME)(call)
+    return requesting(user_name=NAME)(call)
 
 
-ADDRESS = {"$anchor": "addressDef", "type": "object",
-           "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}
-CONTACT = {
+ADDRESS_SCHEMA = {"$anchor": "addressDef", "type": "object",
+                  "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}
+CONTACT_SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
-    "$defs": {"address": ADDRESS},
+    "$defs": {"address": ADDRESS_SCHEMA},
     "properties": {
         "name": {"type": "string"}, "address": {"$ref": "#/$defs/address"},
         "contactMethod": {"type": "string", "enum": ["phone", "email"]},
@@ -258,63 +259,62 @@ CONTACT = {
 }
 
 
-def takes(**properties):
+def object_schema(**properties):
     return {"type": "object", "properties": properties}
 
 
-WORDS = {"type": "string"}
-INPUT = "test_input_required_result_"
+PREFIX = "test_input_required_result_"
 TOOLS = {
-    "test_simple_text": (simple_text, takes()),
-    "test_image_content": (image_content, takes()),
-    "test_audio_content": (audio_content, takes()),
-    "test_embedded_resource": (embedded_resource, takes()),
-    "test_multiple_content_types": (multiple_content_types, takes()),
-    "test_error_handling": (error_handling, takes()),
-    "test_tool_with_logging": (with_logging, takes()),
-    "test_logging_tool": (with_logging, takes()),
-    "test_tool_with_progress": (with_progress, takes()),
-    "test_trigger_tool_change": (trigger_tool_change, takes()),
-    "test_trigger_prompt_change": (trigger_prompt_change, takes()),
-    "test_sampling": (sampling, takes(prompt=WORDS)),
-    "test_elicitation": (elicitation, takes(message=WORDS)),
-    "test_elicitation_sep1034_defaults": (elicitation_defaults, takes()),
-    "test_elicitation_sep1330_enums": (elicitation_enums, takes()),
-    "test_missing_capability": (missing_capability, takes()),
-    "test_streaming_elicitation": (streaming_elicitation, takes()),
-    INPUT + "elicitation": (asking(user_name=NAME), takes()),
-    INPUT + "sampling": (asking(capital_question=CAPITAL), takes()),
-    INPUT + "list_roots": (asking(client_roots=ROOTS), takes()),
-    INPUT + "request_state": (asking_in_turn({"confirm": CONFIRM}), takes()),
-    INPUT + "tampered_state": (asking_in_turn({"confirm": CONFIRM}), takes()),
-    INPUT + "multi_round": (asking_in_turn({"step1": NAME}, {"step2": COLOR}), takes()),
-    INPUT + "multiple_inputs": (asking_in_turn(
-        {"user_name": NAME, "greeting": GREETING, "client_roots": ROOTS}), takes()),
-    INPUT + "capabilities": (asking_for_what_the_client_can, takes()),
-    "test_custom_header": (custom_header, takes(region={**WORDS, "x-mcp-header": "Region"})),
-    "json_schema_2020_12_tool": (simple_text, CONTACT),
+    "test_simple_text": (simple_text, object_schema()),
+    "test_image_content": (image_content, object_schema()),
+    "test_audio_content": (audio_content, object_schema()),
+    "test_embedded_resource": (embedded_resource, object_schema()),
+    "test_multiple_content_types": (multiple_content_types, object_schema()),
+    "test_error_handling": (error_handling, object_schema()),
+    "test_tool_with_logging": (with_logging, object_schema()),
+    "test_logging_tool": (with_logging, object_schema()),
+    "test_tool_with_progress": (with_progress, object_schema()),
+    "test_trigger_tool_change": (trigger_tool_change, object_schema()),
+    "test_trigger_prompt_change": (trigger_prompt_change, object_schema()),
+    "test_sampling": (sampling, object_schema(prompt=STRING)),
+    "test_elicitation": (elicitation, object_schema(message=STRING)),
+    "test_elicitation_sep1034_defaults": (elicitation_defaults, object_schema()),
+    "test_elicitation_sep1330_enums": (elicitation_enums, object_schema()),
+    "test_missing_capability": (missing_capability, object_schema()),
+    "test_streaming_elicitation": (streaming_elicitation, object_schema()),
+    PREFIX + "elicitation": (requesting(user_name=NAME), object_schema()),
+    PREFIX + "sampling": (requesting(capital_question=CAPITAL), object_schema()),
+    PREFIX + "list_roots": (requesting(client_roots=ROOTS), object_schema()),
+    PREFIX + "request_state": (requesting_in_rounds({"confirm": CONFIRM}), object_schema()),
+    PREFIX + "tampered_state": (requesting_in_rounds({"confirm": CONFIRM}), object_schema()),
+    PREFIX + "multi_round": (requesting_in_rounds({"step1": NAME}, {"step2": COLOR}), object_schema()),
+    PREFIX + "multiple_inputs": (requesting_in_rounds(
+        {"user_name": NAME, "greeting": GREETING, "client_roots": ROOTS}), object_schema()),
+    PREFIX + "capabilities": (requesting_by_capabilities, object_schema()),
+    "test_custom_header": (custom_header, object_schema(region={**STRING, "x-mcp-header": "Region"})),
+    "json_schema_2020_12_tool": (simple_text, CONTACT_SCHEMA),
 }
 
 
 # Resources.
 
 RESOURCES = {
-    "test://static-text": ("text/plain", {"text": "Words that do not change."}),
-    "test://static-binary": ("image/png", {"blob": PIXEL}),
-    "test://watched-resource": ("text/plain", {"text": "Watched."}),
+    "test://static-text": ("text/plain", {"text": "Static text."}),
+    "test://static-binary": ("image/png", {"blob": PNG}),
+    "test://watched-resource": ("text/plain", {"text": "A watched resource."}),
 }
 TEMPLATE = "test://template/{id}/data"
 
 
-def read(uri):
+def read_resource(uri):
     before, after = TEMPLATE.split("{id}")
     if uri.startswith(before) and uri.endswith(after):
-        words = json.dumps({"id": uri[len(before):-len(after)], "templateTest": True})
-        return {"uri": uri, "mimeType": "application/json", "text": words}
+        data = json.dumps({"id": uri[len(before):-len(after)], "templateTest": True})
+        return {"uri": uri, "mimeType": "application/json", "text": data}
     if uri not in RESOURCES:
-        raise Failure(-32602, "there is no such resource", {"uri": uri})
-    kind, held = RESOURCES[uri]
-    return {"uri": uri, "mimeType": kind, **held}
+        raise RpcError(-32602, "there is no such resource", {"uri": uri})
+    mime_type, contents = RESOURCES[uri]
+    return {"uri": uri, "mimeType": mime_type, **contents}
 
 
 # Prompts.
@@ -329,9 +329,9 @@ def prompt(*messages):
 
 
 def input_prompt(call):
-    if "user_context" not in responses(call):
-        return wants({"user_context": CONTEXT})
-    return prompt(message(text(json.dumps(responses(call)))))
+    if "user_context" not in input_responses(call):
+        return input_required({"user_context": CONTEXT})
+    return prompt(message(text(json.dumps(input_responses(call)))))
 
 
 PROMPTS = {
@@ -340,11 +340,11 @@ PROMPTS = {
         lambda call: prompt(message(text(json.dumps(call.arguments)))), ("arg1", "arg2")),
     "test_prompt_with_embedded_resource": (
         lambda call: prompt(
-            message(resource(call.arguments.get("resourceUri"), "text/plain", text="Held.")),
+            message(resource(call.arguments.get("resourceUri"), "text/plain", text="An embedded resource.")),
             message(text("Look at it."))),
         ("resourceUri",)),
     "test_prompt_with_image": (
-        lambda call: prompt(message({"type": "image", "data": PIXEL, "mimeType": "image/png"}),
+        lambda call: prompt(message({"type": "image", "data": PNG, "mimeType": "image/png"}),
                             message(text("Look at it."))), ()),
     "test_input_required_result_prompt": (input_prompt, ()),
 }

@@ -1,29 +1,32 @@
 //! `add mcp`, `remove`, and commands that run straight from the configuration.
 
-use super::{Folder, json, stderr, stdout};
+use super::{TempFolder, json, stderr, stdout};
 
 /// Nobody has a program of this name.
 const NO_PROGRAM: &str = "toolpost-test-no-such-program";
 
-fn add(folder: &Folder, arguments: &[&str]) -> (i32, String, String) {
+fn add_mcp(folder: &TempFolder, arguments: &[&str]) -> (i32, String, String) {
     let output = folder.toolpost(&[&["add", "mcp"], arguments].concat());
     (output.status.code().unwrap(), stdout(&output), stderr(&output))
 }
 
 #[test]
-fn a_server_is_written_as_it_was_typed_and_taken_out_again() {
-    let folder = Folder::new("add-write");
+fn add_mcp_writes_source_and_remove_restores_file() {
+    let folder = TempFolder::new("add-write");
     let typed =
         "# mine\n[source.office] # far away\nhub = { url = \"ws://hub.example/hub\" }\n# end\n";
     folder.write("toolpost.toml", typed);
     let process =
         ["files", "--no-connect", "--env", "KEY", "--env", "A=b=c", "--", "npx", "-y", "--x"];
-    let (exit, out, said) = add(&folder, &process);
+    let (exit, out, message) = add_mcp(&folder, &process);
     assert_eq!(exit, 0);
-    assert!(said.contains("A gateway that runs takes it up by itself."), "{said}");
-    let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(
+        message.contains("A running gateway reloads the configuration automatically."),
+        "{message}"
+    );
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     let expected = serde_json::json!({"name": "files", "written": true, "file": "toolpost.toml", "access": "open"});
-    assert_eq!(told, expected);
+    assert_eq!(report, expected);
     let endpoint = [
         "tracker",
         "--no-connect",
@@ -34,9 +37,9 @@ fn a_server_is_written_as_it_was_typed_and_taken_out_again() {
         "--bearer",
         "${TRACKER_TOKEN}",
     ];
-    let (exit, _, said) = add(&folder, &endpoint);
+    let (exit, _, message) = add_mcp(&folder, &endpoint);
     assert_eq!(exit, 0);
-    assert!(said.contains("`tracker` needs TRACKER_TOKEN, which is not set here"), "{said}");
+    assert!(message.contains("`tracker` needs TRACKER_TOKEN, which is not set here"), "{message}");
     let after = folder.read("toolpost.toml");
     assert_eq!(
         after,
@@ -61,15 +64,15 @@ fn a_server_is_written_as_it_was_typed_and_taken_out_again() {
         "--scope",
         "read",
     ];
-    assert_eq!(add(&folder, &client).0, 0);
+    assert_eq!(add_mcp(&folder, &client).0, 0);
     let oauth = "oauth = { client_id = \"me\", client_secret = \"hush\", scopes = [\"read\"] }";
     assert!(folder.read("toolpost.toml").contains(oauth));
     let typed_token =
         ["tracker", "--replace", "--no-connect", "--url", "http://x", "--bearer", "hush"];
-    let (exit, _, said) = add(&folder, &typed_token);
+    let (exit, _, message) = add_mcp(&folder, &typed_token);
     assert_eq!(exit, 0);
     let remark = "The token of `tracker` is kept in toolpost.toml as it is; '${VAR}' keeps it out.";
-    assert!(said.contains(remark) && !said.contains("hush"), "{said}");
+    assert!(message.contains(remark) && !message.contains("hush"), "{message}");
     for (typed, what) in [
         (
             &["--url", "http://y", "--header", "X-Api-Key: hush", "--header", "X-Team: a"][..],
@@ -81,61 +84,61 @@ fn a_server_is_written_as_it_was_typed_and_taken_out_again() {
         ),
     ] {
         let typed = [&["tracker", "--replace", "--no-connect"], typed].concat();
-        let (exit, _, said) = add(&folder, &typed);
-        assert_eq!(exit, 0, "{said}");
-        assert!(said.contains(what) && !said.contains("hush"), "{said}");
+        let (exit, _, message) = add_mcp(&folder, &typed);
+        assert_eq!(exit, 0, "{message}");
+        assert!(message.contains(what) && !message.contains("hush"), "{message}");
     }
     for name in ["files", "tracker"] {
         let output = folder.toolpost(&["remove", name]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let told = serde_json::json!({"name": name, "removed": true, "file": "toolpost.toml"});
-        assert_eq!(json(&output), told);
-        assert_eq!(stderr(&output), "A gateway that runs takes it up by itself.\n");
+        let report = serde_json::json!({"name": name, "removed": true, "file": "toolpost.toml"});
+        assert_eq!(json(&output), report);
+        assert_eq!(stderr(&output), "A running gateway reloads the configuration automatically.\n");
     }
     assert_eq!(folder.read("toolpost.toml"), typed);
 }
 
 #[test]
-fn with_identities_a_scope_is_asked_for() {
-    let folder = Folder::new("add-scope");
+fn add_mcp_with_identities_requires_source_scope() {
+    let folder = TempFolder::new("add-scope");
     folder.toolpost(&["token", "new", "ci"]);
-    let (exit, out, _) = add(&folder, &["x", "--no-connect", "--json", "--", "server"]);
+    let (exit, out, _) = add_mcp(&folder, &["x", "--no-connect", "--json", "--", "server"]);
     assert_eq!(exit, 0);
     assert!(out.contains(r#""access":{"scopes":["source:x"]}"#), "{out}");
     assert!(!folder.read("toolpost.toml").contains("access"));
     let checked = stdout(&folder.toolpost(&["serve", "--check"]));
-    let said = "source x: MCP server `server`; asks for the scope source:x";
-    assert!(checked.contains(said), "{checked}");
+    let message = "source x: MCP server `server`; requires the scope source:x";
+    assert!(checked.contains(message), "{checked}");
 }
 
 #[test]
-fn a_new_token_says_what_is_open_to_it() {
-    let folder = Folder::new("add-open");
-    add(&folder, &["x", "--no-connect", "--", "server"]);
-    let said = stderr(&folder.toolpost(&["token", "new", "ci"]));
+fn token_new_lists_sources_with_open_access() {
+    let folder = TempFolder::new("add-open");
+    add_mcp(&folder, &["x", "--no-connect", "--", "server"]);
+    let message = stderr(&folder.toolpost(&["token", "new", "ci"]));
     let about = "`x` is open to every token: `access = \"open\"`. \
                  Without that line the scope `source:x` is needed.\n";
-    assert!(said.ends_with(about), "{said}");
+    assert!(message.ends_with(about), "{message}");
     let closed = folder.read("toolpost.toml").replace("access = \"open\"\n", "");
     folder.write("toolpost.toml", &closed);
-    let said = stderr(&folder.toolpost(&["token", "new", "other"]));
-    assert!(!said.contains("open"), "{said}");
+    let message = stderr(&folder.toolpost(&["token", "new", "other"]));
+    assert!(!message.contains("open"), "{message}");
     let two = "[source.y]\naccess = 'open'\n[source.z]\naccess = 'open'\n";
     folder.write("toolpost.toml", two);
-    let said = stderr(&folder.toolpost(&["token", "new", "ci"]));
-    assert!(said.contains("`y`, `z` are open to every token"), "{said}");
+    let message = stderr(&folder.toolpost(&["token", "new", "ci"]));
+    assert!(message.contains("`y`, `z` are open to every token"), "{message}");
 }
 
 /// Each row: what stands below `[source.x]`, and what is told about access once it is replaced.
 #[test]
-fn a_replaced_source_keeps_its_access_and_its_settings() {
-    let folder = Folder::new("add-keep");
+fn add_mcp_replace_keeps_access_and_settings() {
+    let folder = TempFolder::new("add-keep");
     let mcp = "mcp = { command = \"a\", env = { K = \"v\" }, parse_json_text = true }";
     let token = {
         folder.toolpost(&["token", "new", "ci"]);
         folder.read("toolpost.toml")
     };
-    for (identities, access, told) in [
+    for (identities, access, expected_access) in [
         ("", "access = { scopes = [\"s\", \"t\"] } # mine\n", r#"{"scopes":["s","t"]}"#),
         ("", "", r#""open""#),
         ("", "access = \"open\"\n", r#""open""#),
@@ -144,28 +147,28 @@ fn a_replaced_source_keeps_its_access_and_its_settings() {
     ] {
         let file = |mcp: &str| format!("{identities}[source.x] # here\n{mcp} # how\n{access}");
         folder.write("toolpost.toml", &file(mcp));
-        let (exit, out, said) = add(&folder, &["x", "--replace", "--no-connect", "--", "b"]);
-        assert_eq!(exit, 0, "{said}");
-        assert!(out.contains(&format!("\"access\":{told}")), "{access}: {out}");
+        let (exit, out, message) = add_mcp(&folder, &["x", "--replace", "--no-connect", "--", "b"]);
+        assert_eq!(exit, 0, "{message}");
+        assert!(out.contains(&format!("\"access\":{expected_access}")), "{access}: {out}");
         assert_eq!(folder.read("toolpost.toml"), file(&mcp.replace("\"a\"", "\"b\"")));
     }
     let odd = "[source.x]\nmcp = { command = \"a\" }\naccess = \"opne\"\n";
     folder.write("toolpost.toml", odd);
-    let (exit, _, said) = add(&folder, &["x", "--replace", "--no-connect", "--", "b"]);
+    let (exit, _, message) = add_mcp(&folder, &["x", "--replace", "--no-connect", "--", "b"]);
     assert_eq!(exit, 2);
-    assert!(said.contains("toolpost.toml: source.x.access: expected \"open\" or"), "{said}");
+    assert!(message.contains("toolpost.toml: source.x.access: expected \"open\" or"), "{message}");
     let odd = "[source.x]\nmcp = { command = \"a\", protocol = \"1\" }\n";
     folder.write("toolpost.toml", odd);
-    let (exit, _, said) = add(&folder, &["x", "--replace", "--", "b"]);
+    let (exit, _, message) = add_mcp(&folder, &["x", "--replace", "--", "b"]);
     assert_eq!(exit, 2);
-    assert!(said.contains("toolpost.toml: source.x.mcp.protocol: "), "{said}");
+    assert!(message.contains("toolpost.toml: source.x.mcp.protocol: "), "{message}");
     assert_eq!(folder.read("toolpost.toml"), odd);
 }
 
 /// Each row: the arguments behind `add mcp`, the exit code, and what is said.
 #[test]
-fn what_cannot_be_added_is_refused_and_nothing_is_written() {
-    let folder = Folder::new("add-refuse");
+fn add_mcp_invalid_arguments_write_nothing() {
+    let folder = TempFolder::new("add-refuse");
     let before = "[source.taken]\nmcp = { command = \"x\" }\n";
     folder.write("toolpost.toml", before);
     folder.write("broken.toml", "[source\n");
@@ -214,30 +217,30 @@ fn what_cannot_be_added_is_refused_and_nothing_is_written() {
             "nothing was written; --no-connect writes it",
         ),
     ];
-    for (arguments, exit, said) in rows {
-        let (code, out, error) = add(&folder, arguments);
+    for (arguments, exit, text) in rows {
+        let (code, out, error) = add_mcp(&folder, arguments);
         assert_eq!(code, exit, "{arguments:?}: {error}");
         // What clap itself refuses is told to people only.
-        let is_told = out.starts_with("{\"error\":{\"message\":") && out.lines().count() == 1;
-        assert!(out.is_empty() || is_told, "{arguments:?}: {out}");
-        assert!(error.contains(said), "{arguments:?}: {error}");
+        let is_json_error = out.starts_with("{\"error\":{\"message\":") && out.lines().count() == 1;
+        assert!(out.is_empty() || is_json_error, "{arguments:?}: {out}");
+        assert!(error.contains(text), "{arguments:?}: {error}");
         assert!(!error.contains("hush") && !out.contains("hush"), "{arguments:?}: {error}");
     }
     assert_eq!(folder.read("toolpost.toml"), before);
-    for (arguments, said) in [
+    for (arguments, text) in [
         (&["remove", "b"][..], "there is no source `b` in toolpost.toml; there are: taken"),
         (&["remove", "x", "--config", "none.toml"], "in none.toml; it has no sources"),
     ] {
         let output = folder.toolpost(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        assert!(stderr(&output).contains(text), "{}", stderr(&output));
     }
     assert!(!folder.path().join("none.toml").exists(), "nothing is made by taking out");
 }
 
 #[test]
-fn the_servers_of_another_client_are_copied() {
-    let folder = Folder::new("add-from");
+fn add_mcp_from_copies_client_servers() {
+    let folder = TempFolder::new("add-from");
     std::fs::create_dir(folder.path().join("sub")).unwrap();
     folder.write(
         "sub/mcp.json",
@@ -249,17 +252,20 @@ fn the_servers_of_another_client_are_copied() {
             },
         }"#,
     );
-    let (exit, out, said) = add(&folder, &["--from", "sub/mcp.json", "--no-connect"]);
-    assert_eq!(exit, 0, "{said}");
-    let told: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((told[0]["name"].as_str(), told[1]["name"].as_str()), (Some("files"), Some("web")));
+    let (exit, out, message) = add_mcp(&folder, &["--from", "sub/mcp.json", "--no-connect"]);
+    assert_eq!(exit, 0, "{message}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (report[0]["name"].as_str(), report[1]["name"].as_str()),
+        (Some("files"), Some("web"))
+    );
     for note in [
         "`Files` is the source `files` here",
         "`web` asks for the old transport HTTP+SSE",
         "`off` is disabled there and left out",
         "`files` needs V, which is not set here",
     ] {
-        assert!(said.contains(note), "{said}");
+        assert!(message.contains(note), "{message}");
     }
     let written = folder.read("toolpost.toml");
     let here = folder.path().canonicalize().unwrap().join("sub/here");
@@ -271,18 +277,18 @@ fn the_servers_of_another_client_are_copied() {
         assert!(written.contains(expected), "{written}");
     }
     assert_eq!(
-        add(&folder, &["--from", "sub/mcp.json", "Files", "--replace", "--no-connect"]).0,
+        add_mcp(&folder, &["--from", "sub/mcp.json", "Files", "--replace", "--no-connect"]).0,
         0
     );
-    let (exit, _, said) = add(&folder, &["--from", "sub/mcp.json", "web", "--no-connect"]);
+    let (exit, _, message) = add_mcp(&folder, &["--from", "sub/mcp.json", "web", "--no-connect"]);
     assert_eq!(exit, 2);
-    assert!(said.contains("`web` exists already"), "{said}");
+    assert!(message.contains("`web` exists already"), "{message}");
 }
 
 /// Each row: what is asked for, the exit code, the sources that are written, and what is said.
 #[test]
-fn one_server_that_cannot_be_copied_does_not_stop_the_others() {
-    let folder = Folder::new("add-some");
+fn add_mcp_from_skips_unusable_servers() {
+    let folder = TempFolder::new("add-some");
     folder.write(
         "mcp.json",
         r#"{"servers": {
@@ -305,32 +311,32 @@ fn one_server_that_cannot_be_copied_does_not_stop_the_others() {
         (&["ask", "odd"], 2, &[], &["none of the 2 servers can be used; nothing was written"]),
         (&["off"], 2, &[], &["`off` is disabled there", "there is no `off` in mcp.json"]),
     ];
-    for (names, exit, written, said) in rows {
+    for (names, exit, written, message) in rows {
         let _ = std::fs::remove_file(folder.path().join("toolpost.toml"));
         let typed = [&["--from", "mcp.json", "--no-connect"], names].concat();
-        let (code, out, error) = add(&folder, &typed);
+        let (code, out, error) = add_mcp(&folder, &typed);
         assert_eq!(code, exit, "{names:?}: {error}");
-        for expected in said {
+        for expected in message {
             assert!(error.contains(expected), "{names:?}: {error}");
         }
         assert!(names != ["one"] || !error.contains("disabled"), "{error}");
-        let told: serde_json::Value = serde_json::from_str(&out).unwrap_or_default();
-        let told = told.as_array().into_iter().flatten();
-        let found: Vec<_> = told.filter(|server| server["written"] == true).collect();
+        let reports: serde_json::Value = serde_json::from_str(&out).unwrap_or_default();
+        let reports = reports.as_array().into_iter().flatten();
+        let found: Vec<_> = reports.filter(|server| server["written"] == true).collect();
         assert_eq!(found.iter().map(|server| &server["name"]).collect::<Vec<_>>(), written);
         assert_eq!(folder.path().join("toolpost.toml").exists(), !written.is_empty());
     }
     let unset = r#"{"servers": {"a": {"command": "x", "env": {"K": "${TOOLPOST_TEST_UNSET}"}}}}"#;
     folder.write("mcp.json", unset);
-    let (code, _, error) = add(&folder, &["--from", "mcp.json"]);
+    let (code, _, error) = add_mcp(&folder, &["--from", "mcp.json"]);
     assert_eq!(code, 2);
     assert!(error.contains("`a` cannot be used: ") && error.contains("is not set"), "{error}");
 }
 
 /// Each row: a command that makes `toolpost.toml`, how the file begins, and what is said.
 #[test]
-fn a_new_file_keeps_the_servers_of_its_neighbor() {
-    let folder = Folder::new("add-neighbor");
+fn new_config_includes_existing_mcp_json() {
+    let folder = TempFolder::new("add-neighbor");
     folder.write(".mcp.json", r#"{"mcpServers": {"A": {"command": "x"}, "b": {"command": "x"}}}"#);
     let begin = "mcp_servers = [\".mcp.json\"]\n\n[";
     let rows: [(&[&str], &str, &str); 5] = [
@@ -344,13 +350,13 @@ fn a_new_file_keeps_the_servers_of_its_neighbor() {
         (&["add", "mcp", "--from", ".mcp.json", "--no-connect"], "[source.a]", ""),
         (&["add", "mcp", "c", "--no-connect", "--config", "o.toml", "--", "x"], "", ""),
     ];
-    for (arguments, begins, said) in rows {
+    for (arguments, begins, message) in rows {
         let _ = std::fs::remove_file(folder.path().join("toolpost.toml"));
         let output = folder.toolpost(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
         let error = stderr(&output);
-        assert!(error.contains(said), "{arguments:?}: {error}");
-        assert!(!said.is_empty() || !error.contains("any more"), "{arguments:?}: {error}");
+        assert!(error.contains(message), "{arguments:?}: {error}");
+        assert!(!message.is_empty() || !error.contains("any more"), "{arguments:?}: {error}");
         if begins.is_empty() {
             continue;
         }
@@ -363,8 +369,8 @@ fn a_new_file_keeps_the_servers_of_its_neighbor() {
 
 /// A source that is not there takes nobody with it, unless it is the one that is asked for.
 #[test]
-fn commands_run_straight_from_the_configuration() {
-    let folder = Folder::new("run-config");
+fn commands_start_configured_sources_locally() {
+    let folder = TempFolder::new("run-config");
     let gone = format!("mcp = {{ command = \"{NO_PROGRAM}\", start_timeout = \"20s\" }}");
     folder.toolpost(&["token", "new", "box"]);
     let config = folder.read("toolpost.toml")
@@ -374,8 +380,10 @@ fn commands_run_straight_from_the_configuration() {
     let listed = folder.toolpost(&["list", "--config", "other.toml"]);
     assert_eq!(listed.status.code(), Some(0), "{}", stderr(&listed));
     assert!(json(&listed).as_array().unwrap().iter().any(|found| found["id"] == "demo.add"));
-    for said in ["warning: source `gone` is not there: ", "Left out: box. Ask a running gateway"] {
-        assert!(stderr(&listed).contains(said), "{}", stderr(&listed));
+    for message in
+        ["warning: source `gone` is not available: ", "Skipped: box. Use --url to call them"]
+    {
+        assert!(stderr(&listed).contains(message), "{}", stderr(&listed));
     }
     let rows: [(&[&str], i32, &str); 11] = [
         (
@@ -387,44 +395,47 @@ fn commands_run_straight_from_the_configuration() {
         (&["list", "--namespace", "zzz"], 0, "there is no source `zzz`; `toolpost list` shows"),
         (&["schema", "confg"], 1, "did you mean `config`?"),
         (&["schema", "demo"], 1, "`demo` is a source; its operations are: demo.add, "),
-        (&["call", "gone.x", "--config", "other.toml"], 3, "source `gone` is not there: "),
-        (&["schema", "gone.x", "--config", "other.toml"], 3, "source `gone` is not there: "),
-        (&["subscribe", "gone.x", "--config=other.toml"], 3, "source `gone` is not there: "),
+        (&["call", "gone.x", "--config", "other.toml"], 3, "source `gone` is not available: "),
+        (&["schema", "gone.x", "--config", "other.toml"], 3, "source `gone` is not available: "),
+        (&["subscribe", "gone.x", "--config=other.toml"], 3, "source `gone` is not available: "),
         (
             &["call", "box.x", "--config", "other.toml"],
             1,
-            "`box` is a spoke; ask a running gateway with --url",
+            "`box` is a spoke; call it through a running gateway with --url",
         ),
         (&["call", "demo.add", "--config", "none.toml"], 2, "none.toml: cannot be read"),
         (&["call", "x.y", "--config", "a.toml", "--url", "ws://x"], 2, "give --url or --config"),
     ];
-    for (arguments, exit, said) in rows {
+    for (arguments, exit, message) in rows {
         let output = folder.toolpost(arguments);
         assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{arguments:?}: {}", stderr(&output));
     }
 }
 
 #[test]
-fn the_file_of_another_client_is_read_where_there_is_no_other() {
-    let folder = Folder::new("mcp-json");
+fn mcp_json_is_read_without_toolpost_toml() {
+    let folder = TempFolder::new("mcp-json");
     folder.write(
         ".mcp.json",
         &format!("{{\"mcpServers\": {{\"My Server\": {{\"command\": \"{NO_PROGRAM}\"}}}}}}"),
     );
     let checked = stdout(&folder.toolpost(&["serve", "--check"]));
-    for said in [
+    for message in [
         ".mcp.json is fine: 0 identities, 1 source.".to_owned(),
         format!("source my-server: MCP server `{NO_PROGRAM}`; open to every caller"),
         "`My Server` is the source `my-server` here".to_owned(),
     ] {
-        assert!(checked.contains(&said), "{checked}");
+        assert!(checked.contains(&message), "{checked}");
     }
     let listed = folder.toolpost(&["list"]);
     assert_eq!(listed.status.code(), Some(0));
-    let said = stderr(&listed);
-    assert!(said.contains("Reading .mcp.json, since there is no toolpost.toml here."), "{said}");
-    assert!(said.contains("source `my-server` is not there"), "{said}");
+    let message = stderr(&listed);
+    assert!(
+        message.contains("Reading .mcp.json, since there is no toolpost.toml here."),
+        "{message}"
+    );
+    assert!(message.contains("source `my-server` is not available"), "{message}");
     folder.write("toolpost.toml", "");
     assert_eq!(stderr(&folder.toolpost(&["list"])), "");
     folder.write("toolpost.toml", "mcp_servers = [\".mcp.json\"]\n");

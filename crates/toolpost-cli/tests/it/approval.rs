@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use super::{Folder, command, json, stderr, stdout, toolpost};
+use super::{TempFolder, command, json, stderr, stdout, toolpost};
 
 /// A gateway whose notes somebody has to agree to, ended with this.
 struct Gateway {
@@ -17,11 +17,11 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn start(folder: &Folder) -> Self {
+    fn start(folder: &TempFolder) -> Self {
         Self::start_with(folder, &[])
     }
 
-    fn start_with(folder: &Folder, options: &[&str]) -> Self {
+    fn start_with(folder: &TempFolder, options: &[&str]) -> Self {
         let file = folder.path().join("toolpost.toml");
         std::fs::write(&file, "[approval]\noperations = [\"demo.note\"]\n").unwrap();
         let data = folder.path().join("data");
@@ -39,9 +39,9 @@ impl Gateway {
     }
 
     /// A command of the operator's.
-    fn decide(&self, words: &[&str]) -> Output {
+    fn run_as_operator(&self, message: &[&str]) -> Output {
         let data = self.data.to_str().unwrap();
-        toolpost(&[words, &["--url", &self.url, "--data", data]].concat())
+        toolpost(&[message, &["--url", &self.url, "--data", data]].concat())
     }
 
     /// Begins a call that waits.
@@ -54,9 +54,9 @@ impl Gateway {
     }
 
     /// The one call that waits.
-    fn waiting(&self) -> Value {
+    fn wait_for_pending(&self) -> Value {
         loop {
-            let listed = json(&self.decide(&["approvals"]));
+            let listed = json(&self.run_as_operator(&["approvals"]));
             if let [one] = &listed.as_array().unwrap()[..] {
                 return one.clone();
             }
@@ -72,57 +72,57 @@ impl Drop for Gateway {
 }
 
 #[test]
-fn a_call_waits_until_the_operator_decides() {
-    let folder = Folder::new("approval");
+fn call_is_pending_until_operator_decides() {
+    let folder = TempFolder::new("approval");
     let gateway = Gateway::start(&folder);
-    assert_eq!(stdout(&gateway.decide(&["approvals"])).trim(), "[]");
+    assert_eq!(stdout(&gateway.run_as_operator(&["approvals"])).trim(), "[]");
 
     let call = gateway.call(None);
-    let waiting = gateway.waiting();
+    let waiting = gateway.wait_for_pending();
     assert_eq!((&waiting["operation"], &waiting["caller"]), (&"demo.note".into(), &"local".into()));
     assert_eq!(waiting["input"]["text"], "hello");
     let id = waiting["id"].as_str().unwrap();
-    let approved = gateway.decide(&["approve", id]);
+    let approved = gateway.run_as_operator(&["approve", id]);
     assert_eq!(json(&approved)["status"], "approved");
-    let answer = call.wait_with_output().unwrap();
-    assert_eq!(answer.status.code(), Some(0), "{}", stderr(&answer));
-    assert_eq!(json(&answer)["data"]["text"], "hello");
-    let again = gateway.decide(&["approve", id]);
+    let response = call.wait_with_output().unwrap();
+    assert_eq!(response.status.code(), Some(0), "{}", stderr(&response));
+    assert_eq!(json(&response)["data"]["text"], "hello");
+    let again = gateway.run_as_operator(&["approve", id]);
     assert_eq!(again.status.code(), Some(1));
     assert!(stderr(&again).contains("approved by `operator`"), "{}", stderr(&again));
 
     // Who agreed is on record.
-    let recorded = super::journal::rig::until_some(|| {
-        let listed = gateway.decide(&["log", "--op", "demo.note"]);
+    let recorded = super::journal::fixture::poll_until_some(|| {
+        let listed = gateway.run_as_operator(&["log", "--op", "demo.note"]);
         serde_json::from_str::<Value>(&stdout(&listed)).ok()?.get("approval").cloned()
     });
     assert_eq!(recorded, serde_json::json!({"id": id, "by": "operator"}));
 
     let call = gateway.call(None);
-    let id = gateway.waiting()["id"].as_str().unwrap().to_owned();
-    let rejected = gateway.decide(&["reject", &id, "--reason", "not today"]);
+    let id = gateway.wait_for_pending()["id"].as_str().unwrap().to_owned();
+    let rejected = gateway.run_as_operator(&["reject", &id, "--reason", "not today"]);
     assert_eq!(json(&rejected)["status"], "rejected");
-    let answer = call.wait_with_output().unwrap();
-    assert_eq!(answer.status.code(), Some(1));
-    let said = stderr(&answer);
-    assert!(said.contains("ACCESS_DENIED") && said.contains("not today"), "{said}");
+    let response = call.wait_with_output().unwrap();
+    assert_eq!(response.status.code(), Some(1));
+    let message = stderr(&response);
+    assert!(message.contains("ACCESS_DENIED") && message.contains("not today"), "{message}");
 }
 
 #[test]
-fn nobody_decides_without_a_token_nor_about_his_own_call() {
-    let folder = Folder::new("approval-own");
+fn approve_requires_token_and_other_identity() {
+    let folder = TempFolder::new("approval-own");
     let gateway = Gateway::start(&folder);
     let token = std::fs::read_to_string(gateway.data.join("operator.token")).unwrap();
     let mut call = gateway.call(Some(token.trim()));
-    let id = gateway.waiting()["id"].as_str().unwrap().to_owned();
-    let own = gateway.decide(&["approve", &id]);
+    let id = gateway.wait_for_pending()["id"].as_str().unwrap().to_owned();
+    let own = gateway.run_as_operator(&["approve", &id]);
     assert_eq!(own.status.code(), Some(1));
-    assert!(stderr(&own).contains("nobody approves his own call"), "{}", stderr(&own));
+    assert!(stderr(&own).contains("callers cannot approve their own calls"), "{}", stderr(&own));
     // Without the operator's token the caller is `local`, who may call and not decide.
     let nothing = folder.path().join("nothing");
     std::fs::create_dir(&nothing).unwrap();
-    let words = ["approve", &id, "--url", &gateway.url, "--data", nothing.to_str().unwrap()];
-    let local = toolpost(&words);
+    let message = ["approve", &id, "--url", &gateway.url, "--data", nothing.to_str().unwrap()];
+    let local = toolpost(&message);
     assert_eq!(local.status.code(), Some(1));
     assert!(
         stderr(&local).contains("`local` lacks the scope `toolpost:approve`"),
@@ -135,11 +135,11 @@ fn nobody_decides_without_a_token_nor_about_his_own_call() {
 
 /// Whoever waits for a person is answered at once when the gateway stops, and holds nobody up.
 #[test]
-fn calls_that_wait_end_when_the_gateway_stops() {
-    let folder = Folder::new("approval-stop");
+fn pending_calls_fail_when_gateway_stops() {
+    let folder = TempFolder::new("approval-stop");
     let mut gateway = Gateway::start_with(&folder, &["--drain", "60s"]);
     let over_hub = gateway.call(None);
-    gateway.waiting();
+    gateway.wait_for_pending();
     let mut over_http = TcpStream::connect(gateway.url.trim_start_matches("ws://")).unwrap();
     let body = r#"{"text":"hello"}"#;
     write!(
@@ -149,17 +149,17 @@ fn calls_that_wait_end_when_the_gateway_stops() {
         body.len()
     )
     .unwrap();
-    while json(&gateway.decide(&["approvals"])).as_array().unwrap().len() < 2 {}
+    while json(&gateway.run_as_operator(&["approvals"])).as_array().unwrap().len() < 2 {}
     let id = gateway.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-    let mut answer = String::new();
-    over_http.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-    for said in ["UNAVAILABLE", "the gateway is stopping", "\"retryable\":true"] {
-        assert!(answer.contains(said), "{answer}");
+    let mut response = String::new();
+    over_http.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
+    for message in ["UNAVAILABLE", "the gateway is stopping", "\"retryable\":true"] {
+        assert!(response.contains(message), "{response}");
     }
-    let answer = over_hub.wait_with_output().unwrap();
-    assert!(stderr(&answer).contains("the gateway is stopping"), "{}", stderr(&answer));
+    let response = over_hub.wait_with_output().unwrap();
+    assert!(stderr(&response).contains("the gateway is stopping"), "{}", stderr(&response));
     assert_eq!(gateway.child.wait().unwrap().code(), Some(0));
     let mut log = String::new();
     gateway.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
@@ -168,8 +168,8 @@ fn calls_that_wait_end_when_the_gateway_stops() {
 
 /// A process that nobody else can reach asks nobody, and says where somebody could be asked.
 #[test]
-fn a_command_that_starts_sources_itself_refuses_what_would_wait() {
-    let folder = Folder::new("approval-alone");
+fn local_command_rejects_calls_requiring_approval() {
+    let folder = TempFolder::new("approval-alone");
     let exe = env!("CARGO_BIN_EXE_toolpost");
     let config = format!(
         "[source.inner]\nmcp = {{ command = {exe:?}, args = [\"mcp\", \"--config\", \"none.toml\"] }}\n\
@@ -177,11 +177,11 @@ fn a_command_that_starts_sources_itself_refuses_what_would_wait() {
     );
     std::fs::write(folder.path().join("toolpost.toml"), config).unwrap();
     std::fs::write(folder.path().join("none.toml"), "").unwrap();
-    let call = |words: &[&str]| command(words).current_dir(folder.path()).output().unwrap();
+    let call = |message: &[&str]| command(message).current_dir(folder.path()).output().unwrap();
     let waits = call(&["call", "inner.demo__note", "--text", "x"]);
     assert_eq!(waits.status.code(), Some(1));
     assert!(
-        stderr(&waits).contains("needs approval, and nobody can be asked"),
+        stderr(&waits).contains("requires approval, which only a running gateway can obtain"),
         "{}",
         stderr(&waits)
     );
@@ -198,10 +198,14 @@ fn a_command_that_starts_sources_itself_refuses_what_would_wait() {
         (&add, 0),
         (&[&add[..], &["--config", "other.toml"]].concat(), 1),
     ];
-    for (words, code) in rows {
-        let answer = call(words);
-        let said = stderr(&answer);
-        assert_eq!(answer.status.code(), Some(code), "{words:?}: {said}");
-        assert_eq!(said.contains("needs approval"), code == 1, "{words:?}: {said}");
+    for (message, code) in rows {
+        let response = call(message);
+        let stderr_text = stderr(&response);
+        assert_eq!(response.status.code(), Some(code), "{message:?}: {stderr_text}");
+        assert_eq!(
+            stderr_text.contains("requires approval"),
+            code == 1,
+            "{message:?}: {stderr_text}"
+        );
     }
 }

@@ -4,10 +4,10 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::{command, json, piped, stderr, stdout, toolpost};
+use super::{command, json, run_with_stdin, stderr, stdout, toolpost};
 
 #[test]
-fn a_call_prints_its_envelope() {
+fn call_prints_envelope() {
     for arguments in [
         &["call", "demo.add", "--a", "2", "--b", "3"][..],
         &["call", "demo.add", "--a=2", "--b=3", "--json"],
@@ -25,14 +25,14 @@ fn a_call_prints_its_envelope() {
 }
 
 #[test]
-fn data_is_only_the_data() {
+fn call_with_data_prints_only_data() {
     let output = toolpost(&["call", "demo.add", "--a", "2", "--b", "3", "--data"]);
     assert_eq!(stdout(&output), "{\"sum\":5}\n");
 }
 
 #[test]
-fn the_input_can_come_from_standard_input_and_from_a_file() {
-    let output = piped(&["call", "demo.add", "-", "--data"], r#"{"a": 1, "b": 1.5}"#);
+fn call_reads_input_from_stdin_or_file() {
+    let output = run_with_stdin(&["call", "demo.add", "-", "--data"], r#"{"a": 1, "b": 1.5}"#);
     assert_eq!(stdout(&output), "{\"sum\":2.5}\n");
 
     let file = std::env::temp_dir().join(format!("toolpost-input-{}.json", std::process::id()));
@@ -45,7 +45,7 @@ fn the_input_can_come_from_standard_input_and_from_a_file() {
 /// Each row: the arguments, the exit code, the error's code on standard output and what standard
 /// error says.
 #[test]
-fn failures_have_a_code_and_words() {
+fn call_failures_print_code_and_message() {
     let rows: [(&[&str], i32, Option<&str>, &[&str]); 8] = [
         (&["call", "demo.fail"], 1, Some("DEMO_FAILURE"), &["this operation always fails"]),
         (&["call", "demo.fail", "--data"], 1, None, &["DEMO_FAILURE"]),
@@ -61,7 +61,7 @@ fn failures_have_a_code_and_words() {
         (&["call", "demo.add", "{", "--data"], 2, None, &["not JSON"]),
         (&["call", "demo.clock", "--data"], 2, None, &["toolpost subscribe demo.clock"]),
     ];
-    for (arguments, exit, code, said) in rows {
+    for (arguments, exit, code, message) in rows {
         let output = toolpost(arguments);
         assert_eq!(output.status.code(), Some(exit), "{arguments:?}");
         match code {
@@ -69,14 +69,14 @@ fn failures_have_a_code_and_words() {
             None => assert_eq!(stdout(&output), "", "{arguments:?}"),
         }
         assert!(!stderr(&output).contains("INFO"), "{arguments:?}: {}", stderr(&output));
-        for words in said {
-            assert!(stderr(&output).contains(words), "{arguments:?}: {}", stderr(&output));
+        for text in message {
+            assert!(stderr(&output).contains(text), "{arguments:?}: {}", stderr(&output));
         }
     }
 }
 
 #[test]
-fn a_messy_output_is_warned_about() {
+fn call_warns_about_output_schema_mismatch() {
     let output = toolpost(&["call", "demo.messy"]);
     assert_eq!(output.status.code(), Some(0));
     let warnings = json(&output)["warnings"].clone();
@@ -86,7 +86,7 @@ fn a_messy_output_is_warned_about() {
 }
 
 #[test]
-fn a_subscription_prints_a_line_for_each_value() {
+fn subscribe_prints_one_line_per_value() {
     let output =
         toolpost(&["subscribe", "demo.clock", "--count", "3", "--every-ms", "1", "--data"]);
     assert_eq!(output.status.code(), Some(0));
@@ -97,7 +97,7 @@ fn a_subscription_prints_a_line_for_each_value() {
 }
 
 #[test]
-fn a_reader_who_leaves_early_is_no_error() {
+fn subscribe_broken_pipe_exits_zero() {
     let mut child = command(&["subscribe", "demo.clock", "--count", "100000", "--every-ms", "1"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -1,9 +1,9 @@
 //! `list`, `search`, `schema` and `completions`.
 
-use super::{Folder, json, stderr, stdout, toolpost};
+use super::{TempFolder, json, stderr, stdout, toolpost};
 
 #[test]
-fn list_shows_every_operation_or_a_namespace() {
+fn list_prints_all_operations_or_one_namespace() {
     let ids = |arguments: &[&str]| {
         let listed = json(&toolpost(arguments));
         let id = |listed: &serde_json::Value| listed["id"].as_str().unwrap().to_owned();
@@ -28,10 +28,10 @@ fn list_shows_every_operation_or_a_namespace() {
     assert_eq!(ids(&["search", "time", "--limit", "1"]).len(), 1);
 }
 
-/// Each row: a command, its exit code, and whether it shows an operation to try.
+/// Each row: a command, its exit code, and whether it shows a demo operation.
 #[test]
-fn operations_to_try_can_be_left_out() {
-    let folder = Folder::new("catalog-demo");
+fn demo_operations_can_be_disabled() {
+    let folder = TempFolder::new("catalog-demo");
     folder.write("toolpost.toml", "demo = false\n");
     for (arguments, code) in [
         (&["list"][..], 0),
@@ -47,7 +47,7 @@ fn operations_to_try_can_be_left_out() {
 }
 
 #[test]
-fn schema_shows_an_operation_or_the_envelope() {
+fn schema_prints_operation_envelope_or_events() {
     let spec = json(&toolpost(&["schema", "demo.add"]));
     assert_eq!(spec["inputSchema"]["required"], serde_json::json!(["a", "b"]));
     let envelope = json(&toolpost(&["schema", "envelope"]));
@@ -60,7 +60,7 @@ fn schema_shows_an_operation_or_the_envelope() {
 }
 
 #[test]
-fn completions_are_scripts() {
+fn completions_print_shell_scripts() {
     for shell in ["bash", "zsh", "fish"] {
         let output = toolpost(&["completions", shell]);
         assert!(output.status.success());
@@ -69,7 +69,7 @@ fn completions_are_scripts() {
 }
 
 #[test]
-fn usage_errors_exit_with_two() {
+fn usage_errors_exit_with_code_2() {
     for arguments in [&["nonsense"][..], &["call"], &["list", "--frobnicate"], &[]] {
         assert_eq!(toolpost(arguments).status.code(), Some(2), "{arguments:?}");
     }

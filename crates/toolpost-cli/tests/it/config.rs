@@ -4,11 +4,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 
-use super::{Folder, command, json, stderr, stdout, toolpost};
+use super::{TempFolder, command, json, stderr, stdout, toolpost};
 
 #[test]
-fn a_token_that_is_made_is_asked_for_and_known() {
-    let folder = Folder::new("token-serve");
+fn token_new_enables_authentication() {
+    let folder = TempFolder::new("token-serve");
     let granted = ["--scope", "a", "--resource", "repo:x=read", "--capability", "c"];
     let made = folder.toolpost(&[&["token", "new", "ci"], &granted[..]].concat());
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
@@ -22,9 +22,9 @@ fn a_token_that_is_made_is_asked_for_and_known() {
         "{file}"
     );
     assert!(file.contains("capabilities = [\"c\"]"), "{file}");
-    let told = json(&folder.toolpost(&["token", "new", "other", "--json"]));
-    assert_eq!((&told["name"], &told["file"]), (&"other".into(), &"toolpost.toml".into()));
-    assert!(told["token"].as_str().unwrap().starts_with("tpt_"), "{told}");
+    let report = json(&folder.toolpost(&["token", "new", "other", "--json"]));
+    assert_eq!((&report["name"], &report["file"]), (&"other".into(), &"toolpost.toml".into()));
+    assert!(report["token"].as_str().unwrap().starts_with("tpt_"), "{report}");
     assert_eq!(folder.read("toolpost.toml").matches("token_hash").count(), 2);
     folder.write("toolpost.toml", &file);
 
@@ -38,34 +38,34 @@ fn a_token_that_is_made_is_asked_for_and_known() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let first = lines.next().unwrap();
     let port = first.rsplit_once(':').unwrap().1.to_owned();
-    let offer: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
+    let banner: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
     let link = format!("http://127.0.0.1:{port}/docs");
-    assert!(offer.iter().any(|line| line.ends_with(&link)), "{offer:?}");
-    let said = "Asks for a token; 1 identity has one.";
-    assert!(offer.iter().any(|line| line.contains(said)), "{offer:?}");
+    assert!(banner.iter().any(|line| line.ends_with(&link)), "{banner:?}");
+    let message = "Requires a token; 1 identity has one.";
+    assert!(banner.iter().any(|line| line.contains(message)), "{banner:?}");
     for (header, status) in [
         (String::new(), "401"),
         ("authorization: Bearer tpt_wrong\r\n".to_owned(), "401"),
         (format!("authorization: Bearer {token}\r\n"), "200"),
     ] {
-        let answer = add(&port, &header);
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        let response = post_demo_add(&port, &header);
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
     }
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
 #[test]
-fn a_token_is_given_only_what_is_a_capability() {
-    let folder = Folder::new("token-capability");
-    for (capability, said) in [
+fn token_new_rejects_invalid_capability() {
+    let folder = TempFolder::new("token-capability");
+    for (capability, message) in [
         ("mcp/request:", "is empty, or a part of it is"),
         ("{\"kind\":\"/(/\"}", "unclosed group"),
         ("{\"kind\":\"chat\",\"to\":\"x\"}", "its member `to` is not known"),
     ] {
         let made = folder.toolpost(&["token", "new", "ci", "--capability", capability]);
         assert_ne!(made.status.code(), Some(0), "{capability}");
-        assert!(stderr(&made).contains(said), "{}", stderr(&made));
+        assert!(stderr(&made).contains(message), "{}", stderr(&made));
     }
     let pattern = "{\"kind\":\"chat\"}";
     let made = folder.toolpost(&["token", "new", "ci", "--capability", pattern]);
@@ -74,21 +74,21 @@ fn a_token_is_given_only_what_is_a_capability() {
     assert_eq!(known[0]["capabilities"], serde_json::json!([pattern]));
 }
 
-fn add(port: &str, header: &str) -> String {
+fn post_demo_add(port: &str, header: &str) -> String {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     let head = format!(
         "POST /api/demo/add HTTP/1.1\r\nhost: hub.example\r\nconnection: close\r\n{header}\
          content-length: 13\r\n\r\n{{\"a\":2,\"b\":3}}"
     );
     stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }
 
 #[test]
-fn a_file_keeps_what_people_wrote_and_its_mode() {
-    let folder = Folder::new("token-keep");
+fn token_new_keeps_comments_and_file_mode() {
+    let folder = TempFolder::new("token-keep");
     let typed = "# mine\n[source.office] # far away\nhub = { url = \"ws://${HOST}/hub\" }\n# end\n";
     folder.write("hub.toml", typed);
     let token = |arguments: &[&str]| {
@@ -130,8 +130,8 @@ fn a_file_keeps_what_people_wrote_and_its_mode() {
 
 /// Each row: the arguments behind `token new`, the exit code, and what is said.
 #[test]
-fn tokens_that_cannot_be_made_are_refused_by_name() {
-    let folder = Folder::new("token-refuse");
+fn token_new_invalid_arguments_are_rejected() {
+    let folder = TempFolder::new("token-refuse");
     folder.write("toolpost.toml", "[identity.ci]\ntoken_hash = \"\"\n");
     folder.write("broken.toml", "[identity\n");
     folder.write("busy.toml", "");
@@ -149,18 +149,18 @@ fn tokens_that_cannot_be_made_are_refused_by_name() {
         (&["x", "--config", "busy.toml"], 1, "if not, remove"),
         (&["x", "--config", "no/such/folder.toml"], 1, "cannot write no/such/folder.toml"),
     ];
-    for (arguments, exit, said) in rows {
+    for (arguments, exit, message) in rows {
         let output = folder.toolpost(&[&["token", "new"], arguments].concat());
         assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
         assert_eq!(stdout(&output), "", "{arguments:?}");
-        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{arguments:?}: {}", stderr(&output));
     }
     assert_eq!(folder.read("toolpost.toml"), "[identity.ci]\ntoken_hash = \"\"\n");
 }
 
 #[test]
-fn check_says_what_there_is_or_everything_that_is_wrong() {
-    let folder = Folder::new("check");
+fn serve_check_prints_summary_or_all_problems() {
+    let folder = TempFolder::new("check");
     let check = |arguments: &[&str], exit: i32| {
         let output = folder.toolpost(&[&["serve", "--check"], arguments].concat());
         assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
@@ -171,24 +171,27 @@ fn check_says_what_there_is_or_everything_that_is_wrong() {
     let good = folder.read("toolpost.toml") + "[source.box]\nspoke = { identity = \"box\" }\n";
     folder.write("toolpost.toml", &good);
     let (out, _) = check(&[], 0);
-    for said in ["1 identity, 1 source.", "identity box: a, b", "source box: a spoke"] {
-        assert!(out.contains(said), "{out}");
+    for message in ["1 identity, 1 source.", "identity box: a, b", "source box: a spoke"] {
+        assert!(out.contains(message), "{out}");
     }
     folder
         .write("bad.toml", "[source.demo]\nhub = { url = \"${NO_SUCH_VARIABLE}\" }\ntimout = 1\n");
     let (out, problems) = check(&["--config", "bad.toml"], 2);
     assert_eq!(out, "");
-    for said in [
+    for message in [
         "error: bad.toml:2:15: source.demo.hub.url: the environment variable `NO_SUCH_VARIABLE`",
         "error: bad.toml:3:1: source.demo.timout: unknown key; did you mean `timeout`?",
     ] {
-        assert!(problems.contains(said), "{problems}");
+        assert!(problems.contains(message), "{problems}");
     }
-    let told: serde_json::Value =
+    let report: serde_json::Value =
         serde_json::from_str(&check(&["--config", "bad.toml", "--json"], 2).0).unwrap();
-    let problems = told["error"]["problems"].as_array().unwrap();
-    let places: Vec<_> = problems.iter().map(|it| (&it["line"], &it["column"])).collect();
-    assert_eq!(places, [(&1.into(), &1.into()), (&2.into(), &15.into()), (&3.into(), &1.into())]);
+    let problems = report["error"]["problems"].as_array().unwrap();
+    let positions: Vec<_> = problems.iter().map(|it| (&it["line"], &it["column"])).collect();
+    assert_eq!(
+        positions,
+        [(&1.into(), &1.into()), (&2.into(), &15.into()), (&3.into(), &1.into())]
+    );
     assert_eq!(
         (&problems[2]["file"], &problems[2]["key"]),
         (&"bad.toml".into(), &"source.demo.timout".into())
@@ -199,16 +202,16 @@ fn check_says_what_there_is_or_everything_that_is_wrong() {
         out.contains("is fine") && warnings.contains("did you mean `demo.note`?"),
         "{warnings}"
     );
-    let told = check(&["--config", "doubt.toml", "--json"], 0).0;
-    assert!(told.contains("\"warnings\":[\"[approval] has `demo.nte`"), "{told}");
+    let report = check(&["--config", "doubt.toml", "--json"], 0).0;
+    assert!(report.contains("\"warnings\":[\"[approval] has `demo.nte`"), "{report}");
     assert!(check(&["--config", "none.toml"], 2).1.contains("none.toml: cannot be read"));
     let served = folder.toolpost(&["serve", "--config", "bad.toml"]);
     assert_eq!(served.status.code(), Some(2), "nothing is served by a bad file");
 }
 
 #[test]
-fn a_file_is_begun_added_to_checked_and_taken_back() {
-    let folder = Folder::new("init");
+fn init_add_check_and_remove_round_trip() {
+    let folder = TempFolder::new("init");
     let run = |arguments: &[&str], exit: i32| {
         let output = folder.toolpost(arguments);
         assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
@@ -222,14 +225,17 @@ fn a_file_is_begun_added_to_checked_and_taken_back() {
     run(&["add", "mcp", "files", "--no-connect", "--", "server"], 0);
     let added = folder.read("toolpost.toml");
     assert!(added.starts_with(&begun) && added.contains("access = \"open\""), "{added}");
-    let (said, _) = run(&["serve", "--check"], 0);
-    assert!(said.contains("source files: MCP server `server`; open to every caller"), "{said}");
-    let told: serde_json::Value =
+    let (message, _) = run(&["serve", "--check"], 0);
+    assert!(
+        message.contains("source files: MCP server `server`; open to every caller"),
+        "{message}"
+    );
+    let report: serde_json::Value =
         serde_json::from_str(&run(&["serve", "--check", "--json"], 0).0).unwrap();
     let files = serde_json::json!([
         {"name": "files", "about": "MCP server `server`", "access": "open"}
     ]);
-    assert_eq!((&told["file"], &told["sources"]), (&"toolpost.toml".into(), &files));
+    assert_eq!((&report["file"], &report["sources"]), (&"toolpost.toml".into(), &files));
     run(&["remove", "files"], 0);
     assert_eq!(folder.read("toolpost.toml"), begun, "every comment is where it was");
 
@@ -238,29 +244,32 @@ fn a_file_is_begun_added_to_checked_and_taken_back() {
     folder.write(".mcp.json", server);
     folder.write("theirs.json", &server.replace("One", "two"));
     run(&["init", "--config", "here.toml"], 0);
-    let (said, _) = run(&["serve", "--check", "--config", "here.toml"], 0);
-    assert!(said.contains("source one: MCP server `x`"), "{said}");
+    let (message, _) = run(&["serve", "--check", "--config", "here.toml"], 0);
+    assert!(message.contains("source one: MCP server `x`"), "{message}");
     run(&["init", "--config", "theirs.toml", "--from", "theirs.json"], 0);
-    let (said, _) = run(&["serve", "--check", "--config", "theirs.toml"], 0);
-    assert!(said.contains("source two: MCP server `x`") && !said.contains("one"), "{said}");
+    let (message, _) = run(&["serve", "--check", "--config", "theirs.toml"], 0);
+    assert!(
+        message.contains("source two: MCP server `x`") && !message.contains("one"),
+        "{message}"
+    );
     std::fs::create_dir(folder.path().join("conf")).unwrap();
     run(&["init", "--config", "conf/toolpost.toml", "--from", "theirs.json"], 0);
-    let (said, _) = run(&["serve", "--check", "--config", "conf/toolpost.toml"], 0);
-    assert!(said.contains("source two: MCP server `x`"), "{said}");
+    let (message, _) = run(&["serve", "--check", "--config", "conf/toolpost.toml"], 0);
+    assert!(message.contains("source two: MCP server `x`"), "{message}");
     run(&["init", "--config", "none.toml", "--from", "none.json"], 2);
     assert!(!folder.path().join("none.toml").exists());
 }
 
 #[test]
-fn the_schema_of_the_file_is_printed() {
+fn schema_config_prints_json_schema() {
     let schema = json(&toolpost(&["schema", "config"]));
     assert_eq!(schema["title"], "toolpost.toml");
     assert!(schema["properties"]["identity"]["description"].is_string());
 }
 
 #[test]
-fn tokens_are_listed_and_taken_back() {
-    let folder = Folder::new("token-revoke");
+fn token_list_and_revoke_edit_config() {
+    let folder = TempFolder::new("token-revoke");
     for name in ["ci", "box"] {
         folder.toolpost(&["token", "new", name, "--scope", "a", "--resource", "repo:x=read"]);
     }
@@ -275,24 +284,27 @@ fn tokens_are_listed_and_taken_back() {
     let rows: [(&str, i32, &str); 4] = [
         ("nobody", 2, "there is no identity `nobody` in toolpost.toml; there are: "),
         ("box", 2, "source.s.spoke.identity: no [identity.NAME] has this name"),
-        ("ci", 0, "A gateway that runs takes it up by itself."),
+        ("ci", 0, "A running gateway reloads the configuration automatically."),
         ("box", 2, "`box` is the last identity in toolpost.toml"),
     ];
-    for (name, exit, said) in rows {
+    for (name, exit, message) in rows {
         let output = folder.toolpost(&["token", "revoke", name]);
         assert_eq!(output.status.code(), Some(exit), "{name}: {}", stderr(&output));
-        assert!(stderr(&output).contains(said), "{name}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{name}: {}", stderr(&output));
         assert_eq!(json(&output)["error"].is_null(), exit == 0, "{}", stdout(&output));
     }
-    let left = folder.read("toolpost.toml");
-    assert!(left.starts_with("# mine\n") && left.contains("[identity.box]"), "{left}");
-    assert!(!left.contains("identity.ci"), "{left}");
+    let remaining = folder.read("toolpost.toml");
+    assert!(
+        remaining.starts_with("# mine\n") && remaining.contains("[identity.box]"),
+        "{remaining}"
+    );
+    assert!(!remaining.contains("identity.ci"), "{remaining}");
 }
 
 /// Each row: what is typed, the exit code, and what is said on both sides.
 #[test]
-fn programs_read_every_error_on_standard_output() {
-    let folder = Folder::new("json-errors");
+fn errors_are_printed_as_json_on_stdout() {
+    let folder = TempFolder::new("json-errors");
     folder.write("toolpost.toml", "[source.files]\nmcp = { command = \"x\" }\naccess = \"open\"\n");
     let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("ws://{nowhere}");
@@ -304,12 +316,12 @@ fn programs_read_every_error_on_standard_output() {
         (&["cast", "--schema", "{"], 2, "the schema is not JSON"),
         (&["list", "--config", "none.toml"], 2, "none.toml: cannot be read"),
     ];
-    for (typed, exit, said) in rows {
+    for (typed, exit, text) in rows {
         let output = folder.toolpost(typed);
         assert_eq!(output.status.code(), Some(exit), "{typed:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(said), "{typed:?}: {}", stderr(&output));
-        let told = json(&output);
-        assert!(told["error"]["message"].as_str().unwrap().contains(said), "{typed:?}: {told}");
+        assert!(stderr(&output).contains(text), "{typed:?}: {}", stderr(&output));
+        let report = json(&output);
+        assert!(report["error"]["message"].as_str().unwrap().contains(text), "{typed:?}: {report}");
     }
     let quiet = folder.toolpost(&["call", "demo.add", "{\"a\":1", "--data"]);
     assert_eq!(stdout(&quiet), "", "where only data is wanted, none is printed");

@@ -1,7 +1,7 @@
 //! The journal of the real gateway: what it holds, what it survives, and what it notices.
 
-mod doors;
-pub(super) mod rig;
+mod endpoints;
+pub(super) mod fixture;
 
 use std::collections::HashSet;
 use std::process::Output;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Folder, json as parsed, stderr, stdout};
-use rig::Gateway;
+use super::{TempFolder, json as parsed, stderr, stdout};
+use fixture::Gateway;
 
 const SYNC: &str = "[journal]\nmode = \"sync\"\n";
 
@@ -20,10 +20,10 @@ const SYNC: &str = "[journal]\nmode = \"sync\"\n";
 const CALLERS: u64 = 64;
 
 #[test]
-fn what_was_acknowledged_survives_kill_9() {
+fn acknowledged_calls_survive_sigkill() {
     let rounds =
         std::env::var("TOOLPOST_CRASH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
-    let folder = Folder::new("journal-crash");
+    let folder = TempFolder::new("journal-crash");
     // Files of an eighth of this, so that crashes meet several; nothing is removed.
     folder.write("toolpost.toml", &format!("{SYNC}retain_size = \"{}KiB\"\n", 768 * rounds));
     let acknowledged = Mutex::new(HashSet::new());
@@ -38,7 +38,7 @@ fn what_was_acknowledged_survives_kill_9() {
                     for n in 0.. {
                         let number = (round * CALLERS + caller) * 1_000_000 + n;
                         let body = json!({"a": number, "b": 1});
-                        match rig::post(gateway, "/api/demo/add", &body, &[]) {
+                        match fixture::post(gateway, "/api/demo/add", &body, &[]) {
                             Some((200, _)) => drop(acknowledged.lock().unwrap().insert(number)),
                             _ if is_over.load(Ordering::Relaxed) => return,
                             other => panic!("{other:?}"),
@@ -46,22 +46,22 @@ fn what_was_acknowledged_survives_kill_9() {
                     }
                 });
             }
-            let enough = acknowledged.lock().unwrap().len() + rig::some_number(200..400);
+            let enough = acknowledged.lock().unwrap().len() + fixture::random_in(200..400);
             while acknowledged.lock().unwrap().len() < enough {
                 std::thread::yield_now();
             }
             is_over.store(true, Ordering::Relaxed);
             gateway.kill();
         });
-        let verdict = rig::offline(&folder, &["log", "verify", "--json"]);
-        assert_eq!(verdict.status.code(), Some(0), "{}{}", stdout(&verdict), stderr(&verdict));
-        assert_eq!(parsed(&verdict)["journals"].as_array().unwrap().len(), 1);
+        let report = fixture::offline(&folder, &["log", "verify", "--json"]);
+        assert_eq!(report.status.code(), Some(0), "{}{}", stdout(&report), stderr(&report));
+        assert_eq!(parsed(&report)["journals"].as_array().unwrap().len(), 1);
     }
-    assert!(rig::segments(&folder).len() > 1);
+    assert!(fixture::segments(&folder).len() > 1);
     let gateway = Gateway::start(&folder);
-    let verdict = gateway.log(&["verify"]);
-    assert_eq!(verdict.status.code(), Some(0), "{}{}", stdout(&verdict), stderr(&verdict));
-    assert_eq!(parsed(&verdict)["journals"].as_array().unwrap().len(), 1);
+    let report = gateway.log(&["verify"]);
+    assert_eq!(report.status.code(), Some(0), "{}{}", stdout(&report), stderr(&report));
+    assert_eq!(parsed(&report)["journals"].as_array().unwrap().len(), 1);
     let exported = stdout(&gateway.log(&["export", "--op", "demo.add"]));
     let calls = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let recorded: HashSet<u64> = calls
@@ -78,9 +78,9 @@ fn what_was_acknowledged_survives_kill_9() {
 
 /// More calls than are asked for at once, in two journals whose numbers are the same.
 #[test]
-fn every_journal_of_the_folder_is_shown_and_exported_once() {
+fn log_and_export_cover_every_chain_once() {
     const CALLS: u64 = 520;
-    let folder = Folder::new("journal-export");
+    let folder = TempFolder::new("journal-export");
     let mut gateways = [0, 1].map(|_| Gateway::start(&folder));
     for (gateway, offset) in gateways.iter().zip([0, CALLS]) {
         for n in 0..CALLS {
@@ -92,8 +92,8 @@ fn every_journal_of_the_folder_is_shown_and_exported_once() {
     let second = ids[1].as_str().unwrap().to_owned();
     let check = |ask: &dyn Fn(&[&str]) -> Output, state: &str| {
         let numbers = |arguments: &[&str]| -> Vec<u64> {
-            let shown = stdout(&ask(&[arguments, &["--op", "demo.add"]].concat()));
-            let calls = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            let output = stdout(&ask(&[arguments, &["--op", "demo.add"]].concat()));
+            let calls = output.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
             calls.map(|call| call["input"]["a"].as_u64().unwrap()).collect()
         };
         let mut all = numbers(&["export"]);
@@ -109,27 +109,31 @@ fn every_journal_of_the_folder_is_shown_and_exported_once() {
     };
     check(&|arguments| gateways[0].log(arguments), "it runs");
     gateways.iter_mut().for_each(Gateway::stop);
-    check(&|arguments| rig::offline(&folder, &[&["log"], arguments].concat()), "it does not run");
+    check(
+        &|arguments| fixture::offline(&folder, &[&["log"], arguments].concat()),
+        "it does not run",
+    );
 }
 
 /// A check of what is not there must not pass, and what was typed is meant.
 #[test]
-fn a_journal_that_is_not_there_is_told() {
-    let folder = Folder::new("journal-none");
+fn verify_without_journal_fails() {
+    let folder = TempFolder::new("journal-none");
     folder.write("toolpost.toml", "journal = \"off\"\n");
     let mut gateway = Gateway::start(&folder);
-    let verdict = gateway.log(&["verify"]);
-    assert_eq!((verdict.status.code(), &parsed(&verdict)["ok"]), (Some(1), &json!(false)));
-    assert!(stderr(&verdict).contains("there is no journal in"), "{}", stderr(&verdict));
+    let report = gateway.log(&["verify"]);
+    assert_eq!((report.status.code(), &parsed(&report)["ok"]), (Some(1), &json!(false)));
+    assert!(stderr(&report).contains("there is no journal in"), "{}", stderr(&report));
     let listed = gateway.log(&[]);
     assert_eq!(listed.status.code(), Some(0));
     assert!(stderr(&listed).contains("is off"), "{}", stderr(&listed));
     gateway.stop();
-    let verdict = rig::offline(&folder, &["log", "verify"]);
-    assert_eq!(verdict.status.code(), Some(1));
-    assert!(stderr(&verdict).contains("there is no journal in"), "{}", stderr(&verdict));
+    let report = fixture::offline(&folder, &["log", "verify"]);
+    assert_eq!(report.status.code(), Some(1));
+    assert!(stderr(&report).contains("there is no journal in"), "{}", stderr(&report));
     for arguments in [&["log"][..], &["log", "verify"], &["log", "export"]] {
-        let typed = rig::offline(&folder, &[arguments, &["--url", "ws://127.0.0.1:9"]].concat());
+        let typed =
+            fixture::offline(&folder, &[arguments, &["--url", "ws://127.0.0.1:9"]].concat());
         assert_eq!(typed.status.code(), Some(3), "{arguments:?}: {}", stderr(&typed));
     }
 }
@@ -137,8 +141,8 @@ fn a_journal_that_is_not_there_is_told() {
 /// Whoever looks need not stand where the gateway was started, nor have a configuration that can be
 /// read.
 #[test]
-fn records_that_are_elsewhere_are_found_from_anywhere() {
-    let folder = Folder::new("journal-elsewhere");
+fn log_finds_records_in_configured_path() {
+    let folder = TempFolder::new("journal-elsewhere");
     folder.write("toolpost.toml", "[journal]\npath = \"elsewhere\"\n");
     let mut gateway = Gateway::start(&folder);
     assert_eq!(gateway.post("/api/demo/add", &json!({"a": 1, "b": 1})).0, 200);
@@ -146,36 +150,36 @@ fn records_that_are_elsewhere_are_found_from_anywhere() {
     assert!(folder.path().join("elsewhere").is_dir());
     for config in ["", "this is [no configuration", "[journal]\npath = \"nowhere\"\n"] {
         folder.write("toolpost.toml", config);
-        let calls = rig::offline(&folder, &["log", "--op", "demo.add"]);
+        let calls = fixture::offline(&folder, &["log", "--op", "demo.add"]);
         assert_eq!(stdout(&calls).lines().count(), 1, "{config}: {}", stderr(&calls));
         assert_eq!(stderr(&calls).contains("warning"), config.contains("no conf"), "{config}");
-        let verdict = rig::offline(&folder, &["log", "verify"]);
-        assert_eq!(verdict.status.code(), Some(0), "{config}: {}", stderr(&verdict));
+        let report = fixture::offline(&folder, &["log", "verify"]);
+        assert_eq!(report.status.code(), Some(0), "{config}: {}", stderr(&report));
     }
 }
 
 /// What was under way when the process was killed has no end, and never will.
 #[test]
-fn calls_that_were_under_way_are_lost_with_the_gateway() {
-    let folder = Folder::new("journal-lost");
+fn running_calls_are_interrupted_after_crash() {
+    let folder = TempFolder::new("journal-lost");
     folder.write("toolpost.toml", "[approval]\noperations = [\"demo.note\"]\n");
     let mut gateway = Gateway::start(&folder);
     let address = gateway.address.clone();
-    let waits = move || rig::post(&address, "/api/demo/note", &json!({"text": "never"}), &[]);
+    let waits = move || fixture::post(&address, "/api/demo/note", &json!({"text": "never"}), &[]);
     let caller = std::thread::spawn(waits);
-    gateway.wait_for_begun("demo.note");
+    gateway.wait_for_enter("demo.note");
     let lost = |gateway: &Gateway| {
         let calls = stdout(&gateway.log(&["--op", "demo.note"]));
-        serde_json::from_str::<Value>(&calls).unwrap().get("lost").cloned()
+        serde_json::from_str::<Value>(&calls).unwrap().get("outcome").cloned()
     };
     assert_eq!(lost(&gateway), None);
     gateway.kill();
     assert_eq!(caller.join().unwrap(), None);
-    assert_eq!(lost(&Gateway::start(&folder)), Some(json!(true)));
+    assert_eq!(lost(&Gateway::start(&folder)), Some(json!("interrupted")));
 }
 
 #[test]
-fn verify_names_the_place_of_whatever_was_done() {
+fn log_verify_locates_tampering() {
     type Tamper = fn(&mut Vec<String>);
     let rows: [(&str, Tamper, &str); 5] = [
         ("edit", |lines| lines[2] = lines[2].replace("\"a\":1", "\"a\":7"), ":3: edited"),
@@ -184,22 +188,22 @@ fn verify_names_the_place_of_whatever_was_done() {
         ("truncate", |lines| lines.truncate(4), "record 5: cut: the journal ends with record 4"),
         ("nothing", |_| (), ""),
     ];
-    let folder = Folder::new("journal-tamper");
+    let folder = TempFolder::new("journal-tamper");
     let mut gateway = Gateway::start(&folder);
     for a in 0..4 {
         assert_eq!(gateway.post("/api/demo/add", &json!({"a": a, "b": 1})).0, 200);
     }
     gateway.stop();
-    let file = rig::segment(&folder);
-    let whole = std::fs::read_to_string(&file).unwrap();
-    for (name, tamper, said) in rows {
-        let mut lines: Vec<String> = whole.lines().map(String::from).collect();
+    let file = fixture::segment(&folder);
+    let original = std::fs::read_to_string(&file).unwrap();
+    for (name, tamper, message) in rows {
+        let mut lines: Vec<String> = original.lines().map(String::from).collect();
         tamper(&mut lines);
         std::fs::write(&file, lines.join("\n") + "\n").unwrap();
-        let output = rig::offline(&folder, &["log", "verify"]);
-        let words = stderr(&output);
-        assert_eq!(output.status.code(), Some(i32::from(!said.is_empty())), "{name}: {words}");
-        assert!(words.contains(said), "{name}: {words}");
+        let output = fixture::offline(&folder, &["log", "verify"]);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(i32::from(!message.is_empty())), "{name}: {text}");
+        assert!(text.contains(message), "{name}: {text}");
     }
     // What was written down elsewhere tells also that all of it is gone.
     let head =
@@ -208,20 +212,20 @@ fn verify_names_the_place_of_whatever_was_done() {
     std::fs::copy(&head, folder.path().join("anchor.json")).unwrap();
     let anchor = folder.path().join("anchor.json");
     let anchored = ["log", "verify", "--head", anchor.to_str().unwrap()];
-    assert_eq!(rig::offline(&folder, &anchored).status.code(), Some(0));
+    assert_eq!(fixture::offline(&folder, &anchored).status.code(), Some(0));
     std::fs::remove_dir_all(file.parent().unwrap()).unwrap();
-    let output = rig::offline(&folder, &["log", "verify"]);
+    let output = fixture::offline(&folder, &["log", "verify"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("record 1: cut"), "{}", stderr(&output));
     std::fs::remove_dir_all(folder.path().join("data/journal")).unwrap();
-    let output = rig::offline(&folder, &anchored);
+    let output = fixture::offline(&folder, &anchored);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("a journal that is not here"), "{}", stderr(&output));
 }
 
 #[test]
-fn secrets_are_not_written_down_and_what_is_missing_is_not_replayed() {
-    let folder = Folder::new("journal-mask");
+fn secrets_are_masked_and_masked_calls_not_replayed() {
+    let folder = TempFolder::new("journal-mask");
     let secret = json!({"type": "object", "properties": {
         "name": {"type": "string"},
         "password": {"type": "string", "format": "password"},
@@ -253,25 +257,25 @@ fn secrets_are_not_written_down_and_what_is_missing_is_not_replayed() {
     assert_ne!(gateway.post("/api/hub/call", &json!({"id": "hub.call", "input": nested})).0, 200);
     // Where nobody knows what is secret, everything is.
     assert_eq!(gateway.post("/api/gone/login", &login).0, 404);
-    let gone = json!({"id": "gone.login", "input": login});
-    assert_ne!(gateway.post("/api/hub/call", &gone).0, 200);
+    let unknown_call = json!({"id": "gone.login", "input": login});
+    assert_ne!(gateway.post("/api/hub/call", &unknown_call).0, 200);
     let wrong = json!({"body": {"name": "ada", "password": "hunter2", "pin": "987654"}});
     assert_eq!(gateway.post("/api/site/login", &wrong).0, 422);
     let token = format!("tpt_{}", "A".repeat(43));
     assert_eq!(gateway.post("/api/demo/note", &json!({"text": token})).0, 200);
     assert_eq!(gateway.post("/api/demo/note", &json!({"text": "x".repeat(3_000)})).0, 200);
 
-    for (op, said) in [("site.login", "secret"), ("demo.note", "too large")] {
+    for (op, message) in [("site.login", "secret"), ("demo.note", "too large")] {
         let calls = stdout(&gateway.log(&["--op", op, "--limit", "1"]));
         let call: Value = serde_json::from_str(&calls).unwrap();
         let output = gateway.replay(&[call["id"].as_str().unwrap()]);
         assert_eq!(output.status.code(), Some(1), "{op}");
-        assert!(stderr(&output).contains(said), "{op}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{op}: {}", stderr(&output));
     }
     let calls = stdout(&gateway.log(&["--op", "site.login"]));
     assert!(calls.contains(r#""name":"ada","password":"***""#), "{calls}");
     gateway.stop();
-    let text = std::fs::read_to_string(rig::segment(&folder)).unwrap();
+    let text = std::fs::read_to_string(fixture::segment(&folder)).unwrap();
     for secret in ["hunter2", "987654", &token] {
         assert!(!text.contains(secret), "{secret} is in the journal");
     }
@@ -279,8 +283,8 @@ fn secrets_are_not_written_down_and_what_is_missing_is_not_replayed() {
 }
 
 #[test]
-fn a_replay_shows_what_it_would_do_and_compares_what_it_did() {
-    let folder = Folder::new("journal-replay");
+fn replay_previews_and_compares_results() {
+    let folder = TempFolder::new("journal-replay");
     let gateway = Gateway::start(&folder);
     let number = |op: &str| {
         let calls = stdout(&gateway.log(&["--op", op, "--limit", "1"]));
@@ -308,9 +312,9 @@ fn a_replay_shows_what_it_would_do_and_compares_what_it_did() {
     for (arguments, code, expected) in rows {
         let output = gateway.replay(arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
-        let answer = parsed(&output);
+        let response = parsed(&output);
         for (path, value) in expected {
-            assert_eq!(answer.pointer(path), Some(value), "{arguments:?}: {answer}");
+            assert_eq!(response.pointer(path), Some(value), "{arguments:?}: {response}");
         }
     }
     let unknown = gateway.replay(&["nobody"]);
@@ -325,7 +329,7 @@ fn a_replay_shows_what_it_would_do_and_compares_what_it_did() {
     let calls: Vec<Value> = calls.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |op: &str| calls.iter().rfind(|call| call["operation"] == op).unwrap();
     assert_eq!(of("demo.note")["parent"], of("hub.call")["id"]);
-    assert_eq!(of("demo.note")["who"], "operator");
+    assert_eq!(of("demo.note")["identity"], "operator");
     let parents: Vec<&Value> =
         calls.iter().filter(|call| call["operation"] == "gateway.replay").collect();
     assert!(parents.iter().any(|call| call["id"] == of("hub.call")["parent"]));
@@ -333,8 +337,8 @@ fn a_replay_shows_what_it_would_do_and_compares_what_it_did() {
 
 /// What a source says is printed, and not obeyed.
 #[test]
-fn a_replay_names_why_it_would_fail_and_can_be_given_up() {
-    let folder = Folder::new("journal-replay-refused");
+fn replay_reports_problems_and_honors_timeout() {
+    let folder = TempFolder::new("journal-replay-refused");
     folder.write("toolpost.toml", "[approval]\noperations = [\"demo.note\"]\n");
     let gateway = Gateway::start(&folder);
     gateway.post("/api/demo/add", &json!({"a": 2, "b": 3}));
@@ -344,23 +348,23 @@ fn a_replay_names_why_it_would_fail_and_can_be_given_up() {
         let calls = stdout(&gateway.log(&["--op", op, "--limit", "1"]));
         serde_json::from_str::<Value>(&calls).unwrap()["seq"].to_string()
     };
-    let late = gateway.replay(&[&number("demo.note"), "--run", "--timeout", "300ms"]);
-    assert_eq!(parsed(&late)["error"]["code"], "TIMEOUT", "{}", stderr(&late));
+    let timed_out = gateway.replay(&[&number("demo.note"), "--run", "--timeout", "300ms"]);
+    assert_eq!(parsed(&timed_out)["error"]["code"], "TIMEOUT", "{}", stderr(&timed_out));
     let unknown = gateway.replay(&["nobody"]);
     assert_eq!(parsed(&unknown)["error"]["code"], "VALIDATION_ERROR");
 
     // An interrupt ends the call that waits for somebody's word.
     let mut child = gateway.spawn(&["replay", &number("demo.note"), "--run"]);
-    rig::until(|| stdout(&gateway.toolpost(&["approvals"], &[])).contains("demo.note"));
+    fixture::poll_until(|| stdout(&gateway.toolpost(&["approvals"], &[])).contains("demo.note"));
     let pid = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    rig::until(|| !stdout(&gateway.toolpost(&["approvals"], &[])).contains("demo.note"));
+    fixture::poll_until(|| !stdout(&gateway.toolpost(&["approvals"], &[])).contains("demo.note"));
 }
 
 #[test]
-fn calls_are_found_by_time_and_by_name_before_and_while_they_are_followed() {
-    let folder = Folder::new("journal-since");
+fn log_filters_apply_to_list_and_follow() {
+    let folder = TempFolder::new("journal-since");
     let gateway = Gateway::start(&folder);
     for a in 0..3 {
         gateway.post("/api/demo/add", &json!({"a": a, "b": 1}));
@@ -369,8 +373,8 @@ fn calls_are_found_by_time_and_by_name_before_and_while_they_are_followed() {
     for (typed, count) in [
         (&["--since", "1h"][..], 3),
         (&["--since", "2999-01-01T00:00:00Z"], 0),
-        (&["--who", "local"], 3),
-        (&["--who", "nobody"], 0),
+        (&["--identity", "local"], 3),
+        (&["--identity", "nobody"], 0),
         (&["--since", "1h", "--limit", "2"], 2),
     ] {
         let found = gateway.log(&[&["--op", "demo.add"], typed].concat());
@@ -392,9 +396,9 @@ fn calls_are_found_by_time_and_by_name_before_and_while_they_are_followed() {
 
 /// Where no gateway runs, nothing is made by looking.
 #[test]
-fn a_folder_that_is_not_there_is_no_journal_without_calls() {
-    let folder = Folder::new("journal-typo");
-    let output = rig::offline(&folder, &["log"]);
+fn log_with_missing_data_folder_fails() {
+    let folder = TempFolder::new("journal-typo");
+    let output = fixture::offline(&folder, &["log"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("there is no folder"), "{}", stderr(&output));
     assert!(!folder.path().join("data").exists());
@@ -403,9 +407,9 @@ fn a_folder_that_is_not_there_is_no_journal_without_calls() {
 /// A limit on the size of files is the disk that is full.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_journal_that_cannot_be_written_is_never_silent() {
+fn journal_write_failure_is_reported_in_every_mode() {
     for (mode, after, lost) in [("sync", 503, false), ("batch", 200, false)] {
-        let folder = Folder::new(&format!("journal-full-{mode}"));
+        let folder = TempFolder::new(&format!("journal-full-{mode}"));
         folder.write("toolpost.toml", &format!("[journal]\nmode = \"{mode}\"\n"));
         let gateway = Gateway::start_with_file_limit(&folder, 64);
         let text = "x".repeat(8_000);
@@ -419,27 +423,27 @@ fn a_journal_that_cannot_be_written_is_never_silent() {
             assert!(Instant::now() < deadline, "{health}");
         };
         assert!(journal["reason"].as_str().unwrap().contains("arge"), "{journal}");
-        let (status, said) = gateway.post("/api/demo/note", &json!({"text": "more"}));
-        assert_eq!(status, after, "{mode}: {said}");
+        let (status, message) = gateway.post("/api/demo/note", &json!({"text": "more"}));
+        assert_eq!(status, after, "{mode}: {message}");
         assert_eq!(journal["lost"] != json!(0), lost, "{mode}: {journal}");
         // What is there is still whole.
-        let verdict = gateway.log(&["verify"]);
+        let report = gateway.log(&["verify"]);
         if mode == "batch" {
-            assert_eq!(verdict.status.code(), Some(0), "{}", stderr(&verdict));
+            assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
         }
         drop(gateway);
-        let verdict = rig::offline(&folder, &["log", "verify"]);
-        assert_eq!(verdict.status.code(), Some(0), "{}", stderr(&verdict));
+        let report = fixture::offline(&folder, &["log", "verify"]);
+        assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
     }
 }
 
 #[test]
-fn whoever_may_not_look_is_refused_and_whoever_follows_sees_calls_end() {
-    let folder = Folder::new("journal-follow");
+fn log_requires_scope_and_follow_streams_calls() {
+    let folder = TempFolder::new("journal-follow");
     let gateway = Gateway::start(&folder);
     for op in ["journal", "verify", "replay"] {
-        let (status, said) = gateway.post(&format!("/api/gateway/{op}"), &json!({"id": "1"}));
-        assert_eq!(status, 403, "{op}: {said}");
+        let (status, message) = gateway.post(&format!("/api/gateway/{op}"), &json!({"id": "1"}));
+        assert_eq!(status, 403, "{op}: {message}");
     }
     let mut following = gateway.follow(&["--op", "demo.*", "--errors"]);
     let call = following.next_after(|| {
@@ -447,7 +451,7 @@ fn whoever_may_not_look_is_refused_and_whoever_follows_sees_calls_end() {
         gateway.post("/api/demo/fail", &json!({}));
     });
     assert_eq!((&call["operation"], &call["code"]), (&json!("demo.fail"), &json!("DEMO_FAILURE")));
-    assert_eq!(call["door"], "http");
-    let refused = stdout(&gateway.log(&["--errors", "--op", "gateway.*"]));
-    assert_eq!(refused.lines().count(), 3, "{refused}");
+    assert_eq!(call["endpoint"], "http");
+    let rejected = stdout(&gateway.log(&["--errors", "--op", "gateway.*"]));
+    assert_eq!(rejected.lines().count(), 3, "{rejected}");
 }

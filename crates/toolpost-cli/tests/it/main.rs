@@ -10,10 +10,9 @@
 mod add;
 mod approval;
 mod calls;
-mod cast;
 mod catalog;
 #[cfg(target_os = "linux")]
-mod chain;
+mod chained_gateways;
 mod config;
 mod envelope;
 mod journal;
@@ -22,21 +21,22 @@ mod mcp;
 mod mcp_clients;
 #[cfg(target_os = "linux")]
 mod mcp_conformance;
-mod mcp_questions;
+mod mcp_elicitation;
+mod normalize;
 mod openapi;
 #[cfg(target_os = "linux")]
-mod operate;
-#[cfg(target_os = "linux")]
-mod processes;
+mod operability;
 mod readme;
 #[cfg(target_os = "linux")]
 mod reload;
 mod remote;
+mod room_command;
 mod rooms;
 mod serve;
 mod signals;
 mod terminal;
-mod workspace;
+#[cfg(target_os = "linux")]
+mod watch_child;
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ fn data_home() -> PathBuf {
 ///
 /// A command that rejects its arguments exits without reading its input, so the pipe may break. The
 /// input is written by another thread, so that a command may write before it has read everything.
-fn piped(arguments: &[&str], input: &str) -> Output {
+fn run_with_stdin(arguments: &[&str], input: &str) -> Output {
     let mut child = command(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -100,9 +100,9 @@ fn json(output: &Output) -> serde_json::Value {
 }
 
 /// A folder of this test's own, gone in the end.
-struct Folder(PathBuf);
+struct TempFolder(PathBuf);
 
-impl Folder {
+impl TempFolder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("toolpost-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
@@ -127,7 +127,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

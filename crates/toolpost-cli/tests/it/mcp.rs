@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Folder, command, json, stderr, stdout};
+use super::{TempFolder, command, json, stderr, stdout};
 
 /// Long enough for a machine that does much else.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) fn server(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../toolpost/tests/servers");
@@ -32,18 +32,18 @@ pub(super) fn everything() -> Option<[String; 2]> {
     None
 }
 
-pub(super) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(super) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+    while !condition() {
+        assert!(start.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[test]
-fn a_real_server_is_added_listed_and_called_with_a_progress_bar() {
+fn npm_server_add_list_and_call_with_progress() {
     let Some([node, everything]) = everything() else { return };
-    let folder = Folder::new("everything");
+    let folder = TempFolder::new("everything");
     let added = folder.toolpost(&["add", "mcp", "everything", "--", &node, &everything]);
     assert!(added.status.success(), "{}", stderr(&added));
     let added = json(&added);
@@ -61,49 +61,49 @@ fn a_real_server_is_added_listed_and_called_with_a_progress_bar() {
 
     let toolpost = env!("CARGO_BIN_EXE_toolpost");
     let slow = "call everything.trigger-long-running-operation --duration 2 --steps 4";
-    let shown = Command::new("script")
+    let output = Command::new("script")
         .args(["-qec", &format!("{toolpost} {slow}"), "/dev/null"])
         .current_dir(folder.path())
         .output()
         .unwrap();
-    let shown = stdout(&shown);
-    assert!(shown.contains("Long running operation completed"), "{shown}");
-    assert!(shown.contains(" 50%") && shown.contains(" 75%"), "no bar in {shown:?}");
+    let output = stdout(&output);
+    assert!(output.contains("Long running operation completed"), "{output}");
+    assert!(output.contains(" 50%") && output.contains(" 75%"), "no bar in {output:?}");
 
     let removed = folder.toolpost(&["remove", "everything"]);
     assert!(removed.status.success(), "{}", stderr(&removed));
-    let gone = folder.toolpost(&["call", "everything.echo", "--message", "hi"]);
-    assert!(stderr(&gone).contains("OPERATION_NOT_FOUND"), "{}", stderr(&gone));
+    let after_removal = folder.toolpost(&["call", "everything.echo", "--message", "hi"]);
+    assert!(stderr(&after_removal).contains("OPERATION_NOT_FOUND"), "{}", stderr(&after_removal));
 }
 
 /// Each row: options and configuration of `toolpost mcp` without a home, how it ends when its client
 /// leaves, and where it wrote.
 #[test]
-fn a_server_without_a_home_writes_where_it_is_told() {
+fn mcp_without_home_uses_configured_data_folder() {
     let off = "[journal]\nmode = \"off\"\n";
     for (options, config, code, writes) in
         [(&["--data", "kept"][..], "", 0, true), (&[], "", 1, false), (&[], off, 0, false)]
     {
-        let folder = Folder::new("mcp-data");
+        let folder = TempFolder::new("mcp-data");
         folder.write("toolpost.toml", config);
         let mut mcp = command(&["mcp"]);
         mcp.args(options).current_dir(folder.path()).stdin(Stdio::null());
         let ended = mcp.env_remove("XDG_DATA_HOME").env_remove("HOME").output().unwrap();
-        let said = stderr(&ended);
-        assert_eq!(ended.status.code(), Some(code), "{options:?} {config:?}: {said}");
-        assert_eq!(said.contains("name a folder with --data"), code == 1, "{said}");
+        let message = stderr(&ended);
+        assert_eq!(ended.status.code(), Some(code), "{options:?} {config:?}: {message}");
+        assert_eq!(message.contains("name a folder with --data"), code == 1, "{message}");
         assert_eq!(folder.path().join("kept/journal").exists(), writes, "{options:?} {config:?}");
     }
 }
 
 #[test]
-fn an_interrupt_cancels_the_call_at_the_server() {
-    let folder = Folder::new("interrupt");
+fn sigint_cancels_call_at_mcp_server() {
+    let folder = TempFolder::new("interrupt");
     let log = folder.path().join("log");
     let config = format!(
         "[source.odd]\nmcp = {{ command = 'python3', args = ['{}', 'plain'], \
          env = {{ ODD_LOG = '{}' }} }}\n",
-        server("odd.py").display(),
+        server("misbehaving_server.py").display(),
         log.display()
     );
     std::fs::write(folder.path().join("toolpost.toml"), config).unwrap();
@@ -113,14 +113,14 @@ fn an_interrupt_cancels_the_call_at_the_server() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let said = |word: &str| std::fs::read_to_string(&log).is_ok_and(|log| log.contains(word));
-    wait_until("the call arrives", || said("tools/call"));
+    let message = |text: &str| std::fs::read_to_string(&log).is_ok_and(|log| log.contains(text));
+    wait_until("the call arrives", || message("tools/call"));
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(interrupted.unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("ABORTED"), "{}", stderr(&output));
-    assert!(said("notifications/cancelled"), "{}", std::fs::read_to_string(&log).unwrap());
+    assert!(message("notifications/cancelled"), "{}", std::fs::read_to_string(&log).unwrap());
 }
 
 /// A gateway with one source, which is killed in the end if it was not before.
@@ -130,7 +130,7 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    pub(super) fn start(folder: &Folder) -> Self {
+    pub(super) fn start(folder: &TempFolder) -> Self {
         let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
             .current_dir(folder.path())
             .stdout(Stdio::piped())
@@ -154,7 +154,7 @@ impl Gateway {
     /// The status and the body of a call.
     pub(super) fn call(&self, operation: &str) -> (u16, Value) {
         let path = operation.replacen('.', "/", 1);
-        self.ask(&format!(
+        self.request(&format!(
             "POST /api/{path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
              connection: close\r\ncontent-length: 2\r\n\r\n{{}}"
         ))
@@ -162,15 +162,18 @@ impl Gateway {
 
     /// The JSON at a path.
     pub(super) fn get(&self, path: &str) -> Value {
-        self.ask(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")).1
+        self.request(&format!(
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+        ))
+        .1
     }
 
-    fn ask(&self, request: &str) -> (u16, Value) {
+    fn request(&self, request: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         (status, serde_json::from_str(body).unwrap_or_default())
     }
@@ -218,14 +221,14 @@ fn descendants(of: u32) -> Vec<u32> {
 }
 
 #[test]
-fn two_hundred_crashes_and_a_kill_leave_nothing_behind() {
+fn crashing_server_leaks_no_processes_or_descriptors() {
     const ROUNDS: usize = 200;
-    let folder = Folder::new("crashes");
+    let folder = TempFolder::new("crashes");
     // Each server also has a child that would outlive it.
     let config = format!(
         "[source.odd]\nmcp = {{ command = 'sh', args = ['-c', 'sleep 600 & exec python3 {} crash'], \
          max_restart = '10ms' }}\n",
-        server("odd.py").display(),
+        server("misbehaving_server.py").display(),
     );
     std::fs::write(folder.path().join("toolpost.toml"), config).unwrap();
     let mut gateway = Gateway::start(&folder);

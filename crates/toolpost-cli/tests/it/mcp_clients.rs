@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::Folder;
+use super::TempFolder;
 
 struct Client {
     child: Child,
@@ -14,7 +14,7 @@ struct Client {
 }
 
 impl Client {
-    fn start(folder: &Folder, arguments: &[&str]) -> Self {
+    fn start(folder: &TempFolder, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolpost"));
         command.arg("mcp").args(arguments).current_dir(folder.path()).env_remove("TOOLPOST_TOKEN");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -24,9 +24,9 @@ impl Client {
         Self { child, input, output }
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
+    fn request(&mut self, method: &str, params: &Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}));
-        self.next_with("id")
+        self.recv_with_member("id")
     }
 
     fn send(&mut self, message: &Value) {
@@ -34,7 +34,7 @@ impl Client {
     }
 
     /// The next message with a member of that name: an answer has an `id`, the others have a `method`.
-    fn next_with(&mut self, member: &str) -> Value {
+    fn recv_with_member(&mut self, member: &str) -> Value {
         loop {
             let line = self.output.next().expect("another message").unwrap();
             let message: Value = serde_json::from_str(&line).unwrap();
@@ -45,7 +45,7 @@ impl Client {
     }
 
     /// Closes its input, and waits until it has ended.
-    fn leave(mut self) {
+    fn close(mut self) {
         drop(self.input.take());
         assert!(self.output.next().is_none());
         assert!(self.child.wait().unwrap().success());
@@ -65,9 +65,9 @@ fn names(listed: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_client_starts_it_lists_calls_and_leaves() {
-    let folder = Folder::new("mcp-clients");
-    let script = super::mcp::server("odd.py");
+fn mcp_stdio_lists_and_calls_tools() {
+    let folder = TempFolder::new("mcp-clients");
+    let script = super::mcp::server("misbehaving_server.py");
     let config = format!(
         "[mcp]\ndialect = \"ok\"\ntools = \"compact\"\n\n[source.odd]\nmcp = {{ command = \"python3\", args = [{:?}, \"plain\"] }}\n",
         script.to_str().unwrap()
@@ -75,77 +75,77 @@ fn a_client_starts_it_lists_calls_and_leaves() {
     std::fs::write(folder.path().join("toolpost.toml"), config).unwrap();
     let mut client = Client::start(&folder, &[]);
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}});
-    let welcome = client.ask("initialize", &hello);
+    let welcome = client.request("initialize", &hello);
     assert_eq!(welcome["result"]["serverInfo"]["name"], "toolpost");
-    assert_eq!(names(&client.ask("tools/list", &json!({}))).len(), 4);
+    assert_eq!(names(&client.request("tools/list", &json!({}))).len(), 4);
     let add = json!({"name": "demo__add", "arguments": {"a": 1, "b": 2}});
-    let sum = client.ask("tools/call", &add);
+    let sum = client.request("tools/call", &add);
     assert_eq!(sum["result"]["structuredContent"], json!({"ok": true, "data": {"sum": 3}}));
-    client.leave();
+    client.close();
 
     // What is said on the command line holds; the source was waited for.
     let mut client =
         Client::start(&folder, &["--tools", "all", "--dialect", "data", "--source", "odd"]);
-    let listed = names(&client.ask("tools/list", &json!({})));
+    let listed = names(&client.request("tools/list", &json!({})));
     assert!(!listed.is_empty() && !listed.iter().any(|name| name.contains("demo")), "{listed:?}");
-    client.leave();
+    client.close();
 }
 
 #[test]
-fn what_is_wrong_is_said_on_standard_error() {
-    let folder = Folder::new("mcp-clients-wrong");
-    for (arguments, words) in [
+fn mcp_startup_errors_go_to_stderr() {
+    let folder = TempFolder::new("mcp-clients-wrong");
+    for (arguments, message) in [
         (&["mcp", "--tools", "some"][..], "`some` is not one of all, compact, auto"),
         (&["mcp", "--config", "none.toml"], "none.toml"),
         (&["mcp", "--source", "dem"], "there is no source `dem` here"),
     ] {
         let ended = folder.toolpost(arguments);
         assert_eq!(ended.status.code(), Some(2), "{arguments:?}");
-        assert!(super::stderr(&ended).contains(words), "{}", super::stderr(&ended));
+        assert!(super::stderr(&ended).contains(message), "{}", super::stderr(&ended));
         assert!(ended.stdout.is_empty());
     }
 }
 
 /// A client's file that is read by `toolpost mcp` may name it again.
 #[test]
-fn it_notices_that_it_starts_itself() {
-    let folder = Folder::new("mcp-clients-itself");
+fn mcp_recursion_is_limited() {
+    let folder = TempFolder::new("mcp-clients-itself");
     let itself = env!("CARGO_BIN_EXE_toolpost");
     let servers =
         json!({"mcpServers": {"me": {"command": itself, "args": ["mcp", "--wait", "30s"]}}});
     folder.write(".mcp.json", &servers.to_string());
     let mut client = Client::start(&folder, &["--wait", "30s"]);
     // Each level has the one below it as a source; the last says why it does not start.
-    let listed = names(&client.ask("tools/list", &json!({})));
+    let listed = names(&client.request("tools/list", &json!({})));
     let deepest = listed.iter().map(|name| name.matches("me__").count()).max();
     assert!(deepest.is_some_and(|deepest| deepest <= 4), "{listed:?}");
-    client.leave();
+    client.close();
 }
 
 /// A server as people have it, from npm.
 #[test]
-fn a_resource_of_a_real_server_is_followed() {
+fn npm_server_resource_subscription_notifies() {
     let Some([node, everything]) = super::mcp::everything() else { return };
-    let folder = Folder::new("mcp-clients-follow");
+    let folder = TempFolder::new("mcp-clients-follow");
     let config = format!(
         "[source.all]\nmcp = {{ command = {node:?}, args = [{everything:?}, \"stdio\"] }}\n"
     );
     folder.write("toolpost.toml", &config);
     let mut client = Client::start(&folder, &["--tools", "all", "--wait", "30s"]);
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}});
-    let welcome = client.ask("initialize", &hello);
+    let welcome = client.request("initialize", &hello);
     assert_eq!(welcome["result"]["capabilities"]["resources"]["subscribe"], true);
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    let listed = client.ask("resources/list", &json!({}));
+    let listed = client.request("resources/list", &json!({}));
     let uri = listed["result"]["resources"][0]["uri"].as_str().expect("a resource").to_owned();
     assert!(uri.starts_with("toolpost:all:"), "{uri}");
-    let answered = client.ask("resources/subscribe", &json!({"uri": uri}));
-    assert_eq!(answered["result"], json!({}), "{answered}");
+    let responded = client.request("resources/subscribe", &json!({"uri": uri}));
+    assert_eq!(responded["result"], json!({}), "{responded}");
     let toggle = json!({"name": "all__toggle-subscriber-updates", "arguments": {}});
     client.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": toggle}));
-    let mut heard = client.next_with("method");
-    while heard["method"] != "notifications/resources/updated" {
-        heard = client.next_with("method");
+    let mut received = client.recv_with_member("method");
+    while received["method"] != "notifications/resources/updated" {
+        received = client.recv_with_member("method");
     }
-    assert_eq!(heard["params"], json!({"uri": uri}));
+    assert_eq!(received["params"], json!({"uri": uri}));
 }

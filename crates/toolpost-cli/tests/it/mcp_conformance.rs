@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::Folder;
+use super::TempFolder;
 use super::mcp::{Gateway, wait_until};
 
 fn suite() -> Option<(PathBuf, PathBuf)> {
@@ -38,10 +38,10 @@ pub(super) struct Fixtures {
 
 impl Fixtures {
     /// Starts it with the eras that it speaks: `legacy`, `modern`, or both if none is named.
-    pub(super) fn start(era: Option<&str>) -> Self {
+    pub(super) fn start(generation: Option<&str>) -> Self {
         let mut child = Command::new("python3")
             .arg(file("server.py"))
-            .args(era)
+            .args(generation)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -64,7 +64,7 @@ impl Drop for Fixtures {
 /// # Errors
 ///
 /// What the suite said, if that is not what is expected.
-fn run(folder: &Folder, address: &str, revision: &str, baseline: &str) -> Result<(), String> {
+fn run(folder: &TempFolder, address: &str, revision: &str, baseline: &str) -> Result<(), String> {
     let Some((node, suite)) = suite() else { return Ok(()) };
     let output = Command::new(node)
         // The suite writes its results to the folder it runs in.
@@ -74,57 +74,56 @@ fn run(folder: &Folder, address: &str, revision: &str, baseline: &str) -> Result
         .arg(file(baseline))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let summary = said.split_once("=== SUMMARY ===").map_or(&*said, |(_, summary)| summary);
+    let message = String::from_utf8_lossy(&output.stdout);
+    let summary = message.split_once("=== SUMMARY ===").map_or(&*message, |(_, summary)| summary);
     eprintln!("{address}, {revision}:{summary}");
-    let is_expected = output.status.success() && said.contains("all failures are expected");
-    let error = || format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let is_expected = output.status.success() && message.contains("all failures are expected");
+    let error = || format!("{message}\n{}", String::from_utf8_lossy(&output.stderr));
     is_expected.then_some(()).ok_or_else(error)
 }
 
 /// Whether nothing went wrong but in the scenario that waits for streams for half a second, or for one
 /// and a half: on a busy machine that is not long.
-fn may_have_been_too_slow(said: &str) -> bool {
-    let Some((_, unexpected)) = said.split_once("Unexpected failures (not in baseline)") else {
+fn is_timing_failure(message: &str) -> bool {
+    let Some((_, unexpected)) = message.split_once("Unexpected failures (not in baseline)") else {
         return false;
     };
     let mut names = unexpected.lines().filter_map(|line| line.trim().strip_prefix("✗ "));
-    !said.contains("Stale baseline entries")
+    !message.contains("Stale baseline entries")
         && names.all(|name| name.starts_with("server-stateless"))
 }
 
 /// Where the suite looks: the eras that the server speaks, the path of the gateway if there is one before
 /// it, and what may fail there.
-const PLACES: [(Option<&str>, Option<&str>, &str); 4] = [
+const TARGETS: [(Option<&str>, Option<&str>, &str); 4] = [
     (None, None, "fixtures.yml"),
     (Some("legacy"), Some("/mcp?source=conf"), "source-legacy.yml"),
     (Some("modern"), Some("/mcp?source=conf"), "source-modern.yml"),
-    (Some("modern"), Some("/mcp"), "whole.yml"),
+    (Some("modern"), Some("/mcp"), "gateway.yml"),
 ];
 
-fn everywhere(revision: &str) {
-    for (era, path, baseline) in PLACES {
-        let looked =
-            look(revision, era, path, baseline).or_else(|said| {
-                match may_have_been_too_slow(&said) {
-                    true => look(revision, era, path, baseline),
-                    false => Err(said),
-                }
-            });
-        looked.unwrap_or_else(|said| panic!("{era:?} {path:?} {baseline}: {said}"));
+fn run_all_targets(revision: &str) {
+    for (generation, path, baseline) in TARGETS {
+        let looked = run_target(revision, generation, path, baseline).or_else(|message| {
+            match is_timing_failure(&message) {
+                true => run_target(revision, generation, path, baseline),
+                false => Err(message),
+            }
+        });
+        looked.unwrap_or_else(|message| panic!("{generation:?} {path:?} {baseline}: {message}"));
     }
 }
 
-fn look(
+fn run_target(
     revision: &str,
-    era: Option<&str>,
+    generation: Option<&str>,
     path: Option<&str>,
     baseline: &str,
 ) -> Result<(), String> {
     // Some scenarios change the lists, so each run has a server of its own.
-    let fixtures = Fixtures::start(era);
-    let name = format!("conformance-{revision}-{}-{baseline}", era.unwrap_or("both"));
-    let folder = Folder::new(&name);
+    let fixtures = Fixtures::start(generation);
+    let name = format!("conformance-{revision}-{}-{baseline}", generation.unwrap_or("both"));
+    let folder = TempFolder::new(&name);
     let server = format!("http://127.0.0.1:{}/mcp", fixtures.port);
     let Some(path) = path else { return run(&folder, &server, revision, baseline) };
     folder.write(
@@ -139,11 +138,11 @@ fn look(
 }
 
 #[test]
-fn the_suite_of_2025_11_25_passes_but_for_the_baselines() {
-    everywhere("2025-11-25");
+fn conformance_2025_11_25_matches_baselines() {
+    run_all_targets("2025-11-25");
 }
 
 #[test]
-fn the_suite_of_2026_07_28_passes_but_for_the_baselines() {
-    everywhere("2026-07-28");
+fn conformance_2026_07_28_matches_baselines() {
+    run_all_targets("2026-07-28");
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::mcp::{Gateway, wait_until};
-use super::{Folder, command, stderr, stdout};
+use super::{TempFolder, command, stderr, stdout};
 
 const SECRET: &str = "planted-hush-8841";
 
@@ -25,30 +25,30 @@ fn pets() -> String {
 struct Pets {
     port: u16,
     /// The first line, the headers and the body of each request.
-    seen: Arc<Mutex<Vec<(String, String, String)>>>,
+    requests: Arc<Mutex<Vec<(String, String, String)>>>,
 }
 
 impl Pets {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&seen);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&requests);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let log = Arc::clone(&log);
-                std::thread::spawn(move || while let Some(()) = answer(&stream, &log) {});
+                std::thread::spawn(move || while let Some(()) = respond(&stream, &log) {});
             }
         });
-        Self { port, seen }
+        Self { port, requests }
     }
 
-    fn last(&self) -> (String, String, String) {
-        self.seen.lock().unwrap().last().cloned().unwrap()
+    fn last_request(&self) -> (String, String, String) {
+        self.requests.lock().unwrap().last().cloned().unwrap()
     }
 }
 
-fn answer(stream: &TcpStream, log: &Mutex<Vec<(String, String, String)>>) -> Option<()> {
+fn respond(stream: &TcpStream, log: &Mutex<Vec<(String, String, String)>>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let (mut first, mut headers, mut length) = (String::new(), String::new(), 0);
     reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
@@ -67,7 +67,7 @@ fn answer(stream: &TcpStream, log: &Mutex<Vec<(String, String, String)>>) -> Opt
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let first = first.trim().trim_end_matches(" HTTP/1.1").to_owned();
-    let (head, answer) = match first.as_str() {
+    let (head, response) = match first.as_str() {
         "GET /v1/pets/1" => {
             ("200 OK\r\ncontent-type: application/json", r#"{"id": 1, "name": "Rex"}"#)
         }
@@ -88,7 +88,7 @@ fn answer(stream: &TcpStream, log: &Mutex<Vec<(String, String, String)>>) -> Opt
     };
     log.lock().unwrap().push((first, headers, String::from_utf8(body).ok()?));
     let mut stream = stream;
-    write!(stream, "HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{answer}", answer.len()).ok()
+    write!(stream, "HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{response}", response.len()).ok()
 }
 
 fn import(arguments: &[&str]) -> Output {
@@ -102,7 +102,7 @@ fn names(report: &Value) -> Vec<&str> {
 
 /// Each row: what is typed behind the document, and the names that are left.
 #[test]
-fn a_document_is_shown_as_it_would_be_imported() {
+fn import_prints_filtered_and_renamed_operations() {
     let all = ["listPets", "addPet", "readPet", "removePet", "setPhoto", "followNews"];
     for (typed, expected) in [
         (&[][..], &all[..]),
@@ -121,9 +121,9 @@ fn a_document_is_shown_as_it_would_be_imported() {
 
 /// Each row: a document, what is said about it, and the exit code.
 #[test]
-fn what_is_no_document_is_told_with_the_reason() {
-    let folder = Folder::new("openapi-bad");
-    for (name, text, said, exit) in [
+fn import_invalid_document_reports_reason() {
+    let folder = TempFolder::new("openapi-bad");
+    for (name, text, expected, exit) in [
         ("a.json", "{\"openapi\": \"3.1.0\",", "line 1", 2),
         ("b.yaml", "openapi: 3.1.0\n\tx: [", "line", 2),
         ("c.json", "[1, 2]", "object", 2),
@@ -132,15 +132,15 @@ fn what_is_no_document_is_told_with_the_reason() {
     ] {
         folder.write(name, text);
         let output = folder.toolpost(&["import", name]);
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(exit), "{name}: {told}");
-        assert!(told.starts_with("error: ") && told.contains(said), "{name}: {told}");
-        let told = crate::json(&output)["error"]["message"].to_string();
-        assert!(told.contains(said), "{name}: {told}");
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(exit), "{name}: {message}");
+        assert!(message.starts_with("error: ") && message.contains(expected), "{name}: {message}");
+        let message = crate::json(&output)["error"]["message"].to_string();
+        assert!(message.contains(expected), "{name}: {message}");
     }
-    let gone = folder.toolpost(&["import", "nothing.yaml"]);
-    assert_eq!(gone.status.code(), Some(2));
-    assert!(stderr(&gone).contains("nothing.yaml"), "{}", stderr(&gone));
+    let missing = folder.toolpost(&["import", "nothing.yaml"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(stderr(&missing).contains("nothing.yaml"), "{}", stderr(&missing));
     let address = format!("http://user:{SECRET}@127.0.0.1:1/api.json?key={SECRET}");
     let unreachable = folder.toolpost(&["import", &address]);
     assert_eq!(unreachable.status.code(), Some(3), "{}", stderr(&unreachable));
@@ -148,8 +148,8 @@ fn what_is_no_document_is_told_with_the_reason() {
 }
 
 #[test]
-fn a_broken_operation_is_skipped_with_its_reason_and_the_others_are_not() {
-    let folder = Folder::new("openapi-skip");
+fn import_skips_broken_operation_with_reason() {
+    let folder = TempFolder::new("openapi-skip");
     let broken = r##"{"openapi": "3.0.3", "info": {"title": "x", "version": "1"}, "paths": {
         "/a": {"get": {"responses": {"200": {"description": ""}}},
                "post": {"requestBody": {"$ref": "#/nowhere"}, "responses": {}}},
@@ -165,17 +165,17 @@ fn a_broken_operation_is_skipped_with_its_reason_and_the_others_are_not() {
 }
 
 #[test]
-fn a_service_is_added_called_and_taken_out_again() {
-    let (folder, service) = (Folder::new("openapi-add"), Pets::start());
+fn add_openapi_call_and_remove() {
+    let (folder, service) = (TempFolder::new("openapi-add"), Pets::start());
     folder.write("pets.yaml", &pets());
     let server = format!("http://127.0.0.1:{}/v1", service.port);
     let typed =
         ["add", "openapi", "pets", "pets.yaml", "--server", &server, "--api-key", "${PETS_KEY}"];
     let output = folder.toolpost(&[&typed[..], &["--exclude", "setPhoto"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!((&told["operations"], &told["access"]), (&json!(5), &json!("open")));
-    assert!(told["tokens"].as_u64().unwrap() > 100, "{told}");
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&report["operations"], &report["access"]), (&json!(5), &json!("open")));
+    assert!(report["tokens"].as_u64().unwrap() > 100, "{report}");
     assert_eq!(
         folder.read("toolpost.toml"),
         format!(
@@ -188,13 +188,16 @@ fn a_service_is_added_called_and_taken_out_again() {
         let mut command = command(arguments);
         command.current_dir(folder.path()).env("PETS_KEY", SECRET).env("TOOLPOST_LOG", "trace");
         let output = command.output().unwrap();
-        let (out, said) = (stdout(&output), stderr(&output));
-        assert!(!out.contains(SECRET) && !said.contains(SECRET), "{arguments:?}: {out} {said}");
-        (output.status.code().unwrap(), out, said)
+        let (out, message) = (stdout(&output), stderr(&output));
+        assert!(
+            !out.contains(SECRET) && !message.contains(SECRET),
+            "{arguments:?}: {out} {message}"
+        );
+        (output.status.code().unwrap(), out, message)
     };
 
-    let (exit, out, said) = run(&["call", "pets.readPet", "--id", "1"]);
-    assert_eq!(exit, 0, "{said}");
+    let (exit, out, message) = run(&["call", "pets.readPet", "--id", "1"]);
+    assert_eq!(exit, 0, "{message}");
     let envelope: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(envelope["data"], json!({"id": 1, "name": "Rex", "status": "available"}));
     assert_eq!(
@@ -203,28 +206,32 @@ fn a_service_is_added_called_and_taken_out_again() {
     );
 
     run(&["call", "pets.listPets", "--limit", "3", "--status", r#"["sold", "available"]"#]);
-    assert_eq!(service.last().0, "GET /v1/pets?limit=3&status=sold,available");
+    assert_eq!(service.last_request().0, "GET /v1/pets?limit=3&status=sold,available");
 
-    let (exit, out, said) = run(&["call", "pets.addPet", r#"{"body": {"name": "Tim"}}"#, "--data"]);
-    assert_eq!((exit, out.contains(r#""id":2"#)), (0, true), "{said}");
-    let (first, headers, body) = service.last();
+    let (exit, out, message) =
+        run(&["call", "pets.addPet", r#"{"body": {"name": "Tim"}}"#, "--data"]);
+    assert_eq!((exit, out.contains(r#""id":2"#)), (0, true), "{message}");
+    let (first, headers, body) = service.last_request();
     assert_eq!((first.as_str(), body.contains("Tim")), ("POST /v1/pets", true));
     assert!(headers.contains(&format!("x-key: {SECRET}")), "{headers}");
 
-    let (exit, out, said) = run(&["call", "pets.readPet", "--id", "9", "--data"]);
+    let (exit, out, message) = run(&["call", "pets.readPet", "--id", "9", "--data"]);
     assert_eq!((exit, out.as_str()), (1, ""));
-    assert!(said.contains("HTTP_404") && said.contains("there is no pet of that number"), "{said}");
+    assert!(
+        message.contains("HTTP_404") && message.contains("there is no pet of that number"),
+        "{message}"
+    );
 
-    let (exit, out, said) = run(&["subscribe", "pets.followNews"]);
-    assert_eq!(exit, 0, "{said}");
+    let (exit, out, message) = run(&["subscribe", "pets.followNews"]);
+    assert_eq!(exit, 0, "{message}");
     let event: Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
     assert_eq!(event["data"]["name"], "Tim");
     assert_eq!(event["meta"]["sse"]["eventType"], "born");
     assert_eq!(event["meta"]["sse"]["lastEventId"], "7");
 
     for arguments in [&["list"][..], &["schema", "pets.addPet"], &["serve", "--check"]] {
-        let (exit, out, said) = run(arguments);
-        assert_eq!((exit, out.contains("pets")), (0, true), "{arguments:?}: {said}");
+        let (exit, out, message) = run(arguments);
+        assert_eq!((exit, out.contains("pets")), (0, true), "{arguments:?}: {message}");
     }
     let without = folder.toolpost(&["call", "pets.readPet", "--id", "1"]);
     assert_eq!(without.status.code(), Some(2));
@@ -235,10 +242,10 @@ fn a_service_is_added_called_and_taken_out_again() {
 
 /// Each row: what is typed behind `add openapi x`, and why nothing is written.
 #[test]
-fn what_cannot_be_a_source_is_refused_and_nothing_is_written() {
-    let folder = Folder::new("openapi-refuse");
+fn add_openapi_invalid_arguments_write_nothing() {
+    let folder = TempFolder::new("openapi-refuse");
     folder.write("pets.yaml", &pets());
-    for (typed, said) in [
+    for (typed, message) in [
         (&["pets.yaml", "--server", "ftp://x"][..], "--server is https://HOST"),
         (&["pets.yaml", "--server", "127.0.0.1:80"], "--server is https://HOST"),
         (&["pets.yaml", "--server", "http://u:p@x"], "no user and password"),
@@ -253,14 +260,14 @@ fn what_cannot_be_a_source_is_refused_and_nothing_is_written() {
     ] {
         let output = folder.toolpost(&[&["add", "openapi", "x"], typed].concat());
         assert_eq!(output.status.code(), Some(2), "{typed:?}");
-        assert!(stderr(&output).contains(said), "{typed:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{typed:?}: {}", stderr(&output));
         assert!(!folder.path().join("toolpost.toml").exists(), "{typed:?}");
     }
 }
 
 #[test]
-fn a_document_without_a_server_says_what_is_missing_wherever_it_is_used() {
-    let folder = Folder::new("openapi-homeless");
+fn document_without_server_reports_missing_url() {
+    let folder = TempFolder::new("openapi-homeless");
     let document = pets().replace("http://127.0.0.1:8080/v1", "/v1");
     folder.write("pets.yaml", &document);
     let missing = "set `server` to the address of the service";
@@ -278,8 +285,8 @@ fn a_document_without_a_server_says_what_is_missing_wherever_it_is_used() {
 }
 
 #[test]
-fn what_one_service_is_shown_is_not_shown_to_another() {
-    let folder = Folder::new("openapi-replace");
+fn credentials_are_not_sent_to_other_service() {
+    let folder = TempFolder::new("openapi-replace");
     folder.write("pets.yaml", &pets());
     folder.write("other.yaml", &pets());
     let add = |arguments: &[&str]| {
@@ -294,16 +301,19 @@ fn what_one_service_is_shown_is_not_shown_to_another() {
 
 /// What is wrong with the rest of a file was wrong before.
 #[test]
-fn a_change_is_refused_for_what_it_makes_wrong_and_nothing_else() {
-    let folder = Folder::new("openapi-twice");
+fn add_openapi_checks_only_the_changed_source() {
+    let folder = TempFolder::new("openapi-twice");
     folder.write("pets.yaml", &pets());
     folder.write("theirs.json", r#"{"mcpServers": {"one": {"command": "x"}}}"#);
     let file = "mcp_servers = [\"theirs.json\"]\n[source.odd]\ntimout = 5\n";
     folder.write("toolpost.toml", file);
     let twice = folder.toolpost(&["add", "openapi", "one", "pets.yaml"]);
     assert_eq!(twice.status.code(), Some(2), "{}", stdout(&twice));
-    let said = stderr(&twice);
-    assert!(said.contains("there is a source `one` already") && !said.contains("odd"), "{said}");
+    let message = stderr(&twice);
+    assert!(
+        message.contains("there is a source `one` already") && !message.contains("odd"),
+        "{message}"
+    );
     assert_eq!(folder.read("toolpost.toml"), file);
     let other = folder.toolpost(&["add", "openapi", "two", "pets.yaml"]);
     assert_eq!(other.status.code(), Some(0), "{}", stderr(&other));
@@ -312,8 +322,8 @@ fn a_change_is_refused_for_what_it_makes_wrong_and_nothing_else() {
 
 /// Each row: the document as it is typed, the configuration, and the document as it is written there.
 #[test]
-fn a_document_is_found_from_wherever_the_configuration_is() {
-    let folder = Folder::new("openapi-elsewhere");
+fn document_path_is_relative_to_config_file() {
+    let folder = TempFolder::new("openapi-elsewhere");
     std::fs::create_dir(folder.path().join("conf")).unwrap();
     folder.write("pets.yaml", &pets());
     folder.write("conf/pets.yaml", &pets());
@@ -337,14 +347,14 @@ fn a_document_is_found_from_wherever_the_configuration_is() {
         let line = format!("[source.{name}]\nopenapi = \"{written}\"\n");
         assert!(text.contains(&line), "{typed}: {text}");
         let operation = format!("{name}.readPet");
-        let shown = folder.toolpost(&["schema", &operation, "--config", config]);
-        assert_eq!(shown.status.code(), Some(0), "{typed}: {}", stderr(&shown));
+        let schema_output = folder.toolpost(&["schema", &operation, "--config", config]);
+        assert_eq!(schema_output.status.code(), Some(0), "{typed}: {}", stderr(&schema_output));
     }
 }
 
 #[test]
-fn what_is_not_given_again_stays_with_the_same_document() {
-    let folder = Folder::new("openapi-kept");
+fn add_openapi_replace_keeps_omitted_settings() {
+    let folder = TempFolder::new("openapi-kept");
     folder.write("pets.yaml", &pets());
     let file = "[source.pets]\naccess = \"open\"\n[source.pets.openapi]\n# often\nretries = 5\n\
                 document = \"pets.yaml\"\nserver = \"http://127.0.0.1:9\" # here\n\
@@ -364,7 +374,7 @@ fn what_is_not_given_again_stays_with_the_same_document() {
 /// The documents of this world, as a person looks at them. The large ones are compared with their
 /// schemas in the tests of the library.
 #[test]
-fn real_documents_are_shown_whole() {
+fn import_real_documents_match_snapshots() {
     let folder = root().join("../shared/openapi");
     let Ok(entries) = std::fs::read_dir(&folder) else {
         println!(
@@ -389,7 +399,7 @@ fn real_documents_are_shown_whole() {
 
 /// Each row: what is typed, and the warnings about what fits nothing.
 #[test]
-fn what_fits_no_operation_is_told() {
+fn import_warns_about_unmatched_patterns() {
     for (typed, expected) in [
         (
             &["--include", "*Pet", "--include", "*Dog"][..],
@@ -401,23 +411,24 @@ fn what_fits_no_operation_is_told() {
         let output = import(&[&["examples/pets.yaml"], typed].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
-        let told = report["warnings"].as_array().unwrap();
-        let told: Vec<_> = told.iter().map(|odd| odd["message"].as_str().unwrap()).collect();
-        assert_eq!(told, expected, "{typed:?}");
+        let warnings = report["warnings"].as_array().unwrap();
+        let warnings: Vec<_> =
+            warnings.iter().map(|odd| odd["message"].as_str().unwrap()).collect();
+        assert_eq!(warnings, expected, "{typed:?}");
     }
 }
 
 /// Each row: what is typed beside the address, the exit code, and what is written.
 #[test]
-fn a_gateway_that_knows_its_callers_is_added_by_its_token() {
-    let folders = ["far", "near"].map(|end| Folder::new(&format!("openapi-private-{end}")));
+fn add_openapi_private_gateway_with_token() {
+    let folders = ["far", "near"].map(|end| TempFolder::new(&format!("openapi-private-{end}")));
     let token = stdout(&folders[0].toolpost(&["token", "new", "near"])).trim().to_owned();
     let far = Gateway::start(&folders[0]);
     let url = format!("http://{}/openapi.json", far.address());
-    let shown = ["--private", "--bearer", "${FAR_TOKEN}"];
+    let with_token = ["--private", "--bearer", "${FAR_TOKEN}"];
     let unseen = ["--no-connect"];
     for (name, typed, exit) in
-        [("a", &[][..], 3), ("b", &shown[1..], 3), ("c", &shown, 0), ("d", &unseen, 0)]
+        [("a", &[][..], 3), ("b", &with_token[1..], 3), ("c", &with_token, 0), ("d", &unseen, 0)]
     {
         let all = [&["add", "openapi", name, &url], typed].concat();
         let mut adding = command(&all);
@@ -433,8 +444,8 @@ fn a_gateway_that_knows_its_callers_is_added_by_its_token() {
 
 /// Two processes, of which one knows the other by its document.
 #[test]
-fn a_gateway_is_imported_as_it_is() {
-    let folders = ["far", "near"].map(|end| Folder::new(&format!("openapi-gateway-{end}")));
+fn peer_gateway_document_is_imported_unchanged() {
+    let folders = ["far", "near"].map(|end| TempFolder::new(&format!("openapi-gateway-{end}")));
     folders[0].write("toolpost.toml", "");
     let far = Gateway::start(&folders[0]);
     let url = format!("http://{}/openapi.json", far.address());
@@ -450,8 +461,8 @@ fn a_gateway_is_imported_as_it_is() {
         let one = skipped.iter().find(|one| one["path"] == path && one["method"] == "GET");
         one.unwrap_or_else(|| panic!("{path} is not skipped"))["reason"].clone()
     };
-    let words = "it is another form of demo.add, which is called by POST";
-    assert_eq!(reason("/api/demo/add"), words);
+    let message = "it is another form of demo.add, which is called by POST";
+    assert_eq!(reason("/api/demo/add"), message);
     // Every path with every method is imported or skipped.
     let document = far.get("/openapi.json");
     let items = document["paths"].as_object().unwrap().values();

@@ -3,18 +3,19 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::terminal::Terminal;
-use super::{Folder, command};
+use super::{TempFolder, command};
 
 /// Set to anything, it writes what the commands print into the README instead of comparing it.
-const WRITE: &str = "TOOLPOST_WRITE_README";
+const WRITE_VARIABLE: &str = "TOOLPOST_WRITE_README";
 
 #[test]
-fn every_transcript_of_the_readme_is_true() {
+fn readme_transcripts_match_output() {
     let file = root().join("README.md");
     let readme = std::fs::read_to_string(&file).unwrap();
-    let mut tour = Tour::begin();
+    let mut tour = ReadmeSession::start();
     let _spoke = Spoke::start(&tour.gateway);
     let (mut written, mut commands) = (String::new(), 0);
     for (position, part) in readme.split("```").enumerate() {
@@ -26,9 +27,13 @@ fn every_transcript_of_the_readme_is_true() {
         };
         written.push_str("console\n");
         for (typed, expected) in transcript(block) {
-            let printed = tour.run(&typed);
-            if std::env::var_os(WRITE).is_none() {
-                assert_eq!(blur(&printed), blur(&expected), "$ {typed}");
+            let printed = tour.run_until(&typed, &expected);
+            if std::env::var_os(WRITE_VARIABLE).is_none() {
+                assert_eq!(
+                    normalize_transcript(&printed),
+                    normalize_transcript(&expected),
+                    "$ {typed}"
+                );
             }
             let printed = printed.trim_end();
             let end = if printed.is_empty() { "" } else { "\n" };
@@ -37,7 +42,7 @@ fn every_transcript_of_the_readme_is_true() {
         }
     }
     assert!(commands >= 8, "the README shows commands at all: {commands}");
-    if std::env::var_os(WRITE).is_some() {
+    if std::env::var_os(WRITE_VARIABLE).is_some() {
         std::fs::write(file, written).unwrap();
     }
 }
@@ -59,17 +64,17 @@ fn transcript(block: &str) -> Vec<(String, String)> {
 }
 
 /// Somebody who reads the README at a terminal, with a gateway in another one.
-struct Tour {
+struct ReadmeSession {
     gateway: Server,
     terminal: Terminal,
     /// Gone in the end; the last, because the others use it.
-    folder: Folder,
+    folder: TempFolder,
 }
 
-impl Tour {
+impl ReadmeSession {
     /// The folder has what a reader of the README finds beside it.
-    fn begin() -> Self {
-        let folder = Folder::new("tour");
+    fn start() -> Self {
+        let folder = TempFolder::new("tour");
         std::os::unix::fs::symlink(root().join("examples"), folder.path().join("examples"))
             .unwrap();
         let gateway = Server::start(&folder);
@@ -77,21 +82,41 @@ impl Tour {
         Self { gateway, terminal, folder }
     }
 
-    /// What stands on the terminal after a command.
+    /// Runs a command, and again for some seconds if it reads the journal and its output differs: a
+    /// call is readable some milliseconds after its response.
+    fn run_until(&mut self, typed: &str, expected: &str) -> String {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let printed = self.run(typed);
+            let is_final = !typed.starts_with("toolpost log")
+                || normalize_transcript(&printed) == normalize_transcript(expected)
+                || std::env::var_os(WRITE_VARIABLE).is_some();
+            if is_final || Instant::now() > deadline {
+                return printed;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The terminal output of a command.
     fn run(&mut self, typed: &str) -> String {
         if typed == "toolpost serve" {
             let data = self.folder.path().join("data").display().to_string();
-            return self.gateway.offer.replace(&self.gateway.address, USUAL).replace(&data, HOME);
+            return self
+                .gateway
+                .banner
+                .replace(&self.gateway.address, DEFAULT_ADDRESS)
+                .replace(&data, DATA_HOME);
         }
-        let typed = typed.replace(USUAL, &self.gateway.address);
+        let typed = typed.replace(DEFAULT_ADDRESS, &self.gateway.address);
         // Where a reader has the usual address, this gateway has one of its own.
-        let words = ["log", "reload", "approv", "workspace join"];
-        let is_about_gateway = words.map(|word| format!("toolpost {word}"));
-        let is_about_gateway = is_about_gateway.iter().any(|words| typed.contains(words));
+        let message = ["log", "reload", "approv", "room join"];
+        let is_about_gateway = message.map(|subcommand| format!("toolpost {subcommand}"));
+        let is_about_gateway = is_about_gateway.iter().any(|message| typed.contains(message));
         if is_about_gateway {
             self.terminal.run(&format!("export TOOLPOST_URL=ws://{}", self.gateway.address));
         }
-        let printed = self.terminal.run(&typed).replace(&self.gateway.address, USUAL);
+        let printed = self.terminal.run(&typed).replace(&self.gateway.address, DEFAULT_ADDRESS);
         if is_about_gateway {
             self.terminal.run("unset TOOLPOST_URL");
         }
@@ -100,41 +125,41 @@ impl Tour {
 }
 
 /// Where a reader's programs keep their data.
-const HOME: &str = "/home/ada/.local/share";
+const DATA_HOME: &str = "/home/ada/.local/share";
 
 /// Where the gateway of the README is.
-const USUAL: &str = "127.0.0.1:7411";
+const DEFAULT_ADDRESS: &str = "127.0.0.1:7411";
 
 /// Times, numbers of records and ids are different every time; everything else is not. How wide a
 /// column is follows from them.
-fn blur(text: &str) -> String {
+fn normalize_transcript(text: &str) -> String {
     let is_elapsed = |line: &&str| !line.contains("elapsedMs");
     let lines = text.trim_end().lines().filter(is_elapsed);
-    lines.map(blur_line).collect::<Vec<_>>().join("\n")
+    lines.map(normalize_line).collect::<Vec<_>>().join("\n")
 }
 
-fn blur_line(line: &str) -> String {
+fn normalize_line(line: &str) -> String {
     let indent = line.len() - line.trim_start().len();
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let is_record = line.contains(" records, ") || words.get(1).is_some_and(|word| is_time(word));
-    let waits = words.get(1) == Some(&"demo.note");
-    let blurred = words.iter().enumerate().map(|(position, word)| {
-        let next = words.get(position + 1).copied().unwrap_or_default();
+    let message: Vec<&str> = line.split_whitespace().collect();
+    let is_record = line.contains(" records, ") || message.get(1).is_some_and(|word| is_time(word));
+    let waits = message.get(1) == Some(&"demo.note");
+    let blurred = message.iter().enumerate().map(|(position, word)| {
+        let next = message.get(position + 1).copied().unwrap_or_default();
         let is_first = position == 0 && (waits || is_record);
         let is_number = word.trim_end_matches(',').parse::<f64>().is_ok();
         // A shell tells the number of a process that it has started beside itself.
         let is_counted =
-            is_number && (is_record || words[0] == "[1]" || matches!(next, "µs" | "ms" | "s"));
-        if is_first || is_time(word) || is_counted || is_left(word) {
+            is_number && (is_record || message[0] == "[1]" || matches!(next, "µs" | "ms" | "s"));
+        if is_first || is_time(word) || is_counted || is_remaining_time(word) {
             "…".to_owned()
         } else {
-            blur_ids(word)
+            normalize_ids(word)
         }
     });
     let units = ["µs", "ms", "s"];
-    let kept: Vec<String> = blurred.filter(|word| !units.contains(&word.as_str())).collect();
+    let retained: Vec<String> = blurred.filter(|word| !units.contains(&word.as_str())).collect();
     let indent = if is_record || waits { 0 } else { indent };
-    format!("{}{}", " ".repeat(indent), kept.join(" "))
+    format!("{}{}", " ".repeat(indent), retained.join(" "))
 }
 
 /// `20:26:07.758Z` or `20:26:07`.
@@ -145,12 +170,12 @@ fn is_time(word: &str) -> bool {
 }
 
 /// `9m` or `58s`.
-fn is_left(word: &str) -> bool {
+fn is_remaining_time(word: &str) -> bool {
     let number = word.strip_suffix(['m', 's']).unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn blur_ids(text: &str) -> String {
+fn normalize_ids(text: &str) -> String {
     let mut blurred = String::new();
     let mut word = String::new();
     for character in text.chars().chain([' ']) {
@@ -182,9 +207,9 @@ impl Spoke {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let message = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let spoke = Self(child);
-        assert!(said.take(50).any(|line| line.contains("registered")), "the spoke registers");
+        assert!(message.take(50).any(|line| line.contains("registered")), "the spoke registers");
         spoke
     }
 }
@@ -214,11 +239,11 @@ struct Server {
     child: Child,
     address: String,
     /// What it says at its start.
-    offer: String,
+    banner: String,
 }
 
 impl Server {
-    fn start(folder: &Folder) -> Self {
+    fn start(folder: &TempFolder) -> Self {
         let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
             .env("XDG_DATA_HOME", folder.path().join("data"))
             .current_dir(folder.path())
@@ -229,14 +254,14 @@ impl Server {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let first = lines.next().unwrap();
         let address = first.trim().rsplit_once("http://").unwrap().1.to_owned();
-        let mut offer = format!("{first}\n");
+        let mut banner = format!("{first}\n");
         for line in lines {
-            offer.push_str(&format!("{line}\n"));
+            banner.push_str(&format!("{line}\n"));
             if line.contains("curl") {
                 break;
             }
         }
-        Self { child, address, offer }
+        Self { child, address, banner }
     }
 }
 

@@ -1,25 +1,25 @@
 //! Another configuration while the gateway runs: what changes does, and nothing else.
 
+mod fixture;
 mod load;
-mod world;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use serde_json::{Value, json};
-use toolpost::connection::{Client, Connection, ConnectionSettings, Serve};
+use toolpost::connection::{Client, Connection, ConnectionSettings, IncomingRequests};
 use toolpost::hub::Spoke;
-use toolpost::link::{Connector, WsConnector};
 use toolpost::protocol::Secret;
+use toolpost::transport::{Connector, WsConnector};
 use toolpost_gateway::builtin;
 
-use crate::Folder;
-use world::{Gateway, Service, eventually, identity, standing};
+use crate::TempFolder;
+use fixture::{Gateway, Service, eventually, identity, labeled_server};
 
-fn who(gateway: &Gateway, id: &str) -> Value {
-    let (status, said) = gateway.call(id, None, &json!({}));
-    assert_eq!(status, 200, "{said}");
-    said["data"].clone()
+fn call_who(gateway: &Gateway, id: &str) -> Value {
+    let (status, message) = gateway.call(id, None, &json!({}));
+    assert_eq!(status, 200, "{message}");
+    message["data"].clone()
 }
 
 fn names(report: &Value, key: &str) -> Vec<String> {
@@ -28,43 +28,44 @@ fn names(report: &Value, key: &str) -> Vec<String> {
 }
 
 #[test]
-fn operations_to_try_come_and_go_with_a_reload() {
+fn reload_toggles_demo_operations() {
     let gateway = Gateway::start("reload-demo", "");
     for (text, status) in [("demo = false\n", 404), ("", 200), ("demo = false\n", 404)] {
-        gateway.write(text);
+        gateway.write_config(text);
         let (_, report) = gateway.reload();
         assert_eq!(names(&report, "notes").len(), 1, "{report}");
-        let (found, said) = gateway.call("demo.add", None, &json!({"a": 2, "b": 3}));
-        assert_eq!(found, status, "{text}: {said}");
+        let (found, message) = gateway.call("demo.add", None, &json!({"a": 2, "b": 3}));
+        assert_eq!(found, status, "{text}: {message}");
     }
 }
 
 #[test]
-fn an_approval_that_fits_nothing_is_told_at_the_start_and_after_each_reload() {
-    let asks = |pattern: &str| format!("[approval]\noperations = [\"{pattern}\"]\n");
-    let gateway = Gateway::start("reload-approval", &asks("demo.nte"));
-    let said = |pattern: &str| format!("[approval] has `{pattern}`, which fits no operation");
-    eventually("the start warns", || gateway.log().contains(&said("demo.nte")));
-    for (pattern, is_told) in [("demo.note", false), ("dem.note", true), ("dem.note", true)] {
-        gateway.write(&asks(pattern));
+fn unmatched_approval_pattern_warns_on_start_and_reload() {
+    let approval_config = |pattern: &str| format!("[approval]\noperations = [\"{pattern}\"]\n");
+    let gateway = Gateway::start("reload-approval", &approval_config("demo.nte"));
+    let message = |pattern: &str| format!("[approval] has `{pattern}`, which fits no operation");
+    eventually("the start warns", || gateway.log().contains(&message("demo.nte")));
+    for (pattern, is_expected) in [("demo.note", false), ("dem.note", true), ("dem.note", true)] {
+        gateway.write_config(&approval_config(pattern));
         let (_, report) = gateway.reload();
-        let is_noted = names(&report, "notes").iter().any(|note| note.starts_with(&said(pattern)));
-        assert_eq!(is_noted, is_told, "{pattern}: {report}");
+        let is_reported =
+            names(&report, "notes").iter().any(|note| note.starts_with(&message(pattern)));
+        assert_eq!(is_reported, is_expected, "{pattern}: {report}");
     }
-    eventually("a reload warns", || gateway.log().contains(&said("dem.note")));
-    assert!(!gateway.log().contains(&said("demo.note")), "{}", gateway.log());
+    eventually("a reload warns", || gateway.log().contains(&message("dem.note")));
+    assert!(!gateway.log().contains(&message("demo.note")), "{}", gateway.log());
 }
 
 #[test]
-fn a_refused_configuration_is_seen_in_the_metrics_and_one_that_is_the_same_in_the_log() {
+fn reload_result_is_in_metrics_and_log() {
     let gateway = Gateway::start("reload-metrics", "");
     let successful =
         || gateway.get("/metrics").contains("toolpost_config_last_reload_successful 1\n");
     assert!(successful());
     gateway.signal("-HUP");
-    eventually("it says so", || gateway.log().contains("configuration read: the same"));
+    eventually("it says so", || gateway.log().contains("configuration unchanged"));
     for (text, expected) in [("wrong = 1\n", false), ("", true)] {
-        gateway.write(text);
+        gateway.write_config(text);
         gateway.reload();
         assert_eq!(successful(), expected, "{text}");
     }
@@ -73,19 +74,23 @@ fn a_refused_configuration_is_seen_in_the_metrics_and_one_that_is_the_same_in_th
 
 /// Each row: what is added to a file with one source that stays, and what is said of the sources.
 #[test]
-fn a_reload_touches_what_changed_and_nothing_else() {
-    let stays = standing("stays", "one");
+fn reload_affects_only_changed_sources() {
+    let stays = labeled_server("stays", "one");
     let gateway = Gateway::start("reload-table", &stays);
     gateway.wait_for("stays", "ready");
-    let before = who(&gateway, "stays.who");
-    let tight = standing("moves", "two").replace("\"open\"", "{ scopes = [\"none\"] }");
+    let before = call_who(&gateway, "stays.who");
+    let tight = labeled_server("moves", "two").replace("\"open\"", "{ scopes = [\"none\"] }");
     let bearer = "[source.pets]\nopenapi = { document = \"pets.json\" }\nauth = { bearer = ";
     let service = Service::start();
     gateway.folder.write("pets.json", &service.document());
     let rows: [(&str, &str, &[&str]); 9] = [
         ("nothing", "", &["unchanged stays"]),
-        ("an MCP server", &standing("moves", "one"), &["added moves", "unchanged stays"]),
-        ("another variable", &standing("moves", "two"), &["changed moves", "unchanged stays"]),
+        ("an MCP server", &labeled_server("moves", "one"), &["added moves", "unchanged stays"]),
+        (
+            "another variable",
+            &labeled_server("moves", "two"),
+            &["changed moves", "unchanged stays"],
+        ),
         ("only its access", &tight, &["adjusted moves", "unchanged stays"]),
         ("without it", "", &["removed moves", "unchanged stays"]),
         ("a service", &format!("{bearer}\"a\" }}"), &["added pets", "unchanged stays"]),
@@ -94,13 +99,17 @@ fn a_reload_touches_what_changed_and_nothing_else() {
         ("without both", "[mcp]\ncompact_above = 5", &["removed pets", "unchanged stays"]),
     ];
     for (row, added, expected) in rows {
-        gateway.write(&format!("{stays}{added}"));
+        gateway.write_config(&format!("{stays}{added}"));
         let (status, report) = gateway.reload();
         assert_eq!(status, 200, "{row}: {report}");
-        let said = ["added", "removed", "changed", "adjusted", "unchanged"]
+        let message = ["added", "removed", "changed", "adjusted", "unchanged"]
             .map(|key| names(&report, key).into_iter().map(move |name| format!("{key} {name}")));
-        assert_eq!(said.into_iter().flatten().collect::<Vec<_>>(), expected, "{row}");
-        assert_eq!(who(&gateway, "stays.who"), before, "{row}: the same process, greeted once");
+        assert_eq!(message.into_iter().flatten().collect::<Vec<_>>(), expected, "{row}");
+        assert_eq!(
+            call_who(&gateway, "stays.who"),
+            before,
+            "{row}: the same process, greeted once"
+        );
     }
     assert_eq!(gateway.state("pets"), "absent");
     let (status, _) = gateway.call("pets.who", None, &json!({}));
@@ -108,66 +117,68 @@ fn a_reload_touches_what_changed_and_nothing_else() {
 }
 
 #[test]
-fn a_changed_server_is_replaced_without_a_gap_and_its_calls_end() {
-    let gateway = Gateway::start("reload-replace", &standing("moves", "one"));
+fn reload_replaces_server_without_failing_calls() {
+    let gateway = Gateway::start("reload-replace", &labeled_server("moves", "one"));
     gateway.wait_for("moves", "ready");
-    let before = who(&gateway, "moves.who");
+    let before = call_who(&gateway, "moves.who");
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| gateway.call("moves.who", None, &json!({"ms": 2_000})));
         // Until it is seen at its server nothing says that it has begun, but the gateway knows.
         eventually("the call is under way", || {
-            let (_, said) = gateway.call("moves.other", None, &json!({}));
-            said["data"]["pid"] == before["pid"]
+            let (_, message) = gateway.call("moves.other", None, &json!({}));
+            message["data"]["pid"] == before["pid"]
         });
-        gateway.write(&standing("moves", "two"));
+        gateway.write_config(&labeled_server("moves", "two"));
         assert_eq!(names(&gateway.reload().1, "changed"), ["moves"]);
         let mut seen = Vec::new();
         eventually("the new one answers", || {
-            let (status, said) = gateway.call("moves.other", None, &json!({}));
+            let (status, message) = gateway.call("moves.other", None, &json!({}));
             seen.push(status);
-            said["data"]["label"] == "two"
+            message["data"]["label"] == "two"
         });
         assert!(seen.iter().all(|status| *status == 200), "there was no gap: {seen:?}");
-        let (status, said) = slow.join().unwrap();
-        assert_eq!((status, &said["data"]["pid"]), (200, &before["pid"]), "it came to its end");
+        let (status, message) = slow.join().unwrap();
+        assert_eq!((status, &message["data"]["pid"]), (200, &before["pid"]), "it came to its end");
     });
     let old = format!("/proc/{}", before["pid"]);
     eventually("the old one is gone", || !std::path::Path::new(&old).exists());
     // What is only adjusted is the same process.
-    let now = who(&gateway, "moves.who");
-    gateway
-        .write(&format!("{}exclude = [\"other\"]\ntimeout = \"1s\"\n", standing("moves", "two")));
+    let now = call_who(&gateway, "moves.who");
+    gateway.write_config(&format!(
+        "{}exclude = [\"other\"]\ntimeout = \"1s\"\n",
+        labeled_server("moves", "two")
+    ));
     assert_eq!(names(&gateway.reload().1, "adjusted"), ["moves"]);
     assert_eq!(gateway.call("moves.other", None, &json!({})).0, 404, "one is left out at once");
-    assert_eq!(who(&gateway, "moves.who"), now);
-    let (status, said) = gateway.call("moves.who", None, &json!({"ms": 30_000}));
-    assert_eq!(status, 504, "the new timeout holds: {said}");
+    assert_eq!(call_who(&gateway, "moves.who"), now);
+    let (status, message) = gateway.call("moves.who", None, &json!({"ms": 30_000}));
+    assert_eq!(status, 504, "the new timeout holds: {message}");
 }
 
 /// The document of the service is not given a second time, so that nobody could wait for it.
 #[test]
-fn whoever_may_not_call_any_more_is_refused_at_once() {
+fn narrowed_access_applies_immediately() {
     let service = Service::start();
-    let url = given_once(service.document());
+    let url = serve_once(service.document());
     let sources = |access: &str| {
         let pets = format!("[source.pets]\nopenapi = \"{url}\"\naccess = {access}\n");
-        format!("{pets}{}", standing("files", "one").replace("\"open\"", access))
+        format!("{pets}{}", labeled_server("files", "one").replace("\"open\"", access))
     };
     let gateway = Gateway::start("reload-tight", &sources("\"open\""));
     for (name, id) in [("pets", "pets.who"), ("files", "files.who")] {
         gateway.wait_for(name, "ready");
-        who(&gateway, id);
+        call_who(&gateway, id);
     }
-    gateway.write(&sources("{ scopes = [\"more\"] }"));
+    gateway.write_config(&sources("{ scopes = [\"more\"] }"));
     assert_eq!(names(&gateway.reload().1, "adjusted"), ["files", "pets"]);
     for id in ["pets.who", "files.who"] {
-        let (status, said) = gateway.call(id, None, &json!({}));
-        assert_eq!(status, 403, "{id}: {said}");
+        let (status, message) = gateway.call(id, None, &json!({}));
+        assert_eq!(status, 403, "{id}: {message}");
     }
 }
 
 /// Serves a text to the first who asks; the others wait.
-fn given_once(text: String) -> String {
+fn serve_once(text: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -182,82 +193,86 @@ fn given_once(text: String) -> String {
 }
 
 #[test]
-fn a_bad_file_changes_nothing_and_says_why() {
-    let good = standing("stays", "one");
+fn invalid_config_keeps_old_configuration() {
+    let good = labeled_server("stays", "one");
     let gateway = Gateway::start("reload-bad", &good);
     gateway.wait_for("stays", "ready");
-    let before = who(&gateway, "stays.who");
-    gateway.write(&format!("{good}timout = 5\n[source.x]\nhub = {{ url = \"hush\" }}\n"));
-    let (status, refused) = gateway.reload();
-    assert_eq!((status, refused["error"]["code"].as_str()), (409, Some("CONFIGURATION_REFUSED")));
-    let problems = refused["error"]["details"]["problems"].to_string();
-    for said in ["source.stays.timout: unknown key; did you mean `timeout`?", "source.x.hub.url"] {
-        assert!(problems.contains(said), "{refused}");
+    let before = call_who(&gateway, "stays.who");
+    gateway.write_config(&format!("{good}timout = 5\n[source.x]\nhub = {{ url = \"hush\" }}\n"));
+    let (status, rejection) = gateway.reload();
+    assert_eq!(
+        (status, rejection["error"]["code"].as_str()),
+        (409, Some("CONFIGURATION_REJECTED"))
+    );
+    let problems = rejection["error"]["details"]["problems"].to_string();
+    for text in ["source.stays.timout: unknown key; did you mean `timeout`?", "source.x.hub.url"] {
+        assert!(problems.contains(text), "{rejection}");
     }
-    assert_eq!(who(&gateway, "stays.who"), before);
+    assert_eq!(call_who(&gateway, "stays.who"), before);
     eventually("the log says why", || {
         let log = gateway.log();
-        log.contains("configuration refused; the old one holds") && log.contains("timout")
+        log.contains("configuration rejected; keeping the previous one") && log.contains("timout")
     });
     assert!(!gateway.log().contains("hush"));
     std::fs::remove_file(gateway.folder.path().join("toolpost.toml")).unwrap();
-    let (status, said) = gateway.reload();
-    assert_eq!(status, 409, "a file that is gone is a bad one: {said}");
-    assert!(said["error"]["message"].as_str().unwrap().contains("not there any more"), "{said}");
+    let (status, text) = gateway.reload();
+    assert_eq!(status, 409, "a file that is gone is a bad one: {text}");
+    assert!(
+        text["error"]["message"].as_str().unwrap().contains("toolpost.toml was removed"),
+        "{text}"
+    );
     // What lies beside it is not what was meant.
     gateway.folder.write(".mcp.json", r#"{"mcpServers": {}}"#);
     assert_eq!(gateway.reload().0, 409);
-    assert_eq!(who(&gateway, "stays.who"), before);
-    gateway.write(&good);
+    assert_eq!(call_who(&gateway, "stays.who"), before);
+    gateway.write_config(&good);
     assert_eq!(names(&gateway.reload().1, "unchanged"), ["stays"]);
 }
 
 /// A gateway that was started without a file takes the first one up, and does not let go of it.
 #[test]
-fn a_file_that_appears_is_taken_up() {
-    let folder = Folder::new("reload-appears");
+fn config_file_created_later_is_loaded() {
+    let folder = TempFolder::new("reload-appears");
     let gateway = Gateway::start_in(folder, &["--listen", "127.0.0.1:0"]);
     let status = |token| gateway.call("demo.add", token, &json!({"a": 1, "b": 1})).0;
     assert_eq!(status(None), 200);
     let (ada, token) = identity("ada", "");
-    gateway.write(&ada);
+    gateway.write_config(&ada);
     eventually("a token is asked for", || status(None) == 401);
     // So is one that was refused, as soon as it has what it lacked.
-    gateway.write(&format!("mcp_servers = [\"others.json\"]\n{ada}"));
+    gateway.write_config(&format!("mcp_servers = [\"others.json\"]\n{ada}"));
     eventually("it is refused", || gateway.log().contains("others.json"));
     let server = json!({"command": "toolpost-test-no-such-program"});
     gateway.folder.write("others.json", &json!({"mcpServers": {"other": server}}).to_string());
     eventually("it is there", || gateway.state("other") != "absent");
-    gateway.write(&ada);
+    gateway.write_config(&ada);
     eventually("it is gone", || gateway.state("other") == "absent");
     std::fs::remove_file(gateway.folder.path().join("toolpost.toml")).unwrap();
-    eventually("the log says why", || {
-        gateway.log().contains("toolpost.toml is not there any more")
-    });
+    eventually("the log says why", || gateway.log().contains("toolpost.toml was removed"));
     assert_eq!((status(None), status(Some(&token))), (401, 200));
 }
 
 #[test]
-fn a_changed_file_and_a_signal_are_enough() {
+fn file_change_and_sighup_trigger_reload() {
     let gateway = Gateway::start_watching("reload-watch", "");
-    gateway.write(&standing("one", ""));
+    gateway.write_config(&labeled_server("one", ""));
     gateway.wait_for("one", "ready");
     // A file that another one names, and a secret.
     gateway.folder.write("secret", "hush-1\n");
     let service = Service::start();
     gateway.folder.write("pets.json", &service.document());
     let pets = "[source.pets]\nopenapi = \"pets.json\"\nauth = { bearer = \"${file:secret}\" }\n";
-    gateway.write(&format!("mcp_servers = [\"other.json\"]\n{pets}"));
+    gateway.write_config(&format!("mcp_servers = [\"other.json\"]\n{pets}"));
     gateway.folder.write("other.json", r#"{"mcpServers": {}}"#);
     gateway.signal("-HUP");
     gateway.wait_for("pets", "ready");
     eventually("the other one is gone", || gateway.state("one") == "absent");
-    assert_eq!(who(&gateway, "pets.who")["authorization"], "Bearer hush-1");
+    assert_eq!(call_who(&gateway, "pets.who")["authorization"], "Bearer hush-1");
     gateway.folder.write("secret", "hush-2\n");
     eventually("the secret is another one", || {
-        who(&gateway, "pets.who")["authorization"] == "Bearer hush-2"
+        call_who(&gateway, "pets.who")["authorization"] == "Bearer hush-2"
     });
-    let server = json!({"command": "python3", "args": [world::SCRIPT, "mcp"]});
+    let server = json!({"command": "python3", "args": [fixture::SCRIPT, "mcp"]});
     gateway.folder.write("other.json", &json!({"mcpServers": {"two": server}}).to_string());
     gateway.wait_for("two", "ready");
     let renamed = service.document().replace("\"who\"", "\"whoever\"");
@@ -270,41 +285,41 @@ fn a_changed_file_and_a_signal_are_enough() {
 }
 
 #[test]
-fn what_a_source_lacks_stops_nobody_else() {
-    let lacking =
+fn incomplete_source_does_not_block_others() {
+    let incomplete =
         "[source.lacks]\nmcp = { command = \"x\", env = { K = \"${NO_SUCH_VARIABLE}\" } }\n";
-    let config = format!("{lacking}{}", standing("stays", "${SET_VARIABLE}"));
+    let config = format!("{incomplete}{}", labeled_server("stays", "${SET_VARIABLE}"));
     let gateway = Gateway::start_watching("reload-lacks", &config);
     gateway.wait_for("stays", "ready");
-    assert_eq!(who(&gateway, "stays.who")["label"], "set");
+    assert_eq!(call_who(&gateway, "stays.who")["label"], "set");
     let seen = gateway.source("lacks");
     assert_eq!((&seen["state"], &seen["kind"]), (&json!("disabled"), &json!("mcp")));
     assert!(seen["reason"].as_str().unwrap().contains("`NO_SUCH_VARIABLE` is not set"), "{seen}");
-    let (status, said) = gateway.call("lacks.any", None, &json!({}));
-    assert_eq!(status, 503, "{said}");
+    let (status, text) = gateway.call("lacks.any", None, &json!({}));
+    assert_eq!(status, 503, "{text}");
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "lacks__any", "arguments": {}}});
-    let said = gateway.post("/mcp", &call)["error"]["message"].to_string();
-    assert!(said.contains("unknown tool") && said.contains("is not set"), "{said}");
+    let text = gateway.post("/mcp", &call)["error"]["message"].to_string();
+    assert!(text.contains("unknown tool") && text.contains("is not set"), "{text}");
     let checked = gateway.folder.toolpost(&["serve", "--check"]);
     assert_eq!(checked.status.code(), Some(2), "whoever checks wants to know");
     let file = "[source.lacks]\naccess = \"open\"\nmcp = { command = \"python3\", args = [\"SCRIPT\", \"mcp\"], env = { STANDING_LABEL = \"${file:late}\" } }\n";
-    gateway.write(&file.replace("SCRIPT", world::SCRIPT));
+    gateway.write_config(&file.replace("SCRIPT", fixture::SCRIPT));
     eventually("it lacks a file", || {
-        gateway.source("lacks")["reason"].as_str().is_some_and(|said| said.contains("late"))
+        gateway.source("lacks")["reason"].as_str().is_some_and(|text| text.contains("late"))
     });
     gateway.folder.write("late", "here\n");
     gateway.wait_for("lacks", "ready");
-    assert_eq!(who(&gateway, "lacks.who")["label"], "here");
+    assert_eq!(call_who(&gateway, "lacks.who")["label"], "here");
 }
 
 #[test]
-fn a_source_that_is_down_is_seen_and_delays_nobody() {
+fn down_source_is_reported_and_does_not_block_start() {
     let down = "[source.down]\nmcp = { command = \"toolpost-test-no-such-program\" }\n";
     let silent = "[source.silent]\nmcp = { command = \"sleep\", args = [\"1000\"] }\n";
     let spoke = identity("box", "");
     let expected = "[source.far]\nspoke = { identity = \"box\" }\n";
-    let config = format!("{}{expected}{down}{silent}{}", spoke.0, standing("stays", ""));
+    let config = format!("{}{expected}{down}{silent}{}", spoke.0, labeled_server("stays", ""));
     let gateway = Gateway::start("sources-down", &config);
     gateway.wait_for("stays", "ready");
     gateway.wait_for("down", "down");
@@ -316,44 +331,48 @@ fn a_source_that_is_down_is_seen_and_delays_nobody() {
     assert_eq!(gateway.source("stays")["operations"], 2);
     let data = gateway.folder.path().join("data");
     let url = format!("ws://{}", gateway.address);
-    let shown = ["sources", "--url", &url, "--data", data.to_str().unwrap(), "--json"];
-    let listed = crate::json(&gateway.folder.toolpost(&shown));
+    let arguments = ["sources", "--url", &url, "--data", data.to_str().unwrap(), "--json"];
+    let listed = crate::json(&gateway.folder.toolpost(&arguments));
     let names: Vec<_> = listed.as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
     assert_eq!(names, ["down", "far", "silent", "stays"]);
     // The operations that are about the gateway are for those who hold their scopes.
     for operation in ["gateway.sources", "gateway.reload"] {
-        let (status, said) = gateway.call(operation, Some(&spoke.1), &json!({}));
-        assert_eq!(status, 403, "{operation}: {said}");
+        let (status, text) = gateway.call(operation, Some(&spoke.1), &json!({}));
+        assert_eq!(status, 403, "{operation}: {text}");
     }
 }
 
 /// Each row: who asks, and whether he hears why a source is not there: commands and variables are for
 /// those who could call it.
 #[test]
-fn why_a_source_is_down_is_for_those_who_could_call_it() {
+fn source_error_details_require_access() {
     let dead = "[source.dead]\nmcp = { command = \"/no/such/hush-command\" }\n";
     let needs = "[source.needs]\nmcp = { command = \"x\", env = { K = \"${HUSH_VARIABLE}\" } }\n";
     let (ada, of_ada) = identity("ada", "scopes = [\"source:dead\", \"source:needs\"]\n");
     let (bob, of_bob) = identity("bob", "");
     let gateway = Gateway::start("reload-reasons", &format!("{dead}{needs}"));
     gateway.wait_for("dead", "down");
-    let check = |who: &str, token: Option<&str>, hears: bool| {
+    let check = |caller: &str, token: Option<&str>, has_details: bool| {
         for (source, reason, retryable) in
             [("dead", "hush-command", true), ("needs", "HUSH_VARIABLE", false)]
         {
             let id = format!("{source}.x");
             let (status, direct) = gateway.call(&id, token, &json!({}));
-            assert_eq!(status, 503, "{who}: {direct}");
-            assert_eq!(direct["error"]["retryable"], retryable, "{who}: {direct}");
+            assert_eq!(status, 503, "{caller}: {direct}");
+            assert_eq!(direct["error"]["retryable"], retryable, "{caller}: {direct}");
             let by_hub = gateway.call("hub.call", token, &json!({"id": id}));
-            assert_eq!(by_hub.0, 503, "{who}: {}", by_hub.1);
-            for said in [direct, by_hub.1] {
-                assert_eq!(said.to_string().contains(reason), hears, "{who}: {said}");
+            assert_eq!(by_hub.0, 503, "{caller}: {}", by_hub.1);
+            for message in [direct, by_hub.1] {
+                assert_eq!(
+                    message.to_string().contains(reason),
+                    has_details,
+                    "{caller}: {message}"
+                );
             }
         }
     };
     check("open", None, true);
-    gateway.write(&format!("{dead}{needs}{ada}{bob}"));
+    gateway.write_config(&format!("{dead}{needs}{ada}{bob}"));
     assert_eq!(gateway.reload().0, 200);
     gateway.wait_for("dead", "down");
     check("ada", Some(&of_ada), true);
@@ -361,37 +380,38 @@ fn why_a_source_is_down_is_for_those_who_could_call_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revoked_token_is_refused_and_what_it_opened_ends() {
+async fn revoked_token_closes_open_connections() {
     let (ada, of_ada) = identity("ada", "");
     let (bob, of_bob) = identity("bob", "");
     let gateway = Gateway::start("reload-revoked", &format!("{ada}{bob}"));
     let [by_ada, by_bob] = [connect(&gateway, &of_ada).await, connect(&gateway, &of_bob).await];
     let add = json!({"a": 2, "b": 3});
     for client in [&by_ada, &by_bob] {
-        client.execute("demo.add", add.clone()).await.unwrap();
+        client.call_json("demo.add", add.clone()).await.unwrap();
     }
     let mut streams = [&of_ada, &of_bob].map(|token| subscribe(&gateway, token));
-    let sessions = [&of_ada, &of_bob].map(|token| mcp(&gateway, token, None, &hello()).1);
-    gateway.write(&bob);
+    let sessions =
+        [&of_ada, &of_bob].map(|token| mcp(&gateway, token, None, &initialize_request()).1);
+    gateway.write_config(&bob);
     let (_, report) = gateway.reload();
-    assert!(names(&report, "notes")[0].contains("`ada` is not known any more"), "{report}");
+    assert!(names(&report, "notes")[0].contains("`ada` was removed"), "{report}");
     by_ada.closed().await;
     assert_eq!(by_ada.close_reason().unwrap().code, 4401);
     assert!(!by_bob.is_closed());
-    by_bob.execute("demo.add", add.clone()).await.unwrap();
+    by_bob.call_json("demo.add", add.clone()).await.unwrap();
     for (token, status) in [(&of_ada, 401), (&of_bob, 200)] {
         assert_eq!(gateway.call("demo.add", Some(token), &add).0, status);
     }
     let [of_ada_stream, of_bob_stream] = &mut streams;
-    let last = rest(of_ada_stream);
-    assert!(last.contains("event: error") && last.contains("does not hold here"), "{last}");
+    let last = read_to_end(of_ada_stream);
+    assert!(last.contains("event: error") && last.contains("was revoked or reissued"), "{last}");
     assert!(next_line(of_bob_stream).is_some(), "his goes on");
     let [_, bobs] = sessions;
     let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
     assert_eq!(mcp(&gateway, &of_bob, bobs.as_deref(), &ping).0, 200, "his session goes on");
     // A new token for somebody ends what the old one opened.
     let (bob, new) = identity("bob", "");
-    gateway.write(&bob);
+    gateway.write_config(&bob);
     gateway.reload();
     by_bob.closed().await;
     assert_eq!(mcp(&gateway, &new, bobs.as_deref(), &ping).0, 404, "the session was the old one's");
@@ -401,7 +421,7 @@ async fn a_revoked_token_is_refused_and_what_it_opened_ends() {
 /// A spoke and another hub are adjusted on the connections that they have; who else may be reached under
 /// a name is another connection.
 #[tokio::test(flavor = "multi_thread")]
-async fn spokes_and_hubs_keep_their_connections() {
+async fn reload_keeps_spoke_and_hub_connections() {
     let (guest, of_guest) = identity("guest", "");
     let (other, of_other) = identity("other", "");
     let far = Gateway::start("reload-far", &format!("{guest}{other}"));
@@ -416,7 +436,7 @@ async fn spokes_and_hubs_keep_their_connections() {
     let near = Gateway::start("reload-near", &hub(&of_guest, ""));
     let url = format!("ws://{}/hub", near.address);
     let connector = WsConnector::new(&url, Some(Secret::new(of_box.clone()))).unwrap();
-    let spoke = Spoke::with("box", builtin::registry()).connect(connector);
+    let spoke = Spoke::with_registry("box", builtin::registry()).connect(connector);
     spoke.ready().await.unwrap();
     for name in ["box", "far"] {
         near.wait_for(name, "ready");
@@ -425,60 +445,60 @@ async fn spokes_and_hubs_keep_their_connections() {
     let [since, at] = ["box", "far"].map(|name| near.source(name)["since"].clone());
     assert_eq!(["box.demo.add", "far.demo.add"].map(status), [200, 200]);
 
-    near.write(&hub(&of_guest, "exclude = [\"demo.add\"]"));
+    near.write_config(&hub(&of_guest, "exclude = [\"demo.add\"]"));
     assert_eq!(names(&near.reload().1, "adjusted"), ["box", "far"]);
     assert_eq!(["box.demo.add", "far.demo.add"].map(status), [404, 404]);
-    near.write(&hub(&of_guest, "access = { scopes = [\"nobody\"] }"));
+    near.write_config(&hub(&of_guest, "access = { scopes = [\"nobody\"] }"));
     near.reload();
     assert_eq!(["box.demo.add", "far.demo.add"].map(status), [403, 403]);
     let [still, there] = ["box", "far"].map(|name| near.source(name)["since"].clone());
     assert_eq!([since, at], [still, there], "nobody connected again");
 
     // Another token is another connection, and the old one serves until it is there.
-    near.write(&hub(&of_other, ""));
+    near.write_config(&hub(&of_other, ""));
     let (_, report) = near.reload();
     assert_eq!(names(&report, "changed"), ["far"]);
     assert_eq!(["box.demo.add", "far.demo.add"].map(status), [200, 200]);
     eventually("the new one is there", || near.state("far") == "ready");
     assert_eq!(status("far.demo.add"), 200);
-    near.write(&ours);
+    near.write_config(&ours);
     assert_eq!(names(&near.reload().1, "removed"), ["box", "far"]);
     assert_eq!(status("far.demo.add"), 404);
     spoke.close().await;
 }
 
 #[test]
-fn what_mcp_clients_see_is_another_thing_from_the_next_request_on() {
+fn reload_changes_mcp_tool_list_immediately() {
     let gateway = Gateway::start("reload-mcp", "");
     let tools = || {
         let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
-        let said = gateway.post("/mcp", &ask);
-        said["result"]["tools"].as_array().unwrap_or_else(|| panic!("{said}")).len()
+        let message = gateway.post("/mcp", &ask);
+        message["result"]["tools"].as_array().unwrap_or_else(|| panic!("{message}")).len()
     };
     let all = tools();
-    gateway.write("[mcp]\ntools = \"compact\"\n");
+    gateway.write_config("[mcp]\ntools = \"compact\"\n");
     let (_, report) = gateway.reload();
     assert!(names(&report, "notes")[0].contains("[mcp]"), "{report}");
     assert!(tools() < all, "{} of {all}", tools());
-    gateway.write("");
+    gateway.write_config("");
     gateway.reload();
     assert_eq!(tools(), all);
 }
 
 /// Each row: where it listens, and what becomes of a file with its only identity.
 #[test]
-fn no_reload_opens_a_gateway() {
+fn reload_cannot_remove_authentication() {
     let rows: [(&str, Option<&str>, &str); 4] = [
         ("0.0.0.0:0", Some(""), "no authentication any more"),
         ("127.0.0.1:0", Some(""), "no authentication any more"),
         ("127.0.0.1:0", Some("[mcp]\ntools = \"compact\"\n"), "start the gateway again"),
-        ("127.0.0.1:0", None, "is not there any more"),
+        ("127.0.0.1:0", None, "was removed"),
     ];
     for (listen, now, why) in rows {
         let (ada, token) = identity("ada", "");
         let gateway = Gateway::start_with("reload-open", &ada, &["--listen", listen]);
         match now {
-            Some(now) => gateway.write(now),
+            Some(now) => gateway.write_config(now),
             None => std::fs::rename(
                 gateway.folder.path().join("toolpost.toml"),
                 gateway.folder.path().join("moved.toml"),
@@ -486,12 +506,12 @@ fn no_reload_opens_a_gateway() {
             .unwrap(),
         }
         eventually("the log says why", || gateway.log().contains(why));
-        let (status, said) = gateway.reload();
-        assert_eq!(status, 409, "{listen} {now:?}: {said}");
-        assert!(said["error"]["message"].as_str().unwrap().contains(why), "{said}");
+        let (status, text) = gateway.reload();
+        assert_eq!(status, 409, "{listen} {now:?}: {text}");
+        assert!(text["error"]["message"].as_str().unwrap().contains(why), "{text}");
         for (token, expected) in [(Some(token.as_str()), 200), (None, 401)] {
-            let (status, said) = gateway.call("demo.add", token, &json!({"a": 1, "b": 1}));
-            assert_eq!(status, expected, "{listen} {now:?}: {said}");
+            let (status, text) = gateway.call("demo.add", token, &json!({"a": 1, "b": 1}));
+            assert_eq!(status, expected, "{listen} {now:?}: {text}");
         }
     }
 }
@@ -500,7 +520,8 @@ async fn connect(gateway: &Gateway, token: &str) -> Client {
     let url = format!("ws://{}/hub", gateway.address);
     let connector = WsConnector::new(&url, Some(Secret::new(token))).unwrap();
     let link = connector.connect().await.unwrap();
-    let (client, connection) = Connection::new(link, Serve::Nothing, ConnectionSettings::default());
+    let (client, connection) =
+        Connection::new(link, IncomingRequests::Reject, ConnectionSettings::default());
     tokio::spawn(connection.run());
     client
 }
@@ -526,18 +547,18 @@ fn next_line(stream: &mut BufReader<TcpStream>) -> Option<String> {
 }
 
 /// What a stream says until its end, which is a piece without bytes.
-fn rest(stream: &mut BufReader<TcpStream>) -> String {
+fn read_to_end(stream: &mut BufReader<TcpStream>) -> String {
     let lines = std::iter::from_fn(|| next_line(stream));
     lines.take_while(|line| line.trim() != "0").collect()
 }
 
-fn hello() -> Value {
+fn initialize_request() -> Value {
     let client = json!({"name": "test", "version": "1"});
     let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
 }
 
-/// Asks the MCP door something; the status, and the session if one was begun.
+/// Asks the MCP endpoint something; the status, and the session if one was begun.
 fn mcp(
     gateway: &Gateway,
     token: &str,

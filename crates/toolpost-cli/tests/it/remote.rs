@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
-use super::{Folder, command, json as parsed, stderr, stdout, toolpost};
+use super::{TempFolder, command, json as parsed, stderr, stdout, toolpost};
 
 /// A gateway of its own process, ended with this.
 struct Gateway {
@@ -14,7 +14,7 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn start(folder: &Folder) -> Self {
+    fn start(folder: &TempFolder) -> Self {
         let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
             .current_dir(folder.path())
             .env("TOOLPOST_LOG", "info,toolpost_gateway=debug")
@@ -44,8 +44,8 @@ impl Drop for Gateway {
 
 /// Each row: the variable, what is typed, and who answers: the operations of a gateway have `hub.register`.
 #[test]
-fn a_variable_says_where_the_gateway_is_unless_something_else_is_typed() {
-    let folder = Folder::new("remote-variable");
+fn url_variable_selects_gateway_unless_overridden() {
+    let folder = TempFolder::new("remote-variable");
     folder.write("toolpost.toml", "");
     let gateway = Gateway::start(&folder);
     for (url, typed, code, is_gateway) in [
@@ -57,16 +57,16 @@ fn a_variable_says_where_the_gateway_is_unless_something_else_is_typed() {
         ("", &["--token", "tpt_x"], 2, false),
     ] {
         let mut list = command(&[&["list"], typed].concat());
-        let answer = list.env("TOOLPOST_URL", url).current_dir(folder.path()).output().unwrap();
-        assert_eq!(answer.status.code(), Some(code), "{url} {typed:?}: {}", stderr(&answer));
-        assert_eq!(stdout(&answer).contains("hub.register"), is_gateway, "{url} {typed:?}");
+        let result = list.env("TOOLPOST_URL", url).current_dir(folder.path()).output().unwrap();
+        assert_eq!(result.status.code(), Some(code), "{url} {typed:?}: {}", stderr(&result));
+        assert_eq!(stdout(&result).contains("hub.register"), is_gateway, "{url} {typed:?}");
     }
 }
 
 /// Each row: what an operator types, with which variable, and what helps.
 #[test]
-fn whoever_is_not_taken_for_the_operator_is_told_why() {
-    let folder = Folder::new("remote-operator");
+fn operator_auth_failure_prints_hint() {
+    let folder = TempFolder::new("remote-operator");
     let token = stdout(&folder.toolpost(&["token", "new", "ci"])).trim().to_owned();
     let gateway = Gateway::start(&folder);
     let others = folder.path().join("others");
@@ -80,20 +80,20 @@ fn whoever_is_not_taken_for_the_operator_is_told_why() {
     let others = others.to_str().unwrap();
     let missing = folder.path().join("typo");
     let missing = missing.to_str().unwrap();
-    for (typed, variable, code, said) in [
+    for (typed, variable, code, message) in [
         (&[][..], "", 1, "operator's token is in the gateway's data folder, which --data names"),
-        (&["--data", others], "", 1, "others/operator.token is of another gateway"),
-        (&[], &token, 1, "the token in TOOLPOST_TOKEN was shown"),
+        (&["--data", others], "", 1, "others/operator.token belongs to another gateway"),
+        (&[], &token, 1, "the token in TOOLPOST_TOKEN was sent"),
         (&["--token", &token], "", 1, "ACCESS_DENIED: `ci` "),
         (&["--data", missing], "", 2, "there is no folder"),
     ] {
-        for asked in [&["sources"][..], &["log"], &["approvals"]] {
-            let mut asking = command(&[asked, typed, &["--url", &gateway.url]].concat());
-            let answer = asking.env("TOOLPOST_TOKEN", variable).output().unwrap();
-            let words = stderr(&answer);
-            assert_eq!(answer.status.code(), Some(code), "{asked:?} {typed:?}: {words}");
-            assert!(words.contains(said), "{asked:?} {typed:?}: {words}");
-            assert!(!words.contains("tpt_"), "{words}");
+        for subcommand in [&["sources"][..], &["log"], &["approvals"]] {
+            let mut process = command(&[subcommand, typed, &["--url", &gateway.url]].concat());
+            let result = process.env("TOOLPOST_TOKEN", variable).output().unwrap();
+            let text = stderr(&result);
+            assert_eq!(result.status.code(), Some(code), "{subcommand:?} {typed:?}: {text}");
+            assert!(text.contains(message), "{subcommand:?} {typed:?}: {text}");
+            assert!(!text.contains("tpt_"), "{text}");
         }
     }
     assert!(!folder.path().join("typo").exists(), "whoever reads makes nothing");
@@ -101,20 +101,20 @@ fn whoever_is_not_taken_for_the_operator_is_told_why() {
 
 /// Each row: what the variable holds, and how the call ends at a gateway that asks for no token.
 #[test]
-fn an_empty_variable_is_no_token() {
-    let folder = Folder::new("remote-empty");
+fn empty_token_variable_is_ignored() {
+    let folder = TempFolder::new("remote-empty");
     let gateway = Gateway::start(&folder);
     for (token, code) in [("", 0), (" ", 0), ("tpt_other", 1)] {
         let mut call =
             command(&["call", "demo.add", "--a", "2", "--b", "3", "--url", &gateway.url]);
-        let answer = call.env("TOOLPOST_TOKEN", token).output().unwrap();
-        assert_eq!(answer.status.code(), Some(code), "{token:?}: {}", stderr(&answer));
+        let result = call.env("TOOLPOST_TOKEN", token).output().unwrap();
+        assert_eq!(result.status.code(), Some(code), "{token:?}: {}", stderr(&result));
     }
 }
 
 #[test]
-fn commands_work_against_a_gateway_as_they_do_without() {
-    let folder = Folder::new("remote");
+fn commands_behave_the_same_with_url() {
+    let folder = TempFolder::new("remote");
     let gateway = Gateway::start(&folder);
     let listed = parsed(&gateway.toolpost(&["list"]));
     let ids: Vec<&str> =
@@ -137,13 +137,13 @@ fn commands_work_against_a_gateway_as_they_do_without() {
     assert_eq!(parsed(&failed)["error"]["code"], "DEMO_FAILURE");
     let unknown = gateway.toolpost(&["call", "demo.ad"]);
     assert!(stderr(&unknown).contains("did you mean `demo.add`?"), "{}", stderr(&unknown));
-    let late = gateway.toolpost(&["call", "demo.slow", "--ms", "60000", "--timeout", "50ms"]);
-    assert_eq!(parsed(&late)["error"]["code"], "TIMEOUT");
+    let timed_out = gateway.toolpost(&["call", "demo.slow", "--ms", "60000", "--timeout", "50ms"]);
+    assert_eq!(parsed(&timed_out)["error"]["code"], "TIMEOUT");
 }
 
 #[test]
-fn an_interrupt_reaches_the_gateway() {
-    let folder = Folder::new("remote-interrupt");
+fn sigint_cancels_call_at_gateway() {
+    let folder = TempFolder::new("remote-interrupt");
     let mut gateway = Gateway::start(&folder);
     let mut log = BufReader::new(gateway.child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let child = command(&["call", "demo.slow", "--ms", "60000", "--url", &gateway.url])
@@ -161,8 +161,8 @@ fn an_interrupt_reaches_the_gateway() {
 }
 
 #[test]
-fn tokens_are_asked_for_and_never_shown() {
-    let folder = Folder::new("remote-token");
+fn token_is_required_and_never_printed() {
+    let folder = TempFolder::new("remote-token");
     let token = stdout(&folder.toolpost(&["token", "new", "ci"])).trim().to_owned();
     let gateway = Gateway::start(&folder);
     let call = ["call", "demo.add", "--a", "1", "--b", "1", "--data"];
@@ -179,24 +179,24 @@ fn tokens_are_asked_for_and_never_shown() {
         .unwrap();
     assert_eq!(stdout(&by_variable).trim(), r#"{"sum":2}"#);
     let wrong = "tpt_0000000000000000000000000000000000000000000";
-    for (refused, said) in [
-        (with(wrong), "the gateway does not take the token: this token is not known here"),
-        (gateway.toolpost(&call), "the gateway asks for a token, and none was given"),
+    for (rejection, message) in [
+        (with(wrong), "the gateway rejected the token: invalid token"),
+        (gateway.toolpost(&call), "the gateway requires a token, and none was given"),
     ] {
-        assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+        assert_eq!(rejection.status.code(), Some(1), "{}", stderr(&rejection));
         assert!(
-            stderr(&refused).contains(&format!("ACCESS_DENIED: {said}")),
+            stderr(&rejection).contains(&format!("ACCESS_DENIED: {message}")),
             "{}",
-            stderr(&refused)
+            stderr(&rejection)
         );
-        let remedy = "give one with --token or TOOLPOST_TOKEN; `toolpost token new` makes one";
-        assert!(stderr(&refused).contains(remedy), "{}", stderr(&refused));
-        assert!(!stderr(&refused).contains("tpt_"), "{}", stderr(&refused));
+        let remedy = "pass one with --token or TOOLPOST_TOKEN; `toolpost token new` creates one";
+        assert!(stderr(&rejection).contains(remedy), "{}", stderr(&rejection));
+        assert!(!stderr(&rejection).contains("tpt_"), "{}", stderr(&rejection));
     }
 }
 
 #[test]
-fn a_gateway_that_is_not_there_exits_with_three() {
+fn unreachable_gateway_exits_with_code_3() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for command in [&["list"][..], &["call", "demo.add"], &["subscribe", "demo.clock"]] {
         let mut all = command.to_vec();
@@ -205,12 +205,12 @@ fn a_gateway_that_is_not_there_exits_with_three() {
         let output = toolpost(&all);
         assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
         assert!(stderr(&output).contains("is `toolpost serve` running there?"));
-        let told = crate::json(&output)["error"]["message"].as_str().unwrap().to_owned();
-        assert!(told.contains("is `toolpost serve` running there?"), "{told}");
+        let message = crate::json(&output)["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("is `toolpost serve` running there?"), "{message}");
     }
-    for (url, said) in [("127.0.0.1:7411", "ws://127.0.0.1:7411"), ("ftp://x", "use ws://")] {
+    for (url, text) in [("127.0.0.1:7411", "ws://127.0.0.1:7411"), ("ftp://x", "use ws://")] {
         let output = toolpost(&["list", "--url", url]);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        assert!(stderr(&output).contains(text), "{}", stderr(&output));
     }
 }

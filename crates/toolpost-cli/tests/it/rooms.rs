@@ -1,15 +1,15 @@
 //! Rooms of the real gateway, and what they survive.
 
-mod rig;
+mod fixture;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use super::journal::rig::{Gateway, offline, some_number};
-use super::{Folder, json as parsed, stderr, stdout};
-use rig::{FAMILIES, Known, Member, ROOM};
+use super::journal::fixture::{Gateway, offline, random_in};
+use super::{TempFolder, json as parsed, stderr, stdout};
+use fixture::{FAMILIES, ROOM, RoomMember, TestIdentity};
 
 /// How many write when the process is killed, besides the one who grants.
 const WRITERS: usize = 8;
@@ -18,40 +18,40 @@ const WRITERS: usize = 8;
 const MODES: [&str; 3] = ["batch", "batch", "sync"];
 
 /// How many messages a room remembers.
-const REMEMBERED: usize = 1_000;
+const HISTORY_LIMIT: usize = 1_000;
 
 /// Whatever anybody was shown, its sender included, is in the history in the order in which it was
 /// shown, and so is what was granted, however the process ends.
 #[test]
-fn what_was_shown_in_a_room_survives_kill_9() {
+fn delivered_room_messages_survive_sigkill() {
     let rounds =
         std::env::var("TOOLPOST_CRASH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
-    let folder = Folder::new("rooms-crash");
-    let host = Known::new("host", r#"["*"]"#);
-    let writers: Vec<Known> =
-        (0..WRITERS).map(|n| Known::new(&format!("writer-{n}"), r#"["chat"]"#)).collect();
-    let identities: String = writers.iter().chain([&host]).map(Known::configuration).collect();
+    let folder = TempFolder::new("rooms-crash");
+    let host = TestIdentity::new("host", r#"["*"]"#);
+    let writers: Vec<TestIdentity> =
+        (0..WRITERS).map(|n| TestIdentity::new(&format!("writer-{n}"), r#"["chat"]"#)).collect();
+    let identities: String = writers.iter().chain([&host]).map(TestIdentity::to_config).collect();
     // What each connection was shown, in its order.
-    let shown = Mutex::new(Vec::new());
+    let delivered = Mutex::new(Vec::new());
     for round in 0..rounds {
         let journal = format!("[journal]\nmode = \"{}\"\n", MODES[round % MODES.len()]);
         folder.write("toolpost.toml", &format!("{journal}{identities}"));
         let mut gateway = Gateway::start(&folder);
-        check(&gateway, &host, &shown.lock().unwrap());
-        talk_until_killed(&mut gateway, &host, &writers, round, &shown);
+        check_history(&gateway, &host, &delivered.lock().unwrap());
+        write_until_killed(&mut gateway, &host, &writers, round, &delivered);
         let verdict = offline(&folder, &["log", "verify", "--json"]);
         assert_eq!(verdict.status.code(), Some(0), "{}{}", stdout(&verdict), stderr(&verdict));
         assert_eq!(parsed(&verdict)["journals"].as_array().unwrap().len(), 1);
     }
     let gateway = Gateway::start(&folder);
-    let shown = shown.into_inner().unwrap();
-    let history = check(&gateway, &host, &shown);
+    let delivered = delivered.into_inner().unwrap();
+    let history = check_history(&gateway, &host, &delivered);
     let recorded = stdout(&gateway.log(&["export", "--room", ROOM]));
     let recorded = recorded.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let recorded: Vec<String> = recorded.map(|one| id_of(&one["message"])).collect();
-    let newest: Vec<_> = recorded.iter().take(REMEMBERED).rev().cloned().collect();
+    let newest: Vec<_> = recorded.iter().take(HISTORY_LIMIT).rev().cloned().collect();
     assert_eq!(history, newest);
-    let times: usize = shown.iter().map(Vec::len).sum();
+    let times: usize = delivered.iter().map(Vec::len).sum();
     eprintln!("{rounds} crashes: {} messages written, shown {times} times", recorded.len());
     for writer in &writers {
         assert_granted(&gateway, writer, rounds);
@@ -59,18 +59,24 @@ fn what_was_shown_in_a_room_survives_kill_9() {
 }
 
 /// Everybody writes, somebody is given more, and in the middle of it the process is killed.
-fn talk_until_killed(
+fn write_until_killed(
     gateway: &mut Gateway,
-    host: &Known,
-    writers: &[Known],
+    host: &TestIdentity,
+    writers: &[TestIdentity],
     round: usize,
-    shown: &Mutex<Vec<Vec<String>>>,
+    delivered: &Mutex<Vec<Vec<String>>>,
 ) {
     let (is_over, count) = (AtomicBool::new(false), AtomicUsize::new(0));
     let address = gateway.address.clone();
-    let meeting = Meeting { address: &address, round, is_over: &is_over, count: &count, shown };
-    let members: Vec<Member> =
-        writers.iter().enumerate().map(|(n, writer)| meeting.arrive(n, writer)).collect();
+    let meeting = RoomLoad {
+        address: &address,
+        round,
+        is_over: &is_over,
+        count: &count,
+        received: delivered,
+    };
+    let members: Vec<RoomMember> =
+        writers.iter().enumerate().map(|(n, writer)| meeting.join(n, writer)).collect();
     // Granted before the end, which is at any moment.
     meeting.grant(host, writers);
     std::thread::scope(|scope| {
@@ -78,7 +84,7 @@ fn talk_until_killed(
             let meeting = &meeting;
             scope.spawn(move || meeting.write(member, &writer.name));
         }
-        let enough = some_number(500..1_500);
+        let enough = random_in(500..1_500);
         while count.load(Ordering::Relaxed) < enough {
             std::thread::yield_now();
         }
@@ -88,25 +94,25 @@ fn talk_until_killed(
 }
 
 /// What those who are in the room have in common.
-struct Meeting<'a> {
+struct RoomLoad<'a> {
     address: &'a str,
     round: usize,
     is_over: &'a AtomicBool,
     count: &'a AtomicUsize,
-    shown: &'a Mutex<Vec<Vec<String>>>,
+    received: &'a Mutex<Vec<Vec<String>>>,
 }
 
-impl Meeting<'_> {
+impl RoomLoad<'_> {
     /// With everything that was granted before.
-    fn arrive(&self, number: usize, writer: &Known) -> Member {
+    fn join(&self, number: usize, writer: &TestIdentity) -> RoomMember {
         let family = FAMILIES[(self.round + number) % FAMILIES.len()];
-        let member = Member::join(self.address, family, writer).unwrap();
-        assert_eq!(member.granted(), self.round, "{}", member.welcome);
+        let member = RoomMember::join(self.address, family, writer).unwrap();
+        assert_eq!(member.tool_capability_count(), self.round, "{}", member.welcome);
         member
     }
 
     /// Writes one message after another, each when the last one has come back, until the end.
-    fn write(&self, mut member: Member, name: &str) {
+    fn write(&self, mut member: RoomMember, name: &str) {
         let mut seen = Vec::new();
         for n in 0.. {
             let id = format!("{name}-{}-{n}", self.round);
@@ -116,12 +122,12 @@ impl Meeting<'_> {
                 break;
             }
         }
-        self.shown.lock().unwrap().push(seen);
+        self.received.lock().unwrap().push(seen);
     }
 
     /// Gives every writer one capability more.
-    fn grant(&self, host: &Known, writers: &[Known]) {
-        let mut member = Member::join(self.address, FAMILIES[0], host).unwrap();
+    fn grant(&self, host: &TestIdentity, writers: &[TestIdentity]) {
+        let mut member = RoomMember::join(self.address, FAMILIES[0], host).unwrap();
         let mut seen = Vec::new();
         for writer in writers {
             let id = format!("grant-{}-{}", self.round, writer.name);
@@ -135,12 +141,12 @@ impl Meeting<'_> {
             member.send(message).unwrap();
             assert!(self.read_up_to(&mut member, &id, &mut seen));
         }
-        self.shown.lock().unwrap().push(seen);
+        self.received.lock().unwrap().push(seen);
     }
 
     /// Notes what is shown up to a message; says whether that came.
-    fn read_up_to(&self, member: &mut Member, id: &str, seen: &mut Vec<String>) -> bool {
-        while let Some(message) = member.next() {
+    fn read_up_to(&self, member: &mut RoomMember, id: &str, seen: &mut Vec<String>) -> bool {
+        while let Some(message) = member.recv() {
             let kind = message["kind"].as_str().unwrap().to_owned();
             assert_ne!(kind, "system/error", "{message}");
             if kind.starts_with("system/") {
@@ -157,13 +163,13 @@ impl Meeting<'_> {
 }
 
 /// The history, in which what each connection was shown stands together, as far as it is remembered.
-fn check(gateway: &Gateway, host: &Known, shown: &[Vec<String>]) -> Vec<String> {
-    let history: Vec<String> = rig::history(gateway, host).iter().map(id_of).collect();
-    let is_full = history.len() == REMEMBERED;
+fn check_history(gateway: &Gateway, host: &TestIdentity, delivered: &[Vec<String>]) -> Vec<String> {
+    let history: Vec<String> = fixture::history(gateway, host).iter().map(id_of).collect();
+    let is_full = history.len() == HISTORY_LIMIT;
     let place_of = |id: &String| history.iter().position(|there| there == id);
-    for (connection, seen) in shown.iter().enumerate() {
+    for (connection, seen) in delivered.iter().enumerate() {
         // A room remembers more than is said in one round.
-        let is_last_round = connection + WRITERS + 1 >= shown.len();
+        let is_last_round = connection + WRITERS + 1 >= delivered.len();
         let known = seen.iter().enumerate().find_map(|(n, id)| Some((n, place_of(id)?)));
         // What is not there is what stood before everything that is.
         let (first, begin) = match known {
@@ -186,10 +192,10 @@ fn check(gateway: &Gateway, host: &Known, shown: &[Vec<String>]) -> Vec<String> 
     history
 }
 
-fn assert_granted(gateway: &Gateway, writer: &Known, rounds: usize) {
+fn assert_granted(gateway: &Gateway, writer: &TestIdentity, rounds: usize) {
     for family in FAMILIES {
-        let member = Member::join(&gateway.address, family, writer).unwrap();
-        assert_eq!(member.granted(), rounds, "{}", member.welcome);
+        let member = RoomMember::join(&gateway.address, family, writer).unwrap();
+        assert_eq!(member.tool_capability_count(), rounds, "{}", member.welcome);
     }
 }
 
@@ -198,12 +204,12 @@ fn id_of(message: &Value) -> String {
 }
 
 #[test]
-fn what_is_said_and_what_is_refused_stands_in_the_log() {
-    let folder = Folder::new("rooms-log");
-    let writer = Known::new("ada", r#"["chat"]"#);
-    folder.write("toolpost.toml", &writer.configuration());
+fn room_messages_and_rejections_are_logged() {
+    let folder = TempFolder::new("rooms-log");
+    let writer = TestIdentity::new("ada", r#"["chat"]"#);
+    folder.write("toolpost.toml", &writer.to_config());
     let mut gateway = Gateway::start(&folder);
-    let mut member = Member::join(&gateway.address, FAMILIES[0], &writer).unwrap();
+    let mut member = RoomMember::join(&gateway.address, FAMILIES[0], &writer).unwrap();
     let call = json!({"method": "tools/call", "params": {"name": "demo.add"}});
     for (id, kind, payload, expected) in [
         ("m-1", "chat", json!({"text": "hello"}), "chat"),
@@ -212,35 +218,35 @@ fn what_is_said_and_what_is_refused_stands_in_the_log() {
     ] {
         let message = json!({"id": id, "kind": kind, "to": ["toolpost"], "payload": payload});
         member.send(message).unwrap();
-        assert_eq!(member.next().unwrap()["kind"], expected, "{id}");
+        assert_eq!(member.recv().unwrap()["kind"], expected, "{id}");
     }
     let bearer = format!("authorization: Bearer {}", writer.token());
     let sum = json!({"a": 1, "b": 1});
     assert_eq!(gateway.post_with("/api/demo/add", &sum, &[&bearer]).0, 200);
     gateway.stop();
     let rows: [(&[&str], &[&str]); 8] = [
-        (&["--room", "lobby"], &["message m-1", "refusal m-2", "message m-3"]),
-        (&["--room", "lob*", "--limit", "2"], &["refusal m-2", "message m-3"]),
-        (&["--room", "lobby", "--errors"], &["refusal m-2"]),
-        (&["--room", "lobby", "--who", "bob"], &[]),
+        (&["--room", "lobby"], &["message m-1", "rejection m-2", "message m-3"]),
+        (&["--room", "lob*", "--limit", "2"], &["rejection m-2", "message m-3"]),
+        (&["--room", "lobby", "--errors"], &["rejection m-2"]),
+        (&["--room", "lobby", "--identity", "bob"], &[]),
         (&["--room", "cellar"], &[]),
-        (&["export"], &["call demo.add", "message m-3", "refusal m-2", "message m-1"]),
+        (&["export"], &["call demo.add", "message m-3", "rejection m-2", "message m-1"]),
         (&["export", "--op", "demo.add"], &["call demo.add"]),
-        (&["export", "--room", "lobby"], &["message m-3", "refusal m-2", "message m-1"]),
+        (&["export", "--room", "lobby"], &["message m-3", "rejection m-2", "message m-1"]),
     ];
     for (arguments, expected) in rows {
-        let shown = offline(&folder, &[&["log"], arguments, &["--json"]].concat());
-        assert_eq!(shown.status.code(), Some(0), "{arguments:?}: {}", stderr(&shown));
-        let shown = stdout(&shown);
-        let records = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let words = records.map(|one| match one["kind"].as_str() {
+        let output = offline(&folder, &[&["log"], arguments, &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        let output = stdout(&output);
+        let records = output.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let summaries = records.map(|one| match one["kind"].as_str() {
             Some(kind) => format!("{kind} {}", id_of(&one)),
             None => format!("call {}", one["operation"].as_str().unwrap()),
         });
-        assert_eq!(words.collect::<Vec<_>>(), expected, "{arguments:?}");
+        assert_eq!(summaries.collect::<Vec<_>>(), expected, "{arguments:?}");
     }
     for arguments in [&["--room", "lobby", "--op", "x"][..], &["--room", "lobby", "--follow"]] {
-        let refused = offline(&folder, &[&["log"], arguments].concat());
-        assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
+        let rejected = offline(&folder, &[&["log"], arguments].concat());
+        assert_eq!(rejected.status.code(), Some(2), "{arguments:?}");
     }
 }

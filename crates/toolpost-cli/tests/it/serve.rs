@@ -4,10 +4,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use super::{Folder, command, data_home, json as parsed, stderr, toolpost};
+use super::{TempFolder, command, data_home, json as parsed, stderr, toolpost};
 
 #[test]
-fn it_says_where_it_listens_answers_and_stops_on_sigterm() {
+fn serve_prints_banner_responds_and_stops_on_sigterm() {
     let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -16,25 +16,25 @@ fn it_says_where_it_listens_answers_and_stops_on_sigterm() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let first = lines.next().unwrap();
     let address = first.rsplit_once("http://").unwrap().1.to_owned();
-    let offer: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
-    assert!(offer.iter().any(|line| line.contains("demo.clock")), "{offer:?}");
-    let said = |words: &str| offer.iter().any(|line| line.contains(words));
-    for words in ["without a token", "GET  /ready", "GET  /metrics", "/toolpost/operator.token"] {
-        assert!(said(words), "{words}: {offer:?}");
+    let banner: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
+    assert!(banner.iter().any(|line| line.contains("demo.clock")), "{banner:?}");
+    let message = |text: &str| banner.iter().any(|line| line.contains(text));
+    for text in ["without a token", "GET  /ready", "GET  /metrics", "/toolpost/operator.token"] {
+        assert!(message(text), "{text}: {banner:?}");
     }
-    assert!(!said("tpt_"), "{offer:?}");
-    let counted = offer.iter().find_map(|line| line.split_once(" operations without a token; "));
+    assert!(!message("tpt_"), "{banner:?}");
+    let counted = banner.iter().find_map(|line| line.split_once(" operations without a token; "));
     let (open, others) = counted.expect("it counts what anybody may call");
     let listed = parsed(&toolpost(&["list", "--url", &format!("ws://{address}")]));
     let listed = listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap());
-    let listed: Vec<&str> = listed.filter(|id| said(&format!("  {id} "))).collect();
-    assert_eq!(listed.len().to_string(), open, "those that are counted are shown: {offer:?}");
+    let listed: Vec<&str> = listed.filter(|id| message(&format!("  {id} "))).collect();
+    assert_eq!(listed.len().to_string(), open, "those that are counted are shown: {banner:?}");
     let others: usize = others.split_once(' ').unwrap().0.parse().unwrap();
-    assert!(others > 5 && !said("gateway.reload"), "{offer:?}");
+    assert!(others > 5 && !message("gateway.reload"), "{banner:?}");
 
-    let answer = request(&address, "/api/demo/add", r#"{"a":2,"b":3}"#);
-    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-    assert!(answer.contains(r#"{"sum":5}"#), "{answer}");
+    let response = request(&address, "/api/demo/add", r#"{"a":2,"b":3}"#);
+    assert!(response.starts_with("HTTP/1.1 200 OK"), "{response}");
+    assert!(response.contains(r#"{"sum":5}"#), "{response}");
     let stream = request(&address, "/api/demo/clock", r#"{"count":2,"everyMs":1}"#);
     assert!(stream.contains("event: complete"), "{stream}");
 
@@ -46,10 +46,10 @@ fn it_says_where_it_listens_answers_and_stops_on_sigterm() {
 }
 
 #[test]
-fn addresses_that_cannot_be_served_are_refused_with_the_reason() {
+fn serve_rejects_invalid_listen_address() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for (arguments, code, said) in [
+    for (arguments, code, message) in [
         (&["0.0.0.0:0"][..], 2, "there is no authentication"),
         (&["0.0.0.0:0", "--check"], 2, "there is no authentication"),
         (&["7411"], 2, "such as 127.0.0.1:7411"),
@@ -60,17 +60,17 @@ fn addresses_that_cannot_be_served_are_refused_with_the_reason() {
     ] {
         let output = toolpost(&[&["serve", "--listen"], arguments].concat());
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");
-        assert!(stderr(&output).contains(said), "{}", stderr(&output));
-        let words = stderr(&output);
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+        let text = stderr(&output);
         let system = "Not a directory";
-        assert!(words.matches(system).count() <= 1, "nothing is said twice: {words}");
+        assert!(text.matches(system).count() <= 1, "nothing is said twice: {text}");
     }
 }
 
 /// The start goes no further than what it offers, because nobody reads that.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_request_to_reload_during_the_start_does_not_end_it() {
+fn sighup_during_startup_is_ignored() {
     let (mut reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(&[b' '; 64 * 1024]).unwrap();
     let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
@@ -91,9 +91,9 @@ fn a_request_to_reload_during_the_start_does_not_end_it() {
     assert_ne!(caught & hangup, 0, "SIGHUP is caught as soon as SIGTERM is");
     let signal = |name: &str| Command::new("kill").args([name, &child.id().to_string()]).status();
     assert!(signal("-HUP").unwrap().success());
-    let mut offer = [0; 128 * 1024];
-    while !String::from_utf8_lossy(&offer).contains("curl") {
-        let read = reader.read(&mut offer).unwrap();
+    let mut banner = [0; 128 * 1024];
+    while !String::from_utf8_lossy(&banner).contains("curl") {
+        let read = reader.read(&mut banner).unwrap();
         assert_ne!(read, 0, "it goes on");
     }
     assert!(signal("-TERM").unwrap().success());
@@ -103,8 +103,8 @@ fn a_request_to_reload_during_the_start_does_not_end_it() {
 /// An open gateway takes everybody without a token, its operator with the one in the data folder, and
 /// nobody with another.
 #[test]
-fn the_operator_has_a_token_from_the_first_start_on() {
-    let folder = Folder::new("operator");
+fn first_start_creates_operator_token() {
+    let folder = TempFolder::new("operator");
     let data = folder.path().join("kept");
     let start = || {
         let mut child =
@@ -122,8 +122,8 @@ fn the_operator_has_a_token_from_the_first_start_on() {
     for (token, status) in [("", "200"), (token.trim(), "200"), ("tpt_another", "401")] {
         let header = format!("Authorization: Bearer {token}\r\n");
         let header = if token.is_empty() { "" } else { &header };
-        let answer = request_with(&address, "/api/demo/add", header, r#"{"a":2,"b":3}"#);
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        let response = request_with(&address, "/api/demo/add", header, r#"{"a":2,"b":3}"#);
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
     }
     child.kill().unwrap();
     child.wait().unwrap();
@@ -137,7 +137,7 @@ fn the_operator_has_a_token_from_the_first_start_on() {
 /// and whether it says that this is too few.
 #[cfg(target_os = "linux")]
 #[test]
-fn it_asks_for_the_descriptors_that_it_promises() {
+fn serve_raises_open_file_limit() {
     for (soft, hard, expected, complains) in
         [(256, 4096, 3072, false), (256, 2000, 2000, true), (4096, 4096, 4096, false)]
     {
@@ -163,8 +163,12 @@ fn it_asks_for_the_descriptors_that_it_promises() {
         let current: u32 = open.split_whitespace().next().unwrap().parse().unwrap();
         child.kill().unwrap();
         assert_eq!(current, expected, "{soft} of {hard}");
-        let said = stderr(&child.wait_with_output().unwrap());
-        assert_eq!(said.contains("too few open files"), complains, "{soft} of {hard}: {said}");
+        let message = stderr(&child.wait_with_output().unwrap());
+        assert_eq!(
+            message.contains("too few open files"),
+            complains,
+            "{soft} of {hard}: {message}"
+        );
     }
 }
 
@@ -180,7 +184,7 @@ fn request_with(address: &str, path: &str, header: &str, body: &str) -> String {
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }

@@ -11,7 +11,7 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn an_interrupt_cancels_the_handler_and_its_log_line_shows_it() {
+fn sigint_cancels_local_handler() {
     // The log of the handler's start is the sign that there is something to interrupt.
     let mut child = command(&["call", "demo.slow", "--ms", "60000"])
         .env("TOOLPOST_LOG", "info,toolpost_gateway=debug")
@@ -33,7 +33,7 @@ fn an_interrupt_cancels_the_handler_and_its_log_line_shows_it() {
 }
 
 #[test]
-fn an_interrupt_ends_a_subscription() {
+fn sigint_ends_subscription() {
     let mut child = command(&["subscribe", "demo.clock", "--count", "100000", "--every-ms", "10"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -6,13 +6,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::journal::rig::Gateway;
-use super::{Folder, stdout};
+use super::journal::fixture::Gateway;
+use super::{TempFolder, stdout};
 
 /// Each row: a command, and whether what it writes is colored.
 #[test]
-fn colors_are_for_terminals_and_for_those_who_want_them() {
-    let folder = Folder::new("colors");
+fn color_depends_on_terminal_and_no_color() {
+    let folder = TempFolder::new("colors");
     let mut terminal = Terminal::open(&folder);
     for (typed, colored) in [
         ("toolpost call demo.add --a 2 --b 3", true),
@@ -26,7 +26,7 @@ fn colors_are_for_terminals_and_for_those_who_want_them() {
         ("NO_COLOR=1 TOOLPOST_LOG=debug toolpost call demo.fail > /dev/null", false),
         ("TOOLPOST_LOG=debug toolpost call demo.fail 2>&1 > /dev/null | cat", false),
     ] {
-        let written = terminal.written(typed);
+        let written = terminal.run_raw(typed);
         assert!(!written.trim().is_empty(), "{typed}");
         assert_eq!(written.contains("\u{1b}["), colored, "{typed}: {written:?}");
     }
@@ -34,8 +34,8 @@ fn colors_are_for_terminals_and_for_those_who_want_them() {
 
 /// The call waits for somebody's word, and the one who makes it once more sees that, and its end.
 #[test]
-fn a_replay_shows_what_it_waits_for() {
-    let folder = Folder::new("replay-waits");
+fn replay_shows_pending_approval() {
+    let folder = TempFolder::new("replay-waits");
     folder.write("toolpost.toml", "[approval]\noperations = [\"demo.note\"]\n");
     let gateway = Gateway::start(&folder);
     gateway.post("/api/demo/note?timeout=50ms", &json!({"text": "once"}));
@@ -45,10 +45,10 @@ fn a_replay_shows_what_it_waits_for() {
     let mut terminal = Terminal::open(&folder);
     terminal.run(&format!("export TOOLPOST_URL={}", gateway.url()));
     let written =
-        terminal.written(&format!("toolpost replay {seq} --run --data data --timeout 2s"));
+        terminal.run_raw(&format!("toolpost replay {seq} --run --data data --timeout 2s"));
     assert!(written.contains("waiting for approval as"), "{written:?}");
     assert!(written.contains("TIMEOUT"), "{written:?}");
-    let written = terminal.written("toolpost log --errors --op demo.note --data data");
+    let written = terminal.run_raw("toolpost log --errors --op demo.note --data data");
     assert!(written.trim_start().starts_with("SEQ  TIME "), "{written:?}");
     assert!(written.contains("\u{1b}[31mTIMEOUT: "), "{written:?}");
 }
@@ -66,7 +66,7 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    pub(super) fn open(folder: &Folder) -> Self {
+    pub(super) fn open(folder: &TempFolder) -> Self {
         let binary = Path::new(env!("CARGO_BIN_EXE_toolpost")).parent().unwrap().to_owned();
         let path = std::env::var("PATH").unwrap();
         let mut child = Command::new("script")
@@ -91,26 +91,26 @@ impl Terminal {
 
     /// What stands on the screen after a command, colors apart.
     pub(super) fn run(&mut self, typed: &str) -> String {
-        on_screen(&self.written(typed))
+        on_screen(&self.run_raw(typed))
     }
 
     /// Types keys, for a program that asks for them.
-    pub(super) fn press(&mut self, keys: &str) {
+    pub(super) fn type_keys(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
         self.keyboard.flush().unwrap();
     }
 
     /// Waits until a program has written these words, colors apart.
-    pub(super) fn wait_for(&mut self, words: &str) {
+    pub(super) fn wait_for(&mut self, message: &str) {
         let (mut written, mut byte) = (Vec::new(), [0]);
-        while !on_screen(&String::from_utf8_lossy(&written)).contains(words) {
-            assert_eq!(self.screen.read(&mut byte).unwrap(), 1, "the program is there: {words}");
+        while !on_screen(&String::from_utf8_lossy(&written)).contains(message) {
+            assert_eq!(self.screen.read(&mut byte).unwrap(), 1, "the program is there: {message}");
             written.push(byte[0]);
         }
     }
 
     /// Everything that a command writes to the terminal.
-    fn written(&mut self, typed: &str) -> String {
+    fn run_raw(&mut self, typed: &str) -> String {
         writeln!(self.keyboard, "{typed}").unwrap();
         let mut written = Vec::new();
         let mut byte = [0];

@@ -6,102 +6,108 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
 use toolpost::{
-    Approval, ApprovalGate, CallError, CallView, OperationSpec, Progress, ProgressSender, Step,
+    Approval, ApprovalGate, CallError, CallView, HookResult, OperationSpec, Progress,
+    ProgressSender,
 };
 
-use super::book::{Refused, Room};
-use super::proposal::{Proposal, Verdict};
+use super::pending_call::{ApprovalDecision, PendingCall};
+use super::queue::{Capacity, SubmitError};
 use super::{ApprovalSettings, Approvals};
 
 /// How often a caller hears that his call still waits.
-const EVERY: Duration = Duration::from_secs(10);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The largest input that somebody can agree to.
-const MOST_SHOWN: usize = 256 * 1024;
+const MAX_INPUT_BYTES: usize = 256 * 1024;
 
 impl ApprovalGate for Approvals {
-    fn obtain(&self, call: &CallView<'_>) -> Step<Option<Approval>> {
+    fn obtain(&self, call: &CallView<'_>) -> HookResult<Option<Approval>> {
         let settings = self.settings();
-        if !is_needed(&settings, call) {
-            return Step::Now(Ok(None));
+        if !requires_approval(&settings, call) {
+            return HookResult::Ready(Ok(None));
         }
-        match Waiting::begin(self, &settings, call) {
-            Ok(waiting) => Step::Later(Box::pin(waiting.end())),
-            Err(error) => Step::Now(Err(error)),
+        match ApprovalWait::start(self, &settings, call) {
+            Ok(waiting) => HookResult::Pending(Box::pin(waiting.wait())),
+            Err(error) => HookResult::Ready(Err(error)),
         }
     }
 }
 
-/// The gate of a process in which nobody can be asked: what needs approval is refused.
+/// The gate of a process without approvers: rejects every call that needs approval.
 #[derive(Debug, Clone, Default)]
-pub struct Unattended(ApprovalSettings);
+pub struct RejectingGate(ApprovalSettings);
 
-impl Unattended {
+impl RejectingGate {
     /// By these settings.
     pub fn new(settings: ApprovalSettings) -> Self {
         Self(settings)
     }
 }
 
-impl ApprovalGate for Unattended {
-    fn obtain(&self, call: &CallView<'_>) -> Step<Option<Approval>> {
-        if !is_needed(&self.0, call) {
-            return Step::Now(Ok(None));
+impl ApprovalGate for RejectingGate {
+    fn obtain(&self, call: &CallView<'_>) -> HookResult<Option<Approval>> {
+        if !requires_approval(&self.0, call) {
+            return HookResult::Ready(Ok(None));
         }
         let id = call.operation_id;
-        Step::Now(Err(CallError::access_denied(format!(
-            "{id} needs approval, and nobody can be asked here; call it at a running gateway"
+        HookResult::Ready(Err(CallError::access_denied(format!(
+            "{id} requires approval, which only a running gateway can obtain"
         ))))
     }
 }
 
-fn is_needed(settings: &ApprovalSettings, call: &CallView<'_>) -> bool {
+fn requires_approval(settings: &ApprovalSettings, call: &CallView<'_>) -> bool {
     let Some(operation) = call.operation else { return false };
-    operation.spec().approval || settings.name(call.operation_id) && !is_listing(operation.spec())
+    operation.spec().approval
+        || settings.requires_approval(call.operation_id) && !is_list_operation(operation.spec())
 }
 
 /// Whether an operation is how the list of an MCP server is read, which happens whenever a client
 /// looks around and changes nothing; it waits only where it is named itself.
-pub fn is_listing(spec: &OperationSpec) -> bool {
+pub fn is_list_operation(spec: &OperationSpec) -> bool {
     toolpost::mcp::method_of(spec).is_some_and(|method| method.ends_with("/list"))
 }
 
-/// One call and its place in the book, given back when this is dropped.
-struct Waiting {
+/// A pending call; dropping it removes the call from the queue.
+struct ApprovalWait {
     approvals: Approvals,
     id: String,
     operation: String,
-    since: Instant,
-    until: Instant,
-    expires: Duration,
-    verdict: oneshot::Receiver<Verdict>,
+    submitted_at: Instant,
+    deadline: Instant,
+    timeout: Duration,
+    decision: oneshot::Receiver<ApprovalDecision>,
     progress: ProgressSender,
 }
 
-impl Waiting {
-    fn begin(
+impl ApprovalWait {
+    fn start(
         approvals: &Approvals,
         settings: &ApprovalSettings,
         call: &CallView<'_>,
     ) -> Result<Self, CallError> {
-        let since = Instant::now();
-        let proposal = proposal(approvals, settings, call, since)?;
-        let (operation, until) = (proposal.operation.clone(), proposal.until);
-        let (sender, verdict) = oneshot::channel();
-        let id = submit(approvals, settings, proposal, sender)?;
-        tracing::info!(id, operation, "a call waits for approval");
-        let waiting = Self {
+        let submitted = Instant::now();
+        let pending_call = build_pending_call(approvals, settings, call, submitted)?;
+        let (operation, expires_at) = (pending_call.operation.clone(), pending_call.deadline);
+        let (sender, decision_receiver) = oneshot::channel();
+        let id = submit(approvals, settings, pending_call, sender)?;
+        tracing::info!(id, operation, "call pending approval");
+        let wait = Self {
             approvals: approvals.clone(),
             id,
             operation,
-            since,
-            until,
-            expires: settings.expires,
-            verdict,
+            submitted_at: submitted,
+            deadline: expires_at,
+            timeout: settings.expires,
+            decision: decision_receiver,
             progress: call.progress.clone(),
         };
         // Whoever was let in before his name was taken away from him, and came here only now.
-        if approvals.knows(call.identity) { Ok(waiting) } else { Err(waiting.dismissed()) }
+        if approvals.is_current_identity(call.identity) {
+            Ok(wait)
+        } else {
+            Err(wait.revoked_error())
+        }
     }
 
     /// Waits for the end of the waiting.
@@ -109,62 +115,66 @@ impl Waiting {
     /// # Cancellation
     ///
     /// Dropping it withdraws the proposal.
-    async fn end(mut self) -> Result<Option<Approval>, CallError> {
-        let mut ticks = tokio::time::interval(EVERY);
+    async fn wait(mut self) -> Result<Option<Approval>, CallError> {
+        let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
-                said = &mut self.verdict => return self.said(said.ok()),
-                () = self.approvals.stopped() => {
-                    if self.approvals.book().stop(&self.id) {
+                decided = &mut self.decision => return self.resolve(decided.ok()),
+                () = self.approvals.wait_for_shutdown() => {
+                    if self.approvals.queue().cancel_for_shutdown(&self.id) {
                         return Err(CallError::unavailable("the gateway is stopping"));
                     }
-                    return self.was_quicker().await;
+                    return self.await_decision().await;
                 }
-                () = tokio::time::sleep_until(self.until) => {
-                    if self.approvals.book().expire(&self.id) {
-                        return Err(self.expired());
+                () = tokio::time::sleep_until(self.deadline) => {
+                    if self.approvals.queue().expire(&self.id) {
+                        return Err(self.expired_error());
                     }
-                    return self.was_quicker().await;
+                    return self.await_decision().await;
                 }
-                _ = ticks.tick() => self.tell(),
+                _ = ticks.tick() => self.report_progress(),
             }
         }
     }
 
     /// Somebody decided in this very moment, and his word is on its way.
-    async fn was_quicker(&mut self) -> Result<Option<Approval>, CallError> {
-        let said = (&mut self.verdict).await;
-        self.said(said.ok())
+    async fn await_decision(&mut self) -> Result<Option<Approval>, CallError> {
+        let decided = (&mut self.decision).await;
+        self.resolve(decided.ok())
     }
 
     /// What the caller sees counts up by as little as can be: what the operation reports after it
     /// has to be more.
-    fn tell(&self) {
+    fn report_progress(&self) {
         let now = Instant::now();
-        let waited = now.saturating_duration_since(self.since).as_secs_f64();
-        let left = self.until.saturating_duration_since(now);
-        let words = format!(
+        let waited = now.saturating_duration_since(self.submitted_at).as_secs_f64();
+        let remaining = self.deadline.saturating_duration_since(now);
+        let message = format!(
             "waiting for approval as {}; it expires in {}",
             self.id,
-            in_words(Duration::from_secs(left.as_secs_f64().ceil() as u64))
+            format_duration(Duration::from_secs(remaining.as_secs_f64().ceil() as u64))
         );
-        self.progress.send(Progress::new(waited / 1e6).with_message(words));
+        self.progress.send(Progress::new(waited / 1e6).with_message(message));
     }
 
-    fn said(&self, verdict: Option<Verdict>) -> Result<Option<Approval>, CallError> {
-        match verdict {
-            Some(Verdict::Approved { by }) => Ok(Some(Approval { id: self.id.clone(), by })),
-            Some(Verdict::Rejected { by, reason }) => Err(self.rejected(&by, reason)),
-            Some(Verdict::Dismissed) => Err(self.dismissed()),
-            None => Err(CallError::unavailable("nobody is there any more who could approve")),
+    fn resolve(&self, decision: Option<ApprovalDecision>) -> Result<Option<Approval>, CallError> {
+        match decision {
+            Some(ApprovalDecision::Approved { by }) => {
+                Ok(Some(Approval { id: self.id.clone(), approver: by }))
+            }
+            Some(ApprovalDecision::Rejected { by, reason }) => {
+                Err(self.rejected_error(&by, reason))
+            }
+            Some(ApprovalDecision::IdentityRevoked) => Err(self.revoked_error()),
+            None => Err(CallError::unavailable("approvals are no longer available")),
         }
     }
 
-    fn rejected(&self, by: &str, reason: Option<String>) -> CallError {
-        let said = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let message = format!("the call of {} was rejected by `{by}`{said}", self.operation);
+    fn rejected_error(&self, by: &str, reason: Option<String>) -> CallError {
+        let suffix = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let message = format!("the call of {} was rejected by `{by}`{suffix}", self.operation);
         let mut details = self.details("rejected");
         details["approval"]["by"] = by.into();
         if let Some(reason) = reason {
@@ -173,20 +183,20 @@ impl Waiting {
         CallError::access_denied(message).with_details(details)
     }
 
-    fn dismissed(&self) -> CallError {
+    fn revoked_error(&self) -> CallError {
         let message = format!(
-            "the call of {} was not run: who called is not known any more, or as somebody else",
+            "the call of {} was not run: the caller's token was revoked or reissued",
             self.operation
         );
-        CallError::access_denied(message).with_details(self.details("dismissed"))
+        CallError::access_denied(message).with_details(self.details("revoked"))
     }
 
-    fn expired(&self) -> CallError {
-        tracing::info!(id = self.id, operation = self.operation, "nobody decided about a call");
+    fn expired_error(&self) -> CallError {
+        tracing::info!(id = self.id, operation = self.operation, "approval expired");
         let message = format!(
-            "nobody approved the call of {} within {}, so it was not run; call again to ask again",
+            "the call of {} was not approved within {} and was not run; call again to request approval",
             self.operation,
-            in_words(self.expires)
+            format_duration(self.timeout)
         );
         CallError::timeout(message).with_details(self.details("expired"))
     }
@@ -196,39 +206,39 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for ApprovalWait {
     fn drop(&mut self) {
-        self.approvals.book().withdraw(&self.id);
+        self.approvals.queue().withdraw(&self.id);
     }
 }
 
-fn proposal(
+fn build_pending_call(
     approvals: &Approvals,
     settings: &ApprovalSettings,
     call: &CallView<'_>,
-    since: Instant,
-) -> Result<Proposal, CallError> {
+    now: Instant,
+) -> Result<PendingCall, CallError> {
     let unreadable = |_| CallError::validation("the input cannot be read", &[]);
     let value = call.input.cloned().map(toolpost::Payload::into_value).transpose();
     let mut value = value.map_err(unreadable)?.unwrap_or_default();
-    if value.to_string().len() > MOST_SHOWN {
-        let message = format!("an input of more than {MOST_SHOWN} bytes is not waited for");
+    if value.to_string().len() > MAX_INPUT_BYTES {
+        let message = format!("an input of more than {MAX_INPUT_BYTES} bytes cannot be approved");
         return Err(CallError::validation(message, &[]));
     }
-    let input_digest = approvals.0.digests.of(&value)?;
+    let input_digest = approvals.0.digester.digest(&value)?;
     if let Some(operation) = call.operation {
         operation.spec().input_schema.secrets().mask(&mut value);
     }
-    Ok(Proposal {
+    Ok(PendingCall {
         request_id: call.request_id.to_string(),
         parent_request_id: call.parent_request_id.map(ToString::to_string),
-        door: call.door,
+        endpoint: call.endpoint,
         operation: call.operation_id.to_owned(),
         caller: call.identity.map(|identity| identity.id.clone()),
         input: value,
         input_digest,
-        since,
-        until: since + settings.expires,
+        submitted_at: now,
+        deadline: now + settings.expires,
     })
 }
 
@@ -237,32 +247,36 @@ fn proposal(
 fn submit(
     approvals: &Approvals,
     settings: &ApprovalSettings,
-    proposal: Proposal,
-    sender: oneshot::Sender<Verdict>,
+    pending_call: PendingCall,
+    sender: oneshot::Sender<ApprovalDecision>,
 ) -> Result<String, CallError> {
-    let room = Room { most: settings.most, most_per_caller: settings.most_per_caller };
-    let mut book = approvals.book();
+    let capacity =
+        Capacity { max: settings.max_pending, max_per_caller: settings.max_pending_per_caller };
+    let mut queue = approvals.queue();
     let id = loop {
-        let id = draw()?;
-        if !book.knows(&id) {
+        let id = generate_id()?;
+        if !queue.contains_id(&id) {
             break id;
         }
     };
-    let submitted = book.submit(proposal.since, room, id.clone(), proposal, sender);
-    submitted.map(|()| id).map_err(|refused: Refused| CallError::overloaded(refused.to_string()))
+    let submitted =
+        queue.submit(pending_call.submitted_at, capacity, id.clone(), pending_call, sender);
+    submitted
+        .map(|()| id)
+        .map_err(|submit_error: SubmitError| CallError::overloaded(submit_error.to_string()))
 }
 
 /// Letters that can be read out: 40 random bits.
-fn draw() -> Result<String, CallError> {
+fn generate_id() -> Result<String, CallError> {
     let mut bytes = [0; 5];
     getrandom::fill(&mut bytes).map_err(|error| {
-        CallError::unknown("the system has no randomness to give").with_cause(error)
+        CallError::unknown("the system random number generator failed").with_cause(error)
     })?;
     Ok(data_encoding::BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
 }
 
 /// `10m`, `90s`, `1m 30s`: as it is written in the configuration.
-fn in_words(duration: Duration) -> String {
+fn format_duration(duration: Duration) -> String {
     match (duration.as_secs(), duration.subsec_millis()) {
         (0, millis) => format!("{millis}ms"),
         (seconds, _) if seconds % 3_600 == 0 => format!("{}h", seconds / 3_600),

@@ -1,25 +1,26 @@
-//! Calls that wait for a person's word.
+//! Calls pending approval.
 //!
-//! A call of an operation that asks for approval becomes a proposal: who wants to call what with
-//! which input, until when. Somebody else who holds `toolpost:approve` agrees or refuses, once; the
-//! caller hears meanwhile that it waits, and a caller who leaves takes the proposal along.
+//! A call of an operation that requires approval is pending until another identity with the scope
+//! `toolpost:approve` approves or rejects it, once. The caller gets progress while the call is pending.
+//! The pending call ends when its caller disconnects or it expires.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `book` | the proposals and what may become of them, without I/O; time is an argument |
-//! | `proposal` | what is proposed, and what is shown of it |
-//! | `input` | what an input is known by |
-//! | `gate` | a call that waits |
+//! | `queue` | the pending calls and their state changes, without I/O; time is an argument |
+//! | `pending_call` | one pending call and what is shown of it |
+//! | `input_digest` | the digest that identifies an input |
+//! | `gate` | the pipeline stage that waits for the decision |
+//! | `room_proposals` | proposals of rooms, listed and decided with the pending calls |
 //! | `operation` | `gateway.approvals`, `gateway.approve`, `gateway.reject` |
 //!
 //! The reasons are in `docs/decisions/approval.md`.
 
-mod book;
 mod gate;
-mod input;
+mod input_digest;
 mod operation;
-mod proposal;
-mod rooms;
+mod pending_call;
+mod queue;
+mod room_proposals;
 mod settings;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
@@ -29,53 +30,53 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolpost::Identity;
 
-use crate::app::{Gateway, Parts};
+use crate::app::{Gateway, GatewayState};
 use crate::config::Config;
-use crate::run::{Part, Reloaded};
+use crate::runtime::{ReloadReport, Reloadable};
 
-pub use gate::{Unattended, is_listing};
+pub use gate::{RejectingGate, is_list_operation};
 pub use operation::operations;
 pub use settings::ApprovalSettings;
 
-use book::{Book, Undecided};
-use input::Digests;
-use proposal::{Proposal, Verdict};
+use input_digest::InputDigester;
+use pending_call::{ApprovalDecision, PendingCall};
+use queue::{ApprovalQueue, DecisionError};
 
 /// The calls that wait, and those who decide about them. Cloning it shares everything.
 ///
 /// It is the [`ApprovalGate`](toolpost::ApprovalGate) of a pipeline; [`operations`] are the other side
 /// of it.
 #[derive(Debug, Clone, Default)]
-pub struct Approvals(Arc<Desk>);
+pub struct Approvals(Arc<ApprovalsInner>);
 
 #[derive(Debug, Default)]
-struct Desk {
-    book: Mutex<Book<oneshot::Sender<Verdict>>>,
+struct ApprovalsInner {
+    queue: Mutex<ApprovalQueue<oneshot::Sender<ApprovalDecision>>>,
     /// What holds for the calls that come; those that wait keep what they began with.
     settings: RwLock<Arc<ApprovalSettings>>,
-    /// What holds since the last change of it: whoever calls is held against it.
+    /// The current configuration, against which callers are checked.
     config: RwLock<Option<Arc<Config>>>,
     /// Set when the gateway stops: whoever waits for a person would only hold it up.
     stopping: OnceLock<CancellationToken>,
-    digests: Digests,
+    digester: InputDigester,
     /// The gateway whose rooms have proposals of their own.
-    rooms: OnceLock<Weak<Parts>>,
+    gateway: OnceLock<Weak<GatewayState>>,
 }
 
 /// Calls that wait already keep what they began with, but for those whose caller is another one now.
-impl Part for Approvals {
-    fn change(&self, before: &Config, now: &Config, report: &mut Reloaded) {
+impl Reloadable for Approvals {
+    fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
         // First this, so that nobody asks as who he was while those who wait are looked through.
         *self.0.config.write().unwrap_or_else(PoisonError::into_inner) =
             Some(Arc::new(now.clone()));
-        let over = before.ended_by(now);
-        let ended = self.dismiss(&|id| over.has(id));
+        let over = before.revoked_identities(now);
+        let ended = self.cancel_for_identities(&|id| over.contains(id));
         if ended > 0 {
-            report.notes.push(format!("calls that waited for approval and were ended: {ended}"));
+            report.notes.push(format!("calls pending approval that were canceled: {ended}"));
         }
         if before.approval != now.approval {
             self.configure(now.approval.clone());
-            report.notes.push("[approval] holds for calls from now on".to_owned());
+            report.notes.push("[approval] applies to new calls".to_owned());
         }
     }
 }
@@ -90,22 +91,22 @@ impl Approvals {
 
     /// Lets other settings hold from now on.
     pub fn configure(&self, settings: ApprovalSettings) {
-        let mut held = self.0.settings.write().unwrap_or_else(PoisonError::into_inner);
-        *held = Arc::new(settings);
+        let mut current = self.0.settings.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(settings);
     }
 
     /// Ends the waiting of all calls when this is canceled; the first that is given counts.
-    pub(crate) fn end_with(&self, stopping: CancellationToken) {
+    pub(crate) fn cancel_on_shutdown(&self, stopping: CancellationToken) {
         let _ = self.0.stopping.set(stopping);
     }
 
     /// Shows the proposals of the rooms of a gateway as well, and decides about them.
-    pub(crate) fn join_rooms(&self, gateway: &Gateway) {
-        let _ = self.0.rooms.set(Arc::downgrade(&gateway.0));
+    pub(crate) fn attach_rooms(&self, gateway: &Gateway) {
+        let _ = self.0.gateway.set(Arc::downgrade(&gateway.0));
     }
 
     /// Resolves when the gateway stops, if it is one that says so.
-    async fn stopped(&self) {
+    async fn wait_for_shutdown(&self) {
         match self.0.stopping.get() {
             Some(stopping) => stopping.cancelled().await,
             None => std::future::pending().await,
@@ -116,31 +117,34 @@ impl Approvals {
         Arc::clone(&self.0.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn book(&self) -> MutexGuard<'_, Book<oneshot::Sender<Verdict>>> {
-        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, ApprovalQueue<oneshot::Sender<ApprovalDecision>>> {
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many calls wait.
-    pub fn waiting(&self) -> usize {
-        self.book().waiting(Instant::now()).count()
+    pub fn pending_count(&self) -> usize {
+        self.queue().pending(Instant::now()).count()
     }
 
-    /// Whether a caller is still who he was when the door let him in.
-    fn knows(&self, caller: Option<&Identity>) -> bool {
+    /// Whether a caller is still who he was when the endpoint let him in.
+    fn is_current_identity(&self, caller: Option<&Identity>) -> bool {
         let config = self.0.config.read().unwrap_or_else(PoisonError::into_inner);
         match (&*config, caller) {
-            (Some(config), Some(caller)) => config.knows(caller),
+            (Some(config), Some(caller)) => config.has_identity(caller),
             _ => true,
         }
     }
 
     /// Ends the waiting of all calls of some identities, and says how many these were.
-    fn dismiss(&self, is_over: &dyn Fn(&str) -> bool) -> usize {
-        let over = self.book().dismiss(is_over, &Verdict::Dismissed.ending(""));
+    fn cancel_for_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+        let over = self.queue().cancel_for_identities(
+            is_revoked,
+            &ApprovalDecision::IdentityRevoked.closed_reason(""),
+        );
         let count = over.len();
         for waiter in over {
             // Whoever has left needs no word.
-            let _ = waiter.send(Verdict::Dismissed);
+            let _ = waiter.send(ApprovalDecision::IdentityRevoked);
         }
         count
     }
@@ -152,14 +156,14 @@ impl Approvals {
         id: &str,
         approver: &str,
         input_digest: Option<&str>,
-        verdict: Verdict,
-    ) -> Result<Proposal, Undecided> {
-        let outcome = verdict.ending(approver);
-        let (proposal, waiter) =
-            self.book().decide(Instant::now(), id, approver, input_digest, outcome)?;
-        match waiter.send(verdict) {
-            Ok(()) => Ok(proposal),
-            Err(_) => Err(Undecided::Ended("it was withdrawn by its caller".to_owned())),
+        decision: ApprovalDecision,
+    ) -> Result<PendingCall, DecisionError> {
+        let closed_reason = decision.closed_reason(approver);
+        let (pending_call, waiter) =
+            self.queue().decide(Instant::now(), id, approver, input_digest, closed_reason)?;
+        match waiter.send(decision) {
+            Ok(()) => Ok(pending_call),
+            Err(_) => Err(DecisionError::Closed("it was withdrawn by its caller".to_owned())),
         }
     }
 }

@@ -8,92 +8,92 @@ use toolpost::{
 };
 
 use super::Approvals;
-use super::book::Undecided;
-use super::proposal::{Proposal, Shown, Verdict};
-use super::rooms::{self, Said};
+use super::pending_call::{ApprovalDecision, ApprovalEntry, PendingCall};
+use super::queue::DecisionError;
+use super::room_proposals::{self, RoomDecision};
 use crate::admin::scope;
 
-pub(super) const NOT_WAITING: &str = "NOT_WAITING";
-pub(super) const OTHER_INPUT: &str = "OTHER_INPUT";
+pub(super) const NOT_PENDING: &str = "NOT_PENDING";
+pub(super) const INPUT_MISMATCH: &str = "INPUT_MISMATCH";
 
 /// The operations by which calls that wait are decided about: deciding needs `toolpost:approve`, and
 /// looking that or `toolpost:read`.
 pub fn operations(approvals: &Approvals) -> Vec<Operation> {
-    let (mut looks, mut decides) = (AccessControl::default(), AccessControl::default());
-    looks.required_scopes_any = [scope::READ, scope::APPROVE].map(str::to_owned).into();
-    decides.required_scopes.push(scope::APPROVE.to_owned());
+    let (mut read_access, mut decide_access) = (AccessControl::default(), AccessControl::default());
+    read_access.required_scopes_any = [scope::READ, scope::APPROVE].map(str::to_owned).into();
+    decide_access.required_scopes.push(scope::APPROVE.to_owned());
     let (listing, approving, rejecting) = (approvals.clone(), approvals.clone(), approvals.clone());
     let builders = [
-        Operation::query("gateway.approvals", move |_: Nothing| {
+        Operation::query("gateway.approvals", move |_: ListApprovalsInput| {
             let listing = listing.clone();
-            async move { Ok::<_, HandlerError>(list(&listing).await) }
+            async move { Ok::<_, HandlerError>(list_approvals(&listing).await) }
         })
-        .title("Calls that wait for approval")
-        .description("Lists the calls that wait for somebody's word, the oldest first."),
-        Operation::mutation("gateway.approve", move |context: CallContext, input: Approve| {
+        .title("Calls pending approval")
+        .description("Lists the calls pending approval, oldest first."),
+        Operation::mutation("gateway.approve", move |context: CallContext, input: ApproveInput| {
             let approving = approving.clone();
             async move { approve(&approving, &context, &input).await }
         })
         .title("Approve a call")
-        .description("Lets a call run that waits for approval: this one, once, with this input."),
-        Operation::mutation("gateway.reject", move |context: CallContext, input: Reject| {
+        .description("Approves a pending call, which then runs once with the listed input."),
+        Operation::mutation("gateway.reject", move |context: CallContext, input: RejectInput| {
             let rejecting = rejecting.clone();
             async move { reject(&rejecting, &context, input).await }
         })
         .title("Reject a call")
-        .description("Refuses a call that waits for approval, and tells its caller why."),
+        .description("Rejects a pending call and returns the reason to its caller."),
     ];
     let [list, approve, reject] = builders;
-    let not_waiting =
-        ErrorDefinition::new(NOT_WAITING, "No call waits under this id, or not any more.")
+    let not_pending =
+        ErrorDefinition::new(NOT_PENDING, "No call with this id is pending approval.")
             .with_http_status(404);
-    let other_input =
-        ErrorDefinition::new(OTHER_INPUT, "The call has another input than was looked at.")
+    let input_mismatch =
+        ErrorDefinition::new(INPUT_MISMATCH, "The input digest does not match the pending call.")
             .with_http_status(409);
-    let approve = approve.raises(not_waiting.clone()).raises(other_input);
-    let reject = reject.raises(not_waiting);
-    let built = [(list, looks), (approve, decides.clone()), (reject, decides)]
+    let approve = approve.raises(not_pending.clone()).raises(input_mismatch);
+    let reject = reject.raises(not_pending);
+    let built = [(list, read_access), (approve, decide_access.clone()), (reject, decide_access)]
         .map(|(builder, access)| builder.access(access).build());
     built.map(|operation| operation.expect("the operations are well formed")).into()
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Nothing {}
+struct ListApprovalsInput {}
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Listed {
+struct ApprovalList {
     /// The oldest first.
-    approvals: Vec<Shown>,
+    approvals: Vec<ApprovalEntry>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Approve {
-    /// Which call, as `gateway.approvals` names it.
+struct ApproveInput {
+    /// The id of the call, from `gateway.approvals`.
     id: String,
-    /// The `inputDigest` that was looked at; a call with another input is left alone.
+    /// The reviewed `inputDigest`; a call with a different input is not approved.
     #[serde(default)]
     input_digest: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Reject {
-    /// Which call, as `gateway.approvals` names it.
+struct RejectInput {
+    /// The id of the call, from `gateway.approvals`.
     id: String,
-    /// What its caller is told.
+    /// The reason returned to the caller.
     #[serde(default)]
     #[schemars(length(max = 1_000))]
     reason: Option<String>,
 }
 
-/// What was decided about.
+/// The call or proposal that was decided.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Decided {
+pub(super) struct DecisionResult {
     pub(super) id: String,
     /// `approved` or `rejected`
     pub(super) status: String,
-    /// `namespace.name`, or what was proposed in a room
+    /// `namespace.name`, or the proposed method and name
     pub(super) operation: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) caller: Option<String>,
@@ -102,50 +102,53 @@ pub(super) struct Decided {
     pub(super) request_id: String,
 }
 
-async fn list(approvals: &Approvals) -> Listed {
-    let of_rooms = approvals.of_rooms().await;
+async fn list_approvals(approvals: &Approvals) -> ApprovalList {
+    let room_entries = approvals.room_entries().await;
     let now = Instant::now();
-    let book = approvals.book();
-    let shown = book.waiting(now).map(|(id, proposal)| Shown::of(id, proposal, now));
-    Listed { approvals: shown.chain(of_rooms).collect() }
+    let queue = approvals.queue();
+    let entries =
+        queue.pending(now).map(|(id, pending_call)| ApprovalEntry::new(id, pending_call, now));
+    ApprovalList { approvals: entries.chain(room_entries).collect() }
 }
 
 async fn approve(
     approvals: &Approvals,
     context: &CallContext,
-    input: &Approve,
-) -> Result<Decided, HandlerError> {
+    input: &ApproveInput,
+) -> Result<DecisionResult, HandlerError> {
     let approver = approver(context)?;
-    let seen = input.input_digest.as_deref();
-    if let Some(place) = rooms::place(&input.id) {
-        return approvals.decide_in_room(context, place, seen, Said::Approved).await;
+    let reviewed_digest = input.input_digest.as_deref();
+    if let Some(room_proposal) = room_proposals::split_room_proposal_id(&input.id) {
+        return approvals
+            .decide_in_room(context, room_proposal, reviewed_digest, RoomDecision::Approve)
+            .await;
     }
-    let verdict = Verdict::Approved { by: approver.clone() };
-    let decided = approvals.decide(&input.id, &approver, seen, verdict);
-    let proposal = decided.map_err(|undecided| refused(&undecided))?;
-    tracing::info!(id = input.id, approver, operation = proposal.operation, "a call was approved");
-    Ok(Decided::of(&input.id, "approved", proposal))
+    let approval_decision = ApprovalDecision::Approved { by: approver.clone() };
+    let decided = approvals.decide(&input.id, &approver, reviewed_digest, approval_decision);
+    let pending_call = decided.map_err(|error| decision_error(&error))?;
+    tracing::info!(id = input.id, approver, operation = pending_call.operation, "call approved");
+    Ok(DecisionResult::new(&input.id, "approved", pending_call))
 }
 
 async fn reject(
     approvals: &Approvals,
     context: &CallContext,
-    input: Reject,
-) -> Result<Decided, HandlerError> {
+    input: RejectInput,
+) -> Result<DecisionResult, HandlerError> {
     let approver = approver(context)?;
     let reason = input.reason.filter(|reason| !reason.trim().is_empty());
-    if let Some(place) = rooms::place(&input.id) {
-        let said = Said::Rejected { reason };
-        return approvals.decide_in_room(context, place, None, said).await;
+    if let Some(room_proposal) = room_proposals::split_room_proposal_id(&input.id) {
+        let decision = RoomDecision::Reject { reason };
+        return approvals.decide_in_room(context, room_proposal, None, decision).await;
     }
-    let verdict = Verdict::Rejected { by: approver.clone(), reason };
-    let decided = approvals.decide(&input.id, &approver, None, verdict);
-    let proposal = decided.map_err(|undecided| refused(&undecided))?;
-    tracing::info!(id = input.id, approver, operation = proposal.operation, "a call was rejected");
-    Ok(Decided::of(&input.id, "rejected", proposal))
+    let approval_decision = ApprovalDecision::Rejected { by: approver.clone(), reason };
+    let decided = approvals.decide(&input.id, &approver, None, approval_decision);
+    let pending_call = decided.map_err(|error| decision_error(&error))?;
+    tracing::info!(id = input.id, approver, operation = pending_call.operation, "call rejected");
+    Ok(DecisionResult::new(&input.id, "rejected", pending_call))
 }
 
-/// Who decides. Looked at once more, because a call out of a handler is trusted with everything else:
+/// The approving identity. Checked again, because a call out of a handler is trusted with everything else:
 /// no operation lends its own rights to somebody who wants to approve.
 fn approver(context: &CallContext) -> Result<String, CallError> {
     let needs = "approving needs a token with the scope `toolpost:approve`";
@@ -156,24 +159,26 @@ fn approver(context: &CallContext) -> Result<String, CallError> {
     }
 }
 
-fn refused(undecided: &Undecided) -> HandlerError {
-    let message = undecided.to_string();
-    match undecided {
-        Undecided::Own(_) => CallError::access_denied(message).into(),
-        Undecided::Unknown | Undecided::Ended(_) => DomainError::new(NOT_WAITING, message).into(),
-        Undecided::OtherInput => DomainError::new(OTHER_INPUT, message).into(),
+fn decision_error(error: &DecisionError) -> HandlerError {
+    let message = error.to_string();
+    match error {
+        DecisionError::OwnCall(_) => CallError::access_denied(message).into(),
+        DecisionError::Unknown | DecisionError::Closed(_) => {
+            DomainError::new(NOT_PENDING, message).into()
+        }
+        DecisionError::InputMismatch => DomainError::new(INPUT_MISMATCH, message).into(),
     }
 }
 
-impl Decided {
-    fn of(id: &str, status: &str, proposal: Proposal) -> Self {
+impl DecisionResult {
+    fn new(id: &str, status: &str, pending_call: PendingCall) -> Self {
         Self {
             id: id.to_owned(),
             status: status.to_owned(),
-            operation: proposal.operation,
-            caller: proposal.caller,
-            input_digest: proposal.input_digest,
-            request_id: proposal.request_id,
+            operation: pending_call.operation,
+            caller: pending_call.caller,
+            input_digest: pending_call.input_digest,
+            request_id: pending_call.request_id,
         }
     }
 }

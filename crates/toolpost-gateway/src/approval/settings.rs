@@ -13,9 +13,9 @@ pub struct ApprovalSettings {
     /// How long a call waits for a decision.
     pub expires: Duration,
     /// How many calls may wait; more are refused as `OVERLOADED`.
-    pub most: usize,
+    pub max_pending: usize,
     /// How many calls of one caller may wait.
-    pub most_per_caller: usize,
+    pub max_pending_per_caller: usize,
 }
 
 impl Default for ApprovalSettings {
@@ -23,21 +23,22 @@ impl Default for ApprovalSettings {
         Self {
             operations: Vec::new(),
             expires: Duration::from_secs(600),
-            most: 100,
-            most_per_caller: 10,
+            max_pending: 100,
+            max_pending_per_caller: 10,
         }
     }
 }
 
 /// Namespaces that no pattern is about: `hub.call` asks for what it calls, and whoever had to be
 /// allowed to allow would wait for himself.
-const EXEMPT: [&str; 2] = ["gateway", "hub"];
+const EXEMPT_NAMESPACES: [&str; 2] = ["gateway", "hub"];
 
 impl ApprovalSettings {
     /// Whether a pattern says that calls of the operation wait.
-    pub fn name(&self, id: &str) -> bool {
+    pub fn requires_approval(&self, id: &str) -> bool {
         let namespace = id.split_once('.').map_or(id, |(namespace, _)| namespace);
-        !EXEMPT.contains(&namespace) && self.operations.iter().any(|glob| glob.matches(id))
+        !EXEMPT_NAMESPACES.contains(&namespace)
+            && self.operations.iter().any(|glob| glob.matches(id))
     }
 }
 
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_over_whole_ids_and_never_over_the_gateway_itself() {
+    fn patterns_match_full_ids_and_exempt_builtin_namespaces() {
         let settings = |patterns: &[&str]| ApprovalSettings {
             operations: patterns.iter().map(|text| Glob::new(*text)).collect(),
             ..ApprovalSettings::default()
@@ -63,7 +64,7 @@ mod tests {
             (&["*"], "gateway.approve", false),
             (&["gateway.approve"], "gateway.approve", false),
         ] {
-            assert_eq!(settings(patterns).name(id), expected, "{patterns:?} {id}");
+            assert_eq!(settings(patterns).requires_approval(id), expected, "{patterns:?} {id}");
         }
     }
 }

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_long_different_and_never_shown() {
+    fn tokens_are_random_and_redacted() {
         let (one, other) = (Token::generate().unwrap(), Token::generate().unwrap());
         assert_ne!(one.reveal(), other.reveal());
         let secret = one.reveal().strip_prefix("tpt_").unwrap();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_64_hexadecimal_digits() {
+    fn token_hash_parses_64_hex_digits() {
         // The digest of "abc" that the standard gives.
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(TokenHash::of("abc").to_string(), abc);

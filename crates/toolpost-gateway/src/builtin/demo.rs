@@ -9,12 +9,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolpost::{
-    CallContext, CallError, DomainError, ErrorDefinition, Handler, HandlerError, Kind, Operation,
-    OperationSpec, Output, Progress, Schema,
+    CallContext, CallError, DomainError, ErrorDefinition, Handler, HandlerError, HandlerOutput,
+    Operation, OperationKind, OperationSpec, Progress, Schema,
 };
 
 /// The notes that are kept; older ones make room.
-const MOST_NOTES: usize = 1_000;
+const MAX_NOTES: usize = 1_000;
 
 pub(super) fn operations() -> Vec<Operation> {
     let failure = ErrorDefinition::new("DEMO_FAILURE", "Raised every time, on purpose.")
@@ -25,7 +25,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .title("Add")
             .description("Adds two numbers.")
             .tag("arithmetic"),
-        Operation::mutation("demo.note", note_taker())
+        Operation::mutation("demo.note", note_handler())
             .title("Take a note")
             .description("Keeps a note in memory and says how many there are."),
         Operation::subscription("demo.clock", clock)
@@ -41,7 +41,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .description("Takes `ms` milliseconds, reports progress, and stops when canceled.")
             .tag("time"),
         Operation::from_spec(messy_spec())
-            .handler(Handler::once_fn(async |_, _| Ok(Output::dynamic(messy_output())))),
+            .handler(Handler::once_fn(async |_, _| Ok(HandlerOutput::dynamic(messy_output())))),
     ];
     builders.map(|builder| builder.build().expect("built-in operations are well formed")).into()
 }
@@ -80,7 +80,7 @@ struct Note {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Noted {
+struct NoteOutput {
     /// The number of this note.
     id: u64,
     text: String,
@@ -88,19 +88,19 @@ struct Noted {
     kept: usize,
 }
 
-type Notebook = Arc<Mutex<(u64, VecDeque<String>)>>;
+type NoteStore = Arc<Mutex<(u64, VecDeque<String>)>>;
 
-fn note_taker() -> impl Fn(Note) -> std::future::Ready<Result<Noted, HandlerError>> {
-    let notebook = Notebook::default();
+fn note_handler() -> impl Fn(Note) -> std::future::Ready<Result<NoteOutput, HandlerError>> {
+    let notebook = NoteStore::default();
     move |input| {
         let mut notebook = notebook.lock().unwrap_or_else(PoisonError::into_inner);
         let (last_id, notes) = &mut *notebook;
         *last_id += 1;
-        if notes.len() == MOST_NOTES {
+        if notes.len() == MAX_NOTES {
             notes.pop_front();
         }
         notes.push_back(input.text.clone());
-        std::future::ready(Ok(Noted { id: *last_id, text: input.text, kept: notes.len() }))
+        std::future::ready(Ok(NoteOutput { id: *last_id, text: input.text, kept: notes.len() }))
     }
 }
 
@@ -148,7 +148,7 @@ fn clock(
         }
         tokio::select! {
             biased;
-            () = context.cancelled() => return None,
+            () = context.canceled() => return None,
             _ = interval.tick() => {}
         }
         let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -197,7 +197,7 @@ async fn slow(context: CallContext, input: Slow) -> Result<Slept, HandlerError> 
         let until = began + Duration::from_millis(input.ms * step / STEPS);
         tokio::select! {
             biased;
-            () = context.cancelled() => {
+            () = context.canceled() => {
                 let after_ms = began.elapsed().as_millis();
                 tracing::info!(request_id = %context.request_id(), after_ms, "demo.slow was canceled and stopped");
                 return Err(CallError::aborted("demo.slow was canceled").into());
@@ -206,14 +206,14 @@ async fn slow(context: CallContext, input: Slow) -> Result<Slept, HandlerError> 
         }
         #[expect(clippy::cast_precision_loss, reason = "both are at most a few millions")]
         let (done, total) = ((input.ms * step / STEPS) as f64, input.ms as f64);
-        context.report(Progress::new(done).of(total));
+        context.report(Progress::new(done).with_total(total));
     }
     Ok(Slept { slept_ms: input.ms })
 }
 
 fn messy_spec() -> OperationSpec {
     let id = "demo.messy".parse().expect("a plain id");
-    let mut spec = OperationSpec::new(&id, Kind::Query);
+    let mut spec = OperationSpec::new(&id, OperationKind::Query);
     spec.title = Some("Be messy".to_owned());
     spec.description = "Gives an output that does not fit its schema.".to_owned();
     let output = json!({

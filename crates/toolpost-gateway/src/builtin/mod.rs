@@ -1,11 +1,11 @@
-//! The operations of the embedded default, so that there is something to try.
+//! The demo operations of the embedded default configuration.
 
 mod demo;
 
 use toolpost::{Change, Registry};
 
 use crate::config::Config;
-use crate::run::{Part, Reloaded};
+use crate::runtime::{ReloadReport, Reloadable};
 
 /// A registry with every built-in operation.
 pub fn registry() -> Registry {
@@ -16,24 +16,24 @@ pub fn registry() -> Registry {
 }
 
 /// A registry with the built-in operations that a configuration wants.
-pub fn registry_for(config: &Config) -> Registry {
+pub fn registry_from_config(config: &Config) -> Registry {
     if config.without_demo { Registry::new() } else { registry() }
 }
 
-/// Takes the operations to try out of a registry, or puts them into it, as the configuration says.
+/// Registers or removes the demo operations, as configured.
 #[derive(Debug)]
-pub struct BuiltIn(Registry);
+pub struct DemoOperations(Registry);
 
-impl BuiltIn {
-    /// For the registry that [`registry_for`] has made.
+impl DemoOperations {
+    /// For the registry that [`registry_from_config`] has made.
     pub fn new(registry: Registry) -> Self {
         Self(registry)
     }
 
-    /// Takes the operations to try out.
+    /// Removes the demo operations.
     pub fn remove(&self) {
-        let gone = demo::operations();
-        self.apply(gone.into_iter().map(|operation| Change::Unregister(operation.id().clone())));
+        let removed = demo::operations();
+        self.apply(removed.into_iter().map(|operation| Change::Unregister(operation.id().clone())));
     }
 
     fn add(&self) {
@@ -45,14 +45,14 @@ impl BuiltIn {
     }
 }
 
-impl Part for BuiltIn {
-    fn change(&self, before: &Config, now: &Config, report: &mut Reloaded) {
+impl Reloadable for DemoOperations {
+    fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
         match (before.without_demo, now.without_demo) {
             (false, true) => self.remove(),
             (true, false) => self.add(),
             _ => return,
         }
-        let words = if now.without_demo { "left out" } else { "there" };
-        report.notes.push(format!("the operations to try are {words} from now on"));
+        let state = if now.without_demo { "disabled" } else { "enabled" };
+        report.notes.push(format!("demo operations {state}"));
     }
 }

@@ -9,49 +9,49 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::entry::folder_of;
-use super::expand::Values;
-use super::nearest::suggestion;
-use super::node::Node;
-use super::problem::{ConfigError, Places, Problem};
+use super::entry::parent_folder;
+use super::expand::Expander;
+use super::node::TomlNode;
+use super::problem::{ConfigError, ConfigProblem, PositionTracker};
+use super::suggest::suggestion;
 
 /// The table whose entries can do without one another.
-const SOURCES: &str = "source";
+const SOURCE_TABLE: &str = "source";
 
 /// An offset in the text, a key, and what is said about it.
-type Said = (usize, String, String);
+type Diagnostic = (usize, String, String);
 
 /// Where `${VAR}` comes from.
 pub(super) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-pub(super) struct Document<'a> {
+pub(super) struct TomlDocument<'a> {
     file: &'a Path,
     text: &'a str,
     root: Spanned<DeValue<'a>>,
-    pub(super) values: Values<'a>,
+    pub(super) expander: Expander<'a>,
     /// Shared with the nodes that are being read; a place is an offset in the text.
-    problems: RefCell<Vec<Said>>,
+    problems: RefCell<Vec<Diagnostic>>,
     /// Keys whose values do not fit; they are read over, so that what follows them is read too.
     skipped: RefCell<BTreeSet<String>>,
     /// The source that is being read.
-    reading: RefCell<Option<String>>,
+    current_source: RefCell<Option<String>>,
     /// What sources refer to and is not there, by their names. Others can do without them.
-    absences: RefCell<BTreeMap<String, Vec<Said>>>,
+    missing_references: RefCell<BTreeMap<String, Vec<Diagnostic>>>,
 }
 
 /// What came of a document.
-pub(super) struct Finished {
+pub(super) struct DocumentReport {
     /// Everything that is wrong with it.
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ConfigProblem>,
     /// What the values of sources refer to and is not there, by the names of the sources.
-    pub(super) absences: BTreeMap<String, Vec<Problem>>,
+    pub(super) missing_references: BTreeMap<String, Vec<ConfigProblem>>,
     /// The files that values refer to.
     pub(super) files: Vec<PathBuf>,
     /// What is odd about these.
     pub(super) notes: Vec<String>,
 }
 
-impl<'a> Document<'a> {
+impl<'a> TomlDocument<'a> {
     pub(super) fn parse(
         file: &'a Path,
         text: &'a str,
@@ -59,7 +59,7 @@ impl<'a> Document<'a> {
     ) -> Result<Self, ConfigError> {
         // The error's own text quotes the line, and the line may hold a secret: only its message.
         let root = DeTable::parse(text).map_err(|error| {
-            let problem = Problem::not_toml(file, text, error.span(), error.message());
+            let problem = ConfigProblem::not_toml(file, text, error.span(), error.message());
             ConfigError::new(vec![problem])
         })?;
         let span = root.span();
@@ -68,11 +68,11 @@ impl<'a> Document<'a> {
             file,
             text,
             root,
-            values: Values::new(environment, folder_of(file)),
+            expander: Expander::new(environment, parent_folder(file)),
             problems: RefCell::default(),
             skipped: RefCell::default(),
-            reading: RefCell::default(),
-            absences: RefCell::default(),
+            current_source: RefCell::default(),
+            missing_references: RefCell::default(),
         })
     }
 
@@ -81,7 +81,7 @@ impl<'a> Document<'a> {
         let Some(root) = self.root.get_ref().as_table() else { return };
         for (key, _) in root {
             if !known.contains(&key.get_ref().as_ref()) {
-                self.unknown_key(join("", key.get_ref()), key.span(), key.get_ref(), known);
+                self.unknown_key(dotted_key("", key.get_ref()), key.span(), key.get_ref(), known);
             }
         }
     }
@@ -97,14 +97,14 @@ impl<'a> Document<'a> {
         };
         let mut read = BTreeMap::new();
         for (name, value) in entries {
-            let node = Node::new(self, value, join(table, name.get_ref()));
-            let source = (table == SOURCES).then(|| name.get_ref().to_string());
-            self.reading.replace(source);
+            let node = TomlNode::new(self, value, dotted_key(table, name.get_ref()));
+            let source = (table == SOURCE_TABLE).then(|| name.get_ref().to_string());
+            self.current_source.replace(source);
             if let Some(entry) = self.entry(&node) {
                 read.insert(name.get_ref().to_string(), entry);
             }
         }
-        self.reading.replace(None);
+        self.current_source.replace(None);
         read
     }
 
@@ -117,12 +117,12 @@ impl<'a> Document<'a> {
     /// A value of the root.
     pub(super) fn value<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let value = self.root.get_ref().get(key)?;
-        self.entry(&Node::new(self, value, key.to_owned()))
+        self.entry(&TomlNode::new(self, value, key.to_owned()))
     }
 
     /// An entry, as far as it can be read: each round skips one more key, and a table has few that
     /// are known; a list or a table of free names is skipped whole.
-    fn entry<T: DeserializeOwned>(&self, node: &Node<'_>) -> Option<T> {
+    fn entry<T: DeserializeOwned>(&self, node: &TomlNode<'_>) -> Option<T> {
         loop {
             let misfit = match T::deserialize(node.clone()) {
                 Ok(entry) => return Some(entry),
@@ -132,13 +132,14 @@ impl<'a> Document<'a> {
             // A key that is there and does not fit is missing, too, once it is skipped.
             let table = field.as_deref().unwrap_or(node.key());
             let is_reported = misfit.missing.is_some_and(|missing| {
-                self.skips(&join(table, missing)) || self.suggests_in(table, missing)
+                self.is_skipped(&dotted_key(table, missing))
+                    || self.has_suggestion_in(table, missing)
             });
             if !is_reported {
-                let is_absence = misfit.is_absence;
-                let (offset, key, message) = misfit.placed(node);
-                match &*self.reading.borrow() {
-                    Some(source) if is_absence => self.note_absence(source, offset, key, message),
+                let is_absence = misfit.is_missing_reference;
+                let (offset, key, message) = misfit.into_diagnostic(node);
+                match &*self.current_source.borrow() {
+                    Some(source) if is_absence => self.add_missing(source, offset, key, message),
                     _ => self.report_at(offset, key, message),
                 }
             }
@@ -150,44 +151,44 @@ impl<'a> Document<'a> {
 
     /// The folder that relative paths start from.
     pub(super) fn folder(&self) -> &'a Path {
-        folder_of(self.file)
+        parent_folder(self.file)
     }
 
     /// Whether a source refers to something that is not there.
-    pub(super) fn lacks(&self, source: &str) -> bool {
-        self.absences.borrow().contains_key(source)
+    pub(super) fn has_missing_reference(&self, source: &str) -> bool {
+        self.missing_references.borrow().contains_key(source)
     }
 
-    pub(super) fn skips(&self, key: &str) -> bool {
+    pub(super) fn is_skipped(&self, key: &str) -> bool {
         self.skipped.borrow().contains(key)
     }
 
-    pub(super) fn has(&self, path: &[&str]) -> bool {
-        self.find(path).1 == path.len()
+    pub(super) fn contains(&self, path: &[&str]) -> bool {
+        self.locate(path).1 == path.len()
     }
 
     /// Something is wrong with what stands at this path, or would stand there.
     pub(super) fn report(&self, path: &[&str], message: impl Into<String>) {
-        let key = path.iter().fold(String::new(), |key, part| join(&key, part));
-        self.report_at(self.find(path).0.start, key, message.into());
+        let key = path.iter().fold(String::new(), |key, part| dotted_key(&key, part));
+        self.report_at(self.locate(path).0.start, key, message.into());
     }
 
     /// Something is wrong with one of the list at this path.
     pub(super) fn report_item(&self, path: &[&str], number: usize, message: String) {
-        let key = path.iter().fold(String::new(), |key, part| join(&key, part));
+        let key = path.iter().fold(String::new(), |key, part| dotted_key(&key, part));
         let mut found = Some(&self.root);
         for part in path {
             found = found.and_then(|value| value.get_ref().get(*part));
         }
         let item = found.and_then(|list| list.get_ref().get(number));
-        let at = item.map_or_else(|| self.find(path).0, Spanned::span);
+        let at = item.map_or_else(|| self.locate(path).0, Spanned::span);
         self.report_at(at.start, format!("{key}[{number}]"), message);
     }
 
     /// What stands at this path of a source refers to something that is not there.
-    pub(super) fn report_absence(&self, source: &str, path: &[&str], message: String) {
-        let key = path.iter().fold(String::new(), |key, part| join(&key, part));
-        self.note_absence(source, self.find(path).0.start, key, message);
+    pub(super) fn report_missing(&self, source: &str, path: &[&str], message: String) {
+        let key = path.iter().fold(String::new(), |key, part| dotted_key(&key, part));
+        self.add_missing(source, self.locate(path).0.start, key, message);
     }
 
     pub(super) fn unknown_key(&self, key: String, at: Range<usize>, name: &str, known: &[&str]) {
@@ -196,37 +197,46 @@ impl<'a> Document<'a> {
     }
 
     /// Whether an unknown key of this table was taken for a misspelt `name`.
-    pub(super) fn suggests(&self, table: &[&str], name: &str) -> bool {
-        self.suggests_in(&table.iter().fold(String::new(), |key, part| join(&key, part)), name)
+    pub(super) fn has_suggestion(&self, table: &[&str], name: &str) -> bool {
+        self.has_suggestion_in(
+            &table.iter().fold(String::new(), |key, part| dotted_key(&key, part)),
+            name,
+        )
     }
 
-    fn suggests_in(&self, table: &str, name: &str) -> bool {
+    fn has_suggestion_in(&self, table: &str, name: &str) -> bool {
         let message = format!("unknown key; {}", suggestion(name, &[name]));
         let is_of = |key: &str| key.rsplit_once('.').is_some_and(|(above, _)| above == table);
-        self.problems.borrow().iter().any(|(_, key, said)| *said == message && is_of(key))
+        self.problems.borrow().iter().any(|(_, key, reported)| *reported == message && is_of(key))
     }
 
     /// Everything that was found, in the order of the file.
-    pub(super) fn finish(self) -> Finished {
-        let Self { file, text, values, problems, absences, .. } = self;
-        let placed = |mut found: Vec<Said>| {
+    pub(super) fn finish(self) -> DocumentReport {
+        let Self { file, text, expander: values, problems, missing_references: absences, .. } =
+            self;
+        let placed = |mut found: Vec<Diagnostic>| {
             // What was read twice was reported twice.
             found.sort();
             found.dedup();
-            let mut places = Places::of(text);
-            let placed = found
-                .into_iter()
-                .map(|(offset, key, message)| Problem::at(file, places.at(offset), key, message));
+            let mut positions = PositionTracker::new(text);
+            let placed = found.into_iter().map(|(offset, key, message)| {
+                ConfigProblem::at_position(file, positions.position_of(offset), key, message)
+            });
             placed.collect::<Vec<_>>()
         };
         let absences = absences.into_inner().into_iter();
         let absences = absences.map(|(source, found)| (source, placed(found))).collect();
-        let (files, notes) = values.into_seen();
-        Finished { problems: placed(problems.into_inner()), absences, files, notes }
+        let (files, notes) = values.into_files_and_notes();
+        DocumentReport {
+            problems: placed(problems.into_inner()),
+            missing_references: absences,
+            files,
+            notes,
+        }
     }
 
-    fn note_absence(&self, source: &str, offset: usize, key: String, message: String) {
-        let mut absences = self.absences.borrow_mut();
+    fn add_missing(&self, source: &str, offset: usize, key: String, message: String) {
+        let mut absences = self.missing_references.borrow_mut();
         absences.entry(source.to_owned()).or_default().push((offset, key, message));
     }
 
@@ -235,7 +245,7 @@ impl<'a> Document<'a> {
     }
 
     /// The place of the deepest part of a path that is there, and how deep that is.
-    fn find(&self, path: &[&str]) -> (Range<usize>, usize) {
+    fn locate(&self, path: &[&str]) -> (Range<usize>, usize) {
         let mut found = &self.root;
         for (depth, part) in path.iter().enumerate() {
             match found.get_ref().get(*part) {
@@ -248,7 +258,7 @@ impl<'a> Document<'a> {
 }
 
 /// A key as TOML writes it.
-pub(super) fn join(key: &str, part: &str) -> String {
+pub(super) fn dotted_key(key: &str, part: &str) -> String {
     let is_bare = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     let part = if !part.is_empty() && part.bytes().all(is_bare) {
         part.to_owned()

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_units() {
+    fn parse_duration_accepts_units() {
         for (text, millis) in [
             ("500ms", Some(500)),
             ("10s", Some(10_000)),

@@ -7,11 +7,11 @@ use std::path::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use toolpost::mcp::McpSettings;
 
-use super::document::join;
-use super::expand::{ExpandError, Values};
+use super::document::dotted_key;
+use super::expand::{ExpandError, Expander};
 use super::file::{McpText, OAuthText};
-use super::problem::{ConfigError, Problem};
-use super::validate::{Report, check_source_name, mcp_settings};
+use super::problem::{ConfigError, ConfigProblem};
+use super::validate::{ReportFn, check_source_name, mcp_settings};
 
 /// An MCP server with its `${VAR}` still in it: exactly one of `command` and `url`, and what goes
 /// with it.
@@ -69,15 +69,17 @@ impl McpEntry {
     ///
     /// Everything that is wrong with it, and with the name.
     pub fn settings(&self, file: &Path, name: &str) -> Result<McpSettings, ConfigError> {
-        let place = join("source", name);
-        let mut problems = Problems::new(file, join(&place, "mcp"));
+        let source_key = dotted_key("source", name);
+        let mut problems = ProblemCollector::new(file, dotted_key(&source_key, "mcp"));
         if let Err(message) = check_source_name(name) {
-            problems.add(place, message);
+            problems.add(source_key, message);
         }
         let environment = |name: &str| std::env::var(name).ok();
-        let folder = folder_of(file);
-        let values = Values::new(&environment, folder);
-        let settings = self.check(folder, &values, &mut |path, said| problems.report(path, said));
+        let folder = parent_folder(file);
+        let values = Expander::new(&environment, folder);
+        let settings = self.validate(folder, &values, &mut |path, error_message| {
+            problems.report(path, error_message);
+        });
         problems.finish(settings)
     }
 
@@ -85,10 +87,10 @@ impl McpEntry {
     /// from the folder of `file`, if that is all that is wrong with the references in it.
     pub fn unset_variables(&self, file: &Path) -> Vec<String> {
         let environment = |name: &str| std::env::var(name).ok();
-        let values = Values::new(&environment, folder_of(file));
-        let mut expanding = Expanding { values: &values, failed: Vec::new() };
-        expanding.text(self);
-        let unset = expanding.failed.into_iter().map(|(_, error)| match error {
+        let values = Expander::new(&environment, parent_folder(file));
+        let mut expanding = EntryExpander { expander: &values, errors: Vec::new() };
+        expanding.expand_entry(self);
+        let unset = expanding.errors.into_iter().map(|(_, error)| match error {
             ExpandError::Unset(variable) => Some(variable),
             ExpandError::Unreadable { file, .. } => Some(file),
             ExpandError::Malformed => None,
@@ -99,16 +101,16 @@ impl McpEntry {
         unset
     }
 
-    pub(super) fn check(
+    pub(super) fn validate(
         &self,
         folder: &Path,
-        values: &Values<'_>,
-        report: &mut Report<'_>,
+        values: &Expander<'_>,
+        report: &mut ReportFn<'_>,
     ) -> Option<McpSettings> {
-        let mut expanding = Expanding { values, failed: Vec::new() };
-        let text = expanding.text(self);
-        if !expanding.failed.is_empty() {
-            for (path, error) in &expanding.failed {
+        let mut expanding = EntryExpander { expander: values, errors: Vec::new() };
+        let text = expanding.expand_entry(self);
+        if !expanding.errors.is_empty() {
+            for (path, error) in &expanding.errors {
                 let path: Vec<&str> = path.iter().map(String::as_str).collect();
                 report(&path, &error.to_string());
             }
@@ -119,13 +121,13 @@ impl McpEntry {
 
     /// What it refers to and is not there, by keys and with words, if nothing else is wrong with the
     /// references in it.
-    pub(super) fn lacks(&self, values: &Values<'_>) -> Vec<(Vec<String>, String)> {
-        let mut expanding = Expanding { values, failed: Vec::new() };
-        expanding.text(self);
-        if expanding.failed.iter().any(|(_, error)| !error.is_absence()) {
+    pub(super) fn missing_references(&self, values: &Expander<'_>) -> Vec<(Vec<String>, String)> {
+        let mut expanding = EntryExpander { expander: values, errors: Vec::new() };
+        expanding.expand_entry(self);
+        if expanding.errors.iter().any(|(_, error)| !error.is_missing()) {
             return Vec::new();
         }
-        expanding.failed.into_iter().map(|(path, error)| (path, error.to_string())).collect()
+        expanding.errors.into_iter().map(|(path, error)| (path, error.to_string())).collect()
     }
 
     pub(super) fn has_oauth(&self) -> bool {
@@ -178,13 +180,14 @@ impl OpenApiEntry {
     /// # Errors
     ///
     /// What is not there, or cannot be sent.
-    pub fn shown(&self, file: &Path, name: &str) -> Result<HeaderMap, ConfigError> {
-        let mut problems = Problems::new(file, join(&join("source", name), "auth"));
+    pub fn document_headers(&self, file: &Path, name: &str) -> Result<HeaderMap, ConfigError> {
+        let mut problems =
+            ProblemCollector::new(file, dotted_key(&dotted_key("source", name), "auth"));
         let environment = |name: &str| std::env::var(name).ok();
-        let values = Values::new(&environment, folder_of(file));
+        let values = Expander::new(&environment, parent_folder(file));
         let bearer = self.bearer.iter().map(|token| ("authorization", format!("Bearer {token}")));
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.clone()));
-        let mut shown = HeaderMap::new();
+        let mut header_map = HeaderMap::new();
         for (header, raw) in bearer.chain(headers) {
             let value = values.expand(&raw).map_err(|error| error.to_string());
             let sent = value.and_then(|value| {
@@ -193,11 +196,11 @@ impl OpenApiEntry {
                 sent.ok_or_else(|| "this cannot be sent in a header".to_owned())
             });
             match sent {
-                Ok((header, value)) => drop(shown.insert(header, value)),
+                Ok((header, value)) => drop(header_map.insert(header, value)),
                 Err(message) => problems.report(&[header], &message),
             }
         }
-        problems.finish(Some(shown))
+        problems.finish(Some(header_map))
     }
 
     /// Whether something is said about what the service is shown.
@@ -217,96 +220,109 @@ impl fmt::Debug for OpenApiEntry {
 }
 
 /// What is wrong with one server of a file, by keys below that of the server.
-pub(super) struct Problems<'a> {
+pub(super) struct ProblemCollector<'a> {
     file: &'a Path,
     key: String,
-    found: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
 }
 
-impl<'a> Problems<'a> {
+impl<'a> ProblemCollector<'a> {
     pub(super) fn new(file: &'a Path, key: String) -> Self {
-        Self { file, key, found: Vec::new() }
+        Self { file, key, problems: Vec::new() }
     }
 
     pub(super) fn report(&mut self, path: &[&str], message: &str) {
-        let key = path.iter().fold(self.key.clone(), |key, part| join(&key, part));
+        let key = path.iter().fold(self.key.clone(), |key, part| dotted_key(&key, part));
         self.add(key, message.to_owned());
     }
 
     fn add(&mut self, key: String, message: String) {
-        self.found.push(Problem { file: self.file.to_owned(), place: None, key, message });
+        self.problems.push(ConfigProblem {
+            file: self.file.to_owned(),
+            position: None,
+            key,
+            message,
+        });
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.found.is_empty()
+        self.problems.is_empty()
     }
 
-    pub(super) fn into_found(self) -> Vec<Problem> {
-        self.found
+    pub(super) fn into_problems(self) -> Vec<ConfigProblem> {
+        self.problems
     }
 
     fn finish<T>(self, checked: Option<T>) -> Result<T, ConfigError> {
         match checked {
-            Some(checked) if self.found.is_empty() => Ok(checked),
-            _ => Err(ConfigError::new(self.found)),
+            Some(checked) if self.problems.is_empty() => Ok(checked),
+            _ => Err(ConfigError::new(self.problems)),
         }
     }
 }
 
 /// Where relative paths of a file start.
-pub(super) fn folder_of(file: &Path) -> &Path {
+pub(super) fn parent_folder(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new(""))
 }
 
 /// Replaces the variables of one entry, and remembers where that failed.
-struct Expanding<'a> {
-    values: &'a Values<'a>,
-    failed: Vec<(Vec<String>, ExpandError)>,
+struct EntryExpander<'a> {
+    expander: &'a Expander<'a>,
+    errors: Vec<(Vec<String>, ExpandError)>,
 }
 
-impl Expanding<'_> {
-    fn text(&mut self, entry: &McpEntry) -> McpText {
+impl EntryExpander<'_> {
+    fn expand_entry(&mut self, entry: &McpEntry) -> McpText {
         let oauth = entry.has_oauth().then(|| OAuthText {
-            client_id: self.optional(&["oauth", "client_id"], entry.client_id.as_deref()),
+            client_id: self.expand_optional(&["oauth", "client_id"], entry.client_id.as_deref()),
             client_secret: self
-                .optional(&["oauth", "client_secret"], entry.client_secret.as_deref()),
-            client_metadata_url: self
-                .optional(&["oauth", "client_metadata_url"], entry.client_metadata_url.as_deref()),
-            scopes: self.list(&["oauth", "scopes"], &entry.scopes),
+                .expand_optional(&["oauth", "client_secret"], entry.client_secret.as_deref()),
+            client_metadata_url: self.expand_optional(
+                &["oauth", "client_metadata_url"],
+                entry.client_metadata_url.as_deref(),
+            ),
+            scopes: self.expand_list(&["oauth", "scopes"], &entry.scopes),
         });
         McpText {
-            command: self.optional(&["command"], entry.command.as_deref()),
-            args: self.list(&["args"], &entry.args),
-            env: self.table("env", &entry.env),
-            cwd: self.optional(&["cwd"], entry.cwd.as_deref()),
-            url: self.optional(&["url"], entry.url.as_deref()),
-            headers: self.table("headers", &entry.headers),
-            bearer: self.optional(&["bearer"], entry.bearer.as_deref()),
+            command: self.expand_optional(&["command"], entry.command.as_deref()),
+            args: self.expand_list(&["args"], &entry.args),
+            env: self.expand_table("env", &entry.env),
+            cwd: self.expand_optional(&["cwd"], entry.cwd.as_deref()),
+            url: self.expand_optional(&["url"], entry.url.as_deref()),
+            headers: self.expand_table("headers", &entry.headers),
+            bearer: self.expand_optional(&["bearer"], entry.bearer.as_deref()),
             oauth,
             ..McpText::default()
         }
     }
 
-    fn one(&mut self, path: &[&str], raw: &str) -> String {
-        match self.values.expand(raw) {
+    fn expand_string(&mut self, path: &[&str], raw: &str) -> String {
+        match self.expander.expand(raw) {
             Ok(text) => text.into_owned(),
             Err(error) => {
                 let path = path.iter().map(|part| (*part).to_owned()).collect();
-                self.failed.push((path, error));
+                self.errors.push((path, error));
                 String::new()
             }
         }
     }
 
-    fn optional(&mut self, path: &[&str], raw: Option<&str>) -> Option<String> {
-        raw.map(|raw| self.one(path, raw))
+    fn expand_optional(&mut self, path: &[&str], raw: Option<&str>) -> Option<String> {
+        raw.map(|raw| self.expand_string(path, raw))
     }
 
-    fn list(&mut self, path: &[&str], raw: &[String]) -> Vec<String> {
-        raw.iter().map(|raw| self.one(path, raw)).collect()
+    fn expand_list(&mut self, path: &[&str], raw: &[String]) -> Vec<String> {
+        raw.iter().map(|raw| self.expand_string(path, raw)).collect()
     }
 
-    fn table(&mut self, key: &str, raw: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        raw.iter().map(|(name, raw)| (name.clone(), self.one(&[key, name], raw))).collect()
+    fn expand_table(
+        &mut self,
+        key: &str,
+        raw: &BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
+        raw.iter()
+            .map(|(name, raw)| (name.clone(), self.expand_string(&[key, name], raw)))
+            .collect()
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::document::Environment;
 
 /// The largest secret that is read, in bytes.
-const MOST: u64 = 1024 * 1024;
+const MAX_SECRET_BYTES: u64 = 1024 * 1024;
 
 /// Why a text cannot be expanded. The value is never told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,13 +26,13 @@ pub(super) enum ExpandError {
 
 impl ExpandError {
     /// Whether the text is well written, and only what it refers to is not there.
-    pub(super) fn is_absence(&self) -> bool {
+    pub(super) fn is_missing(&self) -> bool {
         !matches!(self, Self::Malformed)
     }
 }
 
 /// Where what is referred to comes from, and which files that were.
-pub(super) struct Values<'a> {
+pub(super) struct Expander<'a> {
     environment: &'a Environment<'a>,
     /// Where relative paths start.
     folder: &'a Path,
@@ -40,7 +40,7 @@ pub(super) struct Values<'a> {
     notes: RefCell<Vec<String>>,
 }
 
-impl<'a> Values<'a> {
+impl<'a> Expander<'a> {
     pub(super) fn new(environment: &'a Environment<'a>, folder: &'a Path) -> Self {
         Self { environment, folder, files: RefCell::default(), notes: RefCell::default() }
     }
@@ -67,7 +67,7 @@ impl<'a> Values<'a> {
             }
             expanded.push_str(before);
             let end = reference.find('}').ok_or(ExpandError::Malformed)?;
-            self.put(&mut expanded, &reference[..end])?;
+            self.expand_reference(&mut expanded, &reference[..end])?;
             rest = &reference[end + 1..];
         }
         expanded.push_str(rest);
@@ -75,19 +75,19 @@ impl<'a> Values<'a> {
     }
 
     /// The files that were read or should have been, and what is odd about them.
-    pub(super) fn into_seen(self) -> (Vec<PathBuf>, Vec<String>) {
+    pub(super) fn into_files_and_notes(self) -> (Vec<PathBuf>, Vec<String>) {
         (self.files.into_inner(), self.notes.into_inner())
     }
 
-    fn put(&self, expanded: &mut String, reference: &str) -> Result<(), ExpandError> {
+    fn expand_reference(&self, expanded: &mut String, reference: &str) -> Result<(), ExpandError> {
         if let Some(path) = reference.strip_prefix("file:") {
             if path.is_empty() {
                 return Err(ExpandError::Malformed);
             }
-            expanded.push_str(&self.file(path)?);
+            expanded.push_str(&self.read_secret_file(path)?);
             return Ok(());
         }
-        let (variable, default) = split(reference).ok_or(ExpandError::Malformed)?;
+        let (variable, default) = split_default(reference).ok_or(ExpandError::Malformed)?;
         let value = (self.environment)(variable);
         match default {
             // As in a shell: a variable that is empty is as good as none.
@@ -107,24 +107,27 @@ impl<'a> Values<'a> {
     /// # Errors
     ///
     /// It cannot be read.
-    pub(super) fn file(&self, path: &str) -> Result<String, ExpandError> {
+    pub(super) fn read_secret_file(&self, path: &str) -> Result<String, ExpandError> {
         let file = self.folder.join(path);
-        let shown = file.display().to_string();
+        let displayed_path = file.display().to_string();
         if !self.files.borrow().contains(&file) {
-            self.warn_of(&file);
+            self.warn_if_world_readable(&file);
             self.files.borrow_mut().push(file.clone());
         }
         let mut text = String::new();
         let read = std::fs::File::open(&file)
-            .and_then(|file| file.take(MOST + 1).read_to_string(&mut text));
+            .and_then(|file| file.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text));
         match read {
-            Ok(bytes) if bytes as u64 > MOST => {
-                let reason = format!("it is larger than {MOST} bytes");
-                return Err(ExpandError::Unreadable { file: shown, reason });
+            Ok(bytes) if bytes as u64 > MAX_SECRET_BYTES => {
+                let reason = format!("it is larger than {MAX_SECRET_BYTES} bytes");
+                return Err(ExpandError::Unreadable { file: displayed_path, reason });
             }
             Ok(_) => {}
             Err(error) => {
-                return Err(ExpandError::Unreadable { file: shown, reason: error.to_string() });
+                return Err(ExpandError::Unreadable {
+                    file: displayed_path,
+                    reason: error.to_string(),
+                });
             }
         }
         let line = text.strip_suffix('\n').unwrap_or(&text);
@@ -133,31 +136,31 @@ impl<'a> Values<'a> {
 
     /// A secret that everybody can read is none.
     #[cfg(unix)]
-    fn warn_of(&self, file: &Path) {
+    fn warn_if_world_readable(&self, file: &Path) {
         use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(file).map(|metadata| metadata.permissions().mode());
         if mode.is_ok_and(|mode| mode & 0o004 != 0) {
             let file = file.display();
             self.notes.borrow_mut().push(format!(
-                "the secret file {file} can be read by everybody on this machine; `chmod o-r {file}`"
+                "the secret file {file} is readable by every user of this machine; `chmod o-r {file}`"
             ));
         }
     }
 
     #[cfg(not(unix))]
-    fn warn_of(&self, _file: &Path) {}
+    fn warn_if_world_readable(&self, _file: &Path) {}
 }
 
 /// A variable, and its default if it has one.
-fn split(reference: &str) -> Option<(&str, Option<&str>)> {
+fn split_default(reference: &str) -> Option<(&str, Option<&str>)> {
     let (variable, default) = match reference.split_once(":-") {
         Some((variable, default)) => (variable, Some(default)),
         None => (reference, None),
     };
-    is_variable(variable).then_some((variable, default))
+    is_variable_name(variable).then_some((variable, default))
 }
 
-fn is_variable(name: &str) -> bool {
+fn is_variable_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
@@ -168,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_replaced_once() {
+    fn variables_are_expanded_once() {
         let environment = |name: &str| match name {
             "A" => Some("one".to_owned()),
             "LOOP" => Some("${A}".to_owned()),
@@ -198,11 +201,11 @@ mod tests {
             ("${A-B}", Err("must be followed")),
             ("${A ${A}}", Err("must be followed")),
         ] {
-            let values = Values::new(&environment, Path::new(""));
+            let values = Expander::new(&environment, Path::new(""));
             match (values.expand(text), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
-                (Err(error), Err(said)) => {
-                    assert!(error.to_string().contains(said), "{text}: {error}");
+                (Err(error), Err(expected_error)) => {
+                    assert!(error.to_string().contains(expected_error), "{text}: {error}");
                 }
                 (found, _) => panic!("{text}: {found:?}"),
             }
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_file_is_its_text_without_the_last_line_break() {
+    fn secret_file_trailing_newline_is_removed() {
         let folder = std::env::temp_dir().join(format!("toolpost-secrets-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let rows: [(&str, &[u8], Result<&str, &str>); 7] = [
@@ -224,37 +227,39 @@ mod tests {
         ];
         for (name, content, expected) in rows {
             std::fs::write(folder.join(name), content).unwrap();
-            let values = Values::new(&|_| None, &folder);
+            let values = Expander::new(&|_| None, &folder);
             let found = values.expand(&format!("${{file:{name}}}")).map(Cow::into_owned);
             let found = found.map_err(|error| error.to_string());
             match expected {
                 Ok(expected) => assert_eq!(found.as_deref(), Ok(expected), "{name}"),
-                Err(said) => assert!(found.unwrap_err().contains(said), "{name}"),
+                Err(expected_error) => {
+                    assert!(found.unwrap_err().contains(expected_error), "{name}");
+                }
             }
-            let (files, notes) = values.into_seen();
+            let (files, notes) = values.into_files_and_notes();
             assert_eq!(files, [folder.join(name)]);
             assert!(notes.iter().all(|note| !note.contains("hush")));
         }
-        let values = Values::new(&|_| None, &folder);
+        let values = Expander::new(&|_| None, &folder);
         let absolute = format!("<${{file:{}}}>", folder.join("plain").display());
         assert_eq!(values.expand(&absolute).as_deref(), Ok("<hush>"));
         let error = values.expand("${file:none}").unwrap_err();
-        assert!(error.is_absence() && error.to_string().contains("none cannot be read"), "{error}");
+        assert!(error.is_missing() && error.to_string().contains("none cannot be read"), "{error}");
         assert_eq!(values.expand("${file:}"), Err(ExpandError::Malformed));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_secret_that_everybody_can_read_is_told() {
+    fn world_readable_secret_file_produces_note() {
         use std::os::unix::fs::PermissionsExt;
         let file = std::env::temp_dir().join(format!("toolpost-secret-{}", std::process::id()));
         std::fs::write(&file, "hush").unwrap();
-        for (mode, is_told) in [(0o600, false), (0o640, false), (0o644, true), (0o604, true)] {
+        for (mode, is_reported) in [(0o600, false), (0o640, false), (0o644, true), (0o604, true)] {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
-            let values = Values::new(&|_| None, Path::new(""));
+            let values = Expander::new(&|_| None, Path::new(""));
             values.expand(&format!("${{file:{}}}", file.display())).unwrap();
-            assert_eq!(!values.into_seen().1.is_empty(), is_told, "{mode:o}");
+            assert_eq!(!values.into_files_and_notes().1.is_empty(), is_reported, "{mode:o}");
         }
         std::fs::remove_file(&file).unwrap();
     }

@@ -3,11 +3,11 @@
 mod approval;
 mod auth;
 mod capability;
-mod door;
 mod http;
 mod journal;
 mod limits;
 mod mcp;
+mod mcp_endpoint;
 mod openapi;
 mod operation;
 mod room;
@@ -25,18 +25,18 @@ use serde::de::{Error, Expected, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toolpost::{Extras, OutputPolicy};
 
-use super::document::Document;
+use super::document::TomlDocument;
 use super::duration::parse_duration;
 
-pub(super) use approval::{ApprovalText, AskedText};
+pub(super) use approval::{ApprovalRuleText, ApprovalText};
 pub(super) use auth::AuthorizationText;
 pub(super) use capability::CapabilityText;
-pub(super) use door::McpDoorText;
 pub(super) use http::HttpText;
 pub(super) use journal::JournalText;
 pub use limits::LimitsConfig;
 pub(super) use limits::{BreakerText, LimitsText};
 pub(super) use mcp::{McpText, OAuthText, PROTOCOLS, RootsText, SamplingText, ToolEnvelopeText};
+pub(super) use mcp_endpoint::McpEndpointText;
 pub(super) use openapi::{
     AuthText, BasicText, ClientText, NamespacesText, OpenApiTable, OpenApiText, SchemeText,
     SecretText,
@@ -61,7 +61,7 @@ pub(super) struct ConfigFile {
     /// Who may come in. With none, everybody on this machine may, without a token.
     #[schemars(default, extend("default" = {}))]
     pub(super) identity: BTreeMap<String, IdentityText>,
-    /// Whether the operations to try, `demo.*`, are there.
+    /// Whether the demo operations, `demo.*`, are registered.
     #[schemars(default, extend("default" = true))]
     pub(super) demo: bool,
     /// Where operations come from. The name becomes their namespace.
@@ -73,8 +73,8 @@ pub(super) struct ConfigFile {
     pub(super) mcp_servers: Vec<String>,
     /// What MCP clients see.
     #[schemars(default, extend("default" = {}))]
-    pub(super) mcp: McpDoorText,
-    /// For whom the HTTP doors are open.
+    pub(super) mcp: McpEndpointText,
+    /// Cross-origin access to the HTTP endpoints.
     #[schemars(default, extend("default" = {}))]
     pub(super) http: HttpText,
     /// What is written down about calls.
@@ -83,7 +83,7 @@ pub(super) struct ConfigFile {
     /// How much is too much.
     #[schemars(default, extend("default" = {}))]
     pub(super) limits: LimitsText,
-    /// The rooms of the workspace that are not as every room is.
+    /// Rooms whose settings differ from the defaults.
     #[schemars(default, extend("default" = {}))]
     pub(super) room: BTreeMap<String, RoomText>,
     /// What is seen from outside.
@@ -92,7 +92,7 @@ pub(super) struct ConfigFile {
 }
 
 impl ConfigFile {
-    pub(super) fn read(document: &Document<'_>) -> Self {
+    pub(super) fn read(document: &TomlDocument<'_>) -> Self {
         document.check_root(&[
             "approval",
             "auth",
@@ -138,7 +138,7 @@ pub(super) struct IdentityText {
     /// Actions on single resources: `"type:id" = ["action"]`; `type:*` is every one of a type.
     #[serde(default)]
     pub(super) resources: BTreeMap<String, Vec<String>>,
-    /// Which messages the identity may send in a workspace; what its room says, if there is none.
+    /// Which messages the identity may send in a room; what its room says, if there is none.
     #[serde(default)]
     pub(super) capabilities: Vec<CapabilityText>,
 }
@@ -186,8 +186,8 @@ pub(super) struct SourceText {
     /// Whether somebody with the scope `toolpost:approve` has to agree to each call: of every operation,
     /// or of those whose name fits one of these patterns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "AskedText")]
-    pub(super) approval: Option<AskedText>,
+    #[schemars(with = "ApprovalRuleText")]
+    pub(super) approval: Option<ApprovalRuleText>,
     /// What holds for single operations, by the names that the source gives them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) operation: BTreeMap<String, OperationText>,
@@ -203,8 +203,7 @@ pub(super) struct SourceText {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "usize")]
     pub(super) queue: Option<usize>,
-    /// When it is left alone; `limits.breaker` if absent. The hosts of an HTTP service are left alone
-    /// one by one.
+    /// Its circuit breaker; `limits.breaker` if absent. Each host of an HTTP service has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "BreakerText")]
     pub(super) breaker: Option<BreakerText>,
@@ -222,7 +221,7 @@ pub(super) struct SourceText {
     #[schemars(with = "bool")]
     pub(super) exclusive: Option<bool>,
     /// Only operations whose name fits one of these patterns; `*` stands for anything.
-    #[serde(default = "everything")]
+    #[serde(default = "include_all")]
     pub(super) include: Vec<String>,
     /// None of the operations whose name fits one of these patterns.
     #[serde(default)]
@@ -263,7 +262,7 @@ impl fmt::Debug for HubText {
     }
 }
 
-fn everything() -> Vec<String> {
+fn include_all() -> Vec<String> {
     vec!["*".to_owned()]
 }
 
@@ -290,8 +289,8 @@ struct ScopesText {
 
 impl<'de> Deserialize<'de> for AccessText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Access;
-        impl<'de> Visitor<'de> for Access {
+        struct AccessVisitor;
+        impl<'de> Visitor<'de> for AccessVisitor {
             type Value = AccessText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -310,7 +309,7 @@ impl<'de> Deserialize<'de> for AccessText {
                 Ok(AccessText::Scopes(read.scopes))
             }
         }
-        deserializer.deserialize_any(Access)
+        deserializer.deserialize_any(AccessVisitor)
     }
 }
 
@@ -340,8 +339,8 @@ pub(super) struct DurationText(pub(super) Duration);
 
 impl<'de> Deserialize<'de> for DurationText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
+        struct DurationVisitor;
+        impl Visitor<'_> for DurationVisitor {
             type Value = DurationText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -362,7 +361,7 @@ impl<'de> Deserialize<'de> for DurationText {
                 self.visit_str(&seconds.to_string())
             }
         }
-        deserializer.deserialize_any(Text)
+        deserializer.deserialize_any(DurationVisitor)
     }
 }
 

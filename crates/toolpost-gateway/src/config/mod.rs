@@ -4,79 +4,79 @@
 //! Everything that is wrong is reported at once, each with its place, its key and a remedy, and never
 //! with a value, since any value may be a secret.
 
-mod clients;
+mod client_file;
 mod document;
-mod doubt;
 mod duration;
 mod edit;
 mod entry;
 mod expand;
 mod file;
+mod fingerprint;
 mod glob;
-mod nearest;
+mod lint;
 mod node;
 mod problem;
 mod source;
-mod stamp;
+mod suggest;
 mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use toolpost::Identity;
-use toolpost::openapi::Location;
+use toolpost::openapi::DocumentLocation;
 
 use crate::admin::OPERATOR;
 use crate::approval::ApprovalSettings;
 use crate::auth::{Authenticator, JwtSettings, LOCAL, TokenHash};
-use crate::door::McpDoorSettings;
+use crate::endpoint::McpEndpointSettings;
 use crate::journal;
-use crate::room::WorkspaceSettings;
+use crate::room::RoomsSettings;
 use crate::telemetry::TelemetrySettings;
-use document::{Document, Environment, Finished};
-use entry::{Problems, folder_of};
-use expand::Values;
+use document::{DocumentReport, Environment, TomlDocument};
+use entry::{ProblemCollector, parent_folder};
+use expand::Expander;
 use file::ConfigFile;
 
-pub use clients::{ClientFile, ClientServer, RefusedServer};
+pub use client_file::{ClientFile, ClientServer, RejectedServer};
 pub use duration::parse_duration;
 pub use edit::{
-    EditError, Existing, Overview, Part, SourceEntry, begin_with_clients, kept_entry, kept_service,
-    overview, path_from, remove_identity, remove_source, replaced_settings, write_beginning,
-    write_identity, write_source,
+    ConfigOverview, ConfigTable, EditError, IfExists, SourceEntry, create_with_mcp_servers,
+    overview, preserve_mcp_entry, preserve_openapi_entry, relative_path, remove_identity,
+    remove_source, settings_after_replace, write_identity, write_source, write_template,
 };
 pub use entry::{McpEntry, OpenApiEntry};
 pub use file::LimitsConfig;
+pub use fingerprint::FileFingerprint;
 pub use glob::Glob;
-pub use problem::{ConfigError, Problem};
+pub use problem::{ConfigError, ConfigProblem};
 pub use source::{
-    Access, Adjustments, Asked, OperationAdjustments, SourceChange, SourceConfig, SourceKind,
+    Access, Adjustments, ApprovalRule, OperationAdjustments, SourceChange, SourceConfig, SourceKind,
 };
-pub use stamp::FileStamp;
 
 /// Those who are not who they were, once another configuration holds.
 #[derive(Debug)]
-pub(crate) struct Ended<'a> {
+pub(crate) struct RevokedIdentities<'a> {
     /// Those who had a name in it, and `local`.
-    pub(crate) named: BTreeSet<&'a str>,
+    pub(crate) ids: BTreeSet<&'a str>,
     /// Where signed tokens are checked otherwise, everybody who came with one has ended: all but these.
-    known: Option<BTreeSet<&'a str>>,
+    jwt_exempt: Option<BTreeSet<&'a str>>,
 }
 
-impl Ended<'_> {
+impl RevokedIdentities<'_> {
     /// Whether the one of this id has ended.
-    pub(crate) fn has(&self, id: &str) -> bool {
-        self.named.contains(id) || self.came_with_signed_token(id)
+    pub(crate) fn contains(&self, id: &str) -> bool {
+        self.ids.contains(id) || self.is_jwt_identity(id)
     }
 
     /// Whether signed tokens are checked otherwise.
-    pub(crate) fn is_about_signed_tokens(&self) -> bool {
-        self.known.is_some()
+    pub(crate) fn includes_jwt(&self) -> bool {
+        self.jwt_exempt.is_some()
     }
 
     /// Whether he was known by a token of an authorization server alone.
-    pub(crate) fn came_with_signed_token(&self, id: &str) -> bool {
-        self.known.as_ref().is_some_and(|known| !known.contains(id))
+    pub(crate) fn is_jwt_identity(&self, id: &str) -> bool {
+        self.jwt_exempt.as_ref().is_some_and(|known| !known.contains(id))
     }
 }
 
@@ -109,10 +109,10 @@ pub struct Config {
     pub identities: Vec<IdentityConfig>,
     /// Where operations come from, by name.
     pub sources: Vec<SourceConfig>,
-    /// Whether the operations to try are left out.
+    /// Whether the demo operations are left out.
     pub without_demo: bool,
     /// What MCP clients see.
-    pub mcp: McpDoorSettings,
+    pub mcp: McpEndpointSettings,
     /// The origins whose pages may call.
     pub cors: Vec<String>,
     /// How much is too much.
@@ -120,9 +120,9 @@ pub struct Config {
     /// What is seen from outside.
     pub telemetry: TelemetrySettings,
     /// What is written down about calls.
-    pub journal: journal::Settings,
+    pub journal: journal::JournalSettings,
     /// What holds for rooms.
-    pub workspace: WorkspaceSettings,
+    pub rooms: RoomsSettings,
     /// What was read otherwise than it is written, for people.
     pub notes: Vec<String>,
     /// The files that it was made of, and those that its sources are made of: when one of them changes,
@@ -145,7 +145,7 @@ impl Config {
     pub const FILE_NAME: &str = "toolpost.toml";
 
     /// The file that holds where none is named: `toolpost.toml` in this folder, else `.mcp.json`.
-    pub fn here() -> Option<PathBuf> {
+    pub fn discover() -> Option<PathBuf> {
         let names = [Self::FILE_NAME, ClientFile::FILE_NAME];
         names.into_iter().map(PathBuf::from).find(|file| file.exists())
     }
@@ -160,11 +160,11 @@ impl Config {
         let environment = |name: &str| std::env::var(name).ok();
         if file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
             let mut config = Self::default();
-            let problems = config.add_clients(file, &environment);
-            return config.settled(problems);
+            let problems = config.add_client_file(file, &environment);
+            return config.finish(problems);
         }
         let text = std::fs::read_to_string(file)
-            .map_err(|error| ConfigError::new(vec![Problem::unreadable(file, &error)]))?;
+            .map_err(|error| ConfigError::new(vec![ConfigProblem::unreadable(file, &error)]))?;
         Self::parse(file, &text, &environment)
     }
 
@@ -179,67 +179,72 @@ impl Config {
         text: &str,
         environment: &Environment<'_>,
     ) -> Result<Self, ConfigError> {
-        let (config, problems) = Self::read(file, text, environment)?;
-        config.settled(problems)
+        let (config, problems) = Self::read_document(file, text, environment)?;
+        config.finish(problems)
     }
 
     /// What holds of a text, and everything that is wrong with it beside what it refers to and is not
     /// there.
-    fn read(
+    fn read_document(
         file: &Path,
         text: &str,
         environment: &Environment<'_>,
-    ) -> Result<(Self, Vec<Problem>), ConfigError> {
-        let document = Document::parse(file, text, environment)?;
+    ) -> Result<(Self, Vec<ConfigProblem>), ConfigError> {
+        let document = TomlDocument::parse(file, text, environment)?;
         let mut typed = ConfigFile::read(&document);
         let others = std::mem::take(&mut typed.mcp_servers);
         let mut config = validate::validate(&document, typed);
-        let words = kinds(&document);
-        let Finished { mut problems, absences, files, notes } = document.finish();
+        let kinds = source_kinds(&document);
+        let DocumentReport { mut problems, missing_references: absences, files, notes } =
+            document.finish();
         (config.files, config.notes) = (files, notes);
-        for (name, lacks) in absences {
-            let word = words.get(&name).copied().unwrap_or_default().to_owned();
-            config.sources.push(SourceConfig::incomplete(name, word, lacks));
+        for (name, missing) in absences {
+            let kind = kinds.get(&name).copied().unwrap_or_default().to_owned();
+            config.sources.push(SourceConfig::incomplete(name, kind, missing));
         }
         config.sources.sort_by(|one, other| one.name.cmp(&other.name));
         for other in others {
-            problems.extend(config.add_clients(&folder_of(file).join(other), environment));
+            problems.extend(config.add_client_file(&parent_folder(file).join(other), environment));
         }
         Ok((config, problems))
     }
 
     /// Adds the servers of another client's file, and says what is wrong with them.
-    fn add_clients(&mut self, file: &Path, environment: &Environment<'_>) -> Vec<Problem> {
+    fn add_client_file(
+        &mut self,
+        file: &Path,
+        environment: &Environment<'_>,
+    ) -> Vec<ConfigProblem> {
         self.files.push(file.to_owned());
         let read = match ClientFile::load(file) {
             Ok(read) => read,
             Err(error) => return error.into_problems(),
         };
         self.notes.extend(read.notes);
-        let folder = folder_of(file);
-        let values = Values::new(environment, folder);
+        let folder = parent_folder(file);
+        let values = Expander::new(environment, folder);
         let mut problems = Vec::new();
         for server in read.servers {
-            let mut found = Problems::new(file, server.key);
+            let mut found = ProblemCollector::new(file, server.key);
             if self.sources.iter().any(|source| source.name == server.name) {
                 let message = format!("there is a source `{}` already; rename one", server.name);
                 found.report(&[], &message);
             }
-            let lacks = server.entry.lacks(&values);
-            if !lacks.is_empty() && found.is_empty() {
-                for (path, said) in &lacks {
+            let missing = server.entry.missing_references(&values);
+            if !missing.is_empty() && found.is_empty() {
+                for (path, error_message) in &missing {
                     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-                    found.report(&path, said);
+                    found.report(&path, error_message);
                 }
-                let lacks = found.into_found();
-                let source = SourceConfig::incomplete(server.name, "mcp".to_owned(), lacks);
+                let missing = found.into_problems();
+                let source = SourceConfig::incomplete(server.name, "mcp".to_owned(), missing);
                 self.sources.push(source);
                 continue;
             }
-            let checked = server.entry.check(folder, &values, &mut |path, said| {
-                found.report(path, said);
+            let checked = server.entry.validate(folder, &values, &mut |path, error_message| {
+                found.report(path, error_message);
             });
-            problems.extend(found.into_found());
+            problems.extend(found.into_problems());
             if let Some(settings) = checked {
                 let kind = SourceKind::Mcp(Box::new(settings));
                 let adjustments = Adjustments::default();
@@ -251,24 +256,25 @@ impl Config {
     }
 
     /// Whether all was well; then who may call what says nothing about that is settled.
-    fn settled(mut self, mut problems: Vec<Problem>) -> Result<Self, ConfigError> {
+    fn finish(mut self, mut problems: Vec<ConfigProblem>) -> Result<Self, ConfigError> {
         if !problems.is_empty() {
             // Whoever has to correct the file wants to hear of everything.
-            let lacks = self.check_complete().err().map(ConfigError::into_problems);
-            problems.extend(lacks.unwrap_or_default());
-            problems.sort_by_key(|problem| (problem.place.is_none(), problem.place));
-            return Err(ConfigError::new(problems).naming(self.files));
+            let missing = self.check_missing().err().map(ConfigError::into_problems);
+            problems.extend(missing.unwrap_or_default());
+            problems.sort_by_key(|problem| (problem.position.is_none(), problem.position));
+            return Err(ConfigError::new(problems).with_files(self.files));
         }
-        let has_identities = self.knows_callers();
+        let has_identities = self.requires_auth();
         for source in &mut self.sources {
             if let SourceKind::OpenApi(settings) = &source.kind
-                && let Location::File(document) = &settings.document
+                && let DocumentLocation::File(document) = &settings.document
             {
-                source.document = FileStamp::of(document);
+                source.document = FileFingerprint::read(document);
                 self.files.push(document.clone());
             }
             if matches!(source.kind, SourceKind::Mcp(_) | SourceKind::OpenApi(_)) {
-                source.adjustments.unsaid = Some(Access::unsaid(&source.name, has_identities));
+                source.adjustments.default_access =
+                    Some(Access::default_for(&source.name, has_identities));
             }
         }
         Ok(self)
@@ -280,51 +286,51 @@ impl Config {
     /// # Errors
     ///
     /// What is not there.
-    pub fn check_complete(&self) -> Result<(), ConfigError> {
-        let lacks = self.sources.iter().filter_map(|source| match &source.kind {
-            SourceKind::Incomplete { lacks, .. } => Some(lacks),
+    pub fn check_missing(&self) -> Result<(), ConfigError> {
+        let problems = self.sources.iter().filter_map(|source| match &source.kind {
+            SourceKind::Incomplete { missing: problems, .. } => Some(problems),
             _ => None,
         });
-        let lacks: Vec<_> = lacks.flatten().cloned().collect();
-        if lacks.is_empty() { Ok(()) } else { Err(ConfigError::new(lacks)) }
+        let problems: Vec<_> = problems.flatten().cloned().collect();
+        if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
     }
 
     /// Whether callers are asked who they are.
-    pub fn knows_callers(&self) -> bool {
+    pub fn requires_auth(&self) -> bool {
         !self.identities.is_empty() || self.auth.is_some()
     }
 
     /// Who is known here and is another one, or nobody, once `next` holds.
-    pub(crate) fn ended_by<'a>(&'a self, next: &'a Self) -> Ended<'a> {
-        let named = self.identities.iter().filter(|known| !next.identities.contains(known));
+    pub(crate) fn revoked_identities<'a>(&'a self, next: &'a Self) -> RevokedIdentities<'a> {
+        let revoked = self.identities.iter().filter(|known| !next.identities.contains(known));
         // Whoever gets a name that somebody came with on a signed token is another one, too.
         let new = next.identities.iter().filter(|known| !self.identities.contains(known));
         let new = new.filter(|_| self.auth.is_some());
-        let mut named: BTreeSet<_> =
-            named.chain(new).map(|known| known.identity.id.as_str()).collect();
-        if !self.knows_callers() && next.knows_callers() {
-            named.insert(LOCAL);
+        let mut revoked: BTreeSet<_> =
+            revoked.chain(new).map(|known| known.identity.id.as_str()).collect();
+        if !self.requires_auth() && next.requires_auth() {
+            revoked.insert(LOCAL);
         }
         let known = self.identities.iter().chain(&next.identities);
         let known = known.map(|known| known.identity.id.as_str()).chain([LOCAL, OPERATOR]);
-        let known = self.checks_otherwise(next).then(|| known.collect());
-        Ended { named, known }
+        let known = self.jwt_settings_differ(next).then(|| known.collect());
+        RevokedIdentities { ids: revoked, jwt_exempt: known }
     }
 
     /// Whether signed tokens are checked otherwise in `next`, beyond the names that are taken.
-    fn checks_otherwise(&self, next: &Self) -> bool {
-        let said = |config: &Self| {
-            config.auth.clone().map(|auth| JwtSettings { taken_names: Vec::new(), ..auth })
+    fn jwt_settings_differ(&self, next: &Self) -> bool {
+        let jwt_settings = |config: &Self| {
+            config.auth.clone().map(|auth| JwtSettings { reserved_names: Vec::new(), ..auth })
         };
-        said(self) != said(next)
+        jwt_settings(self) != jwt_settings(next)
     }
 
     /// Whether this is somebody whom the configuration knows, as it knows him.
-    pub(crate) fn knows(&self, identity: &Identity) -> bool {
-        let named = self.identities.iter().find(|known| known.identity.id == identity.id);
-        match (named, identity.id.as_str()) {
+    pub(crate) fn has_identity(&self, identity: &Identity) -> bool {
+        let configured = self.identities.iter().find(|known| known.identity.id == identity.id);
+        match (configured, identity.id.as_str()) {
             (Some(known), _) => known.identity == *identity,
-            (None, LOCAL) => !self.knows_callers(),
+            (None, LOCAL) => !self.requires_auth(),
             (None, OPERATOR) => true,
             (None, _) => self.auth.is_some(),
         }
@@ -333,13 +339,13 @@ impl Config {
     /// Knows the identities by their tokens, and those for whom the authorization server vouches; open
     /// if there are neither.
     pub fn authenticator(&self) -> Authenticator {
-        if !self.knows_callers() {
-            return Authenticator::open();
+        if !self.requires_auth() {
+            return Authenticator::allow_anonymous();
         }
         let known = self.identities.iter().map(|known| (known.token_hash, known.identity.clone()));
-        let known = Authenticator::with(known);
+        let known = Authenticator::with_tokens(known);
         match &self.auth {
-            Some(settings) => known.trusting(settings.clone()),
+            Some(settings) => known.with_jwt(settings.clone()),
             None => known,
         }
     }
@@ -351,11 +357,13 @@ impl Config {
 }
 
 /// What each source of a document would be, in one word.
-fn kinds(document: &Document<'_>) -> BTreeMap<String, &'static str> {
+fn source_kinds(document: &TomlDocument<'_>) -> BTreeMap<String, &'static str> {
     let names = document.names("source").into_iter();
     let kinds = names.filter_map(|name| {
-        let word = validate::KINDS.into_iter().find(|word| document.has(&["source", &name, word]));
-        word.map(|word| (name, word))
+        let kind = validate::SOURCE_KINDS
+            .into_iter()
+            .find(|kind| document.contains(&["source", &name, kind]));
+        kind.map(|kind| (name, kind))
     });
     kinds.collect()
 }

@@ -11,19 +11,19 @@ use serde::de::{
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::document::{Document, join};
-use super::nearest::{nearest, suggestion};
+use super::document::{TomlDocument, dotted_key};
+use super::suggest::{closest_match, suggestion};
 
 #[derive(Clone)]
-pub(super) struct Node<'a> {
-    document: &'a Document<'a>,
+pub(super) struct TomlNode<'a> {
+    document: &'a TomlDocument<'a>,
     value: &'a Spanned<DeValue<'a>>,
     key: String,
 }
 
-impl<'a> Node<'a> {
+impl<'a> TomlNode<'a> {
     pub(super) fn new(
-        document: &'a Document<'a>,
+        document: &'a TomlDocument<'a>,
         value: &'a Spanned<DeValue<'a>>,
         key: String,
     ) -> Self {
@@ -35,66 +35,66 @@ impl<'a> Node<'a> {
     }
 
     /// The key of a value in this table.
-    fn child(&self, name: &str) -> String {
-        join(&self.key, name)
+    fn child_key(&self, name: &str) -> String {
+        dotted_key(&self.key, name)
     }
 
-    fn text(&self, raw: &str) -> Result<String, Misfit> {
-        let expanded = self
-            .document
-            .values
-            .expand(raw)
-            .map_err(|error| Misfit { is_absence: error.is_absence(), ..Misfit::custom(error) })?;
+    fn text(&self, raw: &str) -> Result<String, NodeError> {
+        let expanded = self.document.expander.expand(raw).map_err(|error| NodeError {
+            is_missing_reference: error.is_missing(),
+            ..NodeError::custom(error)
+        })?;
         Ok(expanded.into_owned())
     }
 
     /// Reports the keys that are not among `known`, and leaves them out.
-    fn fields(&self, known: Option<&[&str]>) -> Vec<Field<'a>> {
+    fn fields(&self, known: Option<&[&str]>) -> Vec<NodeField<'a>> {
         let mut fields = Vec::new();
         for (name, value) in self.value.get_ref().as_table().into_iter().flatten() {
             let (at, name) = (name.span(), name.get_ref().as_ref());
-            let key = self.child(name);
-            if self.document.skips(&key) {
+            let key = self.child_key(name);
+            if self.document.is_skipped(&key) {
                 continue;
             }
             match known.filter(|known| !known.contains(&name)) {
                 Some(known) => self.document.unknown_key(key, at, name, known),
                 None => {
-                    let node = Node { document: self.document, value, key };
-                    fields.push(Field { name, at: at.start, node });
+                    let node = TomlNode { document: self.document, value, key };
+                    fields.push(NodeField { name, offset: at.start, node });
                 }
             }
         }
         fields
     }
 
-    fn visit_number<V: Visitor<'a>>(&self, visitor: V) -> Result<V::Value, Misfit> {
+    fn visit_number<V: Visitor<'a>>(&self, visitor: V) -> Result<V::Value, NodeError> {
         match self.value.get_ref() {
             DeValue::Integer(number) => {
                 let parsed = i64::from_str_radix(number.as_str(), number.radix());
-                visitor.visit_i64(parsed.map_err(|_| Misfit::custom("this number is too large"))?)
+                visitor
+                    .visit_i64(parsed.map_err(|_| NodeError::custom("this number is too large"))?)
             }
             DeValue::Float(number) => {
                 let parsed = number.as_str().parse();
-                visitor.visit_f64(parsed.map_err(|_| Misfit::custom("this is not a number"))?)
+                visitor.visit_f64(parsed.map_err(|_| NodeError::custom("this is not a number"))?)
             }
-            other => Err(Misfit::invalid_type(Unexpected::Other(other.type_str()), &visitor)),
+            other => Err(NodeError::invalid_type(Unexpected::Other(other.type_str()), &visitor)),
         }
     }
 }
 
-impl<'a> Deserializer<'a> for Node<'a> {
-    type Error = Misfit;
+impl<'a> Deserializer<'a> for TomlNode<'a> {
+    type Error = NodeError;
 
-    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, NodeError> {
         match self.value.get_ref() {
             DeValue::String(text) => visitor.visit_string(self.text(text)?),
             DeValue::Boolean(value) => visitor.visit_bool(*value),
-            DeValue::Array(_) => visitor.visit_seq(Items { node: self, next: 0 }),
+            DeValue::Array(_) => visitor.visit_seq(NodeItems { node: self, next: 0 }),
             // Whoever takes other things as well knows the names in the table.
             DeValue::Table(_) => {
                 let rest = self.fields(None).into_iter();
-                visitor.visit_map(Fields { rest, value: None, is_struct: true })
+                visitor.visit_map(NodeFields { rest, value: None, is_struct: true })
             }
             DeValue::Integer(_) | DeValue::Float(_) | DeValue::Datetime(_) => {
                 self.visit_number(visitor)
@@ -102,7 +102,7 @@ impl<'a> Deserializer<'a> for Node<'a> {
         }
     }
 
-    fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, NodeError> {
         visitor.visit_some(self)
     }
 
@@ -110,7 +110,7 @@ impl<'a> Deserializer<'a> for Node<'a> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Misfit> {
+    ) -> Result<V::Value, NodeError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -119,23 +119,23 @@ impl<'a> Deserializer<'a> for Node<'a> {
         _name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Misfit> {
+    ) -> Result<V::Value, NodeError> {
         match self.value.get_ref() {
             DeValue::Table(_) => {
                 let rest = self.fields(Some(fields)).into_iter();
-                visitor.visit_map(Fields { rest, value: None, is_struct: true })
+                visitor.visit_map(NodeFields { rest, value: None, is_struct: true })
             }
             // A list would be read as the fields in their order, which nobody means.
-            other => Err(Misfit::invalid_type(Unexpected::Other(other.type_str()), &visitor)),
+            other => Err(NodeError::invalid_type(Unexpected::Other(other.type_str()), &visitor)),
         }
     }
 
     /// A table of free names, which may be many.
-    fn deserialize_map<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_map<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, NodeError> {
         match self.value.get_ref() {
             DeValue::Table(_) => {
                 let rest = self.fields(None).into_iter();
-                visitor.visit_map(Fields { rest, value: None, is_struct: false })
+                visitor.visit_map(NodeFields { rest, value: None, is_struct: false })
             }
             _ => self.deserialize_any(visitor),
         }
@@ -146,14 +146,14 @@ impl<'a> Deserializer<'a> for Node<'a> {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Misfit> {
+    ) -> Result<V::Value, NodeError> {
         match self.value.get_ref() {
             DeValue::String(text) => visitor.visit_enum(self.text(text)?.into_deserializer()),
-            other => Err(Misfit::invalid_type(Unexpected::Other(other.type_str()), &"a string")),
+            other => Err(NodeError::invalid_type(Unexpected::Other(other.type_str()), &"a string")),
         }
     }
 
-    fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Misfit> {
+    fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, NodeError> {
         visitor.visit_unit()
     }
 
@@ -164,114 +164,114 @@ impl<'a> Deserializer<'a> for Node<'a> {
     }
 }
 
-struct Field<'a> {
+struct NodeField<'a> {
     name: &'a str,
     /// Where the name stands.
-    at: usize,
-    node: Node<'a>,
+    offset: usize,
+    node: TomlNode<'a>,
 }
 
-struct Fields<'a> {
-    rest: std::vec::IntoIter<Field<'a>>,
+struct NodeFields<'a> {
+    rest: std::vec::IntoIter<NodeField<'a>>,
     /// The value that belongs to the key that was just read.
-    value: Option<Node<'a>>,
+    value: Option<TomlNode<'a>>,
     /// Whether the names are known beforehand, and therefore few.
     is_struct: bool,
 }
 
-impl<'a> MapAccess<'a> for Fields<'a> {
-    type Error = Misfit;
+impl<'a> MapAccess<'a> for NodeFields<'a> {
+    type Error = NodeError;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Misfit> {
-        let Some(Field { name, at, node }) = self.rest.next() else { return Ok(None) };
-        let key: StrDeserializer<'_, Misfit> = name.into_deserializer();
+    ) -> Result<Option<K::Value>, NodeError> {
+        let Some(NodeField { name, offset: at, node }) = self.rest.next() else { return Ok(None) };
+        let key: StrDeserializer<'_, NodeError> = name.into_deserializer();
         let read = seed.deserialize(key).map_err(|mut misfit| {
-            misfit.place = Some((at, node.key.clone()));
-            misfit.inside(&node)
+            misfit.location = Some((at, node.key.clone()));
+            misfit.in_field(&node)
         });
         self.value = Some(node);
         read.map(Some)
     }
 
-    fn next_value_seed<T: DeserializeSeed<'a>>(&mut self, seed: T) -> Result<T::Value, Misfit> {
-        let node = self.value.take().ok_or_else(|| Misfit::custom("a key was not read"))?;
-        let read = seed.deserialize(node.clone()).map_err(|misfit| misfit.at(&node));
-        if self.is_struct { read.map_err(|misfit| misfit.inside(&node)) } else { read }
+    fn next_value_seed<T: DeserializeSeed<'a>>(&mut self, seed: T) -> Result<T::Value, NodeError> {
+        let node = self.value.take().ok_or_else(|| NodeError::custom("a key was not read"))?;
+        let read = seed.deserialize(node.clone()).map_err(|misfit| misfit.with_location(&node));
+        if self.is_struct { read.map_err(|misfit| misfit.in_field(&node)) } else { read }
     }
 }
 
-struct Items<'a> {
-    node: Node<'a>,
+struct NodeItems<'a> {
+    node: TomlNode<'a>,
     next: usize,
 }
 
-impl<'a> SeqAccess<'a> for Items<'a> {
-    type Error = Misfit;
+impl<'a> SeqAccess<'a> for NodeItems<'a> {
+    type Error = NodeError;
 
     fn next_element_seed<T: DeserializeSeed<'a>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, Misfit> {
+    ) -> Result<Option<T::Value>, NodeError> {
         let Some(value) = self.node.value.get_ref().get(self.next) else { return Ok(None) };
         let key = format!("{}[{}]", self.node.key, self.next);
-        let node = Node { document: self.node.document, value, key };
+        let node = TomlNode { document: self.node.document, value, key };
         self.next += 1;
-        seed.deserialize(node.clone()).map(Some).map_err(|misfit| misfit.at(&node))
+        seed.deserialize(node.clone()).map(Some).map_err(|misfit| misfit.with_location(&node))
     }
 }
 
 /// What does not fit, and where, as soon as somebody knows.
 #[derive(Debug)]
-pub(super) struct Misfit {
+pub(super) struct NodeError {
     message: String,
-    place: Option<(usize, String)>,
+    location: Option<(usize, String)>,
     /// The innermost known key that it stands in, or is the value of: what is skipped, so that what
     /// is beside it is read too.
     pub(super) field: Option<String>,
     /// Which key is missing, if that is the matter.
     pub(super) missing: Option<&'static str>,
     /// Whether all is well written, and only what a value refers to is not there.
-    pub(super) is_absence: bool,
+    pub(super) is_missing_reference: bool,
 }
 
-impl Misfit {
-    fn inside(mut self, node: &Node<'_>) -> Self {
+impl NodeError {
+    fn in_field(mut self, node: &TomlNode<'_>) -> Self {
         self.field.get_or_insert_with(|| node.key.clone());
         self
     }
 
     /// The innermost place is the right one.
-    fn at(mut self, node: &Node<'_>) -> Self {
-        self.place.get_or_insert_with(|| (node.value.span().start, node.key.clone()));
+    fn with_location(mut self, node: &TomlNode<'_>) -> Self {
+        self.location.get_or_insert_with(|| (node.value.span().start, node.key.clone()));
         self
     }
 
-    pub(super) fn placed(self, node: &Node<'_>) -> (usize, String, String) {
-        let Self { message, place, .. } = self.at(node);
-        let (offset, key) = place.unwrap_or_default();
+    pub(super) fn into_diagnostic(self, node: &TomlNode<'_>) -> (usize, String, String) {
+        let Self { message, location: offset_and_key, .. } = self.with_location(node);
+        let (offset, key) = offset_and_key.unwrap_or_default();
         (offset, key, message)
     }
 }
 
-impl std::error::Error for Misfit {}
+impl std::error::Error for NodeError {}
 
-impl fmt::Display for Misfit {
+impl fmt::Display for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl serde::de::Error for Misfit {
+impl serde::de::Error for NodeError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self {
             message: message.to_string(),
-            place: None,
+            location: None,
             field: None,
             missing: None,
-            is_absence: false,
+            is_missing_reference: false,
         }
     }
 
@@ -285,7 +285,7 @@ impl serde::de::Error for Misfit {
             "f32" | "f64" => "a number".to_owned(),
             other => other.to_owned(),
         };
-        Self::custom(format!("expected {expected}, found {}", kind(&found)))
+        Self::custom(format!("expected {expected}, found {}", unexpected_kind(&found)))
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -294,7 +294,7 @@ impl serde::de::Error for Misfit {
 
     fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
         let list = expected.join("`, `");
-        let hint = nearest(found, expected).map(|name| format!("; did you mean `{name}`?"));
+        let hint = closest_match(found, expected).map(|name| format!("; did you mean `{name}`?"));
         let hint = hint.unwrap_or_default();
         Self::custom(format!("expected one of `{list}`{hint}"))
     }
@@ -310,7 +310,7 @@ impl serde::de::Error for Misfit {
 }
 
 /// What was found, without its value.
-fn kind(found: &Unexpected<'_>) -> &'static str {
+fn unexpected_kind(found: &Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "true or false",
         Unexpected::Unsigned(_) | Unexpected::Signed(_) | Unexpected::Float(_) => "a number",

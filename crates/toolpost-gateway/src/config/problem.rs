@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Everything that is wrong with a configuration; at least one problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
     /// The files that it names, one of which may be what is missing.
     files: Vec<PathBuf>,
 }
@@ -15,11 +15,11 @@ pub struct ConfigError {
 /// One thing that is wrong: the file, the place, the key, what it is and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Problem {
+pub struct ConfigProblem {
     /// Which file.
     pub file: PathBuf,
     /// Line and column, both from 1; absent where the file could not be read at all.
-    pub place: Option<(usize, usize)>,
+    pub position: Option<(usize, usize)>,
     /// The key, such as `source.github.timeout`; empty where it is about the whole file.
     pub key: String,
     /// What is wrong and what to do. Values are never told, since any of them may be a secret.
@@ -27,11 +27,11 @@ pub struct Problem {
 }
 
 impl ConfigError {
-    pub(super) fn new(problems: Vec<Problem>) -> Self {
+    pub(super) fn new(problems: Vec<ConfigProblem>) -> Self {
         Self { problems, files: Vec::new() }
     }
 
-    pub(super) fn naming(self, files: Vec<PathBuf>) -> Self {
+    pub(super) fn with_files(self, files: Vec<PathBuf>) -> Self {
         Self { files, ..self }
     }
 
@@ -39,12 +39,12 @@ impl ConfigError {
         &self.files
     }
 
-    pub(super) fn into_problems(self) -> Vec<Problem> {
+    pub(super) fn into_problems(self) -> Vec<ConfigProblem> {
         self.problems
     }
 
     /// The problems in the order of the file.
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems
     }
 }
@@ -61,10 +61,10 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
-        if let Some((line, column)) = self.place {
+        if let Some((line, column)) = self.position {
             write!(f, ":{line}:{column}")?;
         }
         if !self.key.is_empty() {
@@ -74,9 +74,14 @@ impl fmt::Display for Problem {
     }
 }
 
-impl Problem {
-    pub(super) fn at(file: &Path, place: (usize, usize), key: String, message: String) -> Self {
-        Self { file: file.to_owned(), place: Some(place), key, message }
+impl ConfigProblem {
+    pub(super) fn at_position(
+        file: &Path,
+        line_and_column: (usize, usize),
+        key: String,
+        message: String,
+    ) -> Self {
+        Self { file: file.to_owned(), position: Some(line_and_column), key, message }
     }
 
     pub(super) fn not_toml(
@@ -85,40 +90,40 @@ impl Problem {
         span: Option<Range<usize>>,
         reason: &str,
     ) -> Self {
-        let place = Places::of(text).at(span.map_or(0, |span| span.start));
-        Self::at(file, place, String::new(), format!("this is not TOML: {reason}"))
+        let position = PositionTracker::new(text).position_of(span.map_or(0, |span| span.start));
+        Self::at_position(file, position, String::new(), format!("this is not TOML: {reason}"))
     }
 
     pub(super) fn unreadable(file: &Path, error: &std::io::Error) -> Self {
         let message = format!("cannot be read: {error}; name another file");
-        Self { file: file.to_owned(), place: None, key: String::new(), message }
+        Self { file: file.to_owned(), position: None, key: String::new(), message }
     }
 }
 
 /// Lines and columns, counted in one walk for offsets that come in order.
-pub(super) struct Places<'a> {
+pub(super) struct PositionTracker<'a> {
     rest: &'a str,
     offset: usize,
-    place: (usize, usize),
+    position: (usize, usize),
 }
 
-impl<'a> Places<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
-        Self { rest: text, offset: 0, place: (1, 1) }
+impl<'a> PositionTracker<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { rest: text, offset: 0, position: (1, 1) }
     }
 
     /// The place of an offset that is not before the last one.
-    pub(super) fn at(&mut self, offset: usize) -> (usize, usize) {
+    pub(super) fn position_of(&mut self, offset: usize) -> (usize, usize) {
         let step = offset.saturating_sub(self.offset);
         let (passed, rest) = self.rest.split_at_checked(step).unwrap_or((self.rest, ""));
         for character in passed.chars() {
-            self.place = match character {
-                '\n' => (self.place.0 + 1, 1),
-                _ => (self.place.0, self.place.1 + 1),
+            self.position = match character {
+                '\n' => (self.position.0 + 1, 1),
+                _ => (self.position.0, self.position.1 + 1),
             };
         }
         (self.rest, self.offset) = (rest, self.offset + passed.len());
-        self.place
+        self.position
     }
 }
 
@@ -127,12 +132,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_count_from_one_in_characters() {
-        let mut places = Places::of("a\n✓✓b\n");
-        for (offset, place) in
+    fn positions_are_one_based_in_characters() {
+        let mut tracker = PositionTracker::new("a\n✓✓b\n");
+        for (offset, expected) in
             [(0, (1, 1)), (1, (1, 2)), (2, (2, 1)), (8, (2, 3)), (8, (2, 3)), (99, (3, 1))]
         {
-            assert_eq!(places.at(offset), place, "{offset}");
+            assert_eq!(tracker.position_of(offset), expected, "{offset}");
         }
     }
 }

@@ -8,9 +8,9 @@ use toolpost::mcp::{McpSettings, McpTransport};
 use toolpost::openapi::OpenApiSettings;
 use toolpost::{AccessControl, OperationSpec, ResultPolicy};
 
+use super::fingerprint::FileFingerprint;
 use super::glob::Glob;
-use super::problem::Problem;
-use super::stamp::FileStamp;
+use super::problem::ConfigProblem;
 use crate::approval;
 use crate::auth::Token;
 
@@ -25,7 +25,7 @@ pub struct SourceConfig {
     /// What is different here from what it says about itself.
     pub adjustments: Adjustments,
     /// The document of an HTTP service, if it is a file, as it was when the configuration was read.
-    pub document: Option<FileStamp>,
+    pub document: Option<FileFingerprint>,
 }
 
 /// How much of a source is another one than before.
@@ -33,28 +33,32 @@ pub struct SourceConfig {
 #[non_exhaustive]
 pub enum SourceChange {
     /// Nothing.
-    Nothing,
+    Unchanged,
     /// What is adjusted on the way in, and nothing about how it is reached.
     Adjustments,
     /// How it is reached.
-    Reached,
+    Connection,
 }
 
 impl SourceConfig {
-    pub(super) fn incomplete(name: String, word: String, lacks: Vec<Problem>) -> Self {
-        let kind = SourceKind::Incomplete { word, lacks };
+    pub(super) fn incomplete(
+        name: String,
+        source_kind: String,
+        problems: Vec<ConfigProblem>,
+    ) -> Self {
+        let kind = SourceKind::Incomplete { kind: source_kind, missing: problems };
         Self { name, kind, adjustments: Adjustments::default(), document: None }
     }
 
     /// What is different from a source of the same name. Secrets are compared and never told.
     pub fn change_from(&self, before: &Self) -> SourceChange {
         if self == before {
-            return SourceChange::Nothing;
+            return SourceChange::Unchanged;
         }
-        if self.document == before.document && self.kind.is_reached_like(&before.kind) {
+        if self.document == before.document && self.kind.is_same_connection(&before.kind) {
             return SourceChange::Adjustments;
         }
-        SourceChange::Reached
+        SourceChange::Connection
     }
 }
 
@@ -82,27 +86,27 @@ pub enum SourceKind {
     /// others can do without it.
     Incomplete {
         /// What it would be, in one word.
-        word: String,
+        kind: String,
         /// What it refers to and is not there.
-        lacks: Vec<Problem>,
+        missing: Vec<ConfigProblem>,
     },
 }
 
 impl SourceKind {
     /// What it is in one word, as the key of the file that says so.
-    pub fn word(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Mcp(_) => "mcp",
             Self::OpenApi(_) => "openapi",
             Self::Spoke { .. } => "spoke",
             Self::Hub { .. } => "hub",
-            Self::Incomplete { word, .. } => word,
+            Self::Incomplete { kind: source_kind, .. } => source_kind,
         }
     }
 
     /// Whether both are the same far end, reached in the same way. How long a call may take is not
     /// about that, although the settings of clients hold it.
-    fn is_reached_like(&self, other: &Self) -> bool {
+    fn is_same_connection(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Mcp(one), Self::Mcp(other)) => {
                 let mut one = one.as_ref().clone();
@@ -128,12 +132,15 @@ impl SourceKind {
                 }
                 _ => "MCP server".to_owned(),
             },
-            Self::OpenApi(settings) => format!("HTTP service by {}", settings.document.shown()),
+            Self::OpenApi(settings) => {
+                format!("HTTP service by {}", settings.document.display_name())
+            }
             Self::Spoke { identity } => format!("a spoke, connected by {identity}"),
             Self::Hub { .. } => "another hub".to_owned(),
-            Self::Incomplete { lacks, .. } => {
-                let lacks: Vec<_> = lacks.iter().map(|problem| problem.message.as_str()).collect();
-                format!("left out: {}", lacks.join("; "))
+            Self::Incomplete { missing: problems, .. } => {
+                let problems: Vec<_> =
+                    problems.iter().map(|problem| problem.message.as_str()).collect();
+                format!("left out: {}", problems.join("; "))
             }
         }
     }
@@ -150,7 +157,7 @@ impl fmt::Debug for SourceKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {
-    /// Everybody who came through the door.
+    /// Everybody who came through the endpoint.
     Open,
     /// Whoever holds all of these; at least one.
     Scopes(Vec<String>),
@@ -159,11 +166,11 @@ pub enum Access {
 /// Which operations of a source need somebody's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Asked {
+pub enum ApprovalRule {
     /// All of them, or none.
     Always(bool),
     /// Those whose name fits one of these patterns.
-    Named(Vec<Glob>),
+    Patterns(Vec<Glob>),
 }
 
 /// What is different about one operation.
@@ -187,9 +194,9 @@ pub struct Adjustments {
     /// Replaces the source's own access control, whole.
     pub access: Option<Access>,
     /// Stands for the source's own access control where it has none, as an MCP server.
-    pub unsaid: Option<Access>,
+    pub default_access: Option<Access>,
     /// Which operations need somebody's word, beside those of which the source says so itself.
-    pub approval: Option<Asked>,
+    pub approval: Option<ApprovalRule>,
     /// What is different about single operations, by the source's own names.
     pub operations: BTreeMap<String, OperationAdjustments>,
     /// Bounds each call; the shorter of it and the caller's deadline wins.
@@ -213,7 +220,7 @@ impl Default for Adjustments {
     fn default() -> Self {
         Self {
             access: None,
-            unsaid: None,
+            default_access: None,
             approval: None,
             operations: BTreeMap::new(),
             timeout: None,
@@ -229,7 +236,7 @@ impl Default for Adjustments {
 
 impl Adjustments {
     /// Lets everybody call everything, as whoever can read the configuration may.
-    pub fn open(&mut self) {
+    pub fn open_access(&mut self) {
         self.access = Some(Access::Open);
         for single in self.operations.values_mut() {
             single.access = None;
@@ -238,16 +245,17 @@ impl Adjustments {
 
     /// Who may call, if the source itself does not say.
     pub fn effective_access(&self) -> Option<&Access> {
-        self.access.as_ref().or(self.unsaid.as_ref())
+        self.access.as_ref().or(self.default_access.as_ref())
     }
 
     /// What is said about operations that are not there, given the names of all that are.
-    pub fn strays(&self, names: &[&str]) -> Vec<String> {
-        let asked = match &self.approval {
-            Some(Asked::Named(globs)) => globs.as_slice(),
+    pub fn unmatched_settings(&self, names: &[&str]) -> Vec<String> {
+        let approval_globs = match &self.approval {
+            Some(ApprovalRule::Patterns(globs)) => globs.as_slice(),
             _ => &[],
         };
-        let globs = [("include", &*self.include), ("exclude", &self.exclude), ("approval", asked)];
+        let globs =
+            [("include", &*self.include), ("exclude", &self.exclude), ("approval", approval_globs)];
         let globs =
             globs.into_iter().flat_map(|(key, globs)| globs.iter().map(move |glob| (key, glob)));
         let unfit = globs.filter(|(_, glob)| {
@@ -259,7 +267,10 @@ impl Adjustments {
             .map(|(key, glob)| (key, glob.as_str()))
             .chain(renamed)
             .map(|(key, text)| {
-                format!("`{key}` has `{text}`, which fits no operation{}", cost(key))
+                format!(
+                    "`{key}` has `{text}`, which fits no operation{}",
+                    unmatched_consequence(key)
+                )
             })
             .chain(self.unknown_operations(names))
             .collect()
@@ -268,7 +279,7 @@ impl Adjustments {
     fn unknown_operations(&self, names: &[&str]) -> impl Iterator<Item = String> {
         let unknown = self.operations.keys().filter(|name| !names.contains(&name.as_str()));
         unknown.map(|name| {
-            let meant = toolpost::nearest(name, names.iter().copied());
+            let meant = toolpost::suggest_name(name, names.iter().copied());
             let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
             format!("`operation` has `{name}`, which is no operation{meant}")
         })
@@ -284,11 +295,11 @@ impl Adjustments {
         let single = self.operations.get(&spec.name);
         let access = single.and_then(|single| single.access.as_ref());
         if let Some(access) = access.or(self.effective_access()) {
-            spec.access_control = access.to_control();
+            spec.access_control = access.to_access_control();
         }
         spec.approval = match single.and_then(|single| single.approval) {
-            Some(said) => said,
-            None => self.asks(&spec),
+            Some(is_required) => is_required,
+            None => self.requires_approval(&spec),
         };
         let exclusive = single.and_then(|single| single.exclusive).or(self.exclusive);
         spec.exclusive = exclusive.unwrap_or(spec.exclusive);
@@ -302,18 +313,18 @@ impl Adjustments {
     }
 
     /// What the source itself calls an operation that these adjustments gave its name here.
-    pub(crate) fn own_name<'a>(&'a self, name: &'a str) -> &'a str {
+    pub(crate) fn source_name<'a>(&'a self, name: &'a str) -> &'a str {
         let name = name.strip_prefix(self.prefix.as_str()).unwrap_or(name);
         let renamed = self.rename.iter().find(|(_, here)| *here == name);
         renamed.map_or(name, |(own, _)| own)
     }
 
     /// Whether somebody has to agree: what the source says is taken back only by a plain `false`.
-    fn asks(&self, spec: &OperationSpec) -> bool {
+    fn requires_approval(&self, spec: &OperationSpec) -> bool {
         match &self.approval {
             None => spec.approval,
-            Some(Asked::Always(always)) => *always && !approval::is_listing(spec),
-            Some(Asked::Named(globs)) => {
+            Some(ApprovalRule::Always(always)) => *always && !approval::is_list_operation(spec),
+            Some(ApprovalRule::Patterns(globs)) => {
                 spec.approval || globs.iter().any(|glob| glob.matches(&spec.name))
             }
         }
@@ -323,11 +334,11 @@ impl Adjustments {
 impl Access {
     /// Who may call the tools of an MCP server where nobody said it: whoever holds the scope of the
     /// source; everybody, where nobody is known.
-    pub fn unsaid(source: &str, has_identities: bool) -> Self {
+    pub fn default_for(source: &str, has_identities: bool) -> Self {
         if has_identities { Self::Scopes(vec![format!("source:{source}")]) } else { Self::Open }
     }
 
-    pub(crate) fn to_control(&self) -> AccessControl {
+    pub(crate) fn to_access_control(&self) -> AccessControl {
         let mut control = AccessControl::default();
         if let Self::Scopes(scopes) = self {
             control.required_scopes.clone_from(scopes);
@@ -337,19 +348,19 @@ impl Access {
 }
 
 /// What it costs that a pattern fits nothing, where that is not to be seen.
-fn cost(key: &str) -> &'static str {
+fn unmatched_consequence(key: &str) -> &'static str {
     if key == "approval" { ": nothing waits because of it" } else { "" }
 }
 
 #[cfg(test)]
 mod tests {
-    use toolpost::{Extras, Kind, OutputPolicy};
+    use toolpost::{Extras, OperationKind, OutputPolicy};
 
     use super::*;
 
     fn spec(name: &str) -> OperationSpec {
         let id = toolpost::OperationId::new("github", name).unwrap();
-        let mut spec = OperationSpec::new(&id, Kind::Query);
+        let mut spec = OperationSpec::new(&id, OperationKind::Query);
         spec.access_control.required_scopes = vec!["own".to_owned()];
         spec.access_control.resource_type = Some("repo".to_owned());
         spec.exclusive = true;
@@ -357,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_let_in_and_kept_out() {
+    fn include_and_exclude_filter_operations() {
         let globs = |patterns: &[&str]| patterns.iter().map(|text| Glob::new(*text)).collect();
         for (include, exclude, name, expected) in [
             (&["*"][..], &[][..], "issues/list", true),
@@ -377,44 +388,44 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_nothing_is_told() {
+    fn unmatched_settings_are_reported() {
         let globs = |patterns: &[&str]| patterns.iter().map(|text| Glob::new(*text)).collect();
         let rename = BTreeMap::from(["list", "gone"].map(|old| (old.to_owned(), "x".to_owned())));
         let (include, exclude) = (globs(&["*", "li*", "issue/*"]), globs(&["add", "*t"]));
         let adjustments = Adjustments { include, exclude, rename, ..Adjustments::default() };
         let expected = ["`include` has `issue/*`", "`exclude` has `add`", "`rename` has `gone`"];
         let expected = expected.map(|start| format!("{start}, which fits no operation"));
-        assert_eq!(adjustments.strays(&["list", "issues/list"]), expected);
-        assert!(Adjustments::default().strays(&[]).is_empty());
+        assert_eq!(adjustments.unmatched_settings(&["list", "issues/list"]), expected);
+        assert!(Adjustments::default().unmatched_settings(&[]).is_empty());
     }
 
     #[test]
-    fn names_here_lead_back_to_those_of_the_source() {
+    fn renamed_operation_maps_to_source_name() {
         let rename = BTreeMap::from([("list".to_owned(), "all".to_owned())]);
         let adjustments = Adjustments { rename, prefix: "x_".to_owned(), ..Adjustments::default() };
         for own in ["list", "get", "x_get"] {
             let (here, _) = adjustments.apply(spec(own)).unwrap();
-            assert_eq!(adjustments.own_name(&here.name), own);
+            assert_eq!(adjustments.source_name(&here.name), own);
         }
     }
 
     #[test]
-    fn tools_are_closed_where_somebody_is_known() {
+    fn default_access_requires_scope_with_identities() {
         for (has_identities, expected) in
             [(true, Access::Scopes(vec!["source:github".to_owned()])), (false, Access::Open)]
         {
-            assert_eq!(Access::unsaid("github", has_identities), expected);
+            assert_eq!(Access::default_for("github", has_identities), expected);
         }
     }
 
     #[test]
-    fn what_is_set_replaces_and_what_is_not_stays() {
+    fn adjustments_override_only_set_values() {
         let (own, none) = (spec("x").access_control, AccessControl::default());
         let mut scoped = AccessControl::default();
         scoped.required_scopes = vec!["a".to_owned(), "b".to_owned()];
         let scopes = Access::Scopes(vec!["a".to_owned(), "b".to_owned()]);
         let (open, scopes) = (Some(Access::Open), Some(scopes));
-        for (access, unsaid, control) in [
+        for (access, fallback, control) in [
             (&None, &None, &own),
             (&open, &None, &none),
             (&scopes, &None, &scoped),
@@ -424,9 +435,13 @@ mod tests {
             (&scopes, &open, &scoped),
         ] {
             for (exclusive, expected) in [(None, true), (Some(false), false), (Some(true), true)] {
-                let (access, unsaid) = (access.clone(), unsaid.clone());
-                let adjustments =
-                    Adjustments { access, unsaid, exclusive, ..Adjustments::default() };
+                let (access, fallback) = (access.clone(), fallback.clone());
+                let adjustments = Adjustments {
+                    access,
+                    default_access: fallback,
+                    exclusive,
+                    ..Adjustments::default()
+                };
                 let (spec, _) = adjustments.apply(spec("x")).unwrap();
                 assert_eq!((&spec.access_control, spec.exclusive), (control, expected));
             }

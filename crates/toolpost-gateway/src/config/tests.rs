@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use toolpost::{Extras, OutputPolicy};
 
 use super::*;
-use crate::journal::Mode;
+use crate::journal::JournalMode;
 use crate::room::RoomSettings;
 
 const HASH: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -53,7 +53,7 @@ start_timeout = "2m"
 max_timeout = 900
 max_restart = "3s"
 message_bytes = 1_000_000
-elicitation = { answer = { name = "${SECRET}", age = 5 } }
+elicitation = { accept = { name = "${SECRET}", age = 5 } }
 roots = ["/data", "file:///srv"]
 parse_json_text = true
 tool_envelope = "off"
@@ -70,11 +70,11 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
         _ => None,
     };
     let config = Config::parse(Path::new("toolpost.toml"), text, &environment)?;
-    config.check_complete().map(|()| config)
+    config.check_missing().map(|()| config)
 }
 
 #[test]
-fn a_good_file_holds_what_it_says() {
+fn valid_file_parses_to_expected_config() {
     let config = parse(GOOD).unwrap();
     let names: Vec<_> = config.identities.iter().map(|known| known.identity.id.as_str()).collect();
     assert_eq!(names, ["ada@example", "ci"]);
@@ -83,7 +83,7 @@ fn a_good_file_holds_what_it_says() {
     assert_eq!(ci.identity.scopes, ["github:read"]);
     assert_eq!(ci.identity.resources["repo:toolpost"], ["read", "write"]);
     assert_eq!(ci.identity.capabilities, ["mcp/request:tools/call:github__*"]);
-    assert_eq!(config.authenticator().authenticate(Some("abc")).unwrap().id, "ci");
+    assert_eq!(config.authenticator().lookup_token(Some("abc")).unwrap().id, "ci");
 
     let [spoke, .., office, _] = &config.sources[..] else { panic!("{:?}", config.sources) };
     assert!(matches!(&spoke.kind, SourceKind::Spoke { identity } if identity == "ci"));
@@ -104,24 +104,24 @@ fn a_good_file_holds_what_it_says() {
 
 /// Each row: what is written, and the mode with how much is kept of a body, or a word of what is wrong.
 #[test]
-fn the_journal_is_a_mode_or_a_table() {
+fn journal_accepts_mode_or_table() {
     for (text, expected) in [
-        ("", Ok((Mode::Batch, 65_536))),
-        ("journal = 'sync'", Ok((Mode::Sync, 65_536))),
-        ("journal = 'off'", Ok((Mode::Off, 65_536))),
-        ("[journal]\nmode = 'sync'\nbody_limit = '1KiB'", Ok((Mode::Sync, 1_024))),
-        ("[journal]\nbody_limit = 17", Ok((Mode::Batch, 17))),
+        ("", Ok((JournalMode::Batch, 65_536))),
+        ("journal = 'sync'", Ok((JournalMode::Sync, 65_536))),
+        ("journal = 'off'", Ok((JournalMode::Off, 65_536))),
+        ("[journal]\nmode = 'sync'\nbody_limit = '1KiB'", Ok((JournalMode::Sync, 1_024))),
+        ("[journal]\nbody_limit = 17", Ok((JournalMode::Batch, 17))),
         ("journal = 'fast'", Err("expected \"sync\"")),
         ("journal = true", Err("expected \"sync\"")),
         ("[journal]\nmod = 'sync'", Err("did you mean `mode`?")),
         ("[journal]\nretain_for = 0", Err("nothing would be kept")),
     ] {
         match (parse(text), expected) {
-            (Ok(config), Ok(wanted)) => {
-                assert_eq!((config.journal.mode, config.journal.body_limit), wanted, "{text}");
+            (Ok(config), Ok(awaited)) => {
+                assert_eq!((config.journal.mode, config.journal.body_limit), awaited, "{text}");
             }
-            (Err(error), Err(words)) => {
-                assert!(error.to_string().contains(words), "{text}: {error}");
+            (Err(error), Err(message)) => {
+                assert!(error.to_string().contains(message), "{text}: {error}");
             }
             (found, _) => panic!("{text}: {found:?}"),
         }
@@ -129,17 +129,17 @@ fn the_journal_is_a_mode_or_a_table() {
 }
 
 #[test]
-fn nothing_configured_is_open() {
+fn empty_config_requires_no_auth() {
     for text in ["", "# nothing\n", "[identity]\n[source]\n"] {
         let config = parse(text).unwrap();
-        assert!(config.authenticator().is_open(), "{text}");
+        assert!(config.authenticator().allows_anonymous(), "{text}");
         assert!(config.sources.is_empty(), "{text}");
     }
 }
 
 /// Each row: a source's timeout, and its seconds if it is one.
 #[test]
-fn a_timeout_has_several_forms() {
+fn timeout_accepts_text_or_seconds() {
     let seconds = |text: &str| {
         let text = format!("[source.a]\nhub = {{ url = \"ws://x\" }}\ntimeout = {text}\n");
         let config = parse(&text).ok()?;
@@ -169,7 +169,7 @@ fn a_timeout_has_several_forms() {
 
 /// Each row: a file, and everything that is said about it, in order.
 #[test]
-fn every_problem_has_a_place_a_key_and_a_remedy() {
+fn problems_report_position_key_and_remedy() {
     let identity = format!("[identity.ci]\ntoken_hash = \"{HASH}\"\n");
     let twice = format!("{identity}[identity.cd]\ntoken_hash = \"{}\"\n", HASH.to_uppercase());
     let misspelt = format!("{identity}scope = []\n\"odd key\" = 1\n[sources.x]\n");
@@ -242,7 +242,7 @@ fn every_problem_has_a_place_a_key_and_a_remedy() {
             &twice,
             &["2:14: identity.ci.token_hash: `cd` has the same token; `toolpost token new ci"],
         ),
-        (&local, &["1:1: identity.local: `local` is who calls without a token; choose"]),
+        (&local, &["1:1: identity.local: `local` is reserved for callers without a token; choose"]),
         ("[identity.\"a b\"]\ntoken_hash = \"\"", &["\"a b\": the name of an", "64 hexadecimal"]),
         (
             &resource,
@@ -294,7 +294,7 @@ fn every_problem_has_a_place_a_key_and_a_remedy() {
             &["2:15: source.a.hub.url: the environment variable `WHERE` is not set"],
         ),
         (
-            "[source.a]\nhub = { url = \"ws://x\" }\noutput = \"normalize\"",
+            "[source.a]\nhub = { url = \"ws://x\" }\noutput = \"normalze\"",
             &["3:10: source.a.output: expected one of `normalize`, `cast`, `enforce`, `raw`; did \
                you mean `normalize`?"],
         ),
@@ -326,37 +326,40 @@ fn every_problem_has_a_place_a_key_and_a_remedy() {
         ),
         (
             "[source.a]\nhub = { url = \"ws://x\" }\ninclude = [\"\"]\ntimeout = 0",
-            &["3:11: source.a.include: an empty pattern", "4:11: source.a.timeout: nothing is"],
+            &[
+                "3:11: source.a.include: an empty pattern",
+                "4:11: source.a.timeout: must be greater than zero",
+            ],
         ),
     ];
     for (text, expected) in rows {
         let error = parse(text).expect_err(text);
-        let said = error.to_string();
-        assert_eq!(error.problems().len(), expected.len(), "{text}\n{said}");
+        let message = error.to_string();
+        assert_eq!(error.problems().len(), expected.len(), "{text}\n{message}");
         for (problem, expected) in error.problems().iter().zip(expected) {
             let problem = problem.to_string();
             assert!(problem.starts_with("toolpost.toml:"), "{problem}");
             assert!(problem.contains(expected), "{text}\n{problem}\n{expected}");
         }
-        assert!(!said.contains("hush"), "no value is told: {said}");
+        assert!(!message.contains("hush"), "no value is told: {message}");
     }
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn missing_file_error_names_the_file() {
     let error = Config::load(Path::new("no-such/toolpost.toml")).unwrap_err();
     assert!(error.to_string().starts_with("no-such/toolpost.toml: cannot be read: "), "{error}");
 }
 
 #[test]
-fn approval_is_asked_for_by_pattern_source_and_operation() {
+fn approval_applies_by_pattern_source_and_operation() {
     let config = parse(
         r#"
         [approval]
         operations = ["demo.n*"]
         expires = "2m"
-        most = 7
-        most_per_caller = 3
+        max_pending = 7
+        max_pending_per_caller = 3
 
         [source.a]
         hub = { url = "ws://x" }
@@ -377,9 +380,13 @@ fn approval_is_asked_for_by_pattern_source_and_operation() {
         "#,
     );
     let config = config.unwrap();
-    assert!(config.approval.name("demo.note") && !config.approval.name("demo.add"));
+    assert!(
+        config.approval.requires_approval("demo.note")
+            && !config.approval.requires_approval("demo.add")
+    );
     let approval = &config.approval;
-    let numbers = (approval.expires.as_secs(), approval.most, approval.most_per_caller);
+    let numbers =
+        (approval.expires.as_secs(), approval.max_pending, approval.max_pending_per_caller);
     assert_eq!(numbers, (120, 7, 3));
     for (source, name, scopes, approval, timeout, exclusive) in [
         (0, "get/it", &[][..], true, Some(2), true),
@@ -389,14 +396,14 @@ fn approval_is_asked_for_by_pattern_source_and_operation() {
         (1, "any", &[], true, None, false),
     ] {
         let id = toolpost::OperationId::new("x", name).unwrap();
-        let spec = toolpost::OperationSpec::new(&id, toolpost::Kind::Query);
+        let spec = toolpost::OperationSpec::new(&id, toolpost::OperationKind::Query);
         let (spec, policy) = config.sources[source].adjustments.apply(spec).unwrap();
         let timeout_found = policy.timeout.map(|timeout| timeout.as_secs());
         assert_eq!(spec.access_control.required_scopes, scopes, "{name}");
         assert_eq!((spec.approval, timeout_found), (approval, timeout), "{name}");
         assert_eq!(spec.exclusive, exclusive, "{name}");
     }
-    let strays = config.sources[0].adjustments.strays(&["get/id", "list"]);
+    let strays = config.sources[0].adjustments.unmatched_settings(&["get/id", "list"]);
     assert_eq!(
         strays,
         [
@@ -408,7 +415,7 @@ fn approval_is_asked_for_by_pattern_source_and_operation() {
 }
 
 #[test]
-fn an_authorization_server_is_named_so_that_nobody_else_can_be_meant() {
+fn auth_section_rejects_unsafe_issuer_settings() {
     let with = |more: &str| parse(&format!("[auth]\n{more}"));
     let issuer = "issuer = \"https://as.example\"";
     let config = with(&format!("{issuer}\nresource = \"https://gw.example/\"")).unwrap();
@@ -417,20 +424,27 @@ fn an_authorization_server_is_named_so_that_nobody_else_can_be_meant() {
         auth.audience,
         ["https://gw.example", "https://gw.example/", "https://gw.example/mcp"]
     );
-    assert_eq!(auth.taken_names, ["local", "operator"]);
+    assert_eq!(auth.reserved_names, ["local", "operator"]);
     assert_eq!((&auth.resources_claim, &auth.capabilities_claim), (&None, &None));
     let claims = "audience = [\"a\"]\nresources = \"may\"\ncapabilities = \"can\"";
-    let named = with(&format!("{issuer}\n{claims}")).unwrap().auth.unwrap();
-    let found = (named.resources_claim.as_deref(), named.capabilities_claim.as_deref());
+    let jwt_settings = with(&format!("{issuer}\n{claims}")).unwrap().auth.unwrap();
+    let found =
+        (jwt_settings.resources_claim.as_deref(), jwt_settings.capabilities_claim.as_deref());
     assert_eq!(found, (Some("may"), Some("can")));
-    assert!(config.knows_callers() && !config.authenticator().is_open());
-    for (more, said) in [
+    assert!(config.requires_auth() && !config.authenticator().allows_anonymous());
+    for (more, message) in [
         ("audience = [\"a\"]", "issuer"),
         ("issuer = \"http://as.example\"\naudience = [\"a\"]", "an address with https://"),
         (issuer, "add `audience`"),
         (&format!("{issuer}\naudience = [\"a\"]\njwks = \"http://as.example/k\""), "https://"),
-        (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"HS256\"]"), "can make one"),
-        (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"none\"]"), "can make one"),
+        (
+            &format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"HS256\"]"),
+            "symmetric algorithms are not accepted",
+        ),
+        (
+            &format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"none\"]"),
+            "symmetric algorithms are not accepted",
+        ),
         (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"RS265\"]"), "known here: `RS256`"),
         (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = []"), "no token could be signed"),
         (&format!("{issuer}\naudience = [\"a\"]\nleeway = \"1h\""), "at most 5m"),
@@ -439,15 +453,15 @@ fn an_authorization_server_is_named_so_that_nobody_else_can_be_meant() {
         (&format!("{issuer}\naudience = [\"a\"]\ncapabilities = [\"b\"]"), "found a list"),
     ] {
         let error = with(more).unwrap_err().to_string();
-        assert!(error.contains(said), "{more}: {error}");
+        assert!(error.contains(message), "{more}: {error}");
     }
     let error = parse("[identity.operator]\ntoken_hash = \"\"").unwrap_err().to_string();
-    assert!(error.contains("who runs the gateway"), "{error}");
+    assert!(error.contains("reserved for the operator"), "{error}");
 }
 
 /// Each row: a table, its definition in the schema, what has to be said, and the keys that have a default.
 #[test]
-fn the_defaults_of_the_schema_are_those_that_hold() {
+fn schema_defaults_match_effective_defaults() {
     let schema = Config::json_schema();
     let rows: [(&str, &str, &str, &[&str]); 5] = [
         (
@@ -466,7 +480,12 @@ fn the_defaults_of_the_schema_are_those_that_hold() {
             ],
         ),
         ("journal", "Journal", "", &["mode", "body_limit", "retain_size"]),
-        ("approval", "Approval", "", &["operations", "expires", "most", "most_per_caller"]),
+        (
+            "approval",
+            "Approval",
+            "",
+            &["operations", "expires", "max_pending", "max_pending_per_caller"],
+        ),
         (
             "auth",
             "AuthorizationServer",
@@ -475,7 +494,7 @@ fn the_defaults_of_the_schema_are_those_that_hold() {
         ),
         (
             "mcp",
-            "McpDoor",
+            "McpEndpoint",
             "",
             &[
                 "dialect",
@@ -490,22 +509,22 @@ fn the_defaults_of_the_schema_are_those_that_hold() {
     ];
     for (table, definition, needed, keys) in rows {
         let properties = &schema["$defs"][definition]["properties"];
-        let said: String =
+        let message: String =
             keys.iter().map(|key| format!("{key} = {}\n", properties[key]["default"])).collect();
-        let [bare, whole] = [needed.to_owned(), format!("{needed}{said}")]
+        let [implicit, explicit] = [needed.to_owned(), format!("{needed}{message}")]
             .map(|text| parse(&format!("[{table}]\n{text}")))
-            .map(|config| config.unwrap_or_else(|error| panic!("{said}: {error}")));
-        assert_eq!(format!("{bare:?}"), format!("{whole:?}"), "{table}");
+            .map(|config| config.unwrap_or_else(|error| panic!("{message}: {error}")));
+        assert_eq!(format!("{implicit:?}"), format!("{explicit:?}"), "{table}");
     }
 }
 
 /// What the reader takes, the schema takes, and what it describes has words.
 #[test]
-fn the_schema_describes_the_file() {
+fn schema_accepts_what_the_parser_accepts() {
     let json = Config::json_schema();
     let schema = toolpost::Schema::new(json.clone()).unwrap();
     let good: serde_json::Value = toml::from_str(GOOD).unwrap();
-    assert_eq!(schema.check(&good).unwrap(), []);
+    assert_eq!(schema.validate(&good).unwrap(), []);
     let timeout = |value: serde_json::Value| serde_json::json!({"source": {"a": {"hub": {"url": "ws://x"}, "timeout": value}}});
     for (value, fits) in [
         (timeout("30s".into()), true),
@@ -540,7 +559,7 @@ fn the_schema_describes_the_file() {
         (serde_json::json!({"sources": {}}), false),
         (serde_json::json!({}), true),
     ] {
-        assert_eq!(schema.check(&value).unwrap().is_empty(), fits, "{value}");
+        assert_eq!(schema.validate(&value).unwrap().is_empty(), fits, "{value}");
     }
     let source = &json["$defs"]["Source"]["properties"];
     for (key, default) in [
@@ -568,7 +587,7 @@ fn the_schema_describes_the_file() {
         (room(serde_json::json!({"participants": 0})), false),
         (room(serde_json::json!({"participant": 1})), false),
     ] {
-        assert_eq!(schema.check(&value).unwrap().is_empty(), fits, "{value}");
+        assert_eq!(schema.validate(&value).unwrap().is_empty(), fits, "{value}");
     }
     for (key, property) in json["properties"].as_object().unwrap() {
         let empty = match key.as_str() {
@@ -585,7 +604,7 @@ fn the_schema_describes_the_file() {
 
 /// The guide's file is good, and its errors are what is said about the lines above them.
 #[test]
-fn the_guide_is_true() {
+fn configuration_guide_examples_are_valid() {
     let guide = include_str!("../../../../docs/configuration.md");
     let block = |kind: &str| {
         let start = format!("```{kind}\n");
@@ -595,7 +614,7 @@ fn the_guide_is_true() {
     let [good, signed, waits, clients, pages, rooms, capable, bad] = block("toml")[..] else {
         panic!("seven good files and a bad one")
     };
-    assert_eq!(parse(rooms).unwrap().workspace.rooms["lobby"], RoomSettings::default());
+    assert_eq!(parse(rooms).unwrap().rooms.rooms["lobby"], RoomSettings::default());
     assert_eq!(parse(capable).unwrap().identities[0].identity.capabilities.len(), 3);
     assert_eq!(parse(pages).unwrap().cors, ["https://app.example"]);
     let auth = parse(signed).unwrap().auth.unwrap();
@@ -604,27 +623,36 @@ fn the_guide_is_true() {
     let config = parse(&good.replace("OFFICE_TOKEN", "SECRET").replace("PETS_KEY", "SECRET"));
     let config = config.unwrap();
     assert_eq!((config.identities.len(), config.sources.len()), (2, 4));
-    let mut shown = parse(clients).unwrap().mcp;
-    assert_eq!(shown.instructions.take().as_deref(), Some("Tickets and files of the office."));
-    assert_eq!(shown, McpDoorSettings::default(), "it shows the defaults");
+    let mut documented = parse(clients).unwrap().mcp;
+    assert_eq!(documented.instructions.take().as_deref(), Some("Tickets and files of the office."));
+    assert_eq!(documented, McpEndpointSettings::default(), "it shows the defaults");
     let error = parse(bad).unwrap_err();
     assert_eq!(error.to_string(), block("text")[0].trim());
 }
 
 /// Texts that break parsers.
 #[test]
-fn hostile_texts_are_answered() {
+fn malformed_toml_returns_errors() {
     let deep_key = format!("source.{}a = 1", "a.".repeat(100_000));
     let deep_list = format!("source = {}", "[".repeat(100_000));
     let deep_table = format!("[source.a]\nhub = {}", "{a=".repeat(100_000));
     let long_key = format!("[source.a]\n{} = 1", "k".repeat(1_000_000));
     let references = format!("[source.a]\nhub = {{ url = \"{}\" }}", "${HOST}".repeat(100_000));
-    let deep_answer = format!("[source.a.mcp]\nelicitation.answer.{}a = 1", "a.".repeat(100_000));
+    let deep_elicitation =
+        format!("[source.a.mcp]\nelicitation.accept.{}a = 1", "a.".repeat(100_000));
     let wrong: String = (0..20_000).map(|n| format!("K{n} = 1\n")).collect();
     let wrong = format!("[source.a.mcp]\ncommand = 'x'\n[source.a.mcp.env]\n{wrong}");
     let many: String = (0..5_000).map(|n| format!("[source.a{n}]\nx = 1\n")).collect();
-    let texts =
-        [&deep_key, &deep_list, &deep_table, &long_key, &references, &many, &deep_answer, &wrong];
+    let texts = [
+        &deep_key,
+        &deep_list,
+        &deep_table,
+        &long_key,
+        &references,
+        &many,
+        &deep_elicitation,
+        &wrong,
+    ];
     for text in texts {
         assert!(parse(text).is_err(), "{}", &text[..40]);
     }
@@ -636,31 +664,31 @@ fn hostile_texts_are_answered() {
 
 /// Each row: a source, what is replaced in it, and how much of it is another one then.
 #[test]
-fn a_source_is_compared_by_what_it_means() {
+fn source_change_is_detected_by_meaning() {
     let mcp = "[source.a]\nmcp = { command = 'x', args = ['y'], env = { K = 'hush' } }\n";
     let http = "[source.a]\nmcp = { url = 'https://x/mcp', bearer = 'hush' }\n";
     let hub = "[source.a]\nhub = { url = 'ws://x', token = 'hush' }\n";
     let openapi = "[source.a]\nopenapi = 'none.yaml'\nauth = { bearer = 'hush' }\n";
     let rows = [
-        (mcp, "'x'", "'x'", SourceChange::Nothing),
-        (mcp, "'x'", "\"x\"", SourceChange::Nothing),
-        (mcp, "'hush'", "'hush-hush'", SourceChange::Reached),
-        (mcp, "'y'", "'z'", SourceChange::Reached),
+        (mcp, "'x'", "'x'", SourceChange::Unchanged),
+        (mcp, "'x'", "\"x\"", SourceChange::Unchanged),
+        (mcp, "'hush'", "'hush-hush'", SourceChange::Connection),
+        (mcp, "'y'", "'z'", SourceChange::Connection),
         (mcp, "}\n", "}\ntimeout = 5", SourceChange::Adjustments),
         (mcp, "}\n", "}\naccess = 'open'", SourceChange::Adjustments),
         (mcp, "}\n", "}\naccess = { scopes = ['s'] }", SourceChange::Adjustments),
-        (mcp, "'y']", "'y'], max_timeout = 7", SourceChange::Reached),
+        (mcp, "'y']", "'y'], max_timeout = 7", SourceChange::Connection),
         (
             mcp,
             "mcp = { command = 'x', args = ['y'], env = { K = 'hush' } }",
             "hub.url = 'ws://x'",
-            SourceChange::Reached,
+            SourceChange::Connection,
         ),
-        (http, "'hush'", "'${SECRET}'", SourceChange::Reached),
+        (http, "'hush'", "'${SECRET}'", SourceChange::Connection),
         (http, "}\n", "}\noutput = 'raw'", SourceChange::Adjustments),
-        (hub, "'hush'", "'${SECRET}'", SourceChange::Reached),
+        (hub, "'hush'", "'${SECRET}'", SourceChange::Connection),
         (hub, "}\n", "}\nexclude = ['x']", SourceChange::Adjustments),
-        (openapi, "'hush'", "'${SECRET}'", SourceChange::Reached),
+        (openapi, "'hush'", "'${SECRET}'", SourceChange::Connection),
         (openapi, "}\n", "}\ntimeout = '5s'", SourceChange::Adjustments),
         (openapi, "}\n", "}\nprefix = 'p_'", SourceChange::Adjustments),
     ];
@@ -673,31 +701,34 @@ fn a_source_is_compared_by_what_it_means() {
 }
 
 #[test]
-fn what_a_source_lacks_is_its_own_affair() {
+fn missing_reference_disables_only_its_source() {
     let text = "[source.a]\nmcp = { command = 'x', args = ['${NONE}', '${file:none/at-all}'] }\n\
                 [source.b]\nmcp = { command = '${SECRET}' }\n";
     let config = Config::parse(Path::new("toolpost.toml"), text, &|name| {
         (name == "SECRET").then(|| "hush-hush".to_owned())
     });
     let config = config.unwrap();
-    let [lacking, fine] = &config.sources[..] else { panic!("{config:?}") };
-    assert!(matches!(&lacking.kind, SourceKind::Incomplete { word, .. } if word == "mcp"));
+    let [incomplete, fine] = &config.sources[..] else { panic!("{config:?}") };
+    assert!(matches!(&incomplete.kind, SourceKind::Incomplete { kind, .. } if kind == "mcp"));
     assert!(matches!(&fine.kind, SourceKind::Mcp(_)));
-    let said = config.check_complete().unwrap_err().to_string();
-    assert!(said.contains("2:32: source.a.mcp.args[0]: the environment variable `NONE`"), "{said}");
+    let message = config.check_missing().unwrap_err().to_string();
+    assert!(
+        message.contains("2:32: source.a.mcp.args[0]: the environment variable `NONE`"),
+        "{message}"
+    );
     // What nobody can do without refuses the file.
     let identity = "[identity.ci]\ntoken_hash = '${NONE}'\n";
-    let said = parse(&format!("{text}{identity}")).unwrap_err().to_string();
+    let message = parse(&format!("{text}{identity}")).unwrap_err().to_string();
     assert!(
-        said.contains("identity.ci.token_hash: the environment") && said.contains("source.a"),
-        "{said}"
+        message.contains("identity.ci.token_hash: the environment") && message.contains("source.a"),
+        "{message}"
     );
 }
 
 /// Each row: what a secret file holds, if it is there, and whether its source lacks it.
 #[cfg(unix)]
 #[test]
-fn a_secret_file_is_the_same_however_it_is_named() {
+fn secret_file_notations_are_equivalent() {
     use std::os::unix::fs::PermissionsExt;
     let folder = std::env::temp_dir().join(format!("toolpost-secret-forms-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -711,7 +742,7 @@ fn a_secret_file_is_the_same_however_it_is_named() {
         })
     };
     let large = "x".repeat(1024 * 1024 + 1);
-    for (content, lacks) in [
+    for (content, is_incomplete) in [
         (Some("hush"), false),
         (Some("hush\n"), false),
         (Some("hush\n\n"), false),
@@ -723,13 +754,17 @@ fn a_secret_file_is_the_same_however_it_is_named() {
             std::fs::write(&secret, content).unwrap();
             std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o644)).unwrap();
         }
-        let (named, found, files, notes) = read("{ file = 'key' }").unwrap();
+        let (description, found, files, notes) = read("{ file = 'key' }").unwrap();
         let (_, expected, of_reference, notes_of_reference) = read("'${file:key}'").unwrap();
-        assert_eq!(matches!(found.kind, SourceKind::Incomplete { .. }), lacks, "{named}");
+        assert_eq!(
+            matches!(found.kind, SourceKind::Incomplete { .. }),
+            is_incomplete,
+            "{description}"
+        );
         assert_eq!((files.contains(&secret), &files), (true, &of_reference));
         assert_eq!((notes.len(), &notes), (usize::from(content.is_some()), &notes_of_reference));
-        if !lacks {
-            assert_eq!(found.change_from(&expected), SourceChange::Nothing);
+        if !is_incomplete {
+            assert_eq!(found.change_from(&expected), SourceChange::Unchanged);
         }
     }
     assert!(read("{ file = '' }").unwrap_err().to_string().contains("this names no file"));
@@ -738,13 +773,13 @@ fn a_secret_file_is_the_same_however_it_is_named() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in "\\PC*") {
+    fn parse_arbitrary_text_never_panics(text in "\\PC*") {
         drop(parse(&text));
     }
 
     /// Near misses: a good file with a piece cut out, put elsewhere or replaced.
     #[test]
-    fn no_damaged_file_panics(from in 0..GOOD.len(), length in 0..40usize, to in 0..GOOD.len(), with in "[\\[\\]{}=.\"'${}\\n a0-]{0,6}") {
+    fn parse_damaged_file_never_panics(from in 0..GOOD.len(), length in 0..40usize, to in 0..GOOD.len(), with in "[\\[\\]{}=.\"'${}\\n a0-]{0,6}") {
         let (mut text, end) = (GOOD.to_owned(), (from + length).min(GOOD.len()));
         let piece: String = text.drain(from..end).collect();
         let to = to.min(text.len());
@@ -755,7 +790,7 @@ proptest! {
 }
 
 #[test]
-fn who_is_another_one_after_a_change_is_told() {
+fn config_change_returns_revoked_identities() {
     let known = |name: &str, scopes: &str| {
         format!("[identity.{name}]\ntoken_hash = \"{HASH}\"\nscopes = [{scopes}]\n")
     };
@@ -771,10 +806,10 @@ fn who_is_another_one_after_a_change_is_told() {
     ] {
         let read = |text: &str| Config::parse(Path::new("toolpost.toml"), text, &|_| None).unwrap();
         let (before, next) = (read(before), read(next));
-        let ended = before.ended_by(&next);
-        assert_eq!(ended.has("somebody with a signed token"), is_ended);
-        assert!(["ada", "operator"].iter().all(|id| !ended.has(id)));
-        assert_eq!(next.knows(&Identity::new("somebody")), next.auth.is_some());
+        let ended = before.revoked_identities(&next);
+        assert_eq!(ended.contains("somebody with a signed token"), is_ended);
+        assert!(["ada", "operator"].iter().all(|id| !ended.contains(id)));
+        assert_eq!(next.has_identity(&Identity::new("somebody")), next.auth.is_some());
     }
     let rows: [(&str, &str, &[&str]); 6] = [
         ("", "", &[]),
@@ -787,6 +822,6 @@ fn who_is_another_one_after_a_change_is_told() {
     for (before, next, ended) in rows {
         let read = |text: &str| Config::parse(Path::new("toolpost.toml"), text, &|_| None).unwrap();
         let (before, next) = (read(before), read(next));
-        assert_eq!(before.ended_by(&next).named.into_iter().collect::<Vec<_>>(), ended);
+        assert_eq!(before.revoked_identities(&next).ids.into_iter().collect::<Vec<_>>(), ended);
     }
 }

@@ -16,7 +16,7 @@ use axum::http::Uri;
 use toolpost::hub::RESERVED_NAMES;
 use toolpost::{Identity, OperationId, ResultPolicy};
 
-use super::document::Document;
+use super::document::TomlDocument;
 use super::file::{
     AccessText, ConfigFile, HubText, IdentityText, JournalText, McpText, OperationText, SourceText,
 };
@@ -24,18 +24,18 @@ use super::glob::Glob;
 use super::source::{Access, Adjustments, OperationAdjustments, SourceConfig, SourceKind};
 use super::{Config, IdentityConfig};
 use crate::admin::OPERATOR;
-use crate::auth::{LOCAL, Token, TokenHash, is_resource};
+use crate::auth::{LOCAL, Token, TokenHash, is_resource_id};
 use crate::journal;
 
-pub(super) use mcp::{Report, settings as mcp_settings};
+pub(super) use mcp::{ReportFn, settings as mcp_settings};
 
-pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
+pub(super) fn validate(document: &TomlDocument<'_>, file: ConfigFile) -> Config {
     let identities = identities(document, file.identity);
-    let said = limits::said(&file.source);
+    let overrides = limits::source_limit_overrides(&file.source);
     let mut sources: Vec<SourceConfig> =
         file.source.into_iter().filter_map(|entry| source(document, entry)).collect();
-    let workspace = room::workspace(document, file.room, file.limits.rooms.get());
-    let limits = limits::limits(document, file.limits, said, &mut sources);
+    let rooms = room::rooms(document, file.room, file.limits.rooms.get());
+    let limits = limits::limits(document, file.limits, overrides, &mut sources);
     let telemetry = telemetry::telemetry(document, file.telemetry);
     let mcp = file.mcp.settings();
     let approval = approval::settings(document, &file.approval);
@@ -54,12 +54,12 @@ pub(super) fn validate(document: &Document<'_>, file: ConfigFile) -> Config {
         sources,
         telemetry,
         without_demo: !file.demo,
-        workspace,
+        rooms,
         ..Config::default()
     }
 }
 
-fn journal(document: &Document<'_>, text: JournalText) -> journal::Settings {
+fn journal(document: &TomlDocument<'_>, text: JournalText) -> journal::JournalSettings {
     if text.retain_for().is_some_and(|time| time.is_zero()) {
         let message = "nothing would be kept; write mode = \"off\" if that is meant";
         document.report(&["journal", "retain_for"], message);
@@ -68,7 +68,7 @@ fn journal(document: &Document<'_>, text: JournalText) -> journal::Settings {
 }
 
 fn identities(
-    document: &Document<'_>,
+    document: &TomlDocument<'_>,
     entries: BTreeMap<String, IdentityText>,
 ) -> Vec<IdentityConfig> {
     let mut owners: BTreeMap<TokenHash, String> = BTreeMap::new();
@@ -78,19 +78,19 @@ fn identities(
             document.report(&["identity", &name], message);
         }
         for resource in text.resources.keys() {
-            if !is_resource(resource) {
-                document.report(&["identity", &name, "resources", resource], RESOURCE);
+            if !is_resource_id(resource) {
+                document.report(&["identity", &name, "resources", resource], RESOURCE_FORMAT);
             }
         }
         if !text.scopes.iter().all(|scope| is_scope(scope)) {
-            document.report(&["identity", &name, "scopes"], SCOPE);
+            document.report(&["identity", &name, "scopes"], SCOPE_FORMAT);
         }
         room::capabilities(document, &["identity", &name, "capabilities"], &text.capabilities);
-        let place = ["identity", &name, "token_hash"];
+        let key_path = ["identity", &name, "token_hash"];
         let token_hash = match text.token_hash.parse::<TokenHash>() {
             Ok(hash) => hash,
             Err(error) => {
-                document.report(&place, error.to_string());
+                document.report(&key_path, error.to_string());
                 continue;
             }
         };
@@ -101,7 +101,7 @@ fn identities(
                 let message = format!(
                     "`{owner}` has the same token; `toolpost token new {name} --replace` makes another"
                 );
-                document.report(&place, message);
+                document.report(&key_path, message);
             }
         }
         let mut identity = Identity::new(name).with_scopes(text.scopes);
@@ -113,10 +113,11 @@ fn identities(
 }
 
 /// How a resource is written.
-pub(super) const RESOURCE: &str = "a resource is `type:id`, or `type:*` for every one of a type";
+pub(super) const RESOURCE_FORMAT: &str =
+    "a resource is `type:id`, or `type:*` for every one of a type";
 
 /// How a scope is written.
-pub(super) const SCOPE: &str = "a scope is one word, without white space";
+pub(super) const SCOPE_FORMAT: &str = "a scope is one word, without white space";
 
 /// Whether a text can be a scope: several are told apart by white space elsewhere.
 pub(super) fn is_scope(text: &str) -> bool {
@@ -127,10 +128,12 @@ pub(super) fn is_scope(text: &str) -> bool {
 pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@');
     if name == LOCAL {
-        return Err(format!("`{LOCAL}` is who calls without a token; choose another name"));
+        return Err(format!(
+            "`{LOCAL}` is reserved for callers without a token; choose another name"
+        ));
     }
     if name == OPERATOR {
-        return Err(format!("`{OPERATOR}` is who runs the gateway; choose another name"));
+        return Err(format!("`{OPERATOR}` is reserved for the operator; choose another name"));
     }
     if (1..=64).contains(&name.len()) && name.bytes().all(is_plain) {
         return Ok(());
@@ -138,25 +141,25 @@ pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
     Err("the name of an identity is 1 to 64 letters, digits, `-`, `_`, `.` or `@`".to_owned())
 }
 
-fn source(document: &Document<'_>, entry: (String, SourceText)) -> Option<SourceConfig> {
+fn source(document: &TomlDocument<'_>, entry: (String, SourceText)) -> Option<SourceConfig> {
     let (name, text) = entry;
-    let place = ["source", name.as_str()];
+    let key_path = ["source", name.as_str()];
     if let Err(message) = check_source_name(&name) {
-        document.report(&place, message);
+        document.report(&key_path, message);
     }
-    if document.lacks(&name) {
+    if document.has_missing_reference(&name) {
         return None;
     }
     let adjustments = adjustments(document, &name, &text);
     if text.openapi.is_none() {
-        refuse_strays(document, &name, &text);
+        reject_openapi_only_keys(document, &name, &text);
     }
     let kind = match (text.mcp, text.openapi, text.spoke, text.hub) {
         (Some(mcp), None, None, None) => mcp_kind(document, &name, mcp, &adjustments)?,
         (None, Some(openapi), None, None) => {
-            let service = openapi::Service { text: openapi.0, auth: text.auth };
+            let service = openapi::ServiceText { text: openapi.0, auth: text.auth };
             let kind = openapi::kind(document, &name, service, &adjustments)?;
-            if document.lacks(&name) {
+            if document.has_missing_reference(&name) {
                 return None;
             }
             kind
@@ -165,13 +168,13 @@ fn source(document: &Document<'_>, entry: (String, SourceText)) -> Option<Source
         (None, None, None, Some(hub)) => hub_kind(document, &name, hub),
         (None, None, None, None) => {
             // One that does not fit has been reported.
-            if !KINDS.iter().any(|kind| document.has(&["source", &name, kind])) {
-                document.report(&place, format!("{ONE_OF}; add one"));
+            if !SOURCE_KINDS.iter().any(|kind| document.contains(&["source", &name, kind])) {
+                document.report(&key_path, format!("{ONE_KIND_EXPECTED}; add one"));
             }
             return None;
         }
         _ => {
-            document.report(&place, format!("{ONE_OF}; remove the others"));
+            document.report(&key_path, format!("{ONE_KIND_EXPECTED}; remove the others"));
             return None;
         }
     };
@@ -179,20 +182,20 @@ fn source(document: &Document<'_>, entry: (String, SourceText)) -> Option<Source
 }
 
 /// Says what means nothing without a service that it is about.
-fn refuse_strays(document: &Document<'_>, name: &str, text: &SourceText) {
+fn reject_openapi_only_keys(document: &TomlDocument<'_>, name: &str, text: &SourceText) {
     for (key, is_there) in [
         ("auth", text.auth.is_some()),
         ("rename", !text.rename.is_empty()),
         ("prefix", text.prefix.is_some()),
     ] {
-        if is_there && !document.has(&["source", name, "openapi"]) {
+        if is_there && !document.contains(&["source", name, "openapi"]) {
             document.report(&["source", name, key], "this goes with `openapi`; remove it");
         }
     }
 }
 
-pub(super) const KINDS: [&str; 4] = ["mcp", "openapi", "spoke", "hub"];
-const ONE_OF: &str = "a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`";
+pub(super) const SOURCE_KINDS: [&str; 4] = ["mcp", "openapi", "spoke", "hub"];
+const ONE_KIND_EXPECTED: &str = "a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`";
 
 /// A source's name is a namespace, and not one of the gateway's own.
 pub(super) fn check_source_name(name: &str) -> Result<(), String> {
@@ -204,26 +207,28 @@ pub(super) fn check_source_name(name: &str) -> Result<(), String> {
 }
 
 fn mcp_kind(
-    document: &Document<'_>,
+    document: &TomlDocument<'_>,
     name: &str,
     text: McpText,
     adjustments: &Adjustments,
 ) -> Option<SourceKind> {
     let mut report = |path: &[&str], message: &str| {
-        let place = ["source", name, "mcp"];
+        let key_path = ["source", name, "mcp"];
         // What is missing is there under a name that was reported.
-        if path.is_empty() && ["command", "url"].iter().any(|key| document.suggests(&place, key)) {
+        if path.is_empty()
+            && ["command", "url"].iter().any(|key| document.has_suggestion(&key_path, key))
+        {
             return;
         }
-        document.report(&[&place, path].concat(), message);
+        document.report(&[&key_path, path].concat(), message);
     };
     let mut settings = mcp_settings(text, document.folder(), &mut report)?;
     settings.timeout = adjustments.timeout.unwrap_or(settings.timeout);
     Some(SourceKind::Mcp(Box::new(settings)))
 }
 
-fn spoke_kind(document: &Document<'_>, name: &str, identity: String) -> SourceKind {
-    if !document.has(&["identity", &identity]) {
+fn spoke_kind(document: &TomlDocument<'_>, name: &str, identity: String) -> SourceKind {
+    if !document.contains(&["identity", &identity]) {
         // The name came from a value, and `${VAR}` may have put anything there.
         document.report(
             &["source", name, "spoke", "identity"],
@@ -233,7 +238,7 @@ fn spoke_kind(document: &Document<'_>, name: &str, identity: String) -> SourceKi
     SourceKind::Spoke { identity }
 }
 
-fn hub_kind(document: &Document<'_>, name: &str, hub: HubText) -> SourceKind {
+fn hub_kind(document: &TomlDocument<'_>, name: &str, hub: HubText) -> SourceKind {
     if let Err(message) = check_hub_url(&hub.url) {
         document.report(&["source", name, "hub", "url"], message);
     }
@@ -255,18 +260,21 @@ fn check_hub_url(url: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn adjustments(document: &Document<'_>, name: &str, text: &SourceText) -> Adjustments {
+fn adjustments(document: &TomlDocument<'_>, name: &str, text: &SourceText) -> Adjustments {
     let timeout = text.timeout.as_ref().map(|timeout| timeout.0);
     if timeout.is_some_and(|timeout| timeout.is_zero()) {
-        document.report(&["source", name, "timeout"], "nothing is done in no time; write more");
+        document.report(&["source", name, "timeout"], "must be greater than zero");
     }
     let access = text.access.as_ref().map(|text| access(document, &["source", name], text));
     let mut policy = ResultPolicy::default();
     (policy.output, policy.extras) = (text.output, text.extras);
     Adjustments {
         access,
-        unsaid: None,
-        approval: text.approval.as_ref().map(|asked| approval::asked(document, name, asked)),
+        default_access: None,
+        approval: text
+            .approval
+            .as_ref()
+            .map(|rule_text| approval::approval_rule(document, name, rule_text)),
         operations: operations(document, name, &text.operation),
         timeout,
         policy,
@@ -279,41 +287,41 @@ fn adjustments(document: &Document<'_>, name: &str, text: &SourceText) -> Adjust
 }
 
 fn operations(
-    document: &Document<'_>,
+    document: &TomlDocument<'_>,
     source: &str,
     entries: &BTreeMap<String, OperationText>,
 ) -> BTreeMap<String, OperationAdjustments> {
     let checked = entries.iter().map(|(name, text)| {
-        let place = ["source", source, "operation", name];
+        let key_path = ["source", source, "operation", name];
         let timeout = text.timeout.as_ref().map(|timeout| timeout.0);
         if timeout.is_some_and(|timeout| timeout.is_zero()) {
-            let place = [&place[..], &["timeout"]].concat();
-            document.report(&place, "nothing is done in no time; write more");
+            let key_path = [&key_path[..], &["timeout"]].concat();
+            document.report(&key_path, "must be greater than zero");
         }
-        let access = text.access.as_ref().map(|text| access(document, &place, text));
+        let access = text.access.as_ref().map(|text| access(document, &key_path, text));
         let (approval, exclusive) = (text.approval, text.exclusive);
         (name.clone(), OperationAdjustments { access, approval, timeout, exclusive })
     });
     checked.collect()
 }
 
-fn access(document: &Document<'_>, place: &[&str], text: &AccessText) -> Access {
+fn access(document: &TomlDocument<'_>, key_path: &[&str], text: &AccessText) -> Access {
     match text {
         AccessText::Open => Access::Open,
         AccessText::Scopes(scopes) => {
             if scopes.is_empty() {
                 let message = "no scope is asked for; write access = \"open\" if that is meant";
-                document.report(&[place, &["access", "scopes"]].concat(), message);
+                document.report(&[key_path, &["access", "scopes"]].concat(), message);
             }
             if !scopes.iter().all(|scope| is_scope(scope)) {
-                document.report(&[place, &["access", "scopes"]].concat(), SCOPE);
+                document.report(&[key_path, &["access", "scopes"]].concat(), SCOPE_FORMAT);
             }
             Access::Scopes(scopes.clone())
         }
     }
 }
 
-fn globs(document: &Document<'_>, [name, key]: [&str; 2], patterns: &[String]) -> Vec<Glob> {
+fn globs(document: &TomlDocument<'_>, [name, key]: [&str; 2], patterns: &[String]) -> Vec<Glob> {
     if patterns.iter().any(String::is_empty) {
         let message = "an empty pattern fits no operation; `*` fits every one";
         document.report(&["source", name, key], message);

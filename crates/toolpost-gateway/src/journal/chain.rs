@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// How many characters stand before the content of a line: the hash and a space.
-pub(super) const PREFIX: usize = 65;
+pub(super) const LINE_PREFIX_LEN: usize = 65;
 
 /// The state of a chain after one of its records.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Hash {
     /// Writes the line of a record: its hash, a space, its content, a line feed.
     pub(super) fn write_line(self, content: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
-        out.resize(start + PREFIX - 1, 0);
+        out.resize(start + LINE_PREFIX_LEN - 1, 0);
         HEXLOWER.encode_mut(&self.0, &mut out[start..]);
         out.push(b' ');
         out.extend_from_slice(content);
@@ -55,24 +55,24 @@ impl fmt::Debug for Hash {
 
 /// A line as it is stored, without its line feed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Line<'a> {
+pub(super) struct RecordLine<'a> {
     pub(super) hash: Hash,
     pub(super) seq: u64,
     pub(super) content: &'a [u8],
 }
 
-impl<'a> Line<'a> {
+impl<'a> RecordLine<'a> {
     /// `None` where it is not the line of a record at all.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
-        let (hash, content) = line.split_at_checked(PREFIX)?;
-        let (hash, space) = hash.split_at(PREFIX - 1);
-        let seq = seq_of(content).filter(|_| space == b" ")?;
+        let (hash, content) = line.split_at_checked(LINE_PREFIX_LEN)?;
+        let (hash, space) = hash.split_at(LINE_PREFIX_LEN - 1);
+        let seq = parse_seq(content).filter(|_| space == b" ")?;
         Some(Self { hash: Hash::parse(hash)?, seq, content })
     }
 }
 
 /// The number of a record, which every content begins with.
-fn seq_of(content: &[u8]) -> Option<u64> {
+fn parse_seq(content: &[u8]) -> Option<u64> {
     let rest = content.strip_prefix(b"{\"seq\":")?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
     std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()
@@ -83,17 +83,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_what_was_written() {
+    fn record_line_round_trips() {
         let content = br#"{"seq":7,"kind":"enter"}"#;
         let hash = Hash::genesis("a").next(content);
         let mut out = Vec::new();
         hash.write_line(content, &mut out);
-        let line = Line::parse(out.strip_suffix(b"\n").unwrap()).unwrap();
+        let line = RecordLine::parse(out.strip_suffix(b"\n").unwrap()).unwrap();
         assert_eq!((line.hash, line.seq, line.content), (hash, 7, &content[..]));
     }
 
     #[test]
-    fn what_is_no_line_is_told() {
+    fn record_line_parse_rejects_malformed_input() {
         let hash = Hash::genesis("a").to_string();
         for (line, is_one) in [
             (format!("{hash} {{\"seq\":1,"), true),
@@ -105,12 +105,12 @@ mod tests {
             (hash, false),
             (String::new(), false),
         ] {
-            assert_eq!(Line::parse(line.as_bytes()).is_some(), is_one, "{line}");
+            assert_eq!(RecordLine::parse(line.as_bytes()).is_some(), is_one, "{line}");
         }
     }
 
     #[test]
-    fn a_hash_depends_on_everything_before_it() {
+    fn hash_covers_all_previous_records() {
         let (a, b) = (Hash::genesis("a"), Hash::genesis("b"));
         assert_ne!(a.next(b"x"), b.next(b"x"));
         assert_ne!(a.next(b"x"), a.next(b"y"));

@@ -10,12 +10,12 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Result, Row, params};
 
-use super::record::{Facts, What};
+use super::record::{RecordKind, RecordSummary};
 
 /// A stretch ends after so many records.
-const RECORDS: u64 = 1_024;
+const MAX_BLOCK_RECORDS: u64 = 1_024;
 /// And after so many bytes.
-const BYTES: u64 = 1024 * 1024;
+const MAX_BLOCK_BYTES: u64 = 1024 * 1024;
 
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS name (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
@@ -42,7 +42,7 @@ pub(super) struct Block {
 
 /// A stretch as it stands in the database.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Written {
+pub(super) struct StoredBlock {
     id: i64,
     pub(super) segment: u64,
     pub(super) offset: u64,
@@ -52,8 +52,8 @@ pub(super) struct Written {
     last_time: i64,
 }
 
-impl Written {
-    pub(super) fn begins_as(&self, open: &OpenBlock) -> bool {
+impl StoredBlock {
+    pub(super) fn starts_at(&self, open: &OpenBlock) -> bool {
         (self.segment, self.offset, self.first_seq) == (open.segment, open.offset, open.first_seq)
     }
 }
@@ -70,35 +70,35 @@ pub(super) struct OpenBlock {
     /// What was seen of an operation or a room, by whom: a bit for each mark.
     marks: HashMap<String, HashMap<String, u8>>,
     /// The ends of calls that began before this stretch.
-    strays: Vec<Stray>,
+    cross_block_exits: Vec<CrossBlockExit>,
 }
 
 /// What a stretch holds of an operation or a room. What somebody calls an operation is his to choose, so
 /// a room is told from one by this and not by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum BlockMark {
     Call,
     /// Beside that of the call itself.
     Failed,
     Message,
-    Refusal,
+    Rejection,
 }
 
-impl Mark {
-    const ALL: [Self; 4] = [Self::Call, Self::Failed, Self::Message, Self::Refusal];
+impl BlockMark {
+    const ALL: [Self; 4] = [Self::Call, Self::Failed, Self::Message, Self::Rejection];
 
     fn bit(self) -> u8 {
         1 << self as u8
     }
 
     /// None of them where somebody else wrote the number.
-    fn bit_of(number: i64) -> u8 {
+    fn bit_from_db(number: i64) -> u8 {
         Self::ALL.into_iter().find(|mark| *mark as i64 == number).map_or(0, Self::bit)
     }
 }
 
 #[derive(Debug)]
-struct Stray {
+struct CrossBlockExit {
     enter: u64,
     /// The operation and the caller of one that failed.
     failed: Option<(String, String)>,
@@ -109,40 +109,40 @@ impl OpenBlock {
         Self { segment, offset, first_seq, ..Self::default() }
     }
 
-    pub(super) fn add(&mut self, facts: &Facts<'_>, bytes: u64) {
+    pub(super) fn add(&mut self, summary: &RecordSummary<'_>, bytes: u64) {
         self.bytes += bytes;
         self.records += 1;
-        self.last_time = self.last_time.max(facts.time);
-        match facts.what {
-            What::Enter => self.mark(facts, Mark::Call),
-            What::Message => self.mark(facts, Mark::Message),
-            What::Refusal => self.mark(facts, Mark::Refusal),
-            What::Exit { enter, failed } if enter >= self.first_seq => {
+        self.last_time = self.last_time.max(summary.time);
+        match summary.kind {
+            RecordKind::Enter => self.mark(summary, BlockMark::Call),
+            RecordKind::Message => self.mark(summary, BlockMark::Message),
+            RecordKind::Rejection => self.mark(summary, BlockMark::Rejection),
+            RecordKind::Exit { enter, failed } if enter >= self.first_seq => {
                 if failed {
-                    self.mark(facts, Mark::Failed);
+                    self.mark(summary, BlockMark::Failed);
                 }
             }
-            What::Exit { enter, failed } => {
-                let named = || (facts.operation.to_owned(), facts.who.to_owned());
-                self.strays.push(Stray { enter, failed: failed.then(named) });
+            RecordKind::Exit { enter, failed } => {
+                let names = || (summary.operation.to_owned(), summary.identity.to_owned());
+                self.cross_block_exits.push(CrossBlockExit { enter, failed: failed.then(names) });
             }
-            What::Checkpoint => {}
+            RecordKind::Checkpoint => {}
         }
     }
 
-    fn mark(&mut self, facts: &Facts<'_>, mark: Mark) {
-        if !self.marks.contains_key(facts.operation) {
-            self.marks.insert(facts.operation.to_owned(), HashMap::new());
+    fn mark(&mut self, summary: &RecordSummary<'_>, mark: BlockMark) {
+        if !self.marks.contains_key(summary.operation) {
+            self.marks.insert(summary.operation.to_owned(), HashMap::new());
         }
-        let Some(callers) = self.marks.get_mut(facts.operation) else { return };
-        match callers.get_mut(facts.who) {
+        let Some(callers) = self.marks.get_mut(summary.operation) else { return };
+        match callers.get_mut(summary.identity) {
             Some(known) => *known |= mark.bit(),
-            None => drop(callers.insert(facts.who.to_owned(), mark.bit())),
+            None => drop(callers.insert(summary.identity.to_owned(), mark.bit())),
         }
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.records >= RECORDS || self.bytes >= BYTES
+        self.records >= MAX_BLOCK_RECORDS || self.bytes >= MAX_BLOCK_BYTES
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -165,13 +165,13 @@ impl OpenBlock {
 pub(super) struct Index(Connection);
 
 impl Index {
-    /// Opens it for the one who writes.
+    /// Opens it for writing.
     pub(super) fn open(file: &Path) -> Result<Self> {
         Self::with_tables(Connection::open(file)?)
     }
 
-    /// Opens it for somebody who only looks; where there is none, the answer is an empty one.
-    pub(super) fn look(file: &Path) -> Result<Self> {
+    /// Opens it read-only; an index that does not exist is empty.
+    pub(super) fn open_read_only(file: &Path) -> Result<Self> {
         if !file.exists() {
             return Self::empty();
         }
@@ -203,23 +203,23 @@ impl Index {
                  VALUES (?, ?, ?, ?, ?, ?)",
             )?
             .execute(params![
-                whole(open.segment),
-                whole(open.offset),
-                whole(open.bytes),
-                whole(open.first_seq),
-                whole(open.first_seq + open.records - 1),
+                to_sql_integer(open.segment),
+                to_sql_integer(open.offset),
+                to_sql_integer(open.bytes),
+                to_sql_integer(open.first_seq),
+                to_sql_integer(open.first_seq + open.records - 1),
                 open.last_time,
             ])?;
         let block = transaction.last_insert_rowid();
         for (operation, callers) in &open.marks {
-            for (who, &seen) in callers {
-                for mark in Mark::ALL.into_iter().filter(|mark| seen & mark.bit() != 0) {
-                    write_mark(&transaction, (operation, who), mark, block)?;
+            for (identity, &seen) in callers {
+                for mark in BlockMark::ALL.into_iter().filter(|mark| seen & mark.bit() != 0) {
+                    write_mark(&transaction, (operation, identity), mark, block)?;
                 }
             }
         }
-        for stray in &open.strays {
-            write_stray(&transaction, stray, block)?;
+        for cross_block_exit in &open.cross_block_exits {
+            write_cross_block_exit(&transaction, cross_block_exit, block)?;
         }
         transaction.commit()
     }
@@ -227,39 +227,51 @@ impl Index {
     /// The stretch that the records are indexed up to.
     pub(super) fn last(&self) -> Result<Option<Block>> {
         let sql = "SELECT id, segment, offset, bytes, last_seq FROM block ORDER BY id DESC LIMIT 1";
-        self.0.prepare_cached(sql)?.query_row([], block).optional()
+        self.0.prepare_cached(sql)?.query_row([], read_block).optional()
     }
 
     /// All stretches in their order. From here on this sees the database as it was then, whatever is
     /// written meanwhile.
-    pub(super) fn written(&self) -> Result<Vec<Written>> {
+    pub(super) fn stored_blocks(&self) -> Result<Vec<StoredBlock>> {
         self.0.execute_batch("BEGIN")?;
         let sql = "SELECT id, segment, offset, bytes, last_seq, first_seq, last_time FROM block
                    ORDER BY id";
         let mut statement = self.0.prepare(sql)?;
         let rows = statement.query_map([], |row| {
-            let Block { id, segment, offset, bytes, last_seq } = block(row)?;
+            let Block { id, segment, offset, bytes, last_seq } = read_block(row)?;
             let first_seq = row.get::<_, i64>(5)?.cast_unsigned();
-            Ok(Written { id, segment, offset, bytes, first_seq, last_seq, last_time: row.get(6)? })
+            Ok(StoredBlock {
+                id,
+                segment,
+                offset,
+                bytes,
+                first_seq,
+                last_seq,
+                last_time: row.get(6)?,
+            })
         })?;
         rows.collect()
     }
 
     /// Whether everything in a stretch is found by what the database knows of it.
-    pub(super) fn covers(&self, written: &Written, open: &OpenBlock) -> Result<bool> {
-        let is_same = written.bytes == open.bytes
-            && written.last_seq == open.first_seq + open.records - 1
-            && written.last_time >= open.last_time;
-        let marks = self.marks(written.id)?;
-        let known = |operation: &str, who: &str| {
-            marks.get(operation).and_then(|callers| callers.get(who)).copied().unwrap_or_default()
+    pub(super) fn covers(&self, stored: &StoredBlock, open: &OpenBlock) -> Result<bool> {
+        let is_same = stored.bytes == open.bytes
+            && stored.last_seq == open.first_seq + open.records - 1
+            && stored.last_time >= open.last_time;
+        let marks = self.marks(stored.id)?;
+        let known = |operation: &str, identity: &str| {
+            marks
+                .get(operation)
+                .and_then(|callers| callers.get(identity))
+                .copied()
+                .unwrap_or_default()
         };
         let all_marked = open.marks.iter().all(|(operation, callers)| {
-            callers.iter().all(|(who, &seen)| seen & !known(operation, who) == 0)
+            callers.iter().all(|(identity, &seen)| seen & !known(operation, identity) == 0)
         });
         let mut ends_known = true;
-        for stray in &open.strays {
-            ends_known &= self.knows_end(stray, written.id)?;
+        for cross_block_exit in &open.cross_block_exits {
+            ends_known &= self.has_exit(cross_block_exit, stored.id)?;
         }
         Ok(is_same && all_marked && ends_known)
     }
@@ -273,33 +285,33 @@ impl Index {
         let mut marks: HashMap<String, HashMap<String, u8>> = HashMap::new();
         while let Some(row) = rows.next()? {
             let known = marks.entry(row.get(0)?).or_default().entry(row.get(1)?).or_default();
-            *known |= Mark::bit_of(row.get(2)?);
+            *known |= BlockMark::bit_from_db(row.get(2)?);
         }
         Ok(marks)
     }
 
     /// Whether the end of a call that began in another stretch is found, and its failure where it began.
-    fn knows_end(&self, stray: &Stray, block: i64) -> Result<bool> {
-        if self.end_of(stray.enter)?.is_none_or(|found| found.id != block) {
+    fn has_exit(&self, cross_block_exit: &CrossBlockExit, block: i64) -> Result<bool> {
+        if self.exit_block(cross_block_exit.enter)?.is_none_or(|found| found.id != block) {
             return Ok(false);
         }
-        let Some((operation, who)) = &stray.failed else { return Ok(true) };
-        let Some(began) = self.holding(stray.enter)? else { return Ok(true) };
+        let Some((operation, identity)) = &cross_block_exit.failed else { return Ok(true) };
+        let Some(began) = self.block_containing(cross_block_exit.enter)? else { return Ok(true) };
         let marks = self.marks(began.id)?;
-        let known = marks.get(operation).and_then(|callers| callers.get(who));
-        Ok(known.is_some_and(|known| known & Mark::Failed.bit() != 0))
+        let known = marks.get(operation).and_then(|callers| callers.get(identity));
+        Ok(known.is_some_and(|known| known & BlockMark::Failed.bit() != 0))
     }
 
     /// The stretch that a record is in.
-    pub(super) fn holding(&self, seq: u64) -> Result<Option<Block>> {
-        holding(&self.0, seq)
+    pub(super) fn block_containing(&self, seq: u64) -> Result<Option<Block>> {
+        find_block_containing(&self.0, seq)
     }
 
     /// The stretch in which a call that began in another one ended.
-    pub(super) fn end_of(&self, enter: u64) -> Result<Option<Block>> {
+    pub(super) fn exit_block(&self, enter: u64) -> Result<Option<Block>> {
         let sql = "SELECT b.id, b.segment, b.offset, b.bytes, b.last_seq
                    FROM stray s JOIN block b ON b.id = s.block WHERE s.enter = ?";
-        self.0.prepare_cached(sql)?.query_row([whole(enter)], block).optional()
+        self.0.prepare_cached(sql)?.query_row([to_sql_integer(enter)], read_block).optional()
     }
 
     /// The operations that were called, whether or not there are such, the rooms and the callers.
@@ -310,44 +322,43 @@ impl Index {
     }
 
     /// The stretches in which something that is wanted began, or stands, newest first.
-    pub(super) fn blocks(&self, wanted: &Wanted<'_>) -> Result<Vec<Block>> {
+    pub(super) fn blocks(&self, query: &BlockQuery<'_>) -> Result<Vec<Block>> {
         let mut sql = String::from(
             "SELECT b.id, b.segment, b.offset, b.bytes, b.last_seq FROM block b
              WHERE b.last_time >= ?1 AND b.first_seq < ?2 AND EXISTS (SELECT 1 FROM mark m WHERE m.block = b.id",
         );
         // One value however many there are: callers make names up, and a statement has a longest length.
-        let operations = wanted.operations.map(|ids| format!("{ids:?}"));
+        let operations = query.operations.map(|ids| format!("{ids:?}"));
         if operations.is_some() {
             sql += " AND m.operation IN (SELECT value FROM json_each(?4))";
         } else {
             sql += " AND ?4 IS NULL";
         }
-        if wanted.who.is_some() {
+        if query.identity.is_some() {
             sql += " AND m.who = (SELECT id FROM name WHERE text = ?3)";
         } else {
             sql += " AND ?3 IS NULL";
         }
-        let marks: Vec<String> =
-            wanted.marks.iter().map(|&mark| (mark as u8).to_string()).collect();
+        let marks: Vec<String> = query.marks.iter().map(|&mark| (mark as u8).to_string()).collect();
         sql += &format!(" AND m.failed IN ({})", marks.join(","));
         sql += ") ORDER BY b.id DESC";
         let mut statement = self.0.prepare(&sql)?;
-        let before = whole(wanted.before);
-        let rows =
-            statement.query_map(params![wanted.since, before, wanted.who, operations], block)?;
+        let before = to_sql_integer(query.before);
+        let rows = statement
+            .query_map(params![query.since, before, query.identity, operations], read_block)?;
         rows.collect()
     }
 
     /// Forgets the stretches of files that are gone.
-    pub(super) fn forget_before(&mut self, segment: u64) -> Result<()> {
+    pub(super) fn remove_before(&mut self, segment: u64) -> Result<()> {
         let transaction = self.0.transaction()?;
-        let gone = [whole(segment)];
+        let segment_param = [to_sql_integer(segment)];
         for sql in [
             "DELETE FROM mark WHERE block IN (SELECT id FROM block WHERE segment < ?)",
             "DELETE FROM stray WHERE block IN (SELECT id FROM block WHERE segment < ?)",
             "DELETE FROM block WHERE segment < ?",
         ] {
-            transaction.execute(sql, gone)?;
+            transaction.execute(sql, segment_param)?;
         }
         transaction.execute(
             "DELETE FROM name WHERE id NOT IN (SELECT operation FROM mark UNION SELECT who FROM mark)",
@@ -359,12 +370,12 @@ impl Index {
 
 /// What is looked for.
 #[derive(Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct BlockQuery<'a> {
     /// One of these.
-    pub(super) marks: &'a [Mark],
+    pub(super) marks: &'a [BlockMark],
     /// The numbers of the names of operations, or of rooms.
     pub(super) operations: Option<&'a [i64]>,
-    pub(super) who: Option<&'a str>,
+    pub(super) identity: Option<&'a str>,
     pub(super) since: i64,
     /// Records with smaller numbers.
     pub(super) before: u64,
@@ -372,33 +383,42 @@ pub(super) struct Wanted<'a> {
 
 fn write_mark(
     connection: &Connection,
-    (operation, who): (&str, &str),
-    mark: Mark,
+    (operation, identity): (&str, &str),
+    mark: BlockMark,
     block: i64,
 ) -> Result<()> {
-    let (operation, who) = (name(connection, operation)?, name(connection, who)?);
+    let (operation, identity) = (name_id(connection, operation)?, name_id(connection, identity)?);
     let sql = "INSERT OR IGNORE INTO mark (operation, who, failed, block) VALUES (?, ?, ?, ?)";
-    connection.prepare_cached(sql)?.execute(params![operation, who, mark as u8, block]).map(drop)
+    connection
+        .prepare_cached(sql)?
+        .execute(params![operation, identity, mark as u8, block])
+        .map(drop)
 }
 
 /// A call that failed is found where it began.
-fn write_stray(connection: &Connection, stray: &Stray, block: i64) -> Result<()> {
+fn write_cross_block_exit(
+    connection: &Connection,
+    cross_block_exit: &CrossBlockExit,
+    block: i64,
+) -> Result<()> {
     let sql = "INSERT OR REPLACE INTO stray (enter, block) VALUES (?, ?)";
-    connection.prepare_cached(sql)?.execute(params![whole(stray.enter), block])?;
-    let Some((operation, who)) = &stray.failed else { return Ok(()) };
-    match holding(connection, stray.enter)? {
-        Some(began) => write_mark(connection, (operation, who), Mark::Failed, began.id),
+    connection
+        .prepare_cached(sql)?
+        .execute(params![to_sql_integer(cross_block_exit.enter), block])?;
+    let Some((operation, identity)) = &cross_block_exit.failed else { return Ok(()) };
+    match find_block_containing(connection, cross_block_exit.enter)? {
+        Some(began) => write_mark(connection, (operation, identity), BlockMark::Failed, began.id),
         None => Ok(()),
     }
 }
 
-fn holding(connection: &Connection, seq: u64) -> Result<Option<Block>> {
+fn find_block_containing(connection: &Connection, seq: u64) -> Result<Option<Block>> {
     let sql = "SELECT id, segment, offset, bytes, last_seq FROM block
                WHERE first_seq <= ?1 AND last_seq >= ?1 ORDER BY first_seq DESC LIMIT 1";
-    connection.prepare_cached(sql)?.query_row([whole(seq)], block).optional()
+    connection.prepare_cached(sql)?.query_row([to_sql_integer(seq)], read_block).optional()
 }
 
-fn name(connection: &Connection, text: &str) -> Result<i64> {
+fn name_id(connection: &Connection, text: &str) -> Result<i64> {
     let found: Option<i64> = connection
         .prepare_cached("SELECT id FROM name WHERE text = ?")?
         .query_row([text], |row| row.get(0))
@@ -409,18 +429,18 @@ fn name(connection: &Connection, text: &str) -> Result<i64> {
     }
 }
 
-fn block(row: &Row<'_>) -> Result<Block> {
-    let whole = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
+fn read_block(row: &Row<'_>) -> Result<Block> {
+    let unsigned = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
     Ok(Block {
         id: row.get(0)?,
-        segment: whole(1)?,
-        offset: whole(2)?,
-        bytes: whole(3)?,
-        last_seq: whole(4)?,
+        segment: unsigned(1)?,
+        offset: unsigned(2)?,
+        bytes: unsigned(3)?,
+        last_seq: unsigned(4)?,
     })
 }
 
 /// Numbers of the database have a sign.
-fn whole(number: u64) -> i64 {
+fn to_sql_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

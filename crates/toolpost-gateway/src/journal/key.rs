@@ -8,12 +8,12 @@ use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use sha2::{Digest, Sha256};
 
-pub(super) struct Key {
+pub(super) struct SigningKey {
     pair: Ed25519KeyPair,
     gateway_id: String,
 }
 
-impl Key {
+impl SigningKey {
     /// A key that nobody has had before, and the bytes to keep it by.
     pub(super) fn generate() -> io::Result<(Self, Vec<u8>)> {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
@@ -39,7 +39,7 @@ impl Key {
         &self.gateway_id
     }
 
-    pub(super) fn public(&self) -> String {
+    pub(super) fn public_key(&self) -> String {
         HEXLOWER.encode(self.pair.public_key().as_ref())
     }
 
@@ -49,7 +49,12 @@ impl Key {
 }
 
 /// Whether the one of this id, who has this public key, signed the message.
-pub(super) fn is_signed(gateway_id: &str, public: &str, message: &[u8], signature: &str) -> bool {
+pub(super) fn verify_signature(
+    gateway_id: &str,
+    public: &str,
+    message: &[u8],
+    signature: &str,
+) -> bool {
     let decode = |text: &str| HEXLOWER.decode(text.as_bytes()).ok();
     let (Some(public), Some(signature)) = (decode(public), decode(signature)) else { return false };
     let key = UnparsedPublicKey::new(&ED25519, &public);
@@ -70,19 +75,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_key_of_an_id_signs_for_it() {
-        let ((own, _), (other, _)) = (Key::generate().unwrap(), Key::generate().unwrap());
+    fn signature_verifies_only_with_matching_gateway_key() {
+        let ((own, _), (other, _)) =
+            (SigningKey::generate().unwrap(), SigningKey::generate().unwrap());
         let signature = own.sign(b"seven");
         for (id, public, message, signature, expected) in [
-            (own.gateway_id(), own.public(), "seven", signature.clone(), true),
-            (own.gateway_id(), own.public(), "eight", signature.clone(), false),
-            (other.gateway_id(), own.public(), "seven", signature.clone(), false),
-            (own.gateway_id(), other.public(), "seven", signature, false),
-            (own.gateway_id(), other.public(), "seven", other.sign(b"seven"), false),
-            (own.gateway_id(), own.public(), "seven", "zz".to_owned(), false),
-            (own.gateway_id(), own.public(), "seven", String::new(), false),
+            (own.gateway_id(), own.public_key(), "seven", signature.clone(), true),
+            (own.gateway_id(), own.public_key(), "eight", signature.clone(), false),
+            (other.gateway_id(), own.public_key(), "seven", signature.clone(), false),
+            (own.gateway_id(), other.public_key(), "seven", signature, false),
+            (own.gateway_id(), other.public_key(), "seven", other.sign(b"seven"), false),
+            (own.gateway_id(), own.public_key(), "seven", "zz".to_owned(), false),
+            (own.gateway_id(), own.public_key(), "seven", String::new(), false),
         ] {
-            assert_eq!(is_signed(id, &public, message.as_bytes(), &signature), expected);
+            assert_eq!(verify_signature(id, &public, message.as_bytes(), &signature), expected);
         }
     }
 }

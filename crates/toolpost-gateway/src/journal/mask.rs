@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use toolpost::{CallError, Catalog, Envelope, MASKED, Meta, Operation, Payload, Secrets};
 
 /// Headers that are credentials, or hand some out.
-const HEADERS: [&str; 10] = [
+const CREDENTIAL_HEADERS: [&str; 10] = [
     "authorization",
     "cookie",
     "proxy-authorization",
@@ -37,7 +37,7 @@ pub(crate) fn input(
     }
     let Ok(mut value) = input.clone().into_value() else { return Some(MASKED.into()) };
     let is_masked = match is_relay {
-        true => mask_relayed(&catalog(), &mut value),
+        true => mask_forwarded_input(&catalog(), &mut value),
         false => secrets.mask(&mut value),
     };
     is_masked.then_some(value)
@@ -45,7 +45,7 @@ pub(crate) fn input(
 
 /// What `hub.call` hands on is as secret as it is to the one who gets it, who may be `hub.call` again:
 /// as often as the value has levels.
-fn mask_relayed(catalog: &Catalog, value: &mut Value) -> bool {
+fn mask_forwarded_input(catalog: &Catalog, value: &mut Value) -> bool {
     let Value::Object(called) = value else {
         *value = MASKED.into();
         return true;
@@ -57,7 +57,7 @@ fn mask_relayed(catalog: &Catalog, value: &mut Value) -> bool {
         is_masked |= match (name.as_str(), &target) {
             ("id", _) if member.is_string() => false,
             ("input", Some(target)) if target.id().as_str() == HUB_CALL => {
-                mask_relayed(catalog, member)
+                mask_forwarded_input(catalog, member)
             }
             ("input", Some(target)) => target.spec().input_schema.secrets().mask(member),
             _ => {
@@ -88,16 +88,16 @@ pub(super) fn output(operation: Option<&Operation>, envelope: &Envelope<Payload>
     if secrets.is_none() && is_plain {
         return None;
     }
-    let mut data = tree(&envelope.data);
+    let mut data = to_value(&envelope.data);
     let mut meta = serde_json::to_value(&envelope.meta).unwrap_or_default();
     mask_headers(&mut meta);
     let is_found = secrets.is_some_and(|secrets| secrets.mask(&mut data));
-    if let Meta::Mcp(said) = &envelope.meta {
-        mask_copies(secrets, &mut meta);
+    if let Meta::Mcp(mcp_meta) = &envelope.meta {
+        mask_duplicate_output(secrets, &mut meta);
         // Words in which no place can be told from another: of a tool that says nothing else, or of
         // one that failed and quotes what it was given.
-        let is_words = said.is_error || said.structured_content.is_none() && !is_found;
-        if is_words {
+        let is_free_text = mcp_meta.is_error || mcp_meta.structured_content.is_none() && !is_found;
+        if is_free_text {
             data = MASKED.into();
         }
     }
@@ -105,7 +105,7 @@ pub(super) fn output(operation: Option<&Operation>, envelope: &Envelope<Payload>
 }
 
 /// What an MCP server says twice is secret twice; its text may quote it in any form.
-fn mask_copies(secrets: Option<&Secrets>, meta: &mut Value) {
+fn mask_duplicate_output(secrets: Option<&Secrets>, meta: &mut Value) {
     let is_error = meta["isError"] == true;
     if let Some(structured) = meta.get_mut("structuredContent") {
         match secrets.filter(|_| !is_error) {
@@ -120,7 +120,7 @@ fn mask_copies(secrets: Option<&Secrets>, meta: &mut Value) {
 
 /// The words of an error as they may be written: those of a service stand behind its status, and are
 /// made of the body of its answer.
-pub(super) fn message<'a>(operation: Option<&Operation>, error: &'a CallError) -> &'a str {
+pub(super) fn error_message<'a>(operation: Option<&Operation>, error: &'a CallError) -> &'a str {
     let quotes_body = error.details().is_some_and(|details| details.get("body").is_some());
     match error.message().split_once(": ") {
         Some((status, _)) if quotes_body && may_quote_secrets(operation, error) => status,
@@ -130,7 +130,7 @@ pub(super) fn message<'a>(operation: Option<&Operation>, error: &'a CallError) -
 
 /// The details of an error as they may be written. What does not fit is told by its place alone
 /// where the words may quote a secret.
-pub(super) fn details(operation: Option<&Operation>, error: &CallError) -> Option<Value> {
+pub(super) fn error_details(operation: Option<&Operation>, error: &CallError) -> Option<Value> {
     let mut details = error.details()?.clone();
     let declared = operation.and_then(|operation| {
         let mut declared = operation.spec().error_schemas.iter();
@@ -149,7 +149,7 @@ pub(super) fn details(operation: Option<&Operation>, error: &CallError) -> Optio
 /// An error out of a nested call may quote what is secret there, whatever the operation is that it
 /// ended; it stands in the record of that call, too, as far as it may be seen.
 fn may_quote_secrets(operation: Option<&Operation>, error: &CallError) -> bool {
-    error.is_crossed() || has_secrets(operation)
+    error.is_nested() || has_secrets(operation)
 }
 
 fn has_secrets(operation: Option<&Operation>) -> bool {
@@ -187,10 +187,10 @@ fn mask_members(members: &mut Map<String, Value>) {
 }
 
 fn is_credential(name: &str) -> bool {
-    HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+    CREDENTIAL_HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-fn tree(payload: &Payload) -> Value {
+fn to_value(payload: &Payload) -> Value {
     match payload.as_value() {
         Some(value) => value.clone(),
         None => payload.clone().into_value().unwrap_or_else(|_| MASKED.into()),
@@ -200,8 +200,8 @@ fn tree(payload: &Payload) -> Value {
 #[cfg(test)]
 mod tests {
     use toolpost::{
-        ErrorCode, ErrorDefinition, HandlerError, HttpMeta, Issue, Kind, LocalMeta, McpMeta,
-        OperationSpec, Pipeline, Registry, Schema, build_env,
+        ErrorCode, ErrorDefinition, HandlerError, HttpMeta, Issue, LocalMeta, McpMeta,
+        OperationKind, OperationSpec, Pipeline, Registry, Schema, build_env,
     };
 
     use super::*;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn operation(id: &str, input: Schema, output: Schema) -> Operation {
-        let mut spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+        let mut spec = OperationSpec::new(&id.parse().unwrap(), OperationKind::Query);
         (spec.input_schema, spec.output_schema) = (input, output);
         let declared = ErrorDefinition::new("LOCKED", "").with_schema(secret());
         spec.error_schemas.push(declared);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_are_masked_wherever_there_may_be_a_secret() {
+    fn mask_input_hides_possible_secrets() {
         let registry = registry();
         for (id, text, expected) in [
             ("t.op", r#"{"pin": "1", "a": 2}"#, Some(json!({"pin": "***", "a": 2}))),
@@ -280,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_masked_in_every_place_that_repeats_them() {
+    fn mask_output_hides_every_copy() {
         let operation = operation("t.op", secret(), secret());
         let data = || Payload::from(json!({"pin": "1"}));
         let http = HttpMeta::new(200, [("X-Api-Key", "a"), ("etag", "b"), ("Set-Cookie", "c")]);
         let mut mcp = McpMeta::default();
         mcp.structured_content = Some(json!({"pin": "1"}));
-        for (meta, place, expected) in [
+        for (meta, json_pointer, expected) in [
             (Meta::Local(LocalMeta::new("t.op", 1)), "/data/pin", "***"),
             (Meta::Http(Box::new(http.clone())), "/meta/headers/x-api-key", "***"),
             (Meta::Http(Box::new(http.clone())), "/meta/headers/etag", "b"),
@@ -297,23 +297,23 @@ mod tests {
             let mut envelope = Envelope::local(data(), "t.op");
             envelope.meta = meta;
             let masked = output(Some(&operation), &envelope).unwrap();
-            assert_eq!(masked.pointer(place), Some(&json!(expected)), "{masked}");
+            assert_eq!(masked.pointer(json_pointer), Some(&json!(expected)), "{masked}");
         }
     }
 
     /// Each row: the data, the structured content, whether it failed, whether the output has a secret,
     /// and the data as it is written, where anything is masked.
     #[test]
-    fn the_words_of_a_tool_are_masked_where_they_may_be_secret() {
-        let (words, whole) = (json!("the pin is 1"), json!({"pin": "1"}));
+    fn mask_output_hides_tool_text_with_secrets() {
+        let (text_data, object_data) = (json!("the pin is 1"), json!({"pin": "1"}));
         let (masked, hidden) = (json!({"pin": "***"}), json!("***"));
         for (data, structured, is_error, has_output, expected) in [
-            (&words, None, false, true, Some(&hidden)),
-            (&whole, None, false, true, Some(&masked)),
-            (&whole, Some(&whole), false, true, Some(&masked)),
-            (&whole, Some(&whole), true, true, Some(&hidden)),
-            (&words, None, true, false, Some(&hidden)),
-            (&words, None, false, false, None),
+            (&text_data, None, false, true, Some(&hidden)),
+            (&object_data, None, false, true, Some(&masked)),
+            (&object_data, Some(&object_data), false, true, Some(&masked)),
+            (&object_data, Some(&object_data), true, true, Some(&hidden)),
+            (&text_data, None, true, false, Some(&hidden)),
+            (&text_data, None, false, false, None),
         ] {
             let schema = if has_output { secret() } else { Schema::unknown() };
             let operation = operation("t.op", secret(), schema);
@@ -330,24 +330,24 @@ mod tests {
     }
 
     #[test]
-    fn errors_quote_no_secret() {
+    fn mask_error_hides_quoted_secrets() {
         let registry = registry();
         let issues = [Issue::new("/pin", "\"1\" is too short")];
         let body = json!({"statusCode": 400, "headers": {"x-api-key": "k"}, "body": {"pin": "1"}});
-        let refused = CallError::execution("HTTP 400 Bad Request: no such pin: 1");
-        let refused = refused.with_details(body);
-        let place = json!({"path": "/pin", "message": "***"});
-        let shown =
+        let rejected = CallError::execution("HTTP 400 Bad Request: no such pin: 1");
+        let rejected = rejected.with_details(body);
+        let masked_issue = json!({"path": "/pin", "message": "***"});
+        let details_with_body =
             json!({"statusCode": 400, "headers": {"x-api-key": "***"}, "body": {"pin": "1"}});
-        let mut hidden = shown.clone();
+        let mut hidden = details_with_body.clone();
         hidden["body"] = MASKED.into();
         for (id, error, message_expected, expected) in [
-            ("t.op", CallError::validation("no", &issues), "no", json!([place])),
+            ("t.op", CallError::validation("no", &issues), "no", json!([masked_issue])),
             (
                 "t.op",
                 CallError::output_validation_failed("t.op", &issues),
                 "output of t.op does not fit its schema",
-                json!({"issues": [place]}),
+                json!({"issues": [masked_issue]}),
             ),
             (
                 "t.op",
@@ -362,8 +362,8 @@ mod tests {
                 "no",
                 json!({"pin": "***"}),
             ),
-            ("t.op", refused.clone(), "HTTP 400 Bad Request", hidden),
-            ("t.open", refused.clone(), refused.message(), shown),
+            ("t.op", rejected.clone(), "HTTP 400 Bad Request", hidden),
+            ("t.open", rejected.clone(), rejected.message(), details_with_body),
             (
                 "t.open",
                 CallError::validation("no", &issues),
@@ -373,13 +373,13 @@ mod tests {
         ] {
             let catalog = registry.catalog();
             let operation = catalog.get(id).map(|operation| &**operation);
-            assert_eq!(message(operation, &error), message_expected);
-            assert_eq!(details(operation, &error), Some(expected), "{id} {error}");
+            assert_eq!(error_message(operation, &error), message_expected);
+            assert_eq!(error_details(operation, &error), Some(expected), "{id} {error}");
         }
     }
 
     #[tokio::test]
-    async fn errors_of_calls_inside_others_quote_no_secret() {
+    async fn mask_error_hides_secrets_of_nested_calls() {
         let registry = Registry::new();
         let inner = async |_: Value| -> Result<Value, HandlerError> {
             let details = json!({"statusCode": 400, "body": "pin 1"});
@@ -387,16 +387,16 @@ mod tests {
         };
         let outer =
             async |context: toolpost::CallContext, _: Value| -> Result<Value, HandlerError> {
-                Ok(build_env(&context, ["t"]).execute("t.inner", json!({})).await?.data)
+                Ok(build_env(&context, ["t"]).call_trusted("t.inner", json!({})).await?.data)
             };
         registry.register(Operation::query("t.inner", inner).build().unwrap()).unwrap();
         registry.register(Operation::query("t.outer", outer).build().unwrap()).unwrap();
-        let error = Pipeline::new(registry.clone()).execute("t.outer", json!({})).await;
+        let error = Pipeline::new(registry.clone()).call_trusted("t.outer", json!({})).await;
         let error = error.unwrap_err();
         let catalog = registry.catalog();
         let operation = catalog.get("t.outer").map(|operation| &**operation);
-        assert_eq!(message(operation, &error), "HTTP 400");
+        assert_eq!(error_message(operation, &error), "HTTP 400");
         let expected = json!({"statusCode": 400, "body": "***"});
-        assert_eq!(details(operation, &error), Some(expected));
+        assert_eq!(error_details(operation, &error), Some(expected));
     }
 }

@@ -3,11 +3,11 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::archive::Chain;
-use super::index::{Index, Mark, Wanted};
+use super::block_reader::{BlockReader, record_contents, with_index_fallback};
+use super::index::{BlockMark, BlockQuery, Index};
 use super::query::QueryError;
-use super::record::{Facts, Stored, What, quick_facts};
-use super::stretch::{Stretches, contents, with_index};
+use super::reader::Chain;
+use super::record::{RecordKind, RecordSummary, StoredRecord, fast_summary};
 use crate::config::Glob;
 
 /// Which messages somebody wants to see.
@@ -17,7 +17,7 @@ pub(super) struct MessageFilter {
     pub(super) gateway: Option<String>,
     /// Of rooms that fit; `*` stands for anything.
     pub(super) room: Glob,
-    pub(super) who: Option<String>,
+    pub(super) identity: Option<String>,
     /// Written down at this time or later, in milliseconds since 1970.
     pub(super) since: i64,
     /// With a number before this one.
@@ -28,137 +28,149 @@ pub(super) struct MessageFilter {
 }
 
 /// What is looked for in one chain.
-pub(super) struct Sought<'a> {
+pub(super) struct MessageQuery<'a> {
     /// Which rooms.
     pub(super) room: &'a dyn Fn(&str) -> bool,
-    pub(super) who: Option<&'a str>,
+    pub(super) identity: Option<&'a str>,
     pub(super) since: i64,
     /// Written down before this time.
     pub(super) until: i64,
     pub(super) before: u64,
     /// Messages, refusals or both.
-    pub(super) marks: &'a [Mark],
-    pub(super) most: usize,
+    pub(super) marks: &'a [BlockMark],
+    pub(super) max_count: usize,
     /// How many bytes the messages may have together.
-    pub(super) most_bytes: usize,
+    pub(super) max_bytes: usize,
     /// So many are found however long they are.
-    pub(super) least: usize,
+    pub(super) min_count: usize,
 }
 
 /// A record of a room that was found.
 #[derive(Debug)]
-pub(super) struct Noted {
+pub(super) struct MessageRecord {
     pub(super) time: i64,
     pub(super) seq: u64,
     pub(super) content: Vec<u8>,
 }
 
 /// The records of a chain that fit, newest first.
-pub(super) fn look(chain: &Chain, sought: &Sought<'_>) -> Result<Vec<Noted>, QueryError> {
-    with_index(chain, |index| look_by(chain, sought, index))
+pub(super) fn search(
+    chain: &Chain,
+    query: &MessageQuery<'_>,
+) -> Result<Vec<MessageRecord>, QueryError> {
+    with_index_fallback(chain, |index| search_with_index(chain, query, index))
 }
 
-fn look_by(chain: &Chain, sought: &Sought<'_>, index: Index) -> Result<Vec<Noted>, QueryError> {
-    let stretches = Stretches::new(chain, index)?;
-    let mut search = Search { sought, found: Vec::new(), bytes: 0, is_done: sought.most == 0 };
-    for stretch in stretches.behind_index()? {
+fn search_with_index(
+    chain: &Chain,
+    query: &MessageQuery<'_>,
+    index: Index,
+) -> Result<Vec<MessageRecord>, QueryError> {
+    let blocks = BlockReader::new(chain, index)?;
+    let mut search =
+        MessageSearch { query, found: Vec::new(), bytes: 0, is_done: query.max_count == 0 };
+    for block in blocks.unindexed()? {
         if !search.is_done {
-            search.look_through(&stretches.read(&stretch)?);
+            search.scan_block(&blocks.read(&block)?);
         }
     }
-    let rooms = stretches.names(sought.room)?;
-    for stretch in stretches.by_index(&sought.wanted(&rooms), [])? {
+    let rooms = blocks.name_ids(query.room)?;
+    for block in blocks.indexed(&query.block_query(&rooms), [])? {
         if search.is_done {
             break;
         }
-        search.look_through(&stretches.read(&stretch)?);
+        search.scan_block(&blocks.read(&block)?);
     }
     Ok(search.found)
 }
 
-impl<'a> Sought<'a> {
+impl<'a> MessageQuery<'a> {
     /// Everything of these rooms.
-    pub(super) fn of(room: &'a dyn Fn(&str) -> bool) -> Self {
+    pub(super) fn all_in(room: &'a dyn Fn(&str) -> bool) -> Self {
         Self {
             room,
-            who: None,
+            identity: None,
             since: i64::MIN,
             until: i64::MAX,
             before: u64::MAX,
-            marks: &[Mark::Message, Mark::Refusal],
-            most: usize::MAX,
-            most_bytes: usize::MAX,
-            least: 0,
+            marks: &[BlockMark::Message, BlockMark::Rejection],
+            max_count: usize::MAX,
+            max_bytes: usize::MAX,
+            min_count: 0,
         }
     }
 
-    fn wanted(&self, rooms: &'a [i64]) -> Wanted<'a> {
-        Wanted {
+    fn block_query(&self, rooms: &'a [i64]) -> BlockQuery<'a> {
+        BlockQuery {
             marks: self.marks,
             operations: Some(rooms),
-            who: self.who,
+            identity: self.identity,
             since: self.since,
             before: self.before,
         }
     }
 
-    fn fits(&self, facts: &Facts<'_>) -> bool {
-        let mark = match facts.what {
-            What::Message => Mark::Message,
-            What::Refusal => Mark::Refusal,
+    fn matches(&self, summary: &RecordSummary<'_>) -> bool {
+        let mark = match summary.kind {
+            RecordKind::Message => BlockMark::Message,
+            RecordKind::Rejection => BlockMark::Rejection,
             _ => return false,
         };
         self.marks.contains(&mark)
-            && (self.since..self.until).contains(&facts.time)
-            && self.who.is_none_or(|who| who == facts.who)
-            && (self.room)(facts.operation)
+            && (self.since..self.until).contains(&summary.time)
+            && self.identity.is_none_or(|identity| identity == summary.identity)
+            && (self.room)(summary.operation)
     }
 }
 
-struct Search<'a> {
-    sought: &'a Sought<'a>,
-    found: Vec<Noted>,
+struct MessageSearch<'a> {
+    query: &'a MessageQuery<'a>,
+    found: Vec<MessageRecord>,
     /// How many bytes the messages have that were found.
     bytes: usize,
     is_done: bool,
 }
 
-impl Search<'_> {
-    fn look_through(&mut self, text: &[u8]) {
-        for content in contents(text).rev() {
+impl MessageSearch<'_> {
+    fn scan_block(&mut self, text: &[u8]) {
+        for content in record_contents(text).rev() {
             if self.is_done {
                 return;
             }
             // Most of what does not fit needs no reader of JSON.
-            if quick_facts(content).is_none_or(|facts| self.sought.fits(&facts)) {
-                self.look_at(content);
+            if fast_summary(content).is_none_or(|summary| self.query.matches(&summary)) {
+                self.check_record(content);
             }
         }
     }
 
-    fn look_at(&mut self, content: &[u8]) {
-        let Some(stored) = Stored::parse(content) else { return };
-        if stored.seq >= self.sought.before || !self.sought.fits(&stored.facts()) {
+    fn check_record(&mut self, content: &[u8]) {
+        let Some(stored) = StoredRecord::parse(content) else { return };
+        if stored.seq >= self.query.before || !self.query.matches(&stored.summary()) {
             return;
         }
-        let length = message_of(content).map_or(content.len(), str::len);
+        let length = message_json(content).map_or(content.len(), str::len);
         self.bytes = self.bytes.saturating_add(length);
-        if self.bytes > self.sought.most_bytes && self.found.len() >= self.sought.least {
+        if self.bytes > self.query.max_bytes && self.found.len() >= self.query.min_count {
             self.is_done = true;
             return;
         }
-        self.found.push(Noted { time: stored.time, seq: stored.seq, content: content.to_vec() });
-        self.is_done = self.found.len() >= self.sought.most;
+        self.found.push(MessageRecord {
+            time: stored.time,
+            seq: stored.seq,
+            content: content.to_vec(),
+        });
+        self.is_done = self.found.len() >= self.query.max_count;
     }
 }
 
 /// The message in a record, as it stands there.
-pub(super) fn message_of(content: &[u8]) -> Option<&str> {
+pub(super) fn message_json(content: &[u8]) -> Option<&str> {
     #[derive(Deserialize)]
-    struct Holder<'a> {
+    struct MessageField<'a> {
         #[serde(borrow)]
         message: &'a RawValue,
     }
-    let holder: Holder<'_> = serde_json::from_slice(content).ok()?;
-    Some(holder.message.get())
+    let record: MessageField<'_> = serde_json::from_slice(content).ok()?;
+    Some(record.message.get())
 }

@@ -5,38 +5,38 @@
 //! |---|---|
 //! | `record`, `chain` | the text of a record, and how each hash covers the one before |
 //! | `key`, `head` | who signs, and what is signed: how far a chain goes, where it begins |
-//! | `places`, `place` | which chain is gone on with; where the records of each are |
+//! | `layout`, `records_path` | which chain is gone on with; where the records of each are |
 //! | `mask`, `sink` | what is not written down; a call as it enters and leaves the pipeline |
-//! | `room` | messages of rooms, before they are handed on |
+//! | `room_records` | messages of rooms, before they are handed on |
 //! | `queue`, `writer` | records gather in a buffer, one thread writes them in groups |
 //! | `segment`, `index` | the files of records, and the database that finds calls in them again |
 //! | `retention` | old files go, and leave a signed checkpoint |
-//! | `archive`, `stretch`, `query`, `joined`, `messages` | reading: calls and messages by what they are |
-//! | `verify`, `comparison` | whether all is as it was |
-//! | `operations`, `following`, `replay` | all of it as operations of the namespace `gateway` |
+//! | `reader`, `block_reader`, `query`, `call_view`, `messages` | reading: calls and messages by what they are |
+//! | `verify`, `index_check` | whether all is as it was |
+//! | `operations`, `tail`, `replay` | all of it as operations of the namespace `gateway` |
 
-mod archive;
+mod block_reader;
+mod call_view;
 mod chain;
-mod comparison;
-mod following;
 mod head;
 mod index;
-mod joined;
+mod index_check;
 mod key;
+mod layout;
 mod mask;
 mod messages;
 mod operations;
-mod place;
-mod places;
 mod query;
 mod queue;
+mod reader;
 mod record;
+mod records_path;
 mod replay;
 mod retention;
-mod room;
+mod room_records;
 mod segment;
 mod sink;
-mod stretch;
+mod tail;
 mod verify;
 mod writer;
 
@@ -52,24 +52,24 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolpost::epoch_ms;
 
-use places::{Own, Places};
+use layout::{JournalLayout, OwnChain};
 use queue::Queue;
-use segment::End;
+use segment::ChainEnd;
 
-pub use archive::Archive;
 pub(crate) use mask::{input as mask_input, output_value as mask_output};
 pub use operations::operations;
-pub use query::{Filter, QueryError};
-pub(crate) use room::{RoomEntry, RoomRefusal, Written};
-pub use verify::{Anchor, Verdict};
+pub use query::{CallFilter, QueryError};
+pub use reader::JournalReader;
+pub(crate) use room_records::{MessageReceipt, RoomMessageRecord, RoomRejectionRecord};
+pub use verify::{Anchor, ChainReport};
 
 /// The database beside the records.
-const INDEX: &str = "index.sqlite";
+const INDEX_FILE: &str = "index.sqlite";
 
 /// When the answer to a call may be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Mode {
+pub enum JournalMode {
     /// When what it did is on the disk; and it does not begin before that it begins is.
     Sync,
     /// At once; records reach the disk a moment later.
@@ -82,9 +82,9 @@ pub enum Mode {
 /// What holds for a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct JournalSettings {
     /// When the answer to a call may be given.
-    pub mode: Mode,
+    pub mode: JournalMode,
     /// How many bytes of an input or an output are kept; of larger ones there is the SHA-256.
     pub body_limit: usize,
     /// How long records are kept.
@@ -95,10 +95,10 @@ pub struct Settings {
     pub path: Option<PathBuf>,
 }
 
-impl Default for Settings {
+impl Default for JournalSettings {
     fn default() -> Self {
         Self {
-            mode: Mode::default(),
+            mode: JournalMode::default(),
             body_limit: 64 * 1024,
             retain_for: None,
             retain_size: Some(4 * 1024 * 1024 * 1024),
@@ -107,11 +107,12 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl JournalSettings {
     /// Files are removed whole, so there are some of them in what is kept.
     fn segment_bytes(&self) -> u64 {
-        const MOST: u64 = 64 * 1024 * 1024;
-        self.retain_size.map_or(MOST, |size| (size / 8).clamp(64 * 1024, MOST))
+        const MAX_SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+        self.retain_size
+            .map_or(MAX_SEGMENT_BYTES, |size| (size / 8).clamp(64 * 1024, MAX_SEGMENT_BYTES))
     }
 
     fn segment_age(&self) -> Option<Duration> {
@@ -128,55 +129,55 @@ pub struct JournalError {
 }
 
 impl JournalError {
-    pub(crate) fn of(folder: &Path, source: io::Error) -> Self {
+    pub(crate) fn new(folder: &Path, source: io::Error) -> Self {
         Self { folder: folder.to_owned(), source }
     }
 }
 
 /// A journal that is written. Cloning it shares everything.
 #[derive(Clone)]
-pub struct Journal(Arc<Inner>);
+pub struct Journal(Arc<JournalInner>);
 
-struct Inner {
-    shared: Arc<Shared>,
+struct JournalInner {
+    shared: Arc<WriterShared>,
     gateway_id: String,
-    settings: Settings,
+    settings: JournalSettings,
     /// Where this chain is, and the others of the folder.
-    places: Places,
+    layout: JournalLayout,
     /// When this process began to write, in milliseconds since 1970.
-    opened: i64,
+    opened_at: i64,
     /// Taken by whoever closes it.
-    thread: Mutex<Option<JoinHandle<()>>>,
+    writer_thread: Mutex<Option<JoinHandle<()>>>,
     /// The last record that was there when this process began to write.
-    began_behind: u64,
+    last_seq_at_open: u64,
     /// How many chains of the folder do not hold, and cannot be gone on with.
-    damaged: usize,
+    damaged_chains: usize,
     /// Held, so that nobody else writes the same chain.
     _lock: File,
 }
 
 /// What the thread and everybody else have in common.
-struct Shared {
+struct WriterShared {
     queue: Queue,
     committed: watch::Sender<Committed>,
     /// Records that were not taken, or not written.
-    lost: AtomicU64,
+    lost_records: AtomicU64,
 }
 
-impl Shared {
-    fn new(end: End) -> Self {
+impl WriterShared {
+    fn new(end: ChainEnd) -> Self {
         Self {
             queue: Queue::new(end.seq + 1),
             committed: watch::Sender::new(Committed { end }),
-            lost: AtomicU64::new(0),
+            lost_records: AtomicU64::new(0),
         }
     }
 
     /// A record could not be taken.
-    fn lose(&self) {
-        let lost = self.lost.fetch_add(1, Ordering::Relaxed) + 1;
+    fn count_lost_record(&self) {
+        let lost = self.lost_records.fetch_add(1, Ordering::Relaxed) + 1;
         if lost.is_power_of_two() {
-            tracing::error!(lost, "calls are not recorded: the journal cannot be written");
+            tracing::error!(lost, "record dropped: the journal cannot be written");
         }
     }
 }
@@ -184,7 +185,7 @@ impl Shared {
 /// How far the records are on the disk.
 #[derive(Debug, Clone, Copy)]
 struct Committed {
-    end: End,
+    end: ChainEnd,
 }
 
 impl Journal {
@@ -193,30 +194,34 @@ impl Journal {
     /// # Errors
     ///
     /// The folder cannot be written.
-    pub fn open(data: &Path, settings: &Settings) -> Result<Self, JournalError> {
-        let places = Places::new(data, settings);
-        let began = places.open(settings).and_then(|own| Self::start(&places, own, settings));
-        began.map_err(|source| JournalError { folder: places.seals, source })
+    pub fn open(data: &Path, settings: &JournalSettings) -> Result<Self, JournalError> {
+        let layout = JournalLayout::new(data, settings);
+        let began = layout.open(settings).and_then(|own| Self::start(&layout, own, settings));
+        began.map_err(|source| JournalError { folder: layout.journal_dir, source })
     }
 
-    fn start(places: &Places, mut own: Own, settings: &Settings) -> io::Result<Self> {
+    fn start(
+        layout: &JournalLayout,
+        mut own: OwnChain,
+        settings: &JournalSettings,
+    ) -> io::Result<Self> {
         let end = own.writer.end();
-        let shared = Arc::new(Shared::new(end));
+        let shared = Arc::new(WriterShared::new(end));
         // Before anybody can close it, so that what is too old goes however short it is open.
-        own.writer.keep_up(&shared);
+        own.writer.maintain(&shared);
         let (writer, of_thread) = (own.writer, Arc::clone(&shared));
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || writer.run(&of_thread))?;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(JournalInner {
             shared,
             gateway_id: own.gateway_id,
             settings: settings.clone(),
-            places: places.clone(),
-            opened: epoch_ms(),
-            thread: Mutex::new(Some(thread)),
-            began_behind: end.seq,
-            damaged: own.damaged,
+            layout: layout.clone(),
+            opened_at: epoch_ms(),
+            writer_thread: Mutex::new(Some(thread)),
+            last_seq_at_open: end.seq,
+            damaged_chains: own.damaged_chains,
             _lock: own.lock,
         })))
     }
@@ -234,18 +239,18 @@ impl Journal {
     /// How it is, for those who watch over the gateway.
     pub fn health(&self) -> Value {
         let shared = &self.0.shared;
-        let trouble = shared.queue.trouble();
+        let write_error = shared.queue.write_error();
         let mut health = json!({
-            "status": if trouble.is_some() { "failing" } else { "ok" },
+            "status": if write_error.is_some() { "failing" } else { "ok" },
             "gatewayId": self.0.gateway_id,
             "seq": shared.committed.borrow().end.seq,
-            "lost": shared.lost.load(Ordering::Relaxed),
+            "lost": shared.lost_records.load(Ordering::Relaxed),
         });
-        if let Some(trouble) = trouble {
-            health["reason"] = (&*trouble).into();
+        if let Some(write_error) = write_error {
+            health["reason"] = (&*write_error).into();
         }
-        if self.0.damaged > 0 {
-            health["damaged"] = self.0.damaged.into();
+        if self.0.damaged_chains > 0 {
+            health["damaged"] = self.0.damaged_chains.into();
         }
         health
     }
@@ -255,8 +260,8 @@ impl Journal {
     }
 
     /// All that is in its folder, to be read.
-    fn archive(&self) -> Archive {
-        Archive::of(self.0.places.clone())
+    fn reader(&self) -> JournalReader {
+        JournalReader::with_layout(self.0.layout.clone())
     }
 }
 
@@ -266,17 +271,17 @@ impl std::fmt::Debug for Journal {
     }
 }
 
-impl Inner {
+impl JournalInner {
     fn close(&self) {
         self.shared.queue.close();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.writer_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the journal's thread ended in the middle of something");
+            tracing::error!("journal writer thread panicked");
         }
     }
 }
 
-impl Drop for Inner {
+impl Drop for JournalInner {
     fn drop(&mut self) {
         self.close();
     }

@@ -8,50 +8,54 @@ use toolpost::{
     AccessControl, CallContext, CallError, HandlerError, Operation, Registry, epoch_ms,
 };
 
-use super::archive::Archive;
-use super::following::{Following, Wanted};
 use super::messages::MessageFilter;
-use super::query::{Filter, QueryError};
-use super::replay::{self, Replayed};
-use super::verify::{Anchor, Verdict};
+use super::query::{CallFilter, QueryError};
+use super::reader::JournalReader;
+use super::replay::{self, ReplayReport};
+use super::tail::{Tail, TailFilter};
+use super::verify::{Anchor, ChainReport};
 use crate::admin::scope;
 use crate::config::{Glob, parse_duration};
 
 /// How many calls are given at once, and at most.
-const LIMIT: usize = 50;
-const MOST: usize = 1_000;
+const DEFAULT_LIMIT: usize = 50;
+const MAX_LIMIT: usize = 1_000;
 
 /// `gateway.journal`, `gateway.logs`, `gateway.verify` and `gateway.replay`.
-pub fn operations(archive: &Archive, registry: &Registry) -> Vec<Operation> {
-    let (of_journal, of_logs) = (archive.clone(), archive.clone());
-    let (of_verify, of_replay) = (archive.clone(), archive.clone());
+pub fn operations(reader: &JournalReader, registry: &Registry) -> Vec<Operation> {
+    let (of_journal, of_logs) = (reader.clone(), reader.clone());
+    let (of_verify, of_replay) = (reader.clone(), reader.clone());
     let registry = registry.clone();
     let builders = [
-        Operation::query("gateway.journal", move |input: Asked| journal(of_journal.clone(), input))
-            .title("Read the journal")
-            .description("Finds calls, or the messages of a room, in the journal, newest first.")
-            .access(needs(scope::READ)),
-        Operation::subscription("gateway.logs", move |context: CallContext, input: Followed| {
+        Operation::query("gateway.journal", move |input: JournalInput| {
+            journal(of_journal.clone(), input)
+        })
+        .title("Read the journal")
+        .description("Finds calls, or the messages of a room, in the journal, newest first.")
+        .access(require_scope(scope::READ)),
+        Operation::subscription("gateway.logs", move |context: CallContext, input: LogsInput| {
             logs(&of_logs, context, &input)
         })
-        .title("Follow the journal")
-        .description("Gives calls as they end.")
-        .access(needs(scope::READ)),
-        Operation::query("gateway.verify", move |input: Verified| verify(of_verify.clone(), input))
-            .title("Verify the journal")
-            .description("Says whether the journal is as it was written, and where it is not.")
-            .access(needs(scope::READ)),
-        Operation::mutation("gateway.replay", move |context: CallContext, input: Again| {
+        .title("Tail the journal")
+        .description("Streams calls as they finish.")
+        .access(require_scope(scope::READ)),
+        Operation::query("gateway.verify", move |input: VerifyInput| {
+            verify(of_verify.clone(), input)
+        })
+        .title("Verify the journal")
+        .description("Verifies the hash chain and the signatures of the journal.")
+        .access(require_scope(scope::READ)),
+        Operation::mutation("gateway.replay", move |context: CallContext, input: ReplayInput| {
             replay(of_replay.clone(), registry.clone(), context, input)
         })
         .title("Replay a call")
-        .description("Shows what a call would be once more, or makes it and compares the results.")
-        .access(needs(scope::ADMIN)),
+        .description("Previews the replay of a call, or runs it and compares the results.")
+        .access(require_scope(scope::ADMIN)),
     ];
     builders.map(|builder| builder.build().expect("the ids are plain")).into()
 }
 
-fn needs(scope: &str) -> AccessControl {
+fn require_scope(scope: &str) -> AccessControl {
     let mut control = AccessControl::default();
     control.required_scopes.push(scope.to_owned());
     control
@@ -60,24 +64,26 @@ fn needs(scope: &str) -> AccessControl {
 /// A moment: milliseconds since 1970, or text as people write it.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(untagged)]
-enum Moment {
+enum TimeInput {
     Millis(i64),
     /// How long ago, such as `15m`, or a time such as `2026-11-16T12:00:00Z`.
     Text(String),
 }
 
-impl Moment {
-    fn millis(&self) -> Result<i64, CallError> {
+impl TimeInput {
+    fn to_millis(&self) -> Result<i64, CallError> {
         match self {
             Self::Millis(millis) => Ok(*millis),
-            Self::Text(text) => moment(text).map_err(|said| CallError::validation(said, &[])),
+            Self::Text(text) => {
+                parse_time(text).map_err(|message| CallError::validation(message, &[]))
+            }
         }
     }
 }
 
 /// How long ago, or a time: in milliseconds since 1970.
-fn moment(text: &str) -> Result<i64, String> {
-    if let Some(time) = date(text) {
+fn parse_time(text: &str) -> Result<i64, String> {
+    if let Some(time) = parse_date(text) {
         return Ok(time);
     }
     let ago = parse_duration(text).map_err(|_| {
@@ -89,7 +95,7 @@ fn moment(text: &str) -> Result<i64, String> {
 }
 
 /// A date, perhaps with a time behind it, in UTC.
-fn date(text: &str) -> Option<i64> {
+fn parse_date(text: &str) -> Option<i64> {
     let (day, time) = text.split_once(['T', ' ']).unwrap_or((text, ""));
     let mut numbers = day.splitn(3, '-').map(|part| part.parse::<i64>().ok());
     let (year, month, day) = (numbers.next()??, numbers.next()??, numbers.next()??);
@@ -117,16 +123,16 @@ fn date(text: &str) -> Option<i64> {
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-struct Asked {
+struct JournalInput {
     /// Only of this operation; `*` stands for anything.
     op: Option<String>,
     /// Only calls that began then or later.
-    since: Option<Moment>,
+    since: Option<TimeInput>,
     /// Only by this identity.
-    who: Option<String>,
-    /// Only those that failed, or that a room refused.
+    identity: Option<String>,
+    /// Only failed calls, or messages that a room rejected.
     errors: bool,
-    /// The messages of this room and what it refused, and no calls; `*` stands for anything.
+    /// Messages and rejections of this room instead of calls; `*` matches anything.
     room: Option<String>,
     /// Only those whose `seq` is smaller: for the next page, the smallest of this one.
     before: Option<u64>,
@@ -138,7 +144,7 @@ struct Asked {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Answered {
+struct JournalOutput {
     /// Newest first.
     calls: Vec<Value>,
     /// Where a room was asked for: its messages and what it refused, newest first. There may be less
@@ -152,40 +158,48 @@ struct Answered {
     gateway_ids: Vec<String>,
 }
 
-async fn journal(archive: Archive, input: Asked) -> Result<Answered, HandlerError> {
-    let own = archive.live().map(|(journal, _)| journal.gateway_id().to_owned());
-    let gateway_ids = archive.gateway_ids().map_err(|error| unreadable(error.into()))?;
-    if let Some(unknown) = input.gateway_id.as_ref().filter(|asked| !gateway_ids.contains(asked)) {
+async fn journal(
+    reader: JournalReader,
+    input: JournalInput,
+) -> Result<JournalOutput, HandlerError> {
+    let own = reader.live().map(|(journal, _)| journal.gateway_id().to_owned());
+    let gateway_ids = reader.gateway_ids().map_err(|error| read_error(error.into()))?;
+    if let Some(unknown) =
+        input.gateway_id.as_ref().filter(|requested| !gateway_ids.contains(requested))
+    {
         let message = format!("there is no journal `{unknown}` in the data folder");
         return Err(CallError::validation(message, &[]).into());
     }
     let gateway_id = input.gateway_id.clone().or(own);
-    let mut answered = Answered { calls: Vec::new(), messages: None, gateway_id, gateway_ids };
-    let gateway = answered.gateway_id.clone();
+    let mut output = JournalOutput { calls: Vec::new(), messages: None, gateway_id, gateway_ids };
+    let gateway = output.gateway_id.clone();
     if input.room.is_some() {
-        let filter = messages_wanted(input, gateway)?;
-        let found = aside(move || archive.messages(&filter)).await?;
-        answered.messages = Some(found.map_err(unreadable)?);
+        let filter = message_filter(input, gateway)?;
+        let found = run_blocking(move || reader.messages(&filter)).await?;
+        output.messages = Some(found.map_err(read_error)?);
     } else {
-        let filter = calls_wanted(input, gateway)?;
-        answered.calls = aside(move || archive.calls(&filter)).await?.map_err(unreadable)?;
+        let filter = call_filter(input, gateway)?;
+        output.calls = run_blocking(move || reader.calls(&filter)).await?.map_err(read_error)?;
     }
-    Ok(answered)
+    Ok(output)
 }
 
-fn calls_wanted(input: Asked, gateway: Option<String>) -> Result<Filter, CallError> {
-    Ok(Filter {
+fn call_filter(input: JournalInput, gateway: Option<String>) -> Result<CallFilter, CallError> {
+    Ok(CallFilter {
         gateway,
         since: input.since()?,
         before: input.before.unwrap_or(u64::MAX),
         errors: input.errors,
         limit: input.limit(),
         operation: input.op.map(Glob::new),
-        who: input.who,
+        identity: input.identity,
     })
 }
 
-fn messages_wanted(input: Asked, gateway: Option<String>) -> Result<MessageFilter, CallError> {
+fn message_filter(
+    input: JournalInput,
+    gateway: Option<String>,
+) -> Result<MessageFilter, CallError> {
     if input.op.is_some() {
         let message = "`op` and `room` do not go together: messages are of no operation";
         return Err(CallError::validation(message, &[]));
@@ -197,47 +211,47 @@ fn messages_wanted(input: Asked, gateway: Option<String>) -> Result<MessageFilte
         errors: input.errors,
         limit: input.limit(),
         room: Glob::new(input.room.unwrap_or_default()),
-        who: input.who,
+        identity: input.identity,
     })
 }
 
-impl Asked {
+impl JournalInput {
     fn since(&self) -> Result<i64, CallError> {
-        Ok(self.since.as_ref().map(Moment::millis).transpose()?.unwrap_or(i64::MIN))
+        Ok(self.since.as_ref().map(TimeInput::to_millis).transpose()?.unwrap_or(i64::MIN))
     }
 
     fn limit(&self) -> usize {
-        self.limit.unwrap_or(LIMIT).min(MOST)
+        self.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT)
     }
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-struct Verified {
+struct VerifyInput {
     /// A head that was kept elsewhere, to compare with.
     head: Option<Value>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Verdicts {
+struct VerifyOutput {
     /// Whether there is a journal, and all is as it was written.
     ok: bool,
     /// One for each gateway that writes into the data folder.
-    journals: Vec<Verdict>,
+    journals: Vec<ChainReport>,
 }
 
-async fn verify(archive: Archive, input: Verified) -> Result<Verdicts, HandlerError> {
+async fn verify(reader: JournalReader, input: VerifyInput) -> Result<VerifyOutput, HandlerError> {
     let anchor = input.head.map(Anchor::parse).transpose();
-    let anchor = anchor.map_err(|said| CallError::validation(said, &[]))?;
-    let verified = aside(move || archive.verify(anchor.as_ref())).await?;
-    let journals = verified.map_err(|error| unreadable(error.into()))?;
+    let anchor = anchor.map_err(|message| CallError::validation(message, &[]))?;
+    let verified = run_blocking(move || reader.verify(anchor.as_ref())).await?;
+    let journals = verified.map_err(|error| read_error(error.into()))?;
     // A check of something that is gone must not pass.
     let ok = !journals.is_empty() && journals.iter().all(|verdict| verdict.ok);
-    Ok(Verdicts { ok, journals })
+    Ok(VerifyOutput { ok, journals })
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Again {
+struct ReplayInput {
     /// The request id of the call, or its `seq`.
     id: String,
     /// Whether to make the call; else it is only shown what would be called.
@@ -246,66 +260,66 @@ struct Again {
 }
 
 async fn replay(
-    archive: Archive,
+    reader: JournalReader,
     registry: Registry,
     context: CallContext,
-    input: Again,
-) -> Result<Replayed, HandlerError> {
+    input: ReplayInput,
+) -> Result<ReplayReport, HandlerError> {
     let id = input.id.clone();
-    let found = aside(move || archive.call(&id)).await?.map_err(unreadable)?;
+    let found = run_blocking(move || reader.call(&id)).await?.map_err(read_error)?;
     let unknown =
         || CallError::validation(format!("no call `{}` is in the journal", input.id), &[]);
     let recorded = found.ok_or_else(unknown)?;
     Ok(match input.run {
         true => replay::run(&context, &registry, recorded).await?,
-        false => replay::look(&registry, context.identity(), recorded)?,
+        false => replay::preview(&registry, context.identity(), recorded)?,
     })
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-struct Followed {
+struct LogsInput {
     /// Only of this operation; `*` stands for anything.
     op: Option<String>,
     /// Only by this identity.
-    who: Option<String>,
+    identity: Option<String>,
     /// Only those that fail.
     errors: bool,
 }
 
 fn logs(
-    archive: &Archive,
+    reader: &JournalReader,
     context: CallContext,
-    input: &Followed,
+    input: &LogsInput,
 ) -> impl Stream<Item = Result<Value, HandlerError>> + use<> {
-    let wanted = || Wanted {
+    let filter = || TailFilter {
         operation: input.op.clone().map(Glob::new),
-        who: input.who.clone(),
+        identity: input.identity.clone(),
         errors: input.errors,
     };
-    let following = archive.live().map(|(journal, chain)| Following::new(journal, chain, wanted()));
-    let Some(following) = following else {
+    let tail = reader.live().map(|(journal, chain)| Tail::new(journal, chain, filter()));
+    let Some(tail) = tail else {
         let error = CallError::unavailable("the journal is off; set mode = \"batch\" in [journal]");
         return futures::stream::once(std::future::ready(Err(error.into()))).left_stream();
     };
-    futures::stream::unfold((following, context), |(following, context)| async move {
-        let (calls, following) = tokio::select! {
+    futures::stream::unfold((tail, context), |(tail, context)| async move {
+        let (calls, tail) = tokio::select! {
             biased;
-            () = context.cancelled() => return None,
-            next = following.next() => next?,
+            () = context.canceled() => return None,
+            next = tail.next() => next?,
         };
-        Some((futures::stream::iter(calls), (following, context)))
+        Some((futures::stream::iter(calls), (tail, context)))
     })
     .flatten()
     .right_stream()
 }
 
-pub(super) fn unreadable(error: QueryError) -> HandlerError {
+pub(super) fn read_error(error: QueryError) -> HandlerError {
     CallError::execution("the journal cannot be read").with_cause(error).into()
 }
 
 /// Reads files where nobody has to wait for it.
-pub(super) async fn aside<T: Send + 'static>(
+pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CallError> {
     let done = tokio::task::spawn_blocking(work).await;
@@ -319,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_dates_or_how_long_ago() {
+    fn since_accepts_date_or_duration() {
         for (text, expected) in [
             ("1970-01-01", Some(0)),
             ("1970-01-01T00:00:01.5Z", Some(1_500)),
@@ -333,10 +347,10 @@ mod tests {
             ("2026-11-16T99999999999999999999999", None),
             ("yesterday", None),
         ] {
-            assert_eq!(date(text), expected, "{text}");
+            assert_eq!(parse_date(text), expected, "{text}");
         }
-        let ago = epoch_ms() - moment("15m").unwrap();
+        let ago = epoch_ms() - parse_time("15m").unwrap();
         assert!((900_000..910_000).contains(&ago), "{ago}");
-        assert!(moment("soon").unwrap_err().contains("how long ago"));
+        assert!(parse_time("soon").unwrap_err().contains("how long ago"));
     }
 }

@@ -5,23 +5,23 @@ use std::io;
 
 use serde_json::Value;
 
-use super::archive::Chain;
-use super::index::{Index, Mark, Wanted};
-use super::joined::joined;
-use super::record::{Stored, What};
-use super::stretch::{Stretch, Stretches, contents, with_index};
+use super::block_reader::{BlockRange, BlockReader, record_contents, with_index_fallback};
+use super::call_view::merge_records;
+use super::index::{BlockMark, BlockQuery, Index};
+use super::reader::Chain;
+use super::record::{RecordKind, StoredRecord};
 use crate::config::Glob;
 
 /// Which calls are wanted.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Filter {
+pub struct CallFilter {
     /// Of this gateway; else of every one that writes into the folder.
     pub gateway: Option<String>,
     /// Of operations that fit; `*` stands for anything.
     pub operation: Option<Glob>,
     /// By this identity.
-    pub who: Option<String>,
+    pub identity: Option<String>,
     /// Begun at this time or later, in milliseconds since 1970.
     pub since: i64,
     /// With a first record before this one.
@@ -32,10 +32,10 @@ pub struct Filter {
     pub limit: usize,
 }
 
-impl Default for Filter {
+impl Default for CallFilter {
     fn default() -> Self {
         let (since, before, limit) = (i64::MIN, u64::MAX, 50);
-        Self { gateway: None, operation: None, who: None, since, before, errors: false, limit }
+        Self { gateway: None, operation: None, identity: None, since, before, errors: false, limit }
     }
 }
 
@@ -53,111 +53,115 @@ pub enum QueryError {
 
 /// A call that was found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct CallRecord {
     pub(super) time: i64,
     pub(super) seq: u64,
     pub(super) value: Value,
 }
 
 /// The calls of a chain that fit, newest first.
-pub(super) fn calls(chain: &Chain, filter: &Filter) -> Result<Vec<Found>, QueryError> {
-    with_index(chain, |index| calls_by(chain, filter, index))
+pub(super) fn calls(chain: &Chain, filter: &CallFilter) -> Result<Vec<CallRecord>, QueryError> {
+    with_index_fallback(chain, |index| calls_with_index(chain, filter, index))
 }
 
 /// The same, with something that happens in the middle of it.
 #[cfg(test)]
-pub(super) fn calls_and(
+pub(super) fn calls_with_hook(
     chain: &Chain,
-    filter: &Filter,
-    meanwhile: impl FnOnce(),
-) -> Result<Vec<Found>, QueryError> {
-    let index = Index::look(&chain.segments.folder().join(super::INDEX))?;
-    let mut search = Search::new(chain, filter, index)?;
-    search.look_behind_index()?;
-    meanwhile();
-    search.look_by_index()?;
+    filter: &CallFilter,
+    hook: impl FnOnce(),
+) -> Result<Vec<CallRecord>, QueryError> {
+    let index = Index::open_read_only(&chain.segments.folder().join(super::INDEX_FILE))?;
+    let mut search = CallSearch::new(chain, filter, index)?;
+    search.scan_unindexed()?;
+    hook();
+    search.scan_indexed()?;
     Ok(search.found)
 }
 
 /// One call: by the number of its first record, or the newest with this request id.
 pub(super) fn call(chain: &Chain, id: &str) -> Result<Option<Value>, QueryError> {
-    with_index(chain, |index| call_by(chain, id, index))
+    with_index_fallback(chain, |index| call_with_index(chain, id, index))
 }
 
-fn calls_by(chain: &Chain, filter: &Filter, index: Index) -> Result<Vec<Found>, QueryError> {
-    let mut search = Search::new(chain, filter, index)?;
-    search.look_behind_index()?;
-    search.look_by_index()?;
+fn calls_with_index(
+    chain: &Chain,
+    filter: &CallFilter,
+    index: Index,
+) -> Result<Vec<CallRecord>, QueryError> {
+    let mut search = CallSearch::new(chain, filter, index)?;
+    search.scan_unindexed()?;
+    search.scan_indexed()?;
     Ok(search.found)
 }
 
-fn call_by(chain: &Chain, id: &str, index: Index) -> Result<Option<Value>, QueryError> {
-    let filter = Filter::default();
-    let mut search = Search::new(chain, &filter, index)?;
+fn call_with_index(chain: &Chain, id: &str, index: Index) -> Result<Option<Value>, QueryError> {
+    let filter = CallFilter::default();
+    let mut search = CallSearch::new(chain, &filter, index)?;
     let is_number = id.len() < 16 && id.bytes().all(|byte| byte.is_ascii_digit());
     let seq = match id.parse() {
         Ok(number) if is_number => Some(number),
-        _ => search.number_of(id)?,
+        _ => search.seq_of_request(id)?,
     };
     let Some(seq) = seq else { return Ok(None) };
-    search.call(seq)
+    search.find_call(seq)
 }
 
-struct Search<'a> {
-    stretches: Stretches<'a>,
-    filter: &'a Filter,
-    found: Vec<Found>,
+struct CallSearch<'a> {
+    blocks: BlockReader<'a>,
+    filter: &'a CallFilter,
+    found: Vec<CallRecord>,
     /// The ends of calls that began before the stretches that were read.
-    ends: HashMap<u64, Vec<u8>>,
+    exits: HashMap<u64, Vec<u8>>,
     /// Calls that failed behind what is indexed, and began before that.
-    failed: BTreeSet<u64>,
+    failed_before: BTreeSet<u64>,
 }
 
-impl<'a> Search<'a> {
-    fn new(chain: &'a Chain, filter: &'a Filter, index: Index) -> Result<Self, QueryError> {
-        let stretches = Stretches::new(chain, index)?;
+impl<'a> CallSearch<'a> {
+    fn new(chain: &'a Chain, filter: &'a CallFilter, index: Index) -> Result<Self, QueryError> {
+        let blocks = BlockReader::new(chain, index)?;
         let (found, ends, failed) = (Vec::new(), HashMap::new(), BTreeSet::new());
-        Ok(Self { stretches, filter, found, ends, failed })
+        Ok(Self { blocks, filter, found, exits: ends, failed_before: failed })
     }
 
     fn is_done(&self) -> bool {
         self.found.len() >= self.filter.limit
     }
 
-    fn look_behind_index(&mut self) -> Result<(), QueryError> {
-        for stretch in self.stretches.behind_index()? {
-            self.look_into(&stretch)?;
+    fn scan_unindexed(&mut self) -> Result<(), QueryError> {
+        for block in self.blocks.unindexed()? {
+            self.scan_block(&block)?;
         }
         Ok(())
     }
 
-    fn look_by_index(&mut self) -> Result<(), QueryError> {
-        for stretch in self.known()? {
-            self.look_into(&stretch)?;
+    fn scan_indexed(&mut self) -> Result<(), QueryError> {
+        for block in self.candidate_blocks()? {
+            self.scan_block(&block)?;
         }
         Ok(())
     }
 
-    fn look_into(&mut self, stretch: &Stretch) -> Result<(), QueryError> {
+    fn scan_block(&mut self, block: &BlockRange) -> Result<(), QueryError> {
         if self.is_done() {
             return Ok(());
         }
-        let text = self.stretches.read(stretch)?;
-        self.look_through(&text)
+        let text = self.blocks.read(block)?;
+        self.scan_records(&text)
     }
 
     /// The stretches of the index that may hold something, newest first.
-    fn known(&self) -> Result<Vec<Stretch>, QueryError> {
+    fn candidate_blocks(&self) -> Result<Vec<BlockRange>, QueryError> {
         let operations = match &self.filter.operation {
-            Some(glob) => Some(self.stretches.names(|name| glob.matches(name))?),
+            Some(glob) => Some(self.blocks.name_ids(|name| glob.matches(name))?),
             None => None,
         };
-        let began = self.failed.iter().copied();
-        self.stretches.by_index(
-            &Wanted {
-                marks: if self.filter.errors { &[Mark::Failed] } else { &[Mark::Call] },
+        let began = self.failed_before.iter().copied();
+        self.blocks.indexed(
+            &BlockQuery {
+                marks: if self.filter.errors { &[BlockMark::Failed] } else { &[BlockMark::Call] },
                 operations: operations.as_deref(),
-                who: self.filter.who.as_deref(),
+                identity: self.filter.identity.as_deref(),
                 since: self.filter.since,
                 before: self.filter.before,
             },
@@ -165,15 +169,15 @@ impl<'a> Search<'a> {
         )
     }
 
-    fn look_through(&mut self, text: &[u8]) -> Result<(), QueryError> {
+    fn scan_records(&mut self, text: &[u8]) -> Result<(), QueryError> {
         let mut enters = Vec::new();
         let mut ends = HashMap::new();
-        for content in contents(text) {
-            let Some(stored) = Stored::parse(content) else { continue };
-            match stored.facts().what {
-                What::Enter => enters.push((stored, content)),
-                What::Exit { enter, failed } => drop(ends.insert(enter, (content, failed))),
-                What::Message | What::Refusal | What::Checkpoint => {}
+        for content in record_contents(text) {
+            let Some(stored) = StoredRecord::parse(content) else { continue };
+            match stored.summary().kind {
+                RecordKind::Enter => enters.push((stored, content)),
+                RecordKind::Exit { enter, failed } => drop(ends.insert(enter, (content, failed))),
+                RecordKind::Message | RecordKind::Rejection | RecordKind::Checkpoint => {}
             }
         }
         for (stored, content) in enters.iter().rev() {
@@ -181,72 +185,74 @@ impl<'a> Search<'a> {
             if self.is_done() {
                 return Ok(());
             }
-            if self.fits(stored) {
+            if self.matches(stored) {
                 let end = match end {
                     Some((end, _)) => Some(end.to_vec()),
-                    None => self.end_of(stored.seq)?,
+                    None => self.exit_record(stored.seq)?,
                 };
-                self.take(stored, content, end.as_deref());
+                self.push_call(stored, content, end.as_deref());
             }
         }
         for (enter, (content, failed)) in ends {
-            self.ends.insert(enter, content.to_vec());
+            self.exits.insert(enter, content.to_vec());
             if failed && self.filter.errors {
-                self.failed.insert(enter);
+                self.failed_before.insert(enter);
             }
         }
         Ok(())
     }
 
-    fn fits(&self, stored: &Stored<'_>) -> bool {
-        let Filter { operation, who, since, before, .. } = self.filter;
+    fn matches(&self, stored: &StoredRecord<'_>) -> bool {
+        let CallFilter { operation, identity: requested_identity, since, before, .. } = self.filter;
         stored.seq < *before
             && stored.time >= *since
-            && who.as_ref().is_none_or(|who| *who == stored.who)
+            && requested_identity
+                .as_ref()
+                .is_none_or(|requested_identity| *requested_identity == stored.identity)
             && operation.as_ref().is_none_or(|glob| glob.matches(&stored.operation))
     }
 
-    fn take(&mut self, stored: &Stored<'_>, content: &[u8], end: Option<&[u8]>) {
+    fn push_call(&mut self, stored: &StoredRecord<'_>, content: &[u8], end: Option<&[u8]>) {
         let failed = end
-            .and_then(Stored::parse)
-            .is_some_and(|end| matches!(end.facts().what, What::Exit { failed: true, .. }));
+            .and_then(StoredRecord::parse)
+            .is_some_and(|end| matches!(end.summary().kind, RecordKind::Exit { failed: true, .. }));
         if self.filter.errors && !failed {
             return;
         }
-        let value = joined(self.stretches.gateway_id(), content, end);
-        self.found.push(Found { time: stored.time, seq: stored.seq, value });
+        let value = merge_records(self.blocks.gateway_id(), content, end);
+        self.found.push(CallRecord { time: stored.time, seq: stored.seq, value });
     }
 
     /// The end of a call that ended in another stretch than it began.
-    fn end_of(&mut self, enter: u64) -> Result<Option<Vec<u8>>, QueryError> {
-        if let Some(end) = self.ends.remove(&enter) {
+    fn exit_record(&mut self, enter: u64) -> Result<Option<Vec<u8>>, QueryError> {
+        if let Some(end) = self.exits.remove(&enter) {
             return Ok(Some(end));
         }
-        let Some(stretch) = self.stretches.end_of(enter)? else { return Ok(None) };
-        let text = self.stretches.read(&stretch)?;
-        for content in contents(&text) {
-            let Some(stored) = Stored::parse(content) else { continue };
-            if let What::Exit { enter: began, .. } = stored.facts().what {
-                self.ends.insert(began, content.to_vec());
+        let Some(block) = self.blocks.exit_block(enter)? else { return Ok(None) };
+        let text = self.blocks.read(&block)?;
+        for content in record_contents(&text) {
+            let Some(stored) = StoredRecord::parse(content) else { continue };
+            if let RecordKind::Exit { enter: began, .. } = stored.summary().kind {
+                self.exits.insert(began, content.to_vec());
             }
         }
-        Ok(self.ends.remove(&enter))
+        Ok(self.exits.remove(&enter))
     }
 
     /// The number of the first record of the newest call with this request id.
-    fn number_of(&self, id: &str) -> Result<Option<u64>, QueryError> {
+    fn seq_of_request(&self, id: &str) -> Result<Option<u64>, QueryError> {
         let needle = format!("\"id\":{}", Value::from(id));
         let finder = memchr::memmem::FinderRev::new(needle.as_bytes());
-        for file in self.stretches.files()? {
-            let text = self.stretches.read(&file)?;
+        for file in self.blocks.segments()? {
+            let text = self.blocks.read(&file)?;
             let mut end = text.len();
             while let Some(at) = finder.rfind(&text[..end]) {
                 let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |at| at + 1);
-                let stored = contents(&text[start..]).next().and_then(Stored::parse);
+                let stored = record_contents(&text[start..]).next().and_then(StoredRecord::parse);
                 match stored.filter(|stored| stored.id == id) {
-                    Some(stored) => match stored.facts().what {
-                        What::Exit { enter, .. } => return Ok(Some(enter)),
-                        What::Enter => return Ok(Some(stored.seq)),
+                    Some(stored) => match stored.summary().kind {
+                        RecordKind::Exit { enter, .. } => return Ok(Some(enter)),
+                        RecordKind::Enter => return Ok(Some(stored.seq)),
                         // A message may have any id.
                         _ => end = start,
                     },
@@ -259,32 +265,32 @@ impl<'a> Search<'a> {
     }
 
     /// The call that begins with this record.
-    fn call(&mut self, seq: u64) -> Result<Option<Value>, QueryError> {
-        for stretch in self.stretches.behind_index()? {
-            let text = self.stretches.read(&stretch)?;
-            if let Some(found) = self.call_in(&text, seq)? {
+    fn find_call(&mut self, seq: u64) -> Result<Option<Value>, QueryError> {
+        for block in self.blocks.unindexed()? {
+            let text = self.blocks.read(&block)?;
+            if let Some(found) = self.find_call_in(&text, seq)? {
                 return Ok(Some(found));
             }
         }
-        let Some(stretch) = self.stretches.holding(seq)? else { return Ok(None) };
-        let text = self.stretches.read(&stretch)?;
-        self.call_in(&text, seq)
+        let Some(block) = self.blocks.block_containing(seq)? else { return Ok(None) };
+        let text = self.blocks.read(&block)?;
+        self.find_call_in(&text, seq)
     }
 
-    fn call_in(&mut self, text: &[u8], seq: u64) -> Result<Option<Value>, QueryError> {
+    fn find_call_in(&mut self, text: &[u8], seq: u64) -> Result<Option<Value>, QueryError> {
         let mut enter = None;
-        for content in contents(text) {
-            let Some(stored) = Stored::parse(content) else { continue };
-            match stored.facts().what {
-                What::Enter if stored.seq == seq => enter = Some(content),
-                What::Exit { enter: began, .. } if began == seq => {
-                    self.ends.insert(seq, content.to_vec());
+        for content in record_contents(text) {
+            let Some(stored) = StoredRecord::parse(content) else { continue };
+            match stored.summary().kind {
+                RecordKind::Enter if stored.seq == seq => enter = Some(content),
+                RecordKind::Exit { enter: began, .. } if began == seq => {
+                    self.exits.insert(seq, content.to_vec());
                 }
                 _ => {}
             }
         }
         let Some(enter) = enter else { return Ok(None) };
-        let end = self.end_of(seq)?;
-        Ok(Some(joined(self.stretches.gateway_id(), enter, end.as_deref())))
+        let end = self.exit_record(seq)?;
+        Ok(Some(merge_records(self.blocks.gateway_id(), enter, end.as_deref())))
     }
 }

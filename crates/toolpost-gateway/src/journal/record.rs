@@ -7,21 +7,21 @@ use serde_json::value::RawValue;
 
 /// How many bytes a member that is no body may have, such as a message or the name of an operation
 /// that is not there.
-pub(super) const MOST_MEMBER: usize = 64 * 1024;
+pub(super) const MAX_MEMBER_BYTES: usize = 64 * 1024;
 
 /// What a record is found by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Facts<'a> {
+pub(super) struct RecordSummary<'a> {
     pub(super) time: i64,
-    pub(super) what: What,
+    pub(super) kind: RecordKind,
     /// The operation of a call, or the room of a message.
     pub(super) operation: &'a str,
     /// Empty where nobody in particular called.
-    pub(super) who: &'a str,
+    pub(super) identity: &'a str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum RecordKind {
     Enter,
     /// With the number of its enter record.
     Exit {
@@ -31,20 +31,20 @@ pub(super) enum What {
     /// A message that a room handed on.
     Message,
     /// A message that a room did not hand on.
-    Refusal,
+    Rejection,
     Checkpoint,
 }
 
 /// A record as it is read: what it is found by, and the rest as text.
 #[derive(Debug, Deserialize)]
-pub(super) struct Stored<'a> {
+pub(super) struct StoredRecord<'a> {
     pub(super) seq: u64,
-    kind: Kind,
+    kind: StoredKind,
     pub(super) time: i64,
     #[serde(default)]
     enter: u64,
     #[serde(default)]
-    outcome: Outcome,
+    outcome: StoredOutcome,
     #[serde(default, borrow)]
     pub(super) id: Cow<'a, str>,
     #[serde(default, borrow)]
@@ -52,103 +52,105 @@ pub(super) struct Stored<'a> {
     #[serde(default, borrow)]
     pub(super) room: Cow<'a, str>,
     #[serde(default, borrow)]
-    pub(super) who: Cow<'a, str>,
+    pub(super) identity: Cow<'a, str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum StoredKind {
     Enter,
     Exit,
     Message,
-    Refusal,
+    Rejection,
     Checkpoint,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Outcome {
+enum StoredOutcome {
     #[default]
     Ok,
     Error,
     Completed,
-    Left,
+    Canceled,
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredRecord<'a> {
     pub(super) fn parse(content: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(content).ok()
     }
 
-    pub(super) fn facts(&self) -> Facts<'_> {
+    pub(super) fn summary(&self) -> RecordSummary<'_> {
         let what = match self.kind {
-            Kind::Enter => What::Enter,
-            Kind::Exit => What::Exit { enter: self.enter, failed: self.outcome == Outcome::Error },
-            Kind::Message => What::Message,
-            Kind::Refusal => What::Refusal,
-            Kind::Checkpoint => What::Checkpoint,
+            StoredKind::Enter => RecordKind::Enter,
+            StoredKind::Exit => {
+                RecordKind::Exit { enter: self.enter, failed: self.outcome == StoredOutcome::Error }
+            }
+            StoredKind::Message => RecordKind::Message,
+            StoredKind::Rejection => RecordKind::Rejection,
+            StoredKind::Checkpoint => RecordKind::Checkpoint,
         };
         let operation = match self.kind {
-            Kind::Message | Kind::Refusal => &self.room,
+            StoredKind::Message | StoredKind::Rejection => &self.room,
             _ => &self.operation,
         };
-        Facts { time: self.time, what, operation, who: &self.who }
+        RecordSummary { time: self.time, kind: what, operation, identity: &self.identity }
     }
 }
 
-/// The facts of a record that is written as most of them are; others are for [`Stored::parse`]. It reads no further than it has to, because a verification reads every record.
-pub(super) fn quick_facts(content: &[u8]) -> Option<Facts<'_>> {
-    let mut left = Left(content);
-    left.skip(b"{\"seq\":")?;
-    left.number()?;
-    match left.member(b",\"kind\":\"")? {
-        "enter" => left.enter(),
-        "exit" => left.exit(),
-        "message" => left.of_room(What::Message),
-        "refusal" => left.of_room(What::Refusal),
+/// The facts of a record that is written as most of them are; others are for [`StoredRecord::parse`]. It reads no further than it has to, because a verification reads every record.
+pub(super) fn fast_summary(content: &[u8]) -> Option<RecordSummary<'_>> {
+    let mut parser = FastParser(content);
+    parser.skip(b"{\"seq\":")?;
+    parser.number()?;
+    match parser.string_member(b",\"kind\":\"")? {
+        "enter" => parser.enter(),
+        "exit" => parser.exit(),
+        "message" => parser.room_record(RecordKind::Message),
+        "rejection" => parser.room_record(RecordKind::Rejection),
         _ => None,
     }
 }
 
 /// What is left of a record to be read.
-struct Left<'a>(&'a [u8]);
+struct FastParser<'a>(&'a [u8]);
 
-impl<'a> Left<'a> {
-    fn enter(&mut self) -> Option<Facts<'a>> {
+impl<'a> FastParser<'a> {
+    fn enter(&mut self) -> Option<RecordSummary<'a>> {
         let time = self.time()?;
-        self.member(b",\"id\":\"")?;
-        let _ = self.member(b",\"parent\":\"");
-        self.member(b",\"door\":\"")?;
-        let operation = self.member(b",\"operation\":\"")?;
-        let who = self.who()?;
-        Some(Facts { time, what: What::Enter, operation, who })
+        self.string_member(b",\"id\":\"")?;
+        let _ = self.string_member(b",\"parent\":\"");
+        self.string_member(b",\"endpoint\":\"")?;
+        let operation = self.string_member(b",\"operation\":\"")?;
+        let identity = self.identity()?;
+        Some(RecordSummary { time, kind: RecordKind::Enter, operation, identity })
     }
 
-    fn exit(&mut self) -> Option<Facts<'a>> {
+    fn exit(&mut self) -> Option<RecordSummary<'a>> {
         let time = self.time()?;
         self.skip(b",\"enter\":")?;
         let enter = self.number()?;
-        self.member(b",\"id\":\"")?;
-        let operation = self.member(b",\"operation\":\"")?;
-        let who = self.who()?;
+        self.string_member(b",\"id\":\"")?;
+        let operation = self.string_member(b",\"operation\":\"")?;
+        let identity = self.identity()?;
         self.skip(b",\"tookUs\":")?;
         self.number()?;
-        let failed = self.member(b",\"outcome\":\"")? == "error";
-        Some(Facts { time, what: What::Exit { enter, failed }, operation, who })
+        let failed = self.string_member(b",\"outcome\":\"")? == "error";
+        Some(RecordSummary { time, kind: RecordKind::Exit { enter, failed }, operation, identity })
     }
 
-    fn of_room(&mut self, what: What) -> Option<Facts<'a>> {
+    fn room_record(&mut self, record_kind: RecordKind) -> Option<RecordSummary<'a>> {
         let time = self.time()?;
-        let _ = self.member(b",\"id\":\"");
-        let operation = self.member(b",\"room\":\"")?;
-        let who = self.member(b",\"who\":\"")?;
-        Some(Facts { time, what, operation, who })
+        let _ = self.string_member(b",\"id\":\"");
+        let operation = self.string_member(b",\"room\":\"")?;
+        let identity = self.string_member(b",\"identity\":\"")?;
+        Some(RecordSummary { time, kind: record_kind, operation, identity })
     }
 
     /// Nobody in particular where there is none, unless it is one that has to be read otherwise.
-    fn who(&mut self) -> Option<&'a str> {
-        match self.0.starts_with(b",\"who") {
-            true => self.member(b",\"who\":\""),
+    fn identity(&mut self) -> Option<&'a str> {
+        match self.0.starts_with(b",\"identity") {
+            true => self.string_member(b",\"identity\":\""),
             false => Some(""),
         }
     }
@@ -165,13 +167,13 @@ impl<'a> Left<'a> {
 
     fn number(&mut self) -> Option<u64> {
         let digits = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (number, left) = self.0.split_at(digits);
-        self.0 = left;
+        let (number, rest) = self.0.split_at(digits);
+        self.0 = rest;
         std::str::from_utf8(number).ok()?.parse().ok()
     }
 
     /// A text without anything that is written otherwise than it is.
-    fn member(&mut self, name: &[u8]) -> Option<&'a str> {
+    fn string_member(&mut self, name: &[u8]) -> Option<&'a str> {
         let rest = self.0.strip_prefix(name)?;
         let end = memchr::memchr2(b'"', b'\\', rest).filter(|&end| rest[end] == b'"')?;
         self.0 = &rest[end + 1..];
@@ -180,32 +182,32 @@ impl<'a> Left<'a> {
 }
 
 /// Writes the members of one record, all but its number, which whoever stores it puts in front.
-pub(super) struct Members<'a> {
+pub(super) struct RecordWriter<'a> {
     out: &'a mut Vec<u8>,
 }
 
-impl<'a> Members<'a> {
-    pub(super) fn begin(out: &'a mut Vec<u8>, kind: &str, time: i64) -> Self {
+impl<'a> RecordWriter<'a> {
+    pub(super) fn start(out: &'a mut Vec<u8>, kind: &str, time: i64) -> Self {
         out.clear();
         out.extend_from_slice(b"\"kind\":\"");
         out.extend_from_slice(kind.as_bytes());
         out.extend_from_slice(b"\",\"time\":");
         let mut members = Self { out };
-        members.write(&time);
+        members.write_value(&time);
         members
     }
 
     /// A member that is short, unless somebody made it long: then it is told as a body would be.
     pub(super) fn add(&mut self, name: &str, value: &(impl serde::Serialize + ?Sized)) {
         let before = self.out.len();
-        self.name(name);
+        self.write_name(name);
         let start = self.out.len();
-        self.write(value);
-        if self.out.len() - start > MOST_MEMBER {
-            let cut = Cut::of(&self.out[start..]);
+        self.write_value(value);
+        if self.out.len() - start > MAX_MEMBER_BYTES {
+            let cut = BodyDigest::of(&self.out[start..]);
             self.out.truncate(before);
-            self.name(&format!("{name}Cut"));
-            self.write(&cut);
+            self.write_name(&format!("{name}Cut"));
+            self.write_value(&cut);
         }
     }
 
@@ -213,48 +215,48 @@ impl<'a> Members<'a> {
     /// name. Says how it went.
     pub(super) fn add_body(
         &mut self,
-        names: BodyNames,
+        names: BodyMember,
         limit: usize,
         value: &impl serde::Serialize,
     ) {
         let before = self.out.len();
-        self.name(names.whole);
+        self.write_name(names.full);
         let start = self.out.len();
-        self.write(value);
+        self.write_value(value);
         let body = &mut self.out[start..];
         if body.len() > limit {
-            let cut = Cut::of(body);
+            let cut = BodyDigest::of(body);
             self.out.truncate(before);
-            self.add(names.cut, &cut);
+            self.add(names.truncated, &cut);
             return;
         }
-        flatten(body);
+        replace_line_breaks(body);
     }
 
     /// A member that is JSON already, of whatever length. What is no JSON is told as a text, so that a
     /// record can always be read.
     pub(super) fn add_json(&mut self, name: &str, text: &str) {
-        self.name(name);
+        self.write_name(name);
         let start = self.out.len();
         match serde_json::from_str::<&RawValue>(text) {
             Ok(_) => self.out.extend_from_slice(text.trim().as_bytes()),
-            Err(_) => self.write(text),
+            Err(_) => self.write_value(text),
         }
-        flatten(&mut self.out[start..]);
+        replace_line_breaks(&mut self.out[start..]);
     }
 
-    pub(super) fn end(self) {
+    pub(super) fn finish(self) {
         self.out.push(b'}');
-        hide_tokens(self.out);
+        mask_tokens(self.out);
     }
 
-    fn name(&mut self, name: &str) {
+    fn write_name(&mut self, name: &str) {
         self.out.extend_from_slice(b",\"");
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b"\":");
     }
 
-    fn write(&mut self, value: &(impl serde::Serialize + ?Sized)) {
+    fn write_value(&mut self, value: &(impl serde::Serialize + ?Sized)) {
         let start = self.out.len();
         if serde_json::to_writer(&mut *self.out, value).is_err() {
             self.out.truncate(start);
@@ -264,7 +266,7 @@ impl<'a> Members<'a> {
 }
 
 /// The text of others may have line feeds between its tokens, and a record is one line.
-fn flatten(body: &mut [u8]) {
+fn replace_line_breaks(body: &mut [u8]) {
     for byte in body.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
         *byte = b' ';
     }
@@ -272,23 +274,23 @@ fn flatten(body: &mut [u8]) {
 
 /// What a body is called in a record, and what it is called when it was too large.
 #[derive(Clone, Copy)]
-pub(super) struct BodyNames {
-    whole: &'static str,
-    cut: &'static str,
+pub(super) struct BodyMember {
+    full: &'static str,
+    truncated: &'static str,
 }
 
-pub(super) const INPUT: BodyNames = BodyNames { whole: "input", cut: "inputCut" };
-pub(super) const OUTPUT: BodyNames = BodyNames { whole: "output", cut: "outputCut" };
-pub(super) const DETAILS: BodyNames = BodyNames { whole: "details", cut: "detailsCut" };
+pub(super) const INPUT: BodyMember = BodyMember { full: "input", truncated: "inputCut" };
+pub(super) const OUTPUT: BodyMember = BodyMember { full: "output", truncated: "outputCut" };
+pub(super) const DETAILS: BodyMember = BodyMember { full: "details", truncated: "detailsCut" };
 
 /// What is left of a body that is too large.
 #[derive(serde::Serialize)]
-struct Cut {
+struct BodyDigest {
     sha256: String,
     bytes: usize,
 }
 
-impl Cut {
+impl BodyDigest {
     fn of(body: &[u8]) -> Self {
         use sha2::Digest as _;
         let sha256 = data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(body));
@@ -297,21 +299,21 @@ impl Cut {
 }
 
 /// What stands before the secret part of a token of this gateway.
-pub(super) const TOKEN: &[u8] = b"tpt_";
-const TOKEN_REST: usize = 43;
+pub(super) const TOKEN_PREFIX: &[u8] = b"tpt_";
+const TOKEN_SECRET_CHARS: usize = 43;
 
 /// A token of a gateway is a secret wherever it stands, whatever a schema says about the place.
-fn hide_tokens(record: &mut [u8]) {
+fn mask_tokens(record: &mut [u8]) {
     let mut from = 0;
-    while let Some(at) = memchr::memmem::find(&record[from..], TOKEN) {
-        let start = from + at + TOKEN.len();
-        let rest = record.get_mut(start..start + TOKEN_REST);
+    while let Some(at) = memchr::memmem::find(&record[from..], TOKEN_PREFIX) {
+        let start = from + at + TOKEN_PREFIX.len();
+        let rest = record.get_mut(start..start + TOKEN_SECRET_CHARS);
         from = start;
         if let Some(rest) = rest
             && rest.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
         {
             rest.fill(b'*');
-            from += TOKEN_REST;
+            from += TOKEN_SECRET_CHARS;
         }
     }
 }
@@ -323,75 +325,92 @@ mod tests {
 
     use super::*;
 
-    fn written(write: impl FnOnce(&mut Members<'_>)) -> String {
+    fn write_record(write: impl FnOnce(&mut RecordWriter<'_>)) -> String {
         let mut out = Vec::new();
-        let mut members = Members::begin(&mut out, "enter", 5);
+        let mut members = RecordWriter::start(&mut out, "enter", 5);
         write(&mut members);
-        members.end();
+        members.finish();
         format!("{{\"seq\":1,{}", String::from_utf8(out).unwrap())
     }
 
     #[test]
-    fn a_record_is_read_as_it_was_written() {
-        let text = written(|members| {
+    fn record_round_trips() {
+        let text = write_record(|members| {
             members.add("operation", "demo.\"add");
-            members.add("who", "ada");
+            members.add("identity", "ada");
             let pretty = Payload::from_json("{\n \"a\":\r\n1}".to_owned()).unwrap();
             members.add_body(INPUT, 100, &pretty);
         });
-        let stored = Stored::parse(text.as_bytes()).unwrap();
-        let facts = Facts { time: 5, what: What::Enter, operation: "demo.\"add", who: "ada" };
-        assert_eq!((stored.seq, stored.facts()), (1, facts));
-        assert_eq!(quick_facts(text.as_bytes()), None, "it is written otherwise");
+        let stored = StoredRecord::parse(text.as_bytes()).unwrap();
+        let summary = RecordSummary {
+            time: 5,
+            kind: RecordKind::Enter,
+            operation: "demo.\"add",
+            identity: "ada",
+        };
+        assert_eq!((stored.seq, stored.summary()), (1, summary));
+        assert_eq!(fast_summary(text.as_bytes()), None, "it is written otherwise");
         assert!(text.ends_with("\"input\":{  \"a\":  1}}"), "{text}");
     }
 
     #[test]
-    fn what_is_read_quickly_is_what_a_reader_of_json_reads() {
+    fn fast_summary_matches_json_parser() {
         let enter = r#"{"seq":1,"kind":"enter","time":5,"id":"x","#;
         let exit = r#"{"seq":2,"kind":"exit","time":6,"enter":1,"id":"x","operation":"a.b","#;
         let message = r#"{"seq":3,"kind":"message","time":7,"#;
-        let refusal = r#"{"seq":4,"kind":"refusal","time":8,"#;
+        let rejection = r#"{"seq":4,"kind":"rejection","time":8,"#;
         for (begin, rest, is_quick) in [
-            (enter, r#""door":"http","operation":"a.b","who":"ada","input":{}}"#, true),
-            (enter, r#""parent":"y","door":"http","operation":"a.b","via":"z"}"#, true),
-            (enter, r#""door":"http","operation":"a.\"b","who":"ada"}"#, false),
-            (enter, r#""door":"http","operation":"a.b","who":"a\\"}"#, false),
-            (enter, r#""door":"http","operation":"a.b","whoCut":{"bytes":1}}"#, false),
-            (enter, r#""door":"http","operationCut":{"bytes":1},"who":"ada"}"#, false),
-            (exit, r#""who":"ada","tookUs":7,"outcome":"ok","output":{}}"#, true),
+            (enter, r#""endpoint":"http","operation":"a.b","identity":"ada","input":{}}"#, true),
+            (enter, r#""parent":"y","endpoint":"http","operation":"a.b","via":"z"}"#, true),
+            (enter, r#""endpoint":"http","operation":"a.\"b","identity":"ada"}"#, false),
+            (enter, r#""endpoint":"http","operation":"a.b","identity":"a\\"}"#, false),
+            (enter, r#""endpoint":"http","operation":"a.b","identityCut":{"bytes":1}}"#, false),
+            (enter, r#""endpoint":"http","operationCut":{"bytes":1},"identity":"ada"}"#, false),
+            (exit, r#""identity":"ada","tookUs":7,"outcome":"ok","output":{}}"#, true),
             (exit, r#""tookUs":7,"outcome":"error","code":"X"}"#, true),
             (exit, r#""tookUs":7,"approval":{"id":"i","by":"b"},"outcome":"ok"}"#, false),
-            (message, r#""id":"m","room":"lobby","who":"ada","allowedBy":"*","message":{}}"#, true),
-            (message, r#""id":"m\n","room":"lobby","who":"ada","message":{}}"#, false),
-            (message, r#""id":"m","room":"lob\"by","who":"ada","message":{"who":"eve"}}"#, false),
-            (message, r#""id":"m","room":"lobby","whoCut":{"bytes":1},"message":{}}"#, false),
-            (refusal, r#""id":"m","room":"lobby","who":"ada","error":"x","reason":"y"}"#, true),
-            (refusal, r#""room":"lobby","who":"ada","error":"x","reason":"y"}"#, true),
+            (
+                message,
+                r#""id":"m","room":"lobby","identity":"ada","allowedBy":"*","message":{}}"#,
+                true,
+            ),
+            (message, r#""id":"m\n","room":"lobby","identity":"ada","message":{}}"#, false),
+            (
+                message,
+                r#""id":"m","room":"lob\"by","identity":"ada","message":{"identity":"eve"}}"#,
+                false,
+            ),
+            (message, r#""id":"m","room":"lobby","identityCut":{"bytes":1},"message":{}}"#, false),
+            (
+                rejection,
+                r#""id":"m","room":"lobby","identity":"ada","error":"x","reason":"y"}"#,
+                true,
+            ),
+            (rejection, r#""room":"lobby","identity":"ada","error":"x","reason":"y"}"#, true),
             (r#"{"seq":3,"kind":"checkpoint","time":7"#, "}", false),
         ] {
             let text = format!("{begin}{rest}");
-            let quick = quick_facts(text.as_bytes());
+            let quick = fast_summary(text.as_bytes());
             assert_eq!(quick.is_some(), is_quick, "{text}");
-            let stored = Stored::parse(text.as_bytes()).unwrap();
-            assert!(quick.is_none_or(|quick| quick == stored.facts()), "{text}");
+            let stored = StoredRecord::parse(text.as_bytes()).unwrap();
+            assert!(quick.is_none_or(|quick| quick == stored.summary()), "{text}");
         }
     }
 
     #[test]
-    fn a_body_is_kept_to_its_limit_and_known_again_beyond_it() {
-        for (length, is_kept) in [(8, true), (9, false)] {
-            let text = written(|members| members.add_body(INPUT, 10, &"x".repeat(length)));
+    fn record_body_over_limit_becomes_digest() {
+        for (length, is_stored) in [(8, true), (9, false)] {
+            let text = write_record(|members| members.add_body(INPUT, 10, &"x".repeat(length)));
             let value: Value = serde_json::from_str(&text).unwrap();
-            assert_eq!(value.get("input").is_some(), is_kept);
+            assert_eq!(value.get("input").is_some(), is_stored);
             let cut = value.get("inputCut").map(|cut| cut["bytes"].clone());
-            assert_eq!(cut, (!is_kept).then(|| json!(11)));
+            assert_eq!(cut, (!is_stored).then(|| json!(11)));
         }
     }
 
     #[test]
-    fn what_is_json_already_is_written_as_it_is_on_one_line() {
-        let long = format!("\"{}\"", "x".repeat(2 * MOST_MEMBER));
+    fn raw_json_member_is_written_on_one_line() {
+        let long = format!("\"{}\"", "x".repeat(2 * MAX_MEMBER_BYTES));
         for (given, expected) in [
             ("{\n \"a\":\r\n1e999}\n", "{  \"a\":  1e999}"),
             (r#""\ud800""#, r#""\ud800""#),
@@ -399,16 +418,18 @@ mod tests {
             ("1,\"seq\":2", r#""1,\"seq\":2""#),
             (&long, &long),
         ] {
-            let text = written(|members| members.add_json("message", given));
+            let text = write_record(|members| members.add_json("message", given));
             assert!(text.ends_with(&format!("\"message\":{expected}}}")), "{text}");
-            assert!(Stored::parse(text.as_bytes()).is_some(), "{text}");
+            assert!(StoredRecord::parse(text.as_bytes()).is_some(), "{text}");
         }
     }
 
     #[test]
-    fn no_member_is_long_whoever_made_it_so() {
-        for (length, name) in [(MOST_MEMBER - 2, "message"), (MOST_MEMBER - 1, "messageCut")] {
-            let text = written(|members| members.add("message", &"x".repeat(length)));
+    fn oversized_member_becomes_digest() {
+        for (length, name) in
+            [(MAX_MEMBER_BYTES - 2, "message"), (MAX_MEMBER_BYTES - 1, "messageCut")]
+        {
+            let text = write_record(|members| members.add("message", &"x".repeat(length)));
             let value: Value = serde_json::from_str(&text).unwrap();
             let names: Vec<&String> = value.as_object().unwrap().keys().collect();
             assert_eq!(names, ["seq", "kind", "time", name]);
@@ -416,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_hidden_wherever_they_stand() {
+    fn record_masks_gateway_tokens_anywhere() {
         let rest = "aB3-_".repeat(9);
         for (text, expected) in [
             (format!("tpt_{}", &rest[..43]), format!("tpt_{}", "*".repeat(43))),
@@ -432,7 +453,7 @@ mod tests {
             ),
         ] {
             let mut hidden = text.clone().into_bytes();
-            hide_tokens(&mut hidden);
+            mask_tokens(&mut hidden);
             let expected = if expected.is_empty() { text } else { expected };
             assert_eq!(String::from_utf8(hidden).unwrap(), expected);
         }

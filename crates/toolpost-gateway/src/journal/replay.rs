@@ -12,7 +12,7 @@ use super::{mask, record};
 /// What a replay found out.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Replayed {
+pub(super) struct ReplayReport {
     /// The call as it is in the journal.
     recorded: Value,
     /// Whether it was called once more.
@@ -32,12 +32,12 @@ pub(super) struct Replayed {
     /// Where the two differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
-    differences: Vec<Difference>,
+    differences: Vec<ResultDifference>,
 }
 
 /// One place in which two results are not the same.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
-struct Difference {
+struct ResultDifference {
     /// JSON Pointer.
     path: String,
     /// What is in the journal; absent where there was nothing.
@@ -50,14 +50,14 @@ struct Difference {
     now: Option<Value>,
 }
 
-pub(super) fn look(
+pub(super) fn preview(
     registry: &Registry,
     identity: Option<&Identity>,
     recorded: Value,
-) -> Result<Replayed, CallError> {
-    let (operation, input) = asked(&recorded)?;
-    let problems = problems(&registry.catalog(), identity, &operation, &input);
-    Ok(Replayed { recorded, problems, ..Replayed::default() })
+) -> Result<ReplayReport, CallError> {
+    let (operation, input) = recorded_request(&recorded)?;
+    let problems = preflight_problems(&registry.catalog(), identity, &operation, &input);
+    Ok(ReplayReport { recorded, problems, ..ReplayReport::default() })
 }
 
 /// Calls it as the one who asks for the replay, who needs the right to.
@@ -65,51 +65,62 @@ pub(super) async fn run(
     context: &CallContext,
     registry: &Registry,
     recorded: Value,
-) -> Result<Replayed, CallError> {
-    let (id, input) = asked(&recorded)?;
+) -> Result<ReplayReport, CallError> {
+    let (id, input) = recorded_request(&recorded)?;
     let operation = registry.catalog().get(&id).cloned();
     let called = json!({"id": id, "input": input});
-    let answer = build_env(context, ["hub"]).with_progress().execute("hub.call", called).await;
-    let now = match answer {
-        Ok(envelope) => json!({"outcome": "ok", "output": shown(operation.as_deref(), envelope)}),
+    let response =
+        build_env(context, ["hub"]).with_progress().call_trusted("hub.call", called).await;
+    let now = match response {
+        Ok(envelope) => {
+            json!({"outcome": "ok", "output": masked_result(operation.as_deref(), envelope)})
+        }
         Err(error) => {
             json!({"outcome": "error", "code": error.code().as_str(), "message": error.message()})
         }
     };
     let is_compared = ["outputCut", "outputText"].iter().all(|name| recorded.get(name).is_none());
     let differences = match is_compared {
-        false => vec![Difference { path: "/output".to_owned(), then: None, now: None }],
-        true => compare(&result_of(&recorded), &result_of(&now)),
+        false => vec![ResultDifference { path: "/output".to_owned(), then: None, now: None }],
+        true => compare(&comparable_result(&recorded), &comparable_result(&now)),
     };
     let same = Some(differences.is_empty());
-    Ok(Replayed { recorded, ran: true, now: Some(now), same, differences, ..Replayed::default() })
+    Ok(ReplayReport {
+        recorded,
+        ran: true,
+        now: Some(now),
+        same,
+        differences,
+        ..ReplayReport::default()
+    })
 }
 
 /// What was asked for, if it is all there.
-fn asked(recorded: &Value) -> Result<(String, Value), CallError> {
-    let refuse =
+fn recorded_request(recorded: &Value) -> Result<(String, Value), CallError> {
+    let replay_error =
         |why: &str| CallError::validation(format!("it cannot be called once more: {why}"), &[]);
-    let members = recorded.as_object().ok_or_else(|| refuse("the record is damaged"))?;
+    let members = recorded.as_object().ok_or_else(|| replay_error("the record is damaged"))?;
     if members.contains_key("masked") {
-        return Err(refuse("a part of its input is secret and was not written down"));
+        return Err(replay_error("a part of its input is secret and was not written down"));
     }
     if members.contains_key("inputCut") {
-        return Err(refuse("its input was too large to be written down"));
+        return Err(replay_error("its input was too large to be written down"));
     }
     if members.contains_key("inputText") {
-        return Err(refuse("its input is nothing that can be read; it is shown as text"));
+        return Err(replay_error("its input is nothing that can be read; it is shown as text"));
     }
     let operation = members.get("operation").and_then(Value::as_str).unwrap_or_default();
-    let input = members.get("input").ok_or_else(|| refuse("its input was not written down"))?;
-    let hidden = [record::TOKEN, b"****"].concat();
+    let input =
+        members.get("input").ok_or_else(|| replay_error("its input was not written down"))?;
+    let hidden = [record::TOKEN_PREFIX, b"****"].concat();
     if memchr::memmem::find(input.to_string().as_bytes(), &hidden).is_some() {
-        return Err(refuse("its input holds a token, which was not written down"));
+        return Err(replay_error("its input holds a token, which was not written down"));
     }
     Ok((operation.to_owned(), input.clone()))
 }
 
 /// Why a call by this one would fail before it began.
-fn problems(
+fn preflight_problems(
     catalog: &Catalog,
     identity: Option<&Identity>,
     operation: &str,
@@ -121,14 +132,14 @@ fn problems(
     if let Err(error) = found.spec().access_control.check(identity, Some(input)) {
         return vec![error.message().to_owned()];
     }
-    match found.spec().input_schema.check(input) {
+    match found.spec().input_schema.validate(input) {
         Ok(issues) => issues.iter().map(ToString::to_string).collect(),
         Err(error) => vec![error.to_string()],
     }
 }
 
 /// As it would stand in the journal.
-fn shown(operation: Option<&Operation>, envelope: Envelope<Value>) -> Value {
+fn masked_result(operation: Option<&Operation>, envelope: Envelope<Value>) -> Value {
     let mut payload = Envelope::local(Payload::from(envelope.data), "");
     payload.meta = envelope.meta;
     mask::output(operation, &payload)
@@ -137,7 +148,7 @@ fn shown(operation: Option<&Operation>, envelope: Envelope<Value>) -> Value {
 }
 
 /// What a call came to, without what is different each time.
-fn result_of(call: &Value) -> Value {
+fn comparable_result(call: &Value) -> Value {
     let mut result = Map::new();
     for name in ["output", "code", "message"] {
         if let Some(value) = call.get(name) {
@@ -155,7 +166,7 @@ fn result_of(call: &Value) -> Value {
 }
 
 /// Where two values differ, as deep as both have the same shape.
-fn compare(then: &Value, now: &Value) -> Vec<Difference> {
+fn compare(then: &Value, now: &Value) -> Vec<ResultDifference> {
     let mut found = Vec::new();
     compare_at(String::new(), Some(then), Some(now), &mut found);
     found
@@ -165,7 +176,7 @@ fn compare_at(
     path: String,
     then: Option<&Value>,
     now: Option<&Value>,
-    found: &mut Vec<Difference>,
+    found: &mut Vec<ResultDifference>,
 ) {
     match (then, now) {
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
@@ -181,7 +192,9 @@ fn compare_at(
             }
         }
         (then, now) if then == now => {}
-        (then, now) => found.push(Difference { path, then: then.cloned(), now: now.cloned() }),
+        (then, now) => {
+            found.push(ResultDifference { path, then: then.cloned(), now: now.cloned() });
+        }
     }
 }
 
@@ -189,11 +202,11 @@ fn compare_at(
 mod tests {
     use toolpost::Change;
 
-    use super::super::{Archive, Settings, operations};
+    use super::super::{JournalReader, JournalSettings, operations};
     use super::*;
 
     #[test]
-    fn two_results_are_compared_place_by_place() {
+    fn compare_reports_differing_json_paths() {
         for (then, now, expected) in [
             (json!({"output": {"data": 1}}), json!({"output": {"data": 1}}), &[][..]),
             (json!({"output": {"data": 1}}), json!({"output": {"data": 2}}), &["/output/data"]),
@@ -213,16 +226,16 @@ mod tests {
                 &["/output", "/code", "/message"],
             ),
         ] {
-            let found = compare(&result_of(&then), &result_of(&now));
+            let found = compare(&comparable_result(&then), &comparable_result(&now));
             let paths: Vec<&str> = found.iter().map(|difference| &*difference.path).collect();
             assert_eq!(paths, expected, "{then} {now}");
         }
     }
 
     #[test]
-    fn what_was_not_written_down_is_not_called_again() {
+    fn replay_rejects_masked_or_truncated_input() {
         let token = format!("tpt_{}", "*".repeat(43));
-        for (recorded, said) in [
+        for (recorded, expected) in [
             (json!({"operation": "a.b", "input": {}}), ""),
             (json!({"operation": "a.b", "input": {}, "masked": true}), "secret"),
             (json!({"operation": "a.b", "inputCut": {}}), "too large"),
@@ -230,28 +243,35 @@ mod tests {
             (json!({"operation": "a.b"}), "not written down"),
             (json!({"operation": "a.b", "input": {"t": token}}), "a token"),
         ] {
-            let words = asked(&recorded).err().map(|error| error.to_string()).unwrap_or_default();
-            assert!(words.contains(said) && words.is_empty() == said.is_empty(), "{words}");
+            let error_message = recorded_request(&recorded)
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default();
+            assert!(
+                error_message.contains(expected) && error_message.is_empty() == expected.is_empty(),
+                "{error_message}"
+            );
         }
     }
 
     /// Each row: who asks, what was called, and why that would fail.
     #[test]
-    fn what_would_be_refused_is_not_promised() {
+    fn replay_preview_reports_preflight_problems() {
         let registry = crate::builtin::registry();
-        let archive = Archive::new("none".as_ref(), &Settings::default());
-        let closed = operations(&archive, &registry).into_iter().map(Change::Replace);
+        let reader = JournalReader::new("none".as_ref(), &JournalSettings::default());
+        let closed = operations(&reader, &registry).into_iter().map(Change::Replace);
         registry.apply(closed).unwrap();
-        let (somebody, operator) = (Identity::new("ci"), crate::admin::operator());
-        for (identity, operation, input, said) in [
-            (&somebody, "demo.add", json!({"a": 1, "b": 2}), ""),
-            (&somebody, "demo.add", json!({"a": 1}), "missing"),
-            (&somebody, "demo.none", json!({}), "there is no operation demo.none any more"),
-            (&somebody, "gateway.verify", json!({}), "`ci` lacks the scope `toolpost:read`"),
+        let (ci_identity, operator) = (Identity::new("ci"), crate::admin::operator());
+        for (identity, operation, input, expected) in [
+            (&ci_identity, "demo.add", json!({"a": 1, "b": 2}), ""),
+            (&ci_identity, "demo.add", json!({"a": 1}), "missing"),
+            (&ci_identity, "demo.none", json!({}), "there is no operation demo.none any more"),
+            (&ci_identity, "gateway.verify", json!({}), "`ci` lacks the scope `toolpost:read`"),
             (&operator, "gateway.verify", json!({}), ""),
         ] {
-            let found = problems(&registry.catalog(), Some(identity), operation, &input).join("; ");
-            assert!(found.contains(said) && found.is_empty() == said.is_empty(), "{found}");
+            let found = preflight_problems(&registry.catalog(), Some(identity), operation, &input)
+                .join("; ");
+            assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{found}");
         }
     }
 }

@@ -7,16 +7,16 @@ use std::time::SystemTime;
 
 use toolpost::epoch_ms;
 
-use super::Settings;
+use super::JournalSettings;
 use super::chain::Hash;
-use super::head::{About, Seal};
-use super::key::Key;
-use super::record::{Facts, Members, What};
+use super::head::{PositionKind, SignedPosition};
+use super::key::SigningKey;
+use super::record::{RecordKind, RecordSummary, RecordWriter};
 use super::segment::Segments;
-use super::writer::SealFiles;
+use super::writer::SignedFiles;
 
 /// A removal that was decided on.
-pub(super) struct Removal {
+pub(super) struct SegmentRemoval {
     /// The first records of the files that go.
     files: Vec<u64>,
     /// The last record that goes.
@@ -25,69 +25,82 @@ pub(super) struct Removal {
 }
 
 /// What may be removed now. The file that is being written never is.
-pub(super) fn due(segments: &Segments, settings: &Settings) -> io::Result<Option<Removal>> {
+pub(super) fn plan_removal(
+    segments: &Segments,
+    settings: &JournalSettings,
+) -> io::Result<Option<SegmentRemoval>> {
     let list = segments.list()?;
     let mut total = 0;
     let mut sizes = Vec::with_capacity(list.len());
     for &first in &list {
-        let length = segments.length(first)?;
+        let length = segments.size(first)?;
         total += length;
         sizes.push(length);
     }
     let mut count = 0_usize;
     for (&first, length) in list.iter().zip(sizes).take(list.len().saturating_sub(1)) {
-        let is_too_much = settings.retain_size.is_some_and(|most| total > most);
-        if !is_too_much && !is_too_old(segments, settings, first)? {
+        let is_too_much = settings.retain_size.is_some_and(|max| total > max);
+        if !is_too_much && !is_expired(segments, settings, first)? {
             break;
         }
         total -= length;
         count += 1;
     }
     let Some(last) = count.checked_sub(1) else { return Ok(None) };
-    let (through, hash) = segments.last_of(list[last]).map_err(io::Error::other)?;
-    Ok(Some(Removal { files: list[..count].to_vec(), through, hash }))
+    let (through, hash) = segments.last_record(list[last]).map_err(io::Error::other)?;
+    Ok(Some(SegmentRemoval { files: list[..count].to_vec(), through, hash }))
 }
 
 /// Whether something is too old in a chain that nobody may be writing.
-pub(super) fn is_overdue(segments: &Segments, settings: &Settings) -> bool {
+pub(super) fn has_expired_segment(segments: &Segments, settings: &JournalSettings) -> bool {
     let oldest = segments.list().ok().and_then(|list| list.first().copied());
-    oldest.is_some_and(|first| is_too_old(segments, settings, first).unwrap_or_default())
+    oldest.is_some_and(|first| is_expired(segments, settings, first).unwrap_or_default())
 }
 
 /// A file is as old as its last record.
-fn is_too_old(segments: &Segments, settings: &Settings, first: u64) -> io::Result<bool> {
-    let Some(most) = settings.retain_for else { return Ok(false) };
+fn is_expired(segments: &Segments, settings: &JournalSettings, first: u64) -> io::Result<bool> {
+    let Some(max) = settings.retain_for else { return Ok(false) };
     let written = std::fs::metadata(segments.path(first))?.modified()?;
     let written = written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
-    Ok(written.saturating_add(most.as_millis()) < u128::from(epoch_ms().unsigned_abs()))
+    Ok(written.saturating_add(max.as_millis()) < u128::from(epoch_ms().unsigned_abs()))
 }
 
-impl Removal {
+impl SegmentRemoval {
     pub(super) fn through(&self) -> u64 {
         self.through
     }
 
     /// What the chain itself says about it.
-    pub(super) fn record(&self, time: i64, content: &mut Vec<u8>) -> Facts<'static> {
-        let mut members = Members::begin(content, "checkpoint", time);
+    pub(super) fn write_checkpoint(
+        &self,
+        time: i64,
+        content: &mut Vec<u8>,
+    ) -> RecordSummary<'static> {
+        let mut members = RecordWriter::start(content, "checkpoint", time);
         members.add("removedThrough", &self.through);
         members.add("hash", &self.hash.to_string());
-        members.end();
-        Facts { time, what: What::Checkpoint, operation: "", who: "" }
+        members.finish();
+        RecordSummary { time, kind: RecordKind::Checkpoint, operation: "", identity: "" }
     }
 
     /// First the head is on the disk, which is never older than the checkpoint; then the checkpoint,
     /// without which what remains would begin nowhere. Files that are still there behind it are
     /// removed another time.
-    pub(super) fn carry_out(
+    pub(super) fn apply(
         &self,
-        key: &Key,
-        seals: &SealFiles,
+        key: &SigningKey,
+        signed_files: &SignedFiles,
         segments: &Segments,
     ) -> io::Result<()> {
-        File::options().write(true).open(&seals.head)?.sync_data()?;
-        let seal = Seal::sign(key, About::Checkpoint, self.through, self.hash, epoch_ms());
-        seal.write(&seals.checkpoint)?;
+        File::options().write(true).open(&signed_files.head)?.sync_data()?;
+        let seal = SignedPosition::sign(
+            key,
+            PositionKind::Checkpoint,
+            self.through,
+            self.hash,
+            epoch_ms(),
+        );
+        seal.write_durably(&signed_files.checkpoint)?;
         for &first in &self.files {
             std::fs::remove_file(segments.path(first))?;
         }

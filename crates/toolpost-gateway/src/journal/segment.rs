@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::chain::{Hash, Line, PREFIX};
-use super::head::Seal;
-use super::record::Stored;
+use super::chain::{Hash, LINE_PREFIX_LEN, RecordLine};
+use super::head::SignedPosition;
+use super::record::StoredRecord;
 
 /// Where the records of one gateway are.
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub(super) struct Segments {
 
 /// Where a chain can be carried on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct ChainEnd {
     /// The number of the first record in the last file.
     pub(super) segment: u64,
     /// How long the last file is.
@@ -27,7 +27,7 @@ pub(super) struct End {
 
 /// Why a chain cannot be carried on.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum ChainError {
     #[error("the files cannot be read: {0}")]
     Io(#[from] io::Error),
     #[error("its key cannot be read: {0}")]
@@ -35,9 +35,9 @@ pub(super) enum Broken {
     #[error("record {seq} in {file} is not what its head says; `toolpost log verify` tells more")]
     Damaged { seq: u64, file: String },
     #[error("it ends with record {found}, but its head says {expected}")]
-    CutOff { found: u64, expected: u64 },
+    Truncated { found: u64, expected: u64 },
     #[error("its head says {head}, but what was up to record {removed} has been removed")]
-    OldHead { head: u64, removed: u64 },
+    StaleHead { head: u64, removed: u64 },
 }
 
 impl Segments {
@@ -70,7 +70,7 @@ impl Segments {
         Ok(found)
     }
 
-    pub(super) fn length(&self, first: u64) -> io::Result<u64> {
+    pub(super) fn size(&self, first: u64) -> io::Result<u64> {
         Ok(std::fs::metadata(self.path(first))?.len())
     }
 
@@ -78,21 +78,21 @@ impl Segments {
     pub(super) fn read(&self, first: u64, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
         let mut file = File::open(self.path(first))?;
         file.seek(SeekFrom::Start(offset))?;
-        let there = file.metadata()?.len().saturating_sub(offset).min(bytes);
-        let mut part = Vec::with_capacity(usize::try_from(there).unwrap_or_default());
+        let available = file.metadata()?.len().saturating_sub(offset).min(bytes);
+        let mut part = Vec::with_capacity(usize::try_from(available).unwrap_or_default());
         file.take(bytes).read_to_end(&mut part)?;
         Ok(part)
     }
 
     /// The time of the first record in a file; `None` where there is none yet.
-    pub(super) fn began(&self, first: u64) -> io::Result<Option<i64>> {
+    pub(super) fn first_record_time(&self, first: u64) -> io::Result<Option<i64>> {
         let mut line = Vec::new();
         match File::open(self.path(first)) {
             Ok(file) => BufReader::new(file).read_until(b'\n', &mut line)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let stored = line.get(PREFIX..).and_then(Stored::parse);
+        let stored = line.get(LINE_PREFIX_LEN..).and_then(StoredRecord::parse);
         Ok(stored.map(|stored| stored.time))
     }
 
@@ -105,45 +105,54 @@ impl Segments {
     /// It begins with the file that holds the record of the head and reads everything behind it. What
     /// stands before that file needs no look: its last hash is taken at its word, and if that is wrong
     /// the record of the head has another hash than was signed.
-    pub(super) fn recover(&self, head: &Seal, start: (u64, Hash)) -> Result<(End, u64), Broken> {
+    pub(super) fn recover(
+        &self,
+        head: &SignedPosition,
+        start: (u64, Hash),
+    ) -> Result<(ChainEnd, u64), ChainError> {
         if head.seq < start.0 {
-            return Err(Broken::OldHead { head: head.seq, removed: start.0 });
+            return Err(ChainError::StaleHead { head: head.seq, removed: start.0 });
         }
         let mut list = self.list()?;
         // Files before the checkpoint were about to be removed.
         list.retain(|&first| first > start.0);
         let holds_head = list.partition_point(|&first| first <= head.seq).saturating_sub(1);
         let (seq, hash) = match holds_head.checked_sub(1) {
-            Some(previous) => self.last_of(list[previous])?,
+            Some(previous) => self.last_record(list[previous])?,
             None => start,
         };
         let segment = list.get(holds_head).copied().unwrap_or(start.0 + 1);
-        let mut end = End { segment, bytes: 0, seq, hash };
-        if seq != segment - 1 || !end.agrees_with(head) {
-            return Err(self.damaged(segment, segment));
+        let mut end = ChainEnd { segment, bytes: 0, seq, hash };
+        if seq != segment - 1 || !end.matches_head(head) {
+            return Err(self.damaged_error(segment, segment));
         }
         let mut unfinished = 0;
         for &segment in &list[holds_head..] {
             // Only the last file may have an unfinished end: the others were on the disk before the
             // next one was begun.
             if unfinished > 0 || segment != end.seq + 1 {
-                return Err(self.damaged(end.seq + 1, segment));
+                return Err(self.damaged_error(end.seq + 1, segment));
             }
-            (end, unfinished) = self.follow(segment, end, head)?;
+            (end, unfinished) = self.recover_segment(segment, end, head)?;
         }
-        Ok((end.reaching(head)?, unfinished))
+        Ok((end.ensure_reaches(head)?, unfinished))
     }
 
     /// Reads a file that goes on where another ended: where it ends, and how many bytes that are no
     /// record stand behind that.
-    fn follow(&self, segment: u64, end: End, head: &Seal) -> Result<(End, u64), Broken> {
+    fn recover_segment(
+        &self,
+        segment: u64,
+        end: ChainEnd,
+        head: &SignedPosition,
+    ) -> Result<(ChainEnd, u64), ChainError> {
         let text = self.read(segment, 0, u64::MAX)?;
-        let mut end = End { segment, bytes: 0, ..end };
+        let mut end = ChainEnd { segment, bytes: 0, ..end };
         for line in text.split_inclusive(|&byte| byte == b'\n') {
-            match end.followed_by(line) {
-                Some(next) if next.agrees_with(head) => end = next,
+            match end.extend(line) {
+                Some(next) if next.matches_head(head) => end = next,
                 None if end.seq >= head.seq => break,
-                _ => return Err(self.damaged(end.seq + 1, segment)),
+                _ => return Err(self.damaged_error(end.seq + 1, segment)),
             }
         }
         let unfinished = text.len() as u64 - end.bytes;
@@ -151,10 +160,14 @@ impl Segments {
     }
 
     /// Forgets what is not whole.
-    pub(super) fn forget_behind(&self, end: &End, unfinished: u64) -> io::Result<()> {
+    pub(super) fn truncate_after(&self, end: &ChainEnd, unfinished: u64) -> io::Result<()> {
         if unfinished > 0 {
             let after = end.seq;
-            tracing::warn!(bytes = unfinished, after, "the journal had an unfinished end");
+            tracing::warn!(
+                bytes = unfinished,
+                after,
+                "truncated a partial record at the end of the journal"
+            );
             let file = File::options().write(true).open(self.path(end.segment))?;
             file.set_len(end.bytes)?;
             file.sync_data()?;
@@ -162,36 +175,36 @@ impl Segments {
         Ok(())
     }
 
-    fn damaged(&self, seq: u64, segment: u64) -> Broken {
-        Broken::Damaged { seq, file: self.path(segment).display().to_string() }
+    fn damaged_error(&self, seq: u64, segment: u64) -> ChainError {
+        ChainError::Damaged { seq, file: self.path(segment).display().to_string() }
     }
 
     /// The number and hash of the last record of a file that is finished.
-    pub(super) fn last_of(&self, segment: u64) -> Result<(u64, Hash), Broken> {
+    pub(super) fn last_record(&self, segment: u64) -> Result<(u64, Hash), ChainError> {
         let text = self.read(segment, 0, u64::MAX)?;
-        let whole = text.strip_suffix(b"\n").unwrap_or(&text);
-        let last = memchr::memrchr(b'\n', whole).map_or(whole, |at| &whole[at + 1..]);
-        let line = Line::parse(last).ok_or_else(|| self.damaged(segment, segment))?;
+        let trimmed = text.strip_suffix(b"\n").unwrap_or(&text);
+        let last = memchr::memrchr(b'\n', trimmed).map_or(trimmed, |at| &trimmed[at + 1..]);
+        let line = RecordLine::parse(last).ok_or_else(|| self.damaged_error(segment, segment))?;
         Ok((line.seq, line.hash))
     }
 }
 
-impl End {
-    fn followed_by(&self, line: &[u8]) -> Option<Self> {
-        let parsed = Line::parse(line.strip_suffix(b"\n")?)?;
+impl ChainEnd {
+    fn extend(&self, line: &[u8]) -> Option<Self> {
+        let parsed = RecordLine::parse(line.strip_suffix(b"\n")?)?;
         let is_next = parsed.seq == self.seq + 1 && self.hash.next(parsed.content) == parsed.hash;
         let bytes = self.bytes + line.len() as u64;
         is_next.then_some(Self { bytes, seq: parsed.seq, hash: parsed.hash, ..*self })
     }
 
     /// Whether this is the record that was signed, if it is that one.
-    fn agrees_with(&self, head: &Seal) -> bool {
+    fn matches_head(&self, head: &SignedPosition) -> bool {
         self.seq != head.seq || head.hash() == Some(self.hash)
     }
 
-    fn reaching(self, head: &Seal) -> Result<Self, Broken> {
+    fn ensure_reaches(self, head: &SignedPosition) -> Result<Self, ChainError> {
         match self.seq < head.seq {
-            true => Err(Broken::CutOff { found: self.seq, expected: head.seq }),
+            true => Err(ChainError::Truncated { found: self.seq, expected: head.seq }),
             false => Ok(self),
         }
     }

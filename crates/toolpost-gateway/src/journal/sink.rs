@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use toolpost::{
-    Approval, AuditSink, CallError, CallView, Ending, Entered, ErrorCode, Kind, Outcome, Payload,
-    Registry, Step, epoch_ms,
+    Approval, AuditEntry, AuditOutcome, AuditSink, CallError, CallView, ErrorCode, HookResult,
+    OperationKind, Outcome, Payload, Registry, epoch_ms,
 };
 
-use super::queue::{Taken, Wait, Written};
-use super::record::{DETAILS, Facts, INPUT, Members, OUTPUT, What};
-use super::{Inner, Journal, Mode, mask};
+use super::queue::{Durability, QueuedRecord, WriteReceipt};
+use super::record::{DETAILS, INPUT, OUTPUT, RecordKind, RecordSummary, RecordWriter};
+use super::{Journal, JournalInner, JournalMode, mask};
 
 thread_local! {
     /// Where a record is written before it is handed over; kept, so that its memory is.
@@ -20,12 +20,12 @@ thread_local! {
 }
 
 /// Operations whose results are about other calls, and stand in their records.
-const RELAYS: [&str; 4] =
+const RELAY_OPERATIONS: [&str; 4] =
     [mask::HUB_CALL, "gateway.approvals", "gateway.journal", "gateway.replay"];
 
 /// What the pipeline tells of calls.
-pub(super) struct Sink {
-    journal: Arc<Inner>,
+pub(super) struct JournalSink {
+    journal: Arc<JournalInner>,
     /// Knows the schema of what is called by its id.
     registry: Registry,
 }
@@ -33,83 +33,93 @@ pub(super) struct Sink {
 impl Journal {
     /// Writes down the calls of a pipeline over this registry.
     pub fn sink(&self, registry: &Registry) -> impl AuditSink + use<> {
-        Sink { journal: Arc::clone(&self.0), registry: registry.clone() }
+        JournalSink { journal: Arc::clone(&self.0), registry: registry.clone() }
     }
 }
 
-impl AuditSink for Sink {
-    fn enter(&self, call: &CallView<'_>) -> Entered {
+impl AuditSink for JournalSink {
+    fn enter(&self, call: &CallView<'_>) -> AuditEntry {
         let time = epoch_ms();
-        let facts = self.facts(call, time, What::Enter);
-        let is_sync = self.journal.settings.mode == Mode::Sync;
-        if is_sync && let Some(trouble) = self.journal.shared.queue.trouble() {
-            return Step::Now(Err(unwritten(&trouble))).into();
+        let summary = self.summary(call, time, RecordKind::Enter);
+        let is_sync = self.journal.settings.mode == JournalMode::Sync;
+        if is_sync && let Some(reason) = self.journal.shared.queue.write_error() {
+            return HookResult::Ready(Err(write_failed(&reason))).into();
         }
         let taken = SCRATCH.with_borrow_mut(|out| {
             self.write_enter(call, time, out);
-            self.journal.shared.queue.add(&facts, out, self.wait())
+            self.journal.shared.queue.push(&summary, out, self.durability())
         });
         match taken {
-            Some(Taken { seq, written }) => {
-                Entered { mark: Some(seq), step: step(written, is_sync) }
+            Some(QueuedRecord { seq, receipt: written }) => {
+                AuditEntry { id: Some(seq), result: hook_result(written, is_sync) }
             }
             None if is_sync => {
-                Step::Now(Err(unwritten("too much is waiting to be written"))).into()
+                HookResult::Ready(Err(write_failed("the journal queue is full"))).into()
             }
             None => {
-                self.journal.shared.lose();
-                Step::Now(Ok(())).into()
+                self.journal.shared.count_lost_record();
+                HookResult::Ready(Ok(())).into()
             }
         }
     }
 
-    fn exit(&self, call: &CallView<'_>, ending: &Ending<'_>, took: Duration) -> Step<()> {
+    fn exit(
+        &self,
+        call: &CallView<'_>,
+        audit_outcome: &AuditOutcome<'_>,
+        took: Duration,
+    ) -> HookResult<()> {
         // A call whose beginning was not recorded has no end either.
-        let Some(enter) = call.mark else { return Step::Now(Ok(())) };
+        let Some(enter) = call.audit_id else { return HookResult::Ready(Ok(())) };
         let time = epoch_ms();
-        let what = What::Exit { enter, failed: has_failed(call, ending) };
-        let facts = self.facts(call, time, what);
-        let is_sync = self.journal.settings.mode == Mode::Sync;
+        let what = RecordKind::Exit { enter, failed: has_failed(call, audit_outcome) };
+        let summary = self.summary(call, time, what);
+        let is_sync = self.journal.settings.mode == JournalMode::Sync;
         let taken = SCRATCH.with_borrow_mut(|out| {
-            self.write_exit(call, (enter, time, took), ending, out);
-            self.journal.shared.queue.add(&facts, out, self.wait())
+            self.write_exit(call, (enter, time, took), audit_outcome, out);
+            self.journal.shared.queue.push(&summary, out, self.durability())
         });
         match taken {
-            Some(Taken { written, .. }) => step(written, is_sync),
+            Some(QueuedRecord { receipt: written, .. }) => hook_result(written, is_sync),
             None => {
-                self.journal.shared.lose();
+                self.journal.shared.count_lost_record();
                 match is_sync {
-                    true => Step::Now(Err(unwritten("too much is waiting to be written"))),
-                    false => Step::Now(Ok(())),
+                    true => HookResult::Ready(Err(write_failed("the journal queue is full"))),
+                    false => HookResult::Ready(Ok(())),
                 }
             }
         }
     }
 }
 
-impl Sink {
-    fn wait(&self) -> Wait {
+impl JournalSink {
+    fn durability(&self) -> Durability {
         match self.journal.settings.mode {
-            Mode::Sync => Wait::ForDisk,
-            _ => Wait::Never,
+            JournalMode::Sync => Durability::Synced,
+            _ => Durability::Async,
         }
     }
 
-    fn facts<'a>(&self, call: &CallView<'a>, time: i64, what: What) -> Facts<'a> {
-        let who = call.identity.map_or("", |identity| identity.id.as_str());
-        Facts { time, what, operation: call.operation_id, who }
+    fn summary<'a>(
+        &self,
+        call: &CallView<'a>,
+        time: i64,
+        record_kind: RecordKind,
+    ) -> RecordSummary<'a> {
+        let caller = call.identity.map_or("", |identity| identity.id.as_str());
+        RecordSummary { time, kind: record_kind, operation: call.operation_id, identity: caller }
     }
 
     fn write_enter(&self, call: &CallView<'_>, time: i64, out: &mut Vec<u8>) {
-        let mut members = Members::begin(out, "enter", time);
+        let mut members = RecordWriter::start(out, "enter", time);
         members.add("id", call.request_id);
         if let Some(parent) = call.parent_request_id {
             members.add("parent", parent);
         }
-        members.add("door", call.door);
+        members.add("endpoint", call.endpoint);
         members.add("operation", call.operation_id);
         if let Some(identity) = call.identity {
-            members.add("who", &identity.id);
+            members.add("identity", &identity.id);
         }
         if let Some(via) = call.operation.and_then(|operation| operation.via()) {
             members.add("via", via);
@@ -123,7 +133,7 @@ impl Sink {
             Some((input, None)) => members.add_body(INPUT, limit, input),
             None => {}
         }
-        members.end();
+        members.finish();
     }
 
     fn masked_input(&self, call: &CallView<'_>, input: &Payload) -> Option<Value> {
@@ -134,48 +144,50 @@ impl Sink {
         &self,
         call: &CallView<'_>,
         (enter, time, took): (u64, i64, Duration),
-        ending: &Ending<'_>,
+        audit_outcome: &AuditOutcome<'_>,
         out: &mut Vec<u8>,
     ) {
-        let mut members = Members::begin(out, "exit", time);
+        let mut members = RecordWriter::start(out, "exit", time);
         members.add("enter", &enter);
         members.add("id", call.request_id);
         members.add("operation", call.operation_id);
         if let Some(identity) = call.identity {
-            members.add("who", &identity.id);
+            members.add("identity", &identity.id);
         }
         members.add("tookUs", &u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-        if let Some(Approval { id, by }) = call.approval {
+        if let Some(Approval { id, approver: by }) = call.approval {
             members.add("approval", &json!({"id": id, "by": by}));
         }
-        let is_relay = RELAYS.contains(&call.operation_id);
-        match ending {
-            Ending::Answered(outcome) => self.write_answer(call, outcome, is_relay, &mut members),
-            Ending::Failed(error) => self.write_error(call, error, is_relay, &mut members),
-            Ending::Completed { values } => {
+        let is_relay = RELAY_OPERATIONS.contains(&call.operation_id);
+        match audit_outcome {
+            AuditOutcome::Succeeded(outcome) => {
+                self.write_result(call, outcome, is_relay, &mut members);
+            }
+            AuditOutcome::Failed(error) => self.write_error(call, error, is_relay, &mut members),
+            AuditOutcome::Completed { values } => {
                 members.add("outcome", "completed");
                 members.add("values", values);
             }
             _ => members.add("outcome", "ok"),
         }
-        members.end();
+        members.finish();
     }
 
-    fn write_answer(
+    fn write_result(
         &self,
         call: &CallView<'_>,
         outcome: &Outcome,
         is_relay: bool,
-        members: &mut Members<'_>,
+        members: &mut RecordWriter<'_>,
     ) {
         // A tool that ran and failed has answered, and is looked for among the failures.
         members.add("outcome", if is_tool_error(outcome) { "error" } else { "ok" });
         if !outcome.repairs().is_empty() {
-            members.add("repairs", &findings(outcome));
+            members.add("repairs", &repair_list(outcome));
         }
         if !outcome.warnings().is_empty() {
-            let places: Vec<&str> = outcome.warnings().iter().map(|issue| &*issue.path).collect();
-            members.add("warnings", &places);
+            let paths: Vec<&str> = outcome.warnings().iter().map(|issue| &*issue.path).collect();
+            members.add("warnings", &paths);
         }
         if is_relay {
             return;
@@ -192,39 +204,39 @@ impl Sink {
         call: &CallView<'_>,
         error: &CallError,
         is_relay: bool,
-        members: &mut Members<'_>,
+        members: &mut RecordWriter<'_>,
     ) {
-        members.add("outcome", if was_left(call, error) { "left" } else { "error" });
+        members.add("outcome", if was_canceled(call, error) { "canceled" } else { "error" });
         members.add("code", error.code().as_str());
-        members.add("message", mask::message(call.operation, error));
-        if !is_relay && let Some(details) = mask::details(call.operation, error) {
+        members.add("message", mask::error_message(call.operation, error));
+        if !is_relay && let Some(details) = mask::error_details(call.operation, error) {
             members.add_body(DETAILS, self.journal.settings.body_limit, &details);
         }
     }
 }
 
 /// What was changed and where; the values stand in the output, as far as they may be seen.
-fn findings(outcome: &Outcome) -> Vec<Map<String, Value>> {
-    let finding = |repair: &toolpost::Repair| {
+fn repair_list(outcome: &Outcome) -> Vec<Map<String, Value>> {
+    let repair_entry = |repair: &toolpost::Repair| {
         let action = serde_json::to_value(repair.action).unwrap_or_default();
         let path = Value::from(repair.path.as_str());
         Map::from_iter([("path".to_owned(), path), ("action".to_owned(), action)])
     };
-    outcome.repairs().iter().map(finding).collect()
+    outcome.repairs().iter().map(repair_entry).collect()
 }
 
-fn has_failed(call: &CallView<'_>, ending: &Ending<'_>) -> bool {
-    match ending {
-        Ending::Answered(outcome) => is_tool_error(outcome),
-        Ending::Failed(error) => !was_left(call, error),
+fn has_failed(call: &CallView<'_>, audit_outcome: &AuditOutcome<'_>) -> bool {
+    match audit_outcome {
+        AuditOutcome::Succeeded(outcome) => is_tool_error(outcome),
+        AuditOutcome::Failed(error) => !was_canceled(call, error),
         _ => false,
     }
 }
 
 /// Whoever has seen enough of a subscription leaves it; that is how most of them end.
-fn was_left(call: &CallView<'_>, error: &CallError) -> bool {
+fn was_canceled(call: &CallView<'_>, error: &CallError) -> bool {
     let kind = call.operation.map(|operation| operation.spec().kind);
-    kind == Some(Kind::Subscription) && *error.code() == ErrorCode::Aborted
+    kind == Some(OperationKind::Subscription) && *error.code() == ErrorCode::Aborted
 }
 
 fn is_tool_error(outcome: &Outcome) -> bool {
@@ -232,20 +244,20 @@ fn is_tool_error(outcome: &Outcome) -> bool {
 }
 
 /// Whoever waits only because much is waiting goes on whatever becomes of it.
-fn step(written: Option<Written>, is_sync: bool) -> Step<()> {
-    let Some(written) = written else { return Step::Now(Ok(())) };
-    Step::Later(Box::pin(async move {
-        match written.await {
-            Ok(Err(trouble)) if is_sync => Err(unwritten(&trouble)),
-            Err(_) if is_sync => Err(unwritten("the journal was closed")),
+fn hook_result(receipt: Option<WriteReceipt>, is_sync: bool) -> HookResult<()> {
+    let Some(receipt) = receipt else { return HookResult::Ready(Ok(())) };
+    HookResult::Pending(Box::pin(async move {
+        match receipt.await {
+            Ok(Err(reason)) if is_sync => Err(write_failed(&reason)),
+            Err(_) if is_sync => Err(write_failed("the journal was closed")),
             _ => Ok(()),
         }
     }))
 }
 
-fn unwritten(trouble: &str) -> CallError {
-    tracing::debug!(trouble, "a call is refused: the journal cannot be written");
+fn write_failed(reason: &str) -> CallError {
+    tracing::debug!(reason, "call rejected: journal write failed");
     CallError::unavailable(
-        "the journal cannot be written, and no call is answered that is not in it",
+        "the journal cannot be written; in sync mode calls are rejected until it can",
     )
 }

@@ -1,7 +1,7 @@
 //! The journal through its files: written, read, tampered with, crashed, cleared.
 
-mod harm;
 mod rooms;
+mod tampering;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use toolpost::{Authority, CallRequest, HandlerError, Identity, Operation, Pipeline, Registry};
 
 use super::chain::Hash;
-use super::head::{About, Seal};
-use super::key::Key;
+use super::head::{PositionKind, SignedPosition};
+use super::key::SigningKey;
 use super::segment::Segments;
-use super::writer::SealFiles;
+use super::writer::SignedFiles;
 use super::*;
 use crate::builtin;
 
 /// A folder of this test alone, gone at its end.
-struct Scratch(PathBuf);
+struct TempDir(PathBuf);
 
-impl Scratch {
+impl TempDir {
     fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("toolpost-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
@@ -29,7 +29,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -40,13 +40,13 @@ fn pipeline(journal: &Journal) -> Pipeline {
     Pipeline::builder(registry.clone()).audit(journal.sink(&registry)).build()
 }
 
-async fn call(pipeline: &Pipeline, who: &str, operation: &str, input: Value) {
-    let caller = Authority::outside(Some(Arc::new(Identity::new(who))));
-    let _ = pipeline.call(CallRequest::new(operation, input).door("http"), caller).await;
+async fn call(pipeline: &Pipeline, identity: &str, operation: &str, input: Value) {
+    let caller = Authority::untrusted(Some(Arc::new(Identity::new(identity))));
+    let _ = pipeline.call(CallRequest::new(operation, input).endpoint("http"), caller).await;
 }
 
 /// Ten calls: sums by two callers, failures by one.
-async fn fill(journal: &Journal) {
+async fn write_sample_calls(journal: &Journal) {
     let pipeline = pipeline(journal);
     for n in 0..4 {
         call(&pipeline, "ada", "demo.add", json!({"a": n, "b": 1})).await;
@@ -56,29 +56,29 @@ async fn fill(journal: &Journal) {
     call(&pipeline, "bob", "demo.none", json!({})).await;
 }
 
-fn archive(scratch: &Scratch) -> Archive {
-    Archive::new(&scratch.0, &Settings::default())
+fn journal_reader(scratch: &TempDir) -> JournalReader {
+    JournalReader::new(&scratch.0, &JournalSettings::default())
 }
 
-fn only_segment(scratch: &Scratch, gateway_id: &str) -> PathBuf {
-    let places = Places::new(&scratch.0, &Settings::default());
-    places.segments(gateway_id).path(1)
+fn only_segment(scratch: &TempDir, gateway_id: &str) -> PathBuf {
+    let layout = JournalLayout::new(&scratch.0, &JournalSettings::default());
+    layout.segments(gateway_id).path(1)
 }
 
 #[tokio::test]
-async fn calls_are_found_by_what_they_are() {
-    let scratch = Scratch::new("journal-found");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    fill(&journal).await;
+async fn calls_filter_works_with_and_without_index() {
+    let scratch = TempDir::new("journal-found");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    write_sample_calls(&journal).await;
     journal.close();
-    let filter = |change: fn(&mut Filter)| {
-        let mut filter = Filter::default();
+    let filter = |change: fn(&mut CallFilter)| {
+        let mut filter = CallFilter::default();
         change(&mut filter);
         filter
     };
-    let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX);
+    let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX_FILE);
     drop(journal);
-    let restart = || drop(Journal::open(&scratch.0, &Settings::default()).unwrap());
+    let restart = || drop(Journal::open(&scratch.0, &JournalSettings::default()).unwrap());
     // Without an index, or with a broken one, everything is read; a start makes it again.
     let states: [(&str, &dyn Fn()); 5] = [
         ("as it was closed", &|| ()),
@@ -89,25 +89,25 @@ async fn calls_are_found_by_what_they_are() {
     ];
     for (state, change) in states {
         change();
-        let is_whole = index::Index::look(&index)
+        let is_index_valid = index::Index::open_read_only(&index)
             .and_then(|index| index.last())
             .is_ok_and(|last| last.is_some());
-        assert_eq!(is_whole, !["removed", "broken"].contains(&state), "{state}");
+        assert_eq!(is_index_valid, !["removed", "broken"].contains(&state), "{state}");
         for (filter, expected) in [
             (filter(|_| ()), 10),
             (filter(|f| f.limit = 3), 3),
-            (filter(|f| f.who = Some("ada".to_owned())), 4),
-            (filter(|f| f.who = Some("eve".to_owned())), 0),
+            (filter(|f| f.identity = Some("ada".to_owned())), 4),
+            (filter(|f| f.identity = Some("eve".to_owned())), 0),
             (filter(|f| f.operation = Some(crate::config::Glob::new("demo.add"))), 8),
             (filter(|f| f.operation = Some(crate::config::Glob::new("demo.*"))), 10),
             (filter(|f| f.operation = Some(crate::config::Glob::new("*.fail"))), 1),
             (filter(|f| f.errors = true), 2),
-            (filter(|f| (f.errors, f.who) = (true, Some("ada".to_owned()))), 0),
+            (filter(|f| (f.errors, f.identity) = (true, Some("ada".to_owned()))), 0),
             (filter(|f| f.before = 5), 2),
             (filter(|f| f.since = i64::MAX), 0),
             (filter(|f| f.gateway = Some("other".to_owned())), 0),
         ] {
-            let found = archive(&scratch).calls(&filter).unwrap();
+            let found = journal_reader(&scratch).calls(&filter).unwrap();
             assert_eq!(found.len(), expected, "{state} {filter:?}");
             assert!(found.iter().all(|call| call.get("outcome").is_some()), "{found:?}");
         }
@@ -116,11 +116,13 @@ async fn calls_are_found_by_what_they_are() {
 
 /// A call that ends long after it began: its two records are in different files.
 #[tokio::test]
-async fn a_call_is_found_whole_wherever_it_ended() {
-    let scratch = Scratch::new("journal-far");
-    let journal = Journal::open(&scratch.0, &small()).unwrap();
-    let folder =
-        Places::new(&scratch.0, &small()).segments(journal.gateway_id()).folder().to_owned();
+async fn call_spanning_segments_is_found_complete() {
+    let scratch = TempDir::new("journal-far");
+    let journal = Journal::open(&scratch.0, &small_segments()).unwrap();
+    let folder = JournalLayout::new(&scratch.0, &small_segments())
+        .segments(journal.gateway_id())
+        .folder()
+        .to_owned();
     let (release, held) = tokio::sync::oneshot::channel::<()>();
     let held = Arc::new(Mutex::new(Some(held)));
     let wait = move |_: Value| {
@@ -134,51 +136,58 @@ async fn a_call_is_found_whole_wherever_it_ended() {
     registry.register(Operation::query("test.wait", wait).build().unwrap()).unwrap();
     let pipeline = Pipeline::builder(registry.clone()).audit(journal.sink(&registry)).build();
     let files = async {
-        fill_files(&journal, &folder, 3).await;
+        write_until_segments(&journal, &folder, 3).await;
         release.send(()).unwrap();
     };
     tokio::join!(call(&pipeline, "bob", "test.wait", json!({})), files);
-    let mut filter = Filter { errors: true, ..Filter::default() };
+    let mut filter = CallFilter { errors: true, ..CallFilter::default() };
     for state in ["open", "closed", "without an index"] {
         for operation in [None, Some("test.wait"), Some("*")] {
             filter.operation = operation.map(crate::config::Glob::new);
-            let found = archive(&scratch).calls(&filter).unwrap();
+            let found = journal_reader(&scratch).calls(&filter).unwrap();
             assert_eq!(found.len(), 1, "{state} {filter:?}");
             assert_eq!((&found[0]["seq"], &found[0]["message"]), (&json!(1), &json!("at last")));
         }
-        assert_eq!(archive(&scratch).call("1").unwrap().unwrap()["outcome"], "error", "{state}");
+        assert_eq!(
+            journal_reader(&scratch).call("1").unwrap().unwrap()["outcome"],
+            "error",
+            "{state}"
+        );
         match state {
             "open" => journal.close(),
-            _ => std::fs::remove_file(folder.join(INDEX)).unwrap_or_default(),
+            _ => std::fs::remove_file(folder.join(INDEX_FILE)).unwrap_or_default(),
         }
     }
 }
 
 /// Whoever searches while calls are written finds each once.
 #[tokio::test]
-async fn a_stretch_that_is_finished_meanwhile_is_not_found_twice() {
-    let scratch = Scratch::new("journal-meanwhile");
-    let settings = Settings { mode: Mode::Sync, ..Settings::default() };
+async fn block_closed_during_search_yields_no_duplicates() {
+    let scratch = TempDir::new("journal-meanwhile");
+    let settings = JournalSettings { mode: JournalMode::Sync, ..JournalSettings::default() };
     let journal = Journal::open(&scratch.0, &settings).unwrap();
-    fill(&journal).await;
-    let archive = archive(&scratch);
+    write_sample_calls(&journal).await;
+    let reader = journal_reader(&scratch);
     let found =
-        query::calls_and(&archive.chains().unwrap()[0], &Filter::default(), || journal.close());
+        query::calls_with_hook(&reader.chains().unwrap()[0], &CallFilter::default(), || {
+            journal.close();
+        });
     let numbers: Vec<u64> = found.unwrap().iter().map(|call| call.seq).collect();
     assert_eq!(numbers.len(), 10, "{numbers:?}");
 }
 
 /// Whoever follows slowly gets everything in the end, from several files and a part at a time.
 #[tokio::test]
-async fn a_slow_follower_gets_every_call_and_never_all_at_once() {
+async fn slow_tail_receives_every_call_in_chunks() {
     const CALLS: usize = 600;
-    let scratch = Scratch::new("journal-slow");
-    let settings = Settings { retain_size: Some(16 * 1024 * 1024), ..Settings::default() };
+    let scratch = TempDir::new("journal-slow");
+    let settings =
+        JournalSettings { retain_size: Some(16 * 1024 * 1024), ..JournalSettings::default() };
     let journal = Journal::open(&scratch.0, &settings).unwrap();
-    let archive = Archive::new(&scratch.0, &settings).with_live(&journal);
-    let (_, chain) = archive.live().unwrap();
-    let wanted = following::Wanted { operation: None, who: None, errors: false };
-    let mut following = following::Following::new(&journal, chain.clone(), wanted);
+    let reader = JournalReader::new(&scratch.0, &settings).with_live(&journal);
+    let (_, chain) = reader.live().unwrap();
+    let expected = tail::TailFilter { operation: None, identity: None, errors: false };
+    let mut tail = tail::Tail::new(&journal, chain.clone(), expected);
     let (pipeline, text) = (pipeline(&journal), "x".repeat(4_000));
     for _ in 0..CALLS {
         call(&pipeline, "ada", "demo.note", json!({"text": text})).await;
@@ -188,7 +197,7 @@ async fn a_slow_follower_gets_every_call_and_never_all_at_once() {
     let mut numbers = Vec::new();
     while numbers.len() < CALLS {
         let calls;
-        (calls, following) = following.next().await.unwrap();
+        (calls, tail) = tail.next().await.unwrap();
         assert!(calls.len() < CALLS / 2, "{}", calls.len());
         numbers.extend(calls.into_iter().map(|call| call.unwrap()["seq"].as_u64().unwrap()));
     }
@@ -197,52 +206,52 @@ async fn a_slow_follower_gets_every_call_and_never_all_at_once() {
 
 /// What a handler may be able to read, and nobody who reads the journal.
 #[tokio::test]
-async fn every_call_is_shown_whatever_it_was_sent() {
-    let scratch = Scratch::new("journal-strange");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+async fn calls_with_unparseable_input_are_listed_as_text() {
+    let scratch = TempDir::new("journal-strange");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
     let pipeline = pipeline(&journal);
     let nested = format!("{}{}", "[".repeat(127), "]".repeat(127));
     let inputs = [nested, "[1e999]".to_owned(), r#"{"a":"\ud800"}"#.to_owned()];
     for input in &inputs {
         let payload = toolpost::Payload::from_json(input.clone()).unwrap();
-        let request = CallRequest::new("demo.add", payload).door("call");
-        let caller = Authority::outside(Some(Arc::new(Identity::new("ada"))));
+        let request = CallRequest::new("demo.add", payload).endpoint("hub");
+        let caller = Authority::untrusted(Some(Arc::new(Identity::new("ada"))));
         pipeline.call(request, caller).await.unwrap_err();
     }
     journal.close();
-    let calls = archive(&scratch).calls(&Filter::default()).unwrap();
-    let shown: Vec<&Value> = calls.iter().rev().map(|call| &call["inputText"]).collect();
-    assert_eq!(shown, inputs.iter().collect::<Vec<_>>());
+    let calls = journal_reader(&scratch).calls(&CallFilter::default()).unwrap();
+    let input_texts: Vec<&Value> = calls.iter().rev().map(|call| &call["inputText"]).collect();
+    assert_eq!(input_texts, inputs.iter().collect::<Vec<_>>());
     assert!(calls.iter().all(|call| call["outcome"] == "error"), "{calls:?}");
 }
 
 #[tokio::test]
-async fn a_call_is_two_records_that_say_what_happened() {
-    let scratch = Scratch::new("journal-records");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    fill(&journal).await;
+async fn call_is_recorded_as_enter_and_exit() {
+    let scratch = TempDir::new("journal-records");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    write_sample_calls(&journal).await;
     journal.close();
-    let calls = archive(&scratch).calls(&Filter::default()).unwrap();
+    let calls = journal_reader(&scratch).calls(&CallFilter::default()).unwrap();
     let (newest, oldest) = (&calls[0], &calls[9]);
     assert_eq!(oldest["input"], json!({"a": 0, "b": 1}));
     assert_eq!(oldest["output"]["data"], json!({"sum": 1}));
-    assert_eq!((&oldest["door"], &oldest["who"]), (&json!("http"), &json!("ada")));
+    assert_eq!((&oldest["endpoint"], &oldest["identity"]), (&json!("http"), &json!("ada")));
     assert_eq!((&oldest["seq"], &oldest["endSeq"]), (&json!(1), &json!(2)));
     assert_eq!(newest["code"], "OPERATION_NOT_FOUND");
     assert_eq!(calls[1]["details"], json!({"remedy": "call another operation"}));
     for id in [oldest["id"].as_str().unwrap(), "1"] {
-        assert_eq!(archive(&scratch).call(id).unwrap().as_ref(), Some(oldest));
+        assert_eq!(journal_reader(&scratch).call(id).unwrap().as_ref(), Some(oldest));
     }
     for id in ["nobody", "2", "999"] {
-        assert_eq!(archive(&scratch).call(id).unwrap(), None, "{id}");
+        assert_eq!(journal_reader(&scratch).call(id).unwrap(), None, "{id}");
     }
 }
 
 /// Newest first: a subscription that somebody has left, one whose caller gave it up, one whose caller went away, one whose handler panicked.
 #[tokio::test]
-async fn a_call_that_does_not_end_by_itself_has_an_end_all_the_same() {
-    let scratch = Scratch::new("journal-abandoned");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+async fn aborted_and_panicked_calls_have_exit_records() {
+    let scratch = TempDir::new("journal-abandoned");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
     let registry = builtin::registry();
     let panics =
         async |input: Value| Ok::<Value, HandlerError>(input.get("absent").cloned().unwrap());
@@ -250,8 +259,8 @@ async fn a_call_that_does_not_end_by_itself_has_an_end_all_the_same() {
     let pipeline = Pipeline::builder(registry.clone()).audit(journal.sink(&registry)).build();
     call(&pipeline, "ada", "t.panics", json!({})).await;
     let begin = || {
-        let request = CallRequest::new("demo.slow", json!({"ms": 60_000})).door("http");
-        let mut call = pipeline.call(request, Authority::outside(None));
+        let request = CallRequest::new("demo.slow", json!({"ms": 60_000})).endpoint("http");
+        let mut call = pipeline.call(request, Authority::untrusted(None));
         assert!((&mut call).now_or_never().is_none());
         call
     };
@@ -260,26 +269,26 @@ async fn a_call_that_does_not_end_by_itself_has_an_end_all_the_same() {
     given_up.abort_handle().abort("enough");
     assert!(given_up.await.is_err());
     let request = CallRequest::new("demo.clock", json!({"count": 9}));
-    let mut left = pipeline.start_subscription(request, Authority::outside(None));
-    assert!(left.next().await.unwrap().is_ok());
-    drop(left);
+    let mut subscription = pipeline.start_subscription(request, Authority::untrusted(None));
+    assert!(subscription.next().await.unwrap().is_ok());
+    drop(subscription);
     assert!(pipeline.drain(Duration::from_secs(30)).await);
     journal.close();
-    let calls = archive(&scratch).calls(&Filter::default()).unwrap();
+    let calls = journal_reader(&scratch).calls(&CallFilter::default()).unwrap();
     let found: Vec<_> = calls.iter().map(|call| (&call["operation"], &call["code"])).collect();
     let (slow, aborted) = (&json!("demo.slow"), &json!("ABORTED"));
     let panicked = (&json!("t.panics"), &json!("EXECUTION_ERROR"));
     assert_eq!(found[1..], [(slow, aborted), (slow, aborted), panicked]);
     assert_eq!(
         (&calls[0]["operation"], &calls[0]["outcome"]),
-        (&json!("demo.clock"), &json!("left"))
+        (&json!("demo.clock"), &json!("canceled"))
     );
-    let failed = Filter { errors: true, ..Filter::default() };
-    assert_eq!(archive(&scratch).calls(&failed).unwrap().len(), 3, "to leave is no failure");
+    let failed = CallFilter { errors: true, ..CallFilter::default() };
+    assert_eq!(journal_reader(&scratch).calls(&failed).unwrap().len(), 3, "to leave is no failure");
 }
 
 #[tokio::test]
-async fn whatever_is_done_to_the_records_is_found_with_its_place() {
+async fn verify_locates_tampered_records() {
     type Tamper = fn(&mut Vec<String>);
     type Expected = Option<(&'static str, u64)>;
     let rows: [(&str, Tamper, Expected); 9] = [
@@ -293,62 +302,64 @@ async fn whatever_is_done_to_the_records_is_found_with_its_place() {
         ("garbage", |lines| lines[4] = "nothing".to_owned(), Some(("damaged", 5))),
         ("the first", |lines| drop(lines.remove(0)), Some(("missing", 1))),
     ];
-    let scratch = Scratch::new("journal-tampered");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    fill(&journal).await;
+    let scratch = TempDir::new("journal-tampered");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    write_sample_calls(&journal).await;
     journal.close();
     let file = only_segment(&scratch, journal.gateway_id());
-    let whole = std::fs::read_to_string(&file).unwrap();
+    let original = std::fs::read_to_string(&file).unwrap();
     for (name, tamper, expected) in rows {
-        let mut lines: Vec<String> = whole.lines().map(String::from).collect();
+        let mut lines: Vec<String> = original.lines().map(String::from).collect();
         tamper(&mut lines);
         std::fs::write(&file, lines.join("\n") + "\n").unwrap();
-        let verdict = &archive(&scratch).verify(None).unwrap()[0];
-        let found = verdict.problem.as_ref().map(|problem| (problem.kind.as_str(), problem.seq));
-        assert_eq!(found, expected, "{name}: {verdict:?}");
-        assert_eq!(verdict.ok, expected.is_none(), "{name}");
+        let report = &journal_reader(&scratch).verify(None).unwrap()[0];
+        let found = report.problem.as_ref().map(|problem| (problem.kind.as_str(), problem.seq));
+        assert_eq!(found, expected, "{name}: {report:?}");
+        assert_eq!(report.ok, expected.is_none(), "{name}");
     }
 }
 
 /// Somebody who recomputes every hash behind an edit is told by the head, and one who brings back an
 /// older journal by an anchor.
 #[tokio::test]
-async fn heads_tell_what_the_records_alone_do_not() {
-    let scratch = Scratch::new("journal-heads");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    fill(&journal).await;
+async fn verify_detects_rewrite_and_rollback_by_head() {
+    let scratch = TempDir::new("journal-heads");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    write_sample_calls(&journal).await;
     journal.close();
-    let places = Places::new(&scratch.0, &Settings::default());
-    let seals = places.seal_files(journal.gateway_id());
+    let layout = JournalLayout::new(&scratch.0, &JournalSettings::default());
+    let signed_files = layout.signed_files(journal.gateway_id());
     let file = only_segment(&scratch, journal.gateway_id());
-    let (records, head) = (std::fs::read(&file).unwrap(), std::fs::read(&seals.head).unwrap());
+    let (records, head) =
+        (std::fs::read(&file).unwrap(), std::fs::read(&signed_files.head).unwrap());
     let gateway_id = journal.gateway_id().to_owned();
     drop(journal);
 
     let kind = |anchor: Option<&Anchor>| {
-        let verdict = archive(&scratch).verify(anchor).unwrap().swap_remove(0);
-        verdict.problem.map(|problem| problem.kind)
+        let report = journal_reader(&scratch).verify(anchor).unwrap().swap_remove(0);
+        report.problem.map(|problem| problem.kind)
     };
     let edit = |content: &str| content.replace("\"a\":2", "\"a\":3");
-    harm::forge(&places.segments(&gateway_id), &gateway_id, edit);
+    tampering::rewrite_records(&layout.segments(&gateway_id), &gateway_id, edit);
     assert_eq!(kind(None).as_deref(), Some("rewritten"));
     std::fs::write(&file, &records).unwrap();
 
     // The journal goes on; then somebody brings back what was there before, head and all.
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    fill(&journal).await;
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    write_sample_calls(&journal).await;
     journal.close();
     drop(journal);
     let anchor =
-        Anchor::parse(serde_json::from_slice(&std::fs::read(&seals.head).unwrap()).unwrap());
+        Anchor::parse(serde_json::from_slice(&std::fs::read(&signed_files.head).unwrap()).unwrap());
     let anchor = anchor.unwrap();
     assert_eq!(kind(Some(&anchor)), None);
-    let (newer, newer_head) = (std::fs::read(&file).unwrap(), std::fs::read(&seals.head).unwrap());
+    let (newer, newer_head) =
+        (std::fs::read(&file).unwrap(), std::fs::read(&signed_files.head).unwrap());
     std::fs::write(&file, &records).unwrap();
     assert_eq!(kind(None).as_deref(), Some("cut"));
-    std::fs::write(&seals.head, &head).unwrap();
+    std::fs::write(&signed_files.head, &head).unwrap();
     assert_eq!(kind(None).as_deref(), Some("index"), "the index knows of later records");
-    std::fs::remove_file(file.parent().unwrap().join(INDEX)).unwrap();
+    std::fs::remove_file(file.parent().unwrap().join(INDEX_FILE)).unwrap();
     assert_eq!(kind(None), None, "without an anchor an older state cannot be told from a true one");
     assert_eq!(kind(Some(&anchor)).as_deref(), Some("anchor"));
 
@@ -359,71 +370,75 @@ async fn heads_tell_what_the_records_alone_do_not() {
     // A head that was touched, one of another gateway, and none at all.
     let mut touched: Value = serde_json::from_slice(&newer_head).unwrap();
     touched["seq"] = json!(1);
-    std::fs::write(&seals.head, touched.to_string()).unwrap();
+    std::fs::write(&signed_files.head, touched.to_string()).unwrap();
     assert_eq!(kind(None).as_deref(), Some("head"));
     assert!(Anchor::parse(touched).unwrap_err().contains("signature"));
-    let (other, _) = Key::generate().unwrap();
-    let other = Seal::sign(&other, About::Head, 1, Hash::genesis("x"), 0);
-    std::fs::write(&seals.head, serde_json::to_vec(&other).unwrap()).unwrap();
+    let (other, _) = SigningKey::generate().unwrap();
+    let other = SignedPosition::sign(&other, PositionKind::Head, 1, Hash::genesis("x"), 0);
+    std::fs::write(&signed_files.head, serde_json::to_vec(&other).unwrap()).unwrap();
     assert_eq!(kind(None).as_deref(), Some("head"));
     let elsewhere = Anchor::parse(serde_json::to_value(&other).unwrap()).unwrap();
-    assert_eq!(archive(&scratch).verify(Some(&elsewhere)).unwrap().len(), 2);
-    std::fs::remove_file(&seals.head).unwrap();
+    assert_eq!(journal_reader(&scratch).verify(Some(&elsewhere)).unwrap().len(), 2);
+    std::fs::remove_file(&signed_files.head).unwrap();
     assert_eq!(kind(None).as_deref(), Some("head"));
 }
 
 #[tokio::test]
-async fn a_start_repairs_what_a_crash_leaves_and_leaves_alone_what_somebody_did() {
-    type Harm = fn(&Path, &SealFiles, &[u8]);
-    let rows: [(&str, Harm, bool); 6] = [
+async fn open_repairs_crash_but_not_tampering() {
+    type Corruption = fn(&Path, &SignedFiles, &[u8]);
+    let rows: [(&str, Corruption, bool); 6] = [
         ("nothing", |_, _, _| (), true),
         (
             "half a record",
-            |file, _, whole| std::fs::write(file, [whole, b"0123"].concat()).unwrap(),
+            |file, _, original| std::fs::write(file, [original, b"0123"].concat()).unwrap(),
             true,
         ),
         (
             "zeros",
-            |file, _, whole| std::fs::write(file, [whole, &[0; 512]].concat()).unwrap(),
+            |file, _, original| std::fs::write(file, [original, &[0; 512]].concat()).unwrap(),
             true,
         ),
         (
             "a shorter file",
-            |file, _, whole| std::fs::write(file, &whole[..whole.len() - 9]).unwrap(),
+            |file, _, original| std::fs::write(file, &original[..original.len() - 9]).unwrap(),
             false,
         ),
-        ("no head", |_, seals, _| std::fs::remove_file(&seals.head).unwrap(), false),
+        ("no head", |_, signed_files, _| std::fs::remove_file(&signed_files.head).unwrap(), false),
         ("no file", |file, _, _| std::fs::remove_file(file).unwrap(), false),
     ];
-    for (name, harm, goes_on) in rows {
-        let scratch = Scratch::new("journal-crashed");
-        let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
-        fill(&journal).await;
+    for (name, damage, is_continued) in rows {
+        let scratch = TempDir::new("journal-crashed");
+        let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+        write_sample_calls(&journal).await;
         let gateway_id = journal.gateway_id().to_owned();
         drop(journal);
-        let places = Places::new(&scratch.0, &Settings::default());
+        let layout = JournalLayout::new(&scratch.0, &JournalSettings::default());
         let file = only_segment(&scratch, &gateway_id);
-        let whole = std::fs::read(&file).unwrap();
-        harm(&file, &places.seal_files(&gateway_id), &whole);
+        let original = std::fs::read(&file).unwrap();
+        damage(&file, &layout.signed_files(&gateway_id), &original);
 
-        let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
-        assert_eq!(journal.gateway_id() == gateway_id, goes_on, "{name}");
-        fill(&journal).await;
+        let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+        assert_eq!(journal.gateway_id() == gateway_id, is_continued, "{name}");
+        write_sample_calls(&journal).await;
         drop(journal);
-        let verdicts = archive(&scratch).verify(None).unwrap();
-        assert_eq!(verdicts.iter().all(|verdict| verdict.ok), goes_on, "{name}: {verdicts:?}");
-        let records: u64 = verdicts.iter().filter(|one| one.ok).map(|one| one.records).sum();
-        assert_eq!(records, if goes_on { 40 } else { 20 }, "{name}");
+        let reports = journal_reader(&scratch).verify(None).unwrap();
+        assert_eq!(reports.iter().all(|report| report.ok), is_continued, "{name}: {reports:?}");
+        let records: u64 = reports.iter().filter(|one| one.ok).map(|one| one.records).sum();
+        assert_eq!(records, if is_continued { 40 } else { 20 }, "{name}");
     }
 }
 
 /// Small files, so that there are several.
-fn small() -> Settings {
-    Settings { mode: Mode::Sync, retain_size: Some(512 * 1024), ..Settings::default() }
+fn small_segments() -> JournalSettings {
+    JournalSettings {
+        mode: JournalMode::Sync,
+        retain_size: Some(512 * 1024),
+        ..JournalSettings::default()
+    }
 }
 
 /// Calls until there are so many files of records, and something in the last one.
-async fn fill_files(journal: &Journal, folder: &Path, count: usize) {
+async fn write_until_segments(journal: &Journal, folder: &Path, count: usize) {
     let pipeline = pipeline(journal);
     let text = "x".repeat(4_000);
     let segments = Segments::new(folder.to_owned());
@@ -434,24 +449,24 @@ async fn fill_files(journal: &Journal, folder: &Path, count: usize) {
 }
 
 #[tokio::test]
-async fn two_who_write_into_one_folder_have_a_chain_each() {
-    let scratch = Scratch::new("journal-two");
-    let one = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    let two = Journal::open(&scratch.0, &Settings::default()).unwrap();
+async fn concurrent_writers_use_separate_chains() {
+    let scratch = TempDir::new("journal-two");
+    let one = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    let two = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
     assert_ne!(one.gateway_id(), two.gateway_id());
-    fill(&one).await;
-    fill(&two).await;
+    write_sample_calls(&one).await;
+    write_sample_calls(&two).await;
     one.close();
     two.close();
-    assert_eq!(archive(&scratch).calls(&Filter::default()).unwrap().len(), 20);
-    assert!(archive(&scratch).verify(None).unwrap().iter().all(|verdict| verdict.ok));
+    assert_eq!(journal_reader(&scratch).calls(&CallFilter::default()).unwrap().len(), 20);
+    assert!(journal_reader(&scratch).verify(None).unwrap().iter().all(|report| report.ok));
 }
 
 /// Makes everything in a chain as old as this, as if the clock had been set then.
-fn age(places: &Places, gateway_id: &str, by: Duration) {
-    let (segments, seals) = (places.segments(gateway_id), places.seal_files(gateway_id));
+fn backdate(layout: &JournalLayout, gateway_id: &str, by: Duration) {
+    let (segments, signed_files) = (layout.segments(gateway_id), layout.signed_files(gateway_id));
     let then = i128::from(epoch_ms()) - by.as_millis().cast_signed();
-    harm::forge(&segments, gateway_id, |content| {
+    tampering::rewrite_records(&segments, gateway_id, |content| {
         let (before, rest) = content.split_once("\"time\":").unwrap();
         let (_, after) = rest.split_once(',').unwrap();
         format!("{before}\"time\":{then},{after}")
@@ -461,40 +476,46 @@ fn age(places: &Places, gateway_id: &str, by: Duration) {
         let file = File::options().write(true).open(segments.path(first)).unwrap();
         file.set_modified(std::time::SystemTime::now() - by).unwrap();
     }
-    let (seq, hash) = segments.last_of(*list.last().unwrap()).unwrap();
-    let key = Key::read(&places.key_file(gateway_id)).unwrap();
-    Seal::sign(&key, About::Head, seq, hash, epoch_ms()).write(&seals.head).unwrap();
+    let (seq, hash) = segments.last_record(*list.last().unwrap()).unwrap();
+    let key = SigningKey::read(&layout.key_file(gateway_id)).unwrap();
+    SignedPosition::sign(&key, PositionKind::Head, seq, hash, epoch_ms())
+        .write_durably(&signed_files.head)
+        .unwrap();
 }
 
 /// Also of a chain that nobody writes, and although no file was full and nobody calls.
 #[tokio::test]
-async fn what_is_too_old_goes_although_nobody_calls() {
+async fn retention_by_age_removes_idle_chain_segments() {
     const DAY: Duration = Duration::from_secs(86_400);
     for (old, remaining) in [(29 * DAY, 10), (31 * DAY, 0)] {
-        let scratch = Scratch::new("journal-old");
-        let settings = Settings { retain_for: Some(30 * DAY), ..Settings::default() };
+        let scratch = TempDir::new("journal-old");
+        let settings = JournalSettings { retain_for: Some(30 * DAY), ..JournalSettings::default() };
         let journals = [(); 2].map(|()| Journal::open(&scratch.0, &settings).unwrap());
         let ids = [0, 1].map(|n| journals[n].gateway_id().to_owned());
         for journal in journals {
-            fill(&journal).await;
+            write_sample_calls(&journal).await;
         }
-        let places = Places::new(&scratch.0, &settings);
-        ids.iter().for_each(|id| age(&places, id, old));
+        let layout = JournalLayout::new(&scratch.0, &settings);
+        ids.iter().for_each(|id| backdate(&layout, id, old));
         drop(Journal::open(&scratch.0, &settings).unwrap());
         for id in &ids {
-            let filter = Filter { gateway: Some(id.clone()), ..Filter::default() };
-            assert_eq!(archive(&scratch).calls(&filter).unwrap().len(), remaining, "{old:?}");
+            let filter = CallFilter { gateway: Some(id.clone()), ..CallFilter::default() };
+            assert_eq!(
+                journal_reader(&scratch).calls(&filter).unwrap().len(),
+                remaining,
+                "{old:?}"
+            );
         }
-        let verdicts = archive(&scratch).verify(None).unwrap();
-        assert!(verdicts.iter().all(|verdict| verdict.ok), "{verdicts:?}");
+        let reports = journal_reader(&scratch).verify(None).unwrap();
+        assert!(reports.iter().all(|report| report.ok), "{reports:?}");
     }
 }
 
 #[tokio::test]
-async fn what_is_too_much_goes_and_what_remains_verifies() {
-    let scratch = Scratch::new("journal-retention");
-    let mut settings = Settings::default();
-    (settings.retain_size, settings.mode) = (Some(256 * 1024), Mode::Sync);
+async fn retention_by_size_keeps_chain_verifiable() {
+    let scratch = TempDir::new("journal-retention");
+    let mut settings = JournalSettings::default();
+    (settings.retain_size, settings.mode) = (Some(256 * 1024), JournalMode::Sync);
     for _ in 0..2 {
         let journal = Journal::open(&scratch.0, &settings).unwrap();
         let pipeline = pipeline(&journal);
@@ -503,37 +524,39 @@ async fn what_is_too_much_goes_and_what_remains_verifies() {
             call(&pipeline, "ada", "demo.note", json!({"text": text})).await;
         }
         journal.close();
-        let verdict = archive(&scratch).verify(None).unwrap().swap_remove(0);
-        assert!(verdict.ok && verdict.first > 1, "{verdict:?}");
+        let report = journal_reader(&scratch).verify(None).unwrap().swap_remove(0);
+        assert!(report.ok && report.first > 1, "{report:?}");
         let folder = scratch.0.join("journal").join(journal.gateway_id());
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
         let logs = files.filter(|entry| entry.path().extension().is_some_and(|e| e == "log"));
         let size: u64 = logs.map(|entry| entry.metadata().unwrap().len()).sum();
         assert!(size < 450 * 1024, "{size}");
-        let calls = archive(&scratch).calls(&Filter::default()).unwrap();
+        let calls = journal_reader(&scratch).calls(&CallFilter::default()).unwrap();
         assert!((20..50).contains(&calls.len()), "{}", calls.len());
     }
     // What was signed before the checkpoint proves nothing about what is left.
-    let places = Places::new(&scratch.0, &Settings::default());
-    let gateway_id = archive(&scratch).verify(None).unwrap().swap_remove(0).gateway_id;
-    let (key, seals) =
-        (Key::read(&places.key_file(&gateway_id)).unwrap(), places.seal_files(&gateway_id));
-    let old = Seal::sign(&key, About::Head, 1, Hash::genesis("x"), 0);
+    let layout = JournalLayout::new(&scratch.0, &JournalSettings::default());
+    let gateway_id = journal_reader(&scratch).verify(None).unwrap().swap_remove(0).gateway_id;
+    let (key, signed_files) = (
+        SigningKey::read(&layout.key_file(&gateway_id)).unwrap(),
+        layout.signed_files(&gateway_id),
+    );
+    let old = SignedPosition::sign(&key, PositionKind::Head, 1, Hash::genesis("x"), 0);
     let anchor = Anchor::parse(serde_json::to_value(&old).unwrap()).unwrap();
-    let verdict = archive(&scratch).verify(Some(&anchor)).unwrap().swap_remove(0);
-    let problem = verdict.problem.unwrap();
+    let report = journal_reader(&scratch).verify(Some(&anchor)).unwrap().swap_remove(0);
+    let problem = report.problem.unwrap();
     assert_eq!((&*problem.kind, problem.seq), ("anchor", 1));
     assert!(problem.message.contains("cannot be compared"), "{}", problem.message);
-    let head = std::fs::read(&seals.head).unwrap();
-    old.write(&seals.head).unwrap();
-    let verdict = archive(&scratch).verify(None).unwrap().swap_remove(0);
-    assert_eq!(verdict.problem.unwrap().kind, "head");
+    let head = std::fs::read(&signed_files.head).unwrap();
+    old.write_durably(&signed_files.head).unwrap();
+    let report = journal_reader(&scratch).verify(None).unwrap().swap_remove(0);
+    assert_eq!(report.problem.unwrap().kind, "head");
     assert_ne!(Journal::open(&scratch.0, &settings).unwrap().gateway_id(), gateway_id);
-    std::fs::write(&seals.head, head).unwrap();
+    std::fs::write(&signed_files.head, head).unwrap();
     // A checkpoint that was touched is no checkpoint.
-    let text = std::fs::read_to_string(&seals.checkpoint).unwrap();
-    std::fs::write(&seals.checkpoint, text.replace("\"seq\":", "\"seq\":1")).unwrap();
-    let verdicts = archive(&scratch).verify(None).unwrap();
-    let verdict = verdicts.into_iter().find(|verdict| verdict.gateway_id == gateway_id).unwrap();
-    assert_eq!(verdict.problem.unwrap().kind, "head");
+    let text = std::fs::read_to_string(&signed_files.checkpoint).unwrap();
+    std::fs::write(&signed_files.checkpoint, text.replace("\"seq\":", "\"seq\":1")).unwrap();
+    let reports = journal_reader(&scratch).verify(None).unwrap();
+    let report = reports.into_iter().find(|report| report.gateway_id == gateway_id).unwrap();
+    assert_eq!(report.problem.unwrap().kind, "head");
 }

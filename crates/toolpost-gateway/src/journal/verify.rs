@@ -7,18 +7,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::archive::Chain;
-use super::chain::{Hash, Line, PREFIX};
-use super::comparison::Comparison;
-use super::head::{About, Seal};
-use super::writer::start_of;
+use super::chain::{Hash, LINE_PREFIX_LEN, RecordLine};
+use super::head::{PositionKind, SignedPosition};
+use super::index_check::IndexCheck;
+use super::reader::Chain;
+use super::writer::chain_start;
 
 /// How often it is looked again when records were removed meanwhile.
-const MOST_LOOKS: usize = 3;
+const MAX_VERIFY_ATTEMPTS: usize = 3;
 
 /// A head that was kept elsewhere, to compare with.
 #[derive(Debug, Clone)]
-pub struct Anchor(Seal);
+pub struct Anchor(SignedPosition);
 
 impl Anchor {
     /// Reads one: the file `….head` of a gateway, or the `head` of what `verify` says.
@@ -27,10 +27,10 @@ impl Anchor {
     ///
     /// What is wrong with it.
     pub fn parse(value: Value) -> Result<Self, String> {
-        let seal: Seal = serde_json::from_value(value)
+        let position: SignedPosition = serde_json::from_value(value)
             .map_err(|error| format!("this is no head of a journal: {error}"))?;
-        match seal.about == About::Head && seal.is_genuine() {
-            true => Ok(Self(seal)),
+        match position.about == PositionKind::Head && position.is_signature_valid() {
+            true => Ok(Self(position)),
             false => Err("the signature of this head is wrong; it was changed".to_owned()),
         }
     }
@@ -44,7 +44,7 @@ impl Anchor {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Verdict {
+pub struct ChainReport {
     /// Whose chain it is.
     pub gateway_id: String,
     /// Whether all is as it was written.
@@ -58,7 +58,7 @@ pub struct Verdict {
     /// The first thing that is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
-    pub problem: Option<Problem>,
+    pub problem: Option<ChainProblem>,
     /// What was signed last; kept elsewhere it is an anchor for `--head`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
@@ -68,7 +68,7 @@ pub struct Verdict {
 /// Something that is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
-pub struct Problem {
+pub struct ChainProblem {
     /// `edited`, `missing`, `order`, `damaged`, `cut`, `rewritten`, `head`, `anchor` or `index`
     pub kind: String,
     /// The record.
@@ -81,173 +81,175 @@ pub struct Problem {
     pub message: String,
 }
 
-impl Problem {
+impl ChainProblem {
     fn new(kind: &str, seq: u64, message: impl Into<String>) -> Self {
         Self { kind: kind.to_owned(), seq, place: String::new(), message: message.into() }
     }
 }
 
-impl Verdict {
+impl ChainReport {
     /// There is nothing that an anchor could belong to.
-    pub(super) fn missing(anchor: &Anchor) -> Self {
-        let seal = &anchor.0;
+    pub(super) fn for_missing_chain(anchor: &Anchor) -> Self {
+        let position = &anchor.0;
         let message = "the anchor is of a journal that is not here";
         Self {
-            gateway_id: seal.gateway_id.clone(),
+            gateway_id: position.gateway_id.clone(),
             ok: false,
             records: 0,
             first: 0,
             last: 0,
-            problem: Some(Problem::new("missing", seal.seq, message)),
+            problem: Some(ChainProblem::new("missing", position.seq, message)),
             head: None,
         }
     }
 }
 
 /// Old records may be removed meanwhile: then it is looked again at what remains.
-pub(super) fn verify(chain: &Chain, anchor: Option<&Anchor>) -> Verdict {
-    let start = || start_of(&chain.seals, &chain.gateway_id).map(|(seq, _)| seq).ok();
-    for _ in 0..MOST_LOOKS {
+pub(super) fn verify(chain: &Chain, anchor: Option<&Anchor>) -> ChainReport {
+    let start = || chain_start(&chain.signed_files, &chain.gateway_id).map(|(seq, _)| seq).ok();
+    for _ in 0..MAX_VERIFY_ATTEMPTS {
         let before = start();
-        let verdict = verify_once(chain, anchor);
-        if verdict.ok || before == start() {
-            return verdict;
+        let report = verify_once(chain, anchor);
+        if report.ok || before == start() {
+            return report;
         }
     }
     verify_once(chain, anchor)
 }
 
-fn verify_once(chain: &Chain, anchor: Option<&Anchor>) -> Verdict {
+fn verify_once(chain: &Chain, anchor: Option<&Anchor>) -> ChainReport {
     // The head first: records may be added behind it meanwhile, never before it.
-    let head = Seal::read_live(&chain.seals.head);
+    let head = SignedPosition::read_concurrently_written(&chain.signed_files.head);
     let anchor = anchor.filter(|anchor| anchor.gateway_id() == chain.gateway_id);
-    let mut walk = Walk {
+    let mut verifier = ChainVerifier {
         chain,
         head: head.as_ref().ok(),
         anchor: anchor.map(|anchor| &anchor.0),
         seq: 0,
         hash: Hash::genesis(&chain.gateway_id),
         records: 0,
-        comparison: None,
+        index_check: None,
     };
     let mut first = 1;
-    let problem = match walk.check_head(&head) {
+    let problem = match verifier.check_head(&head) {
         Some(problem) => Some(problem),
-        None => match start_of(&chain.seals, &chain.gateway_id) {
+        None => match chain_start(&chain.signed_files, &chain.gateway_id) {
             Ok((seq, hash)) => {
-                (walk.seq, walk.hash, first) = (seq, hash, seq + 1);
-                walk.check_records()
+                (verifier.seq, verifier.hash, first) = (seq, hash, seq + 1);
+                verifier.check_records()
             }
             Err(error) => {
-                Some(Problem::new("head", 0, format!("the checkpoint is wrong: {error}")))
+                Some(ChainProblem::new("head", 0, format!("the checkpoint is wrong: {error}")))
             }
         },
     };
-    Verdict {
+    ChainReport {
         gateway_id: chain.gateway_id.clone(),
         ok: problem.is_none(),
-        records: walk.records,
+        records: verifier.records,
         first,
-        last: walk.seq,
+        last: verifier.seq,
         problem,
         head: head.ok().and_then(|head| serde_json::to_value(head).ok()),
     }
 }
 
-struct Walk<'a> {
+struct ChainVerifier<'a> {
     chain: &'a Chain,
-    head: Option<&'a Seal>,
-    anchor: Option<&'a Seal>,
+    head: Option<&'a SignedPosition>,
+    anchor: Option<&'a SignedPosition>,
     /// The last record that was right.
     seq: u64,
     hash: Hash,
     records: u64,
     /// Whether the index finds what is read.
-    comparison: Option<Comparison>,
+    index_check: Option<IndexCheck>,
 }
 
-impl Walk<'_> {
-    fn check_head(&self, head: &io::Result<Seal>) -> Option<Problem> {
+impl ChainVerifier<'_> {
+    fn check_head(&self, head: &io::Result<SignedPosition>) -> Option<ChainProblem> {
         match head {
             Err(error) => {
-                Some(Problem::new("head", 0, format!("the head cannot be read: {error}")))
+                Some(ChainProblem::new("head", 0, format!("the head cannot be read: {error}")))
             }
-            Ok(head) if head.gateway_id != self.chain.gateway_id || head.about != About::Head => {
-                Some(Problem::new("head", head.seq, "the head is that of another journal"))
+            Ok(head)
+                if head.gateway_id != self.chain.gateway_id || head.about != PositionKind::Head =>
+            {
+                Some(ChainProblem::new("head", head.seq, "the head is that of another journal"))
             }
-            Ok(head) if !head.is_genuine() => {
-                Some(Problem::new("head", head.seq, "the signature of the head is wrong"))
+            Ok(head) if !head.is_signature_valid() => {
+                Some(ChainProblem::new("head", head.seq, "the signature of the head is wrong"))
             }
             Ok(_) => None,
         }
     }
 
-    fn check_records(&mut self) -> Option<Problem> {
-        if let Some(problem) = self.check_removed().or_else(|| self.check_seals()) {
+    fn check_records(&mut self) -> Option<ChainProblem> {
+        if let Some(problem) = self.check_not_removed().or_else(|| self.check_signed_positions()) {
             return Some(problem);
         }
         // Before the files are listed: the index never knows more than is in them.
-        self.comparison = Comparison::begin(self.chain, self.seq);
-        match self.files() {
+        self.index_check = IndexCheck::start(self.chain, self.seq);
+        match self.check_segments() {
             Ok(None) => self.check_end().or_else(|| self.check_index()),
             Ok(problem) => problem,
             Err(error) => {
                 let message = format!("what follows cannot be read: {error}");
-                Some(Problem::new("damaged", self.seq + 1, message))
+                Some(ChainProblem::new("damaged", self.seq + 1, message))
             }
         }
     }
 
     /// What is wrong with the records is said first.
-    fn check_index(&mut self) -> Option<Problem> {
-        let (first, last) = self.comparison.take()?.end()?;
-        let file = self.chain.segments.folder().join(super::INDEX);
+    fn check_index(&mut self) -> Option<ChainProblem> {
+        let (first, last) = self.index_check.take()?.finish()?;
+        let file = self.chain.segments.folder().join(super::INDEX_FILE);
         let message = format!(
             "searches miss calls: the index does not say what records {first} to {last} hold; the \
              records are as they were written, and the next start makes the index again when its \
              file is deleted"
         );
-        let place = file.display().to_string();
-        Some(Problem { place, ..Problem::new("index", first, message) })
+        let index_path = file.display().to_string();
+        Some(ChainProblem { place: index_path, ..ChainProblem::new("index", first, message) })
     }
 
     /// Whether something was signed that is not there to be compared any more. The head is never
     /// older than the checkpoint, unless somebody brought an old one back.
-    fn check_removed(&self) -> Option<Problem> {
-        let is_removed = |seal: &&Seal| seal.seq < self.seq;
+    fn check_not_removed(&self) -> Option<ChainProblem> {
+        let is_removed = |position: &&SignedPosition| position.seq < self.seq;
         if let Some(head) = self.head.filter(is_removed) {
             let message = format!("the head is older than the checkpoint of record {}", self.seq);
-            return Some(Problem::new("head", head.seq, message));
+            return Some(ChainProblem::new("head", head.seq, message));
         }
         let anchor = self.anchor.filter(is_removed)?;
         let message = format!(
             "the anchor cannot be compared: its record was removed with those up to {}; use a newer one",
             self.seq
         );
-        Some(Problem::new("anchor", anchor.seq, message))
+        Some(ChainProblem::new("anchor", anchor.seq, message))
     }
 
-    fn files(&mut self) -> io::Result<Option<Problem>> {
+    fn check_segments(&mut self) -> io::Result<Option<ChainProblem>> {
         let start = self.seq;
         // Files before the checkpoint were about to be removed.
         let list = self.chain.segments.list()?;
         for first in list.into_iter().filter(|&first| first > start) {
-            if let Some(problem) = self.file(first)? {
+            if let Some(problem) = self.check_segment(first)? {
                 return Ok(Some(problem));
             }
         }
         Ok(None)
     }
 
-    fn file(&mut self, first: u64) -> io::Result<Option<Problem>> {
+    fn check_segment(&mut self, first: u64) -> io::Result<Option<ChainProblem>> {
         let path = self.chain.segments.path(first);
         // The name of a file is the number of its first record.
-        if let Some(mut problem) = self.number(first) {
+        if let Some(mut problem) = self.check_seq(first) {
             problem.place = format!("{}:1", path.display());
             return Ok(Some(problem));
         }
-        if let Some(comparison) = &mut self.comparison {
-            comparison.file(first);
+        if let Some(index_check) = &mut self.index_check {
+            index_check.start_segment(first);
         }
         let mut reader = BufReader::with_capacity(1024 * 1024, File::open(&path)?);
         let mut long = Vec::new();
@@ -257,12 +259,12 @@ impl Walk<'_> {
             let buffer = reader.fill_buf()?;
             let (problem, used) = match memchr::memchr(b'\n', buffer) {
                 // Most lines are whole in the buffer, and are looked at where they are.
-                Some(end) => (self.line(&buffer[..end]), end + 1),
+                Some(end) => (self.check_line(&buffer[..end]), end + 1),
                 None => {
                     long.clear();
                     reader.read_until(b'\n', &mut long)?;
                     match long.strip_suffix(b"\n") {
-                        Some(line) => (self.line(line), 0),
+                        Some(line) => (self.check_line(line), 0),
                         // What a crash left behind the last whole record is no record.
                         None => return Ok(None),
                     }
@@ -270,7 +272,7 @@ impl Walk<'_> {
             };
             reader.consume(used);
             if let Some(mut problem) = problem {
-                if problem.kind == "missing" && self.comes_later(&mut reader)? {
+                if problem.kind == "missing" && self.appears_later(&mut reader)? {
                     problem.kind = "order".to_owned();
                     problem.message = format!("record {} stands behind later ones", problem.seq);
                 }
@@ -280,70 +282,74 @@ impl Walk<'_> {
         }
     }
 
-    fn line(&mut self, line: &[u8]) -> Option<Problem> {
-        let Some(line) = Line::parse(line) else {
+    fn check_line(&mut self, line: &[u8]) -> Option<ChainProblem> {
+        let Some(line) = RecordLine::parse(line) else {
             let message = "this is not the line of a record";
-            return Some(Problem::new("damaged", self.seq + 1, message));
+            return Some(ChainProblem::new("damaged", self.seq + 1, message));
         };
-        if let Some(problem) = self.number(line.seq) {
+        if let Some(problem) = self.check_seq(line.seq) {
             return Some(problem);
         }
         let hash = self.hash.next(line.content);
         if hash != line.hash {
             let message =
                 "it is not what its hash was made of: it, or what stood before it, was edited";
-            return Some(Problem::new("edited", line.seq, message));
+            return Some(ChainProblem::new("edited", line.seq, message));
         }
         (self.seq, self.hash) = (line.seq, hash);
         self.records += 1;
-        if let Some(comparison) = &mut self.comparison {
-            let bytes = PREFIX + line.content.len() + 1;
-            comparison.record(line.seq, line.content, bytes as u64);
+        if let Some(index_check) = &mut self.index_check {
+            let bytes = LINE_PREFIX_LEN + line.content.len() + 1;
+            index_check.check_record(line.seq, line.content, bytes as u64);
         }
-        self.check_seals()
+        self.check_signed_positions()
     }
 
     /// Whether this is the number that comes next.
-    fn number(&self, found: u64) -> Option<Problem> {
+    fn check_seq(&self, found: u64) -> Option<ChainProblem> {
         let expected = self.seq + 1;
         if found < expected {
             let message = format!("record {found} stands behind record {}", self.seq);
-            return Some(Problem::new("order", found, message));
+            return Some(ChainProblem::new("order", found, message));
         }
         let message = match found - expected {
             0 => return None,
             1 => format!("record {expected} is missing"),
             _ => format!("records {expected} to {} are missing", found - 1),
         };
-        Some(Problem::new("missing", expected, message))
+        Some(ChainProblem::new("missing", expected, message))
     }
 
     /// Whether the record that was just read is the one that was signed.
-    fn check_seals(&self) -> Option<Problem> {
-        let is_wrong = |seal: &&Seal| seal.seq == self.seq && seal.hash() != Some(self.hash);
+    fn check_signed_positions(&self) -> Option<ChainProblem> {
+        let is_wrong = |position: &&SignedPosition| {
+            position.seq == self.seq && position.hash() != Some(self.hash)
+        };
         if self.anchor.filter(is_wrong).is_some() {
             let message =
                 "it is not the record that the anchor was made of: the journal was rewritten";
-            return Some(Problem::new("anchor", self.seq, message));
+            return Some(ChainProblem::new("anchor", self.seq, message));
         }
         self.head.filter(is_wrong)?;
         let message = "it is not the record that was signed: the journal was rewritten up to here";
-        Some(Problem::new("rewritten", self.seq, message))
+        Some(ChainProblem::new("rewritten", self.seq, message))
     }
 
-    fn check_end(&self) -> Option<Problem> {
-        let cut = |seal: &Seal, kind, whose| {
-            let message =
-                format!("the journal ends with record {}, but {whose} says {}", self.seq, seal.seq);
-            Problem::new(kind, self.seq + 1, message)
+    fn check_end(&self) -> Option<ChainProblem> {
+        let cut = |position: &SignedPosition, kind, whose| {
+            let message = format!(
+                "the journal ends with record {}, but {whose} says {}",
+                self.seq, position.seq
+            );
+            ChainProblem::new(kind, self.seq + 1, message)
         };
-        let is_behind = |seal: &&Seal| self.seq < seal.seq;
+        let is_behind = |position: &&SignedPosition| self.seq < position.seq;
         let by_head = self.head.filter(is_behind).map(|head| cut(head, "cut", "its head"));
         by_head.or_else(|| self.anchor.filter(is_behind).map(|a| cut(a, "anchor", "the anchor")))
     }
 
     /// Whether the next record stands further down.
-    fn comes_later(&self, reader: &mut impl BufRead) -> io::Result<bool> {
+    fn appears_later(&self, reader: &mut impl BufRead) -> io::Result<bool> {
         let expected = self.seq + 1;
         let mut line = Vec::new();
         loop {
@@ -351,7 +357,7 @@ impl Walk<'_> {
             if reader.read_until(b'\n', &mut line)? == 0 {
                 return Ok(false);
             }
-            if Line::parse(&line).is_some_and(|line| line.seq == expected) {
+            if RecordLine::parse(&line).is_some_and(|line| line.seq == expected) {
                 return Ok(true);
             }
         }

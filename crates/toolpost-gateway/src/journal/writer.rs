@@ -10,41 +10,41 @@ use std::time::{Duration, Instant};
 use toolpost::epoch_ms;
 
 use super::chain::Hash;
-use super::head::{About, Seal};
+use super::head::{PositionKind, SignedPosition};
 use super::index::{Index, OpenBlock};
-use super::key::Key;
-use super::queue::{Group, Queue, Wait};
-use super::record::Stored;
+use super::key::SigningKey;
+use super::queue::{Durability, Group, Queue};
+use super::record::StoredRecord;
 use super::retention;
-use super::segment::{Broken, End, Segments};
-use super::{Committed, Mode, Settings, Shared};
-use crate::data::{durable, make_private};
+use super::segment::{ChainEnd, ChainError, Segments};
+use super::{Committed, JournalMode, JournalSettings, WriterShared};
+use crate::data::{atomic_file, create_private_dir};
 
 /// How long records gather before they are written, where nobody waits for them.
-const GATHER: Duration = Duration::from_millis(20);
+const GROUP_DELAY: Duration = Duration::from_millis(20);
 /// How often it is looked whether something is too old, and how long the thread sleeps at most.
-const UPKEEP: Duration = Duration::from_secs(30);
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(30);
 /// How long it waits before it tries again to write what could not be written.
-const AGAIN: Duration = Duration::from_millis(250);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// The files that say something about a chain and are not part of it.
 #[derive(Debug, Clone)]
-pub(super) struct SealFiles {
+pub(super) struct SignedFiles {
     pub(super) head: PathBuf,
     pub(super) checkpoint: PathBuf,
 }
 
-pub(super) struct Writer {
-    key: Key,
-    seals: SealFiles,
+pub(super) struct JournalWriter {
+    key: SigningKey,
+    signed_files: SignedFiles,
     segments: Segments,
-    settings: Settings,
+    settings: JournalSettings,
     file: File,
-    end: End,
+    end: ChainEnd,
     /// Whether the file may hold something behind its end.
-    is_torn: bool,
+    has_partial_write: bool,
     /// The time of the first record in the file.
-    began: Option<i64>,
+    segment_started: Option<i64>,
     index: Option<Index>,
     block: OpenBlock,
     /// The lines of a group; kept, so that its memory is.
@@ -52,49 +52,49 @@ pub(super) struct Writer {
     content: Vec<u8>,
     /// The lengths of those lines.
     lengths: Vec<usize>,
-    looked: Instant,
-    removal: Option<retention::Removal>,
+    last_maintenance: Instant,
+    removal: Option<retention::SegmentRemoval>,
 }
 
-impl Writer {
+impl JournalWriter {
     /// Takes a chain up where it ended.
     pub(super) fn open(
-        key: Key,
-        seals: SealFiles,
+        key: SigningKey,
+        signed_files: SignedFiles,
         segments: Segments,
-        settings: Settings,
-    ) -> Result<Self, Broken> {
-        let (end, unfinished) = Self::end_of(&key, &seals, &segments)?;
-        segments.forget_behind(&end, unfinished)?;
-        make_private(segments.folder())?;
-        let file = open_at(&segments, &end)?;
-        let (index, block) = match indexed(&segments, &end).or_else(|error| {
-            tracing::warn!(%error, "the index of the journal is damaged and made again");
-            forget_index(&segments);
-            indexed(&segments, &end)
+        settings: JournalSettings,
+    ) -> Result<Self, ChainError> {
+        let (end, unfinished) = Self::find_end(&key, &signed_files, &segments)?;
+        segments.truncate_after(&end, unfinished)?;
+        create_private_dir(segments.folder())?;
+        let file = open_segment(&segments, &end)?;
+        let (index, block) = match open_index(&segments, &end).or_else(|error| {
+            tracing::warn!(%error, "journal index is damaged; rebuilding it");
+            remove_index(&segments);
+            open_index(&segments, &end)
         }) {
             Ok((index, block)) => (Some(index), block),
             Err(error) => {
-                tracing::error!(%error, "the index of the journal cannot be used; searching is slow");
+                tracing::error!(%error, "journal index is not available; searches read every record");
                 (None, OpenBlock::at(end.segment, end.bytes, end.seq + 1))
             }
         };
-        let began = segments.began(end.segment)?;
+        let segment_started = segments.first_record_time(end.segment)?;
         let writer = Self {
             key,
-            seals,
+            signed_files,
             segments,
             settings,
             file,
             end,
-            is_torn: false,
-            began,
+            has_partial_write: false,
+            segment_started,
             index,
             block,
             out: Vec::new(),
             content: Vec::new(),
             lengths: Vec::new(),
-            looked: Instant::now(),
+            last_maintenance: Instant::now(),
             removal: None,
         };
         writer.write_head()?;
@@ -102,42 +102,46 @@ impl Writer {
     }
 
     /// Where a chain ends, and how many bytes that are no record stand behind that. It is only looked.
-    pub(super) fn end_of(
-        key: &Key,
-        seals: &SealFiles,
+    pub(super) fn find_end(
+        key: &SigningKey,
+        signed_files: &SignedFiles,
         segments: &Segments,
-    ) -> Result<(End, u64), Broken> {
-        let head = Seal::read_live(&seals.head)?;
-        let start = start_of(seals, key.gateway_id())?;
-        if !head.is_genuine() || head.gateway_id != key.gateway_id() {
+    ) -> Result<(ChainEnd, u64), ChainError> {
+        let head = SignedPosition::read_concurrently_written(&signed_files.head)?;
+        let start = chain_start(signed_files, key.gateway_id())?;
+        if !head.is_signature_valid() || head.gateway_id != key.gateway_id() {
             return Err(io::Error::other("the head was not signed by this gateway").into());
         }
         segments.recover(&head, start)
     }
 
-    pub(super) fn end(&self) -> End {
+    pub(super) fn end(&self) -> ChainEnd {
         self.end
     }
 
     /// Removes what is too old or too much, of a chain that nobody goes on with.
-    pub(super) fn clear(mut self) {
-        let shared = Shared::new(self.end);
-        self.keep_up(&shared);
+    pub(super) fn apply_retention(mut self) {
+        let shared = WriterShared::new(self.end);
+        self.maintain(&shared);
         shared.queue.close();
         self.run(&shared);
     }
 
-    pub(super) fn run(mut self, shared: &Shared) {
-        let _guard = Guard(shared);
-        let gather = if self.settings.mode == Mode::Sync { Duration::ZERO } else { GATHER };
-        let upkeep = self.settings.segment_age().map_or(UPKEEP, |age| age.min(UPKEEP));
+    pub(super) fn run(mut self, shared: &WriterShared) {
+        let _guard = PanicGuard(shared);
+        let gather =
+            if self.settings.mode == JournalMode::Sync { Duration::ZERO } else { GROUP_DELAY };
+        let maintenance_interval = self
+            .settings
+            .segment_age()
+            .map_or(MAINTENANCE_INTERVAL, |age| age.min(MAINTENANCE_INTERVAL));
         let mut group = Group::default();
-        while shared.queue.take(gather, upkeep, &mut group).is_some() {
-            if !group.is_empty() && !self.write(&mut group, shared) {
+        while shared.queue.take_group(gather, maintenance_interval, &mut group).is_some() {
+            if !group.is_empty() && !self.write_group(&mut group, shared) {
                 break;
             }
-            if self.is_due() || self.looked.elapsed() >= upkeep {
-                self.keep_up(shared);
+            if self.should_rotate() || self.last_maintenance.elapsed() >= maintenance_interval {
+                self.maintain(shared);
             }
         }
         self.close_block(self.end.segment);
@@ -145,40 +149,40 @@ impl Writer {
     }
 
     /// Writes a group, however often that takes; says whether the thread should go on.
-    fn write(&mut self, group: &mut Group, shared: &Shared) -> bool {
-        let mut was_in_trouble = false;
+    fn write_group(&mut self, group: &mut Group, shared: &WriterShared) -> bool {
+        let mut was_failing = false;
         loop {
             match self.commit(group, &shared.queue) {
                 Ok(()) => break,
                 Err(error) => {
-                    let said: Arc<str> = error.to_string().into();
-                    if !was_in_trouble {
-                        tracing::error!(%error, "the journal cannot be written");
+                    let message: Arc<str> = error.to_string().into();
+                    if !was_failing {
+                        tracing::error!(%error, "journal write failed");
                     }
-                    was_in_trouble = true;
-                    shared.queue.set_trouble(Some(Arc::clone(&said)));
-                    group.tell(&Err(said));
-                    if shared.queue.pause(AGAIN) {
+                    was_failing = true;
+                    shared.queue.set_write_error(Some(Arc::clone(&message)));
+                    group.notify_waiters(&Err(message));
+                    if shared.queue.sleep(RETRY_DELAY) {
                         continue;
                     }
                     if self.commit(group, &shared.queue).is_ok() {
                         break;
                     }
                     let lost = self.lengths.len() as u64;
-                    shared.lost.fetch_add(lost, Ordering::Relaxed);
-                    tracing::error!(lost, "the journal was closed before it could be written");
+                    shared.lost_records.fetch_add(lost, Ordering::Relaxed);
+                    tracing::error!(lost, "journal closed with unwritten records");
                     return false;
                 }
             }
         }
-        if was_in_trouble {
-            let lost = shared.lost.load(Ordering::Relaxed);
-            tracing::info!(lost, "the journal is written again");
-            shared.queue.set_trouble(None);
+        if was_failing {
+            let lost = shared.lost_records.load(Ordering::Relaxed);
+            tracing::info!(lost, "journal writes recovered");
+            shared.queue.set_write_error(None);
         }
-        self.note(group);
+        self.index_group(group);
         shared.committed.send_replace(Committed { end: self.end });
-        group.settle(&Ok(()));
+        group.complete(&Ok(()));
         self.finish_removal();
         true
     }
@@ -188,13 +192,13 @@ impl Writer {
     /// A process that dies loses nothing that is in its file, so whoever wants no more than that is told
     /// before the disk is waited for.
     fn commit(&mut self, group: &mut Group, queue: &Queue) -> io::Result<()> {
-        let end = self.put(group, queue)?;
+        let end = self.append_group(group, queue)?;
         self.file.sync_data()?;
-        self.is_torn = false;
+        self.has_partial_write = false;
         let before = std::mem::replace(&mut self.end, end);
         self.write_head().inspect_err(|_| {
             self.end = before;
-            self.is_torn = true;
+            self.has_partial_write = true;
         })
     }
 
@@ -203,31 +207,31 @@ impl Writer {
     ///
     /// Another try writes the same over what is there already. That is not taken away before, because
     /// somebody may have been told of it.
-    fn put(&mut self, group: &mut Group, queue: &Queue) -> io::Result<End> {
-        if self.is_torn {
+    fn append_group(&mut self, group: &mut Group, queue: &Queue) -> io::Result<ChainEnd> {
+        if self.has_partial_write {
             self.file.seek(SeekFrom::Start(self.end.bytes))?;
         }
-        self.is_torn = true;
+        self.has_partial_write = true;
         self.out.clear();
         self.lengths.clear();
-        let (mut end, mut taken, until) = (self.end, 0, Instant::now() + GATHER);
+        let (mut end, mut taken, until) = (self.end, 0, Instant::now() + GROUP_DELAY);
         loop {
             let written = self.out.len();
-            self.lay(group, taken, &mut end)?;
+            self.encode_lines(group, taken, &mut end)?;
             taken = group.length();
             self.file.write_all(&self.out[written..])?;
             // A file that is full is finished first: retention removes whole files.
             let bytes = end.bytes + self.out.len() as u64;
             let is_full = bytes >= self.settings.segment_bytes();
-            if !group.tell_in_file() || is_full || !queue.take_more(until, group) {
-                return Ok(End { bytes, ..end });
+            if !group.notify_written() || is_full || !queue.extend_group(until, group) {
+                return Ok(ChainEnd { bytes, ..end });
             }
         }
     }
 
     /// Makes lines of the records of a group that come behind so many bytes of it.
-    fn lay(&mut self, group: &Group, taken: usize, end: &mut End) -> io::Result<()> {
-        for (_, rest) in group.records_behind(taken) {
+    fn encode_lines(&mut self, group: &Group, taken: usize, end: &mut ChainEnd) -> io::Result<()> {
+        for (_, rest) in group.records_after(taken) {
             end.seq += 1;
             self.content.clear();
             write!(self.content, "{{\"seq\":{},", end.seq)?;
@@ -241,15 +245,16 @@ impl Writer {
     }
 
     fn write_head(&self) -> io::Result<()> {
-        let End { seq, hash, .. } = self.end;
-        Seal::sign(&self.key, About::Head, seq, hash, epoch_ms()).write_over(&self.seals.head)
+        let ChainEnd { seq, hash, .. } = self.end;
+        SignedPosition::sign(&self.key, PositionKind::Head, seq, hash, epoch_ms())
+            .overwrite(&self.signed_files.head)
     }
 
     /// Tells the index of what was written.
-    fn note(&mut self, group: &Group) {
-        for ((facts, _), &length) in group.records().zip(&self.lengths) {
-            self.began.get_or_insert(facts.time);
-            self.block.add(&facts, length as u64);
+    fn index_group(&mut self, group: &Group) {
+        for ((summary, _), &length) in group.records().zip(&self.lengths) {
+            self.segment_started.get_or_insert(summary.time);
+            self.block.add(&summary, length as u64);
         }
         if self.block.is_full() {
             self.close_block(self.end.segment);
@@ -263,102 +268,107 @@ impl Writer {
         if !block.is_empty()
             && let Err(error) = index.write(&block)
         {
-            tracing::error!(%error, "the index of the journal cannot be written; searching is slow");
+            tracing::error!(%error, "cannot write the journal index; searches read every record");
             self.index = None;
         }
     }
 
     /// Whether the file is large or old enough to be finished.
-    fn is_due(&self) -> bool {
-        let age = self.began.map_or(0, |began| epoch_ms().saturating_sub(began));
-        let most = self.settings.segment_age();
-        let is_old = most.is_some_and(|most| i128::from(age) > most.as_millis().cast_signed());
+    fn should_rotate(&self) -> bool {
+        let age = self
+            .segment_started
+            .map_or(0, |segment_started| epoch_ms().saturating_sub(segment_started));
+        let max = self.settings.segment_age();
+        let is_old = max.is_some_and(|max| i128::from(age) > max.as_millis().cast_signed());
         self.end.bytes >= self.settings.segment_bytes() || is_old
     }
 
     /// Begins a new file. Where that does not work, the old one goes on.
-    fn roll(&mut self) {
-        let end = End { segment: self.end.seq + 1, bytes: 0, ..self.end };
-        match open_at(&self.segments, &end) {
+    fn rotate_segment(&mut self) {
+        let end = ChainEnd { segment: self.end.seq + 1, bytes: 0, ..self.end };
+        match open_segment(&self.segments, &end) {
             Ok(file) => {
                 self.file = file;
                 self.end = end;
-                self.began = None;
+                self.segment_started = None;
                 self.close_block(end.segment);
             }
-            Err(error) => tracing::warn!(%error, "the journal goes on in the same file"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot rotate the journal segment; continuing in the current file");
+            }
         }
     }
 
     /// Finishes a file that is large or old enough, looks for what may be removed, and says so in the
     /// chain; the removal follows when that is written.
-    pub(super) fn keep_up(&mut self, shared: &Shared) {
-        self.looked = Instant::now();
-        if self.is_due() {
-            self.roll();
+    pub(super) fn maintain(&mut self, shared: &WriterShared) {
+        self.last_maintenance = Instant::now();
+        if self.should_rotate() {
+            self.rotate_segment();
         }
         if self.removal.is_some() {
             return;
         }
-        match retention::due(&self.segments, &self.settings) {
+        match retention::plan_removal(&self.segments, &self.settings) {
             Ok(Some(removal)) => {
                 let mut content = Vec::new();
-                let facts = removal.record(epoch_ms(), &mut content);
-                if shared.queue.add(&facts, &content, Wait::Never).is_some() {
+                let summary = removal.write_checkpoint(epoch_ms(), &mut content);
+                if shared.queue.push(&summary, &content, Durability::Async).is_some() {
                     self.removal = Some(removal);
                 }
             }
             Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "old records cannot be removed"),
+            Err(error) => tracing::warn!(%error, "cannot remove old journal segments"),
         }
     }
 
     fn finish_removal(&mut self) {
         let Some(removal) = self.removal.take() else { return };
-        let done = removal.carry_out(&self.key, &self.seals, &self.segments);
+        let done = removal.apply(&self.key, &self.signed_files, &self.segments);
         if let Err(error) = done {
-            tracing::warn!(%error, "old records cannot be removed");
+            tracing::warn!(%error, "cannot remove old journal segments");
             return;
         }
-        tracing::info!(through = removal.through(), "old records of the journal were removed");
+        tracing::info!(through = removal.through(), "removed old journal segments");
         if let Some(index) = &mut self.index
-            && let Err(error) = index.forget_before(removal.through() + 1)
+            && let Err(error) = index.remove_before(removal.through() + 1)
         {
-            tracing::warn!(%error, "the index of the journal still knows what was removed");
+            tracing::warn!(%error, "cannot remove old entries from the journal index");
         }
     }
 }
 
 /// A thread that ends in the middle of something takes no more, and leaves nobody waiting.
-struct Guard<'a>(&'a Shared);
+struct PanicGuard<'a>(&'a WriterShared);
 
-impl Drop for Guard<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.queue.close();
-            let reason = "the thread that writes it has ended; its error is in the log";
-            self.0.queue.set_trouble(Some(reason.into()));
+            let reason = "the journal writer thread has ended; see the log";
+            self.0.queue.set_write_error(Some(reason.into()));
         }
     }
 }
 
 /// Where what is there of a chain begins: after its checkpoint, else at its genesis.
-pub(super) fn start_of(seals: &SealFiles, gateway_id: &str) -> io::Result<(u64, Hash)> {
-    let checkpoint = match Seal::read(&seals.checkpoint) {
+pub(super) fn chain_start(signed_files: &SignedFiles, gateway_id: &str) -> io::Result<(u64, Hash)> {
+    let checkpoint = match SignedPosition::read(&signed_files.checkpoint) {
         Ok(checkpoint) => checkpoint,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok((0, Hash::genesis(gateway_id)));
         }
         Err(error) => return Err(error),
     };
-    let is_own = checkpoint.about == About::Checkpoint && checkpoint.gateway_id == gateway_id;
+    let is_own =
+        checkpoint.about == PositionKind::Checkpoint && checkpoint.gateway_id == gateway_id;
     match checkpoint.hash() {
-        Some(hash) if is_own && checkpoint.is_genuine() => Ok((checkpoint.seq, hash)),
+        Some(hash) if is_own && checkpoint.is_signature_valid() => Ok((checkpoint.seq, hash)),
         _ => Err(io::Error::other("the checkpoint was not signed by this gateway")),
     }
 }
 
-fn open_at(segments: &Segments, end: &End) -> io::Result<File> {
+fn open_segment(segments: &Segments, end: &ChainEnd) -> io::Result<File> {
     let path = segments.path(end.segment);
     let is_new = !path.exists();
     let mut options = File::options();
@@ -368,28 +378,29 @@ fn open_at(segments: &Segments, end: &End) -> io::Result<File> {
     let mut file = options.open(path)?;
     file.seek(SeekFrom::Start(end.bytes))?;
     if is_new {
-        durable::sync_folder(segments.folder())?;
+        atomic_file::sync_dir(segments.folder())?;
     }
     Ok(file)
 }
 
 /// What the database keeps beside its file belongs to it.
-fn forget_index(segments: &Segments) {
+fn remove_index(segments: &Segments) {
     for ending in ["", "-wal", "-shm"] {
         // What cannot be removed is told when it is opened.
-        let _ = std::fs::remove_file(segments.folder().join(format!("{}{ending}", super::INDEX)));
+        let _ =
+            std::fs::remove_file(segments.folder().join(format!("{}{ending}", super::INDEX_FILE)));
     }
 }
 
 /// The index, made up for what it does not know yet, and the stretch that goes on.
-fn indexed(segments: &Segments, end: &End) -> rusqlite::Result<(Index, OpenBlock)> {
-    let file = segments.folder().join(super::INDEX);
+fn open_index(segments: &Segments, end: &ChainEnd) -> rusqlite::Result<(Index, OpenBlock)> {
+    let file = segments.folder().join(super::INDEX_FILE);
     let mut index = Index::open(&file)?;
     let mut last = index.last()?;
     if last.is_some_and(|last| last.last_seq > end.seq) {
         // It knows what is not there: it belongs to something else.
         drop(index);
-        forget_index(segments);
+        remove_index(segments);
         index = Index::open(&file)?;
         last = None;
     }
@@ -405,12 +416,12 @@ fn indexed(segments: &Segments, end: &End) -> rusqlite::Result<(Index, OpenBlock
         let mut open = OpenBlock::at(first, from, 0);
         for line in text.split_inclusive(|&byte| byte == b'\n') {
             let content =
-                line.strip_suffix(b"\n").and_then(|line| line.get(super::chain::PREFIX..));
-            let Some(stored) = content.and_then(Stored::parse) else { break };
+                line.strip_suffix(b"\n").and_then(|line| line.get(super::chain::LINE_PREFIX_LEN..));
+            let Some(stored) = content.and_then(StoredRecord::parse) else { break };
             if open.is_empty() {
                 open = OpenBlock::at(first, open.end(), stored.seq);
             }
-            open.add(&stored.facts(), line.len() as u64);
+            open.add(&stored.summary(), line.len() as u64);
             if open.is_full() {
                 index.write(&open)?;
                 open = open.next(first);
@@ -427,25 +438,27 @@ fn indexed(segments: &Segments, end: &End) -> rusqlite::Result<(Index, OpenBlock
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Facts, What};
+    use super::super::record::{RecordKind, RecordSummary};
     use super::*;
 
     #[test]
-    fn a_thread_that_panics_leaves_nobody_waiting() {
-        let end = End { segment: 1, bytes: 0, seq: 0, hash: Hash::genesis("x") };
-        let shared = Shared::new(end);
-        let facts = Facts { time: 1, what: What::Enter, operation: "a.b", who: "" };
-        let mut waits = shared.queue.add(&facts, b"", Wait::ForDisk).unwrap().written.unwrap();
+    fn panicked_writer_thread_fails_waiters() {
+        let end = ChainEnd { segment: 1, bytes: 0, seq: 0, hash: Hash::genesis("x") };
+        let shared = WriterShared::new(end);
+        let summary =
+            RecordSummary { time: 1, kind: RecordKind::Enter, operation: "a.b", identity: "" };
+        let mut waits =
+            shared.queue.push(&summary, b"", Durability::Synced).unwrap().receipt.unwrap();
         let ended = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                let _guard = Guard(&shared);
+                let _guard = PanicGuard(&shared);
                 panic!("in the middle of something");
             });
             thread.join()
         });
         assert!(ended.is_err());
         assert!(waits.try_recv().unwrap().unwrap_err().contains("has ended"));
-        assert!(shared.queue.trouble().is_some());
-        assert!(shared.queue.add(&facts, b"", Wait::ForDisk).is_none());
+        assert!(shared.queue.write_error().is_some());
+        assert!(shared.queue.push(&summary, b"", Durability::Synced).is_none());
     }
 }

@@ -7,34 +7,34 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
-use super::bucket::Bucket;
-use super::places::Places;
+use super::resizable_semaphore::ResizableSemaphore;
 use super::settings::LimitsSettings;
+use super::token_bucket::TokenBucket;
 
 /// So many tables, so that callers do not wait for each other.
 const SHARDS: usize = 16;
 /// How many callers one table may have before those who do nothing are forgotten.
-const MANY: usize = 256;
+const EVICTION_THRESHOLD: usize = 256;
 
 /// One caller.
 #[derive(Debug)]
-pub(super) struct Caller {
-    pub(super) calls: Arc<Places>,
-    pub(super) subscriptions: Arc<Places>,
-    pub(super) bucket: Option<Arc<Bucket>>,
+pub(super) struct CallerLimits {
+    pub(super) calls: Arc<ResizableSemaphore>,
+    pub(super) subscriptions: Arc<ResizableSemaphore>,
+    pub(super) bucket: Option<Arc<TokenBucket>>,
     per_minute: Option<u32>,
 }
 
-impl Caller {
+impl CallerLimits {
     fn new(settings: &LimitsSettings) -> Self {
-        let calls = Places::new(settings.caller_calls);
-        let subscriptions = Places::new(settings.caller_subscriptions);
+        let calls = ResizableSemaphore::new(settings.caller_calls);
+        let subscriptions = ResizableSemaphore::new(settings.caller_subscriptions);
         let per_minute = settings.calls_per_minute;
         Self { calls, subscriptions, bucket: bucket(per_minute), per_minute }
     }
 
     /// The same caller with other numbers. What he has in flight counts.
-    fn with(&self, settings: &LimitsSettings) -> Self {
+    fn with_settings(&self, settings: &LimitsSettings) -> Self {
         let (calls, subscriptions) = (Arc::clone(&self.calls), Arc::clone(&self.subscriptions));
         calls.resize(settings.caller_calls);
         subscriptions.resize(settings.caller_subscriptions);
@@ -48,65 +48,67 @@ impl Caller {
 
     /// Whether a new one would be the same.
     fn is_idle(&self, now: u64) -> bool {
-        self.calls.are_all_free()
-            && self.subscriptions.are_all_free()
+        self.calls.is_idle()
+            && self.subscriptions.is_idle()
             && self.bucket.as_ref().is_none_or(|bucket| bucket.is_full(now))
     }
 }
 
-fn bucket(per_minute: Option<u32>) -> Option<Arc<Bucket>> {
-    per_minute.map(Bucket::per_minute).map(Arc::new)
+fn bucket(per_minute: Option<u32>) -> Option<Arc<TokenBucket>> {
+    per_minute.map(TokenBucket::per_minute).map(Arc::new)
 }
 
-type Shard = HashMap<Box<str>, Arc<Caller>>;
+type CallerShard = HashMap<Box<str>, Arc<CallerLimits>>;
 
 /// All callers. Those who do nothing are forgotten when there are many.
 #[derive(Debug)]
-pub(super) struct Callers {
-    shards: [Mutex<Shard>; SHARDS],
+pub(super) struct CallerTable {
+    shards: [Mutex<CallerShard>; SHARDS],
     hasher: foldhash::fast::RandomState,
     epoch: Instant,
 }
 
-impl Default for Callers {
+impl Default for CallerTable {
     fn default() -> Self {
         let (shards, hasher) = Default::default();
         Self { shards, hasher, epoch: Instant::now() }
     }
 }
 
-impl Callers {
+impl CallerTable {
     /// A moment as buckets count it.
     pub(super) fn since_start(&self, now: Instant) -> u64 {
         u64::try_from((now - self.epoch).as_nanos()).unwrap_or(u64::MAX / 2)
     }
 
     /// A caller; the numbers of one who is new are looked up while nobody changes them.
-    pub(super) fn get(&self, id: &str, settings: &ArcSwap<LimitsSettings>) -> Arc<Caller> {
+    pub(super) fn get(&self, id: &str, settings: &ArcSwap<LimitsSettings>) -> Arc<CallerLimits> {
         let hash = usize::try_from(self.hasher.hash_one(id) % SHARDS as u64).unwrap_or_default();
         let mut shard = lock(&self.shards[hash]);
         if let Some(known) = shard.get(id) {
             return Arc::clone(known);
         }
-        if shard.len() >= MANY && shard.len().is_power_of_two() {
+        if shard.len() >= EVICTION_THRESHOLD && shard.len().is_power_of_two() {
             let now = self.since_start(Instant::now());
             shard.retain(|_, caller| Arc::strong_count(caller) > 1 || !caller.is_idle(now));
         }
-        let caller = Arc::new(Caller::new(&settings.load()));
+        let caller = Arc::new(CallerLimits::new(&settings.load()));
         shard.insert(id.into(), Arc::clone(&caller));
         caller
     }
 
     /// Other numbers for everybody.
-    pub(super) fn change(&self, settings: &LimitsSettings) {
+    pub(super) fn apply_settings(&self, settings: &LimitsSettings) {
         for shard in &self.shards {
             let mut shard = lock(shard);
-            shard.values_mut().for_each(|caller| *caller = Arc::new(caller.with(settings)));
+            shard
+                .values_mut()
+                .for_each(|caller| *caller = Arc::new(caller.with_settings(settings)));
         }
     }
 }
 
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+fn lock(shard: &Mutex<CallerShard>) -> MutexGuard<'_, CallerShard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -115,34 +117,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_nothing_is_forgotten_and_who_does_is_not() {
-        let callers = Callers::default();
+    fn idle_callers_are_evicted_and_busy_ones_kept() {
+        let callers = CallerTable::default();
         let settings = LimitsSettings { caller_calls: 1, ..LimitsSettings::default() };
         let settings = ArcSwap::from_pointee(settings);
         let busy = callers.get("busy", &settings);
-        let held = busy.calls.try_take().unwrap();
+        let held = busy.calls.try_acquire().unwrap();
         drop(busy);
         for number in 0..20_000 {
             callers.get(&format!("caller {number}"), &settings);
         }
         let known: usize = callers.shards.iter().map(|shard| lock(shard).len()).sum();
-        assert!(known <= SHARDS * MANY, "{known}");
-        assert!(callers.get("busy", &settings).calls.try_take().is_none());
+        assert!(known <= SHARDS * EVICTION_THRESHOLD, "{known}");
+        assert!(callers.get("busy", &settings).calls.try_acquire().is_none());
         drop(held);
-        assert!(callers.get("busy", &settings).calls.try_take().is_some());
+        assert!(callers.get("busy", &settings).calls.try_acquire().is_some());
     }
 
     #[test]
-    fn who_has_calls_in_flight_gets_no_new_places_by_another_number() {
-        let callers = Callers::default();
-        let calls = |most| LimitsSettings { caller_calls: most, ..LimitsSettings::default() };
+    fn limit_change_counts_calls_in_flight() {
+        let callers = CallerTable::default();
+        let calls = |max| LimitsSettings { caller_calls: max, ..LimitsSettings::default() };
         let settings = ArcSwap::from_pointee(calls(2));
-        let held = callers.get("busy", &settings).calls.try_take();
-        for (most, free) in [(1, 0), (3, 2)] {
-            callers.change(&calls(most));
+        let held = callers.get("busy", &settings).calls.try_acquire();
+        for (max, free) in [(1, 0), (3, 2)] {
+            callers.apply_settings(&calls(max));
             let busy = callers.get("busy", &settings);
-            let got: Vec<_> = std::iter::from_fn(|| busy.calls.try_take()).collect();
-            assert_eq!(got.len(), free, "{most}");
+            let got: Vec<_> = std::iter::from_fn(|| busy.calls.try_acquire()).collect();
+            assert_eq!(got.len(), free, "{max}");
         }
         drop(held);
     }

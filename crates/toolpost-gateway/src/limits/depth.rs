@@ -4,28 +4,28 @@ use serde_json::Value;
 use toolpost::Payload;
 
 /// Whether an input has more levels of objects and lists.
-pub(super) fn is_deeper(input: &Payload, most: usize) -> bool {
+pub(super) fn exceeds_depth(input: &Payload, max_depth: usize) -> bool {
     match (input.as_value(), input.as_raw()) {
-        (Some(value), _) => value_is_deeper(value, most),
-        (None, Some(raw)) => text_is_deeper(raw.get(), most),
+        (Some(value), _) => value_exceeds_depth(value, max_depth),
+        (None, Some(raw)) => text_exceeds_depth(raw.get(), max_depth),
         (None, None) => false,
     }
 }
 
-fn value_is_deeper(value: &Value, most: usize) -> bool {
-    let below = |inner: &Value| match most.checked_sub(1) {
-        Some(left) => value_is_deeper(inner, left),
+fn value_exceeds_depth(value: &Value, max_depth: usize) -> bool {
+    let below = |inner: &Value| match max_depth.checked_sub(1) {
+        Some(remaining) => value_exceeds_depth(inner, remaining),
         None => true,
     };
     match value {
-        Value::Array(items) => most == 0 || items.iter().any(below),
-        Value::Object(members) => most == 0 || members.values().any(below),
+        Value::Array(items) => max_depth == 0 || items.iter().any(below),
+        Value::Object(members) => max_depth == 0 || members.values().any(below),
         _ => false,
     }
 }
 
 /// The text is JSON, so brackets stand for levels wherever they do not stand in a text.
-fn text_is_deeper(text: &str, most: usize) -> bool {
+fn text_exceeds_depth(text: &str, max_depth: usize) -> bool {
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
     for byte in text.bytes() {
         match byte {
@@ -36,7 +36,7 @@ fn text_is_deeper(text: &str, most: usize) -> bool {
             b']' | b'}' if !is_text => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth > most {
+        if depth > max_depth {
             return true;
         }
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_counted_alike_in_texts_and_trees() {
+    fn depth_is_equal_for_raw_text_and_parsed_value() {
         for (text, levels) in [
             ("1", 0),
             ("{}", 1),
@@ -58,9 +58,13 @@ mod tests {
         ] {
             let raw = Payload::from_json(text.to_owned()).unwrap();
             let tree = Payload::from(serde_json::from_str::<Value>(text).unwrap());
-            for most in 0..5 {
+            for max_depth in 0..5 {
                 for input in [&raw, &tree] {
-                    assert_eq!(is_deeper(input, most), levels > most, "{text} {most} {input:?}");
+                    assert_eq!(
+                        exceeds_depth(input, max_depth),
+                        levels > max_depth,
+                        "{text} {max_depth} {input:?}"
+                    );
                 }
             }
         }

@@ -1,17 +1,17 @@
-//! How much is too much: calls of one caller, calls of one source, and sources that are left alone.
+//! How much is too much: calls of one caller, calls of one source, and circuit breakers of sources.
 //!
 //! Every decision is a pure function of a state and a time; `Limiter` is where a pipeline asks. What
 //! is refused says which limit it was (`details.limit`) and when to come again
 //! (`details.retryAfterMs`).
 
-mod breaker;
-mod bucket;
 mod caller;
+mod circuit_breaker;
+mod concurrent_map;
 mod depth;
-mod named;
-mod places;
+mod resizable_semaphore;
 mod settings;
 mod source;
+mod token_bucket;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,27 +19,30 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
 use toolpost::hub::RESERVED_NAMES;
-use toolpost::{CallError, CallView, Health, Issue, Kind, Limits, Permit, Step};
+use toolpost::{
+    CallError, CallView, HookResult, Issue, Limits, OperationKind, Permit, SourceSignal,
+};
 
 use crate::config::Config;
-use crate::run::{Part, Reloaded};
+use crate::runtime::{ReloadReport, Reloadable};
 
+pub use circuit_breaker::BreakerState;
 pub use settings::{BreakerLimits, LimitsSettings, SourceLimits};
 
-pub(crate) use named::Named;
-pub(crate) use source::SourceGate;
+pub(crate) use concurrent_map::ConcurrentMap;
+pub(crate) use source::SourceLimiter;
 
-use caller::{Caller, Callers};
+use caller::{CallerLimits, CallerTable};
 
 /// When to come again where nobody can know it.
-const SOON: Duration = Duration::from_secs(1);
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Decides for a pipeline. It can be given other numbers while it runs: what is held stays held, and
 /// counts for as long as it is.
 pub struct Limiter {
     settings: ArcSwap<LimitsSettings>,
-    callers: Callers,
-    sources: Named<SourceGate>,
+    callers: CallerTable,
+    sources: ConcurrentMap<SourceLimiter>,
 }
 
 impl Limiter {
@@ -47,8 +50,8 @@ impl Limiter {
     pub fn new(settings: LimitsSettings) -> Self {
         Self {
             settings: ArcSwap::from_pointee(settings),
-            callers: Callers::default(),
-            sources: Named::default(),
+            callers: CallerTable::default(),
+            sources: ConcurrentMap::default(),
         }
     }
 
@@ -57,101 +60,110 @@ impl Limiter {
         let settings = Arc::new(settings);
         // First, so that whoever is new meanwhile has them already.
         let before = self.settings.swap(Arc::clone(&settings));
-        self.sources.change(|name, gate| gate.with(settings.of(name)));
-        if before.caller() != settings.caller() {
-            self.callers.change(&settings);
+        self.sources.update_each(|name, gate| gate.with_settings(settings.for_source(name)));
+        if before.caller_limits() != settings.caller_limits() {
+            self.callers.apply_settings(&settings);
         }
     }
 
     /// The sources that were called, and how they are.
-    pub(crate) fn sources(&self) -> Arc<named::Table<SourceGate>> {
+    pub(crate) fn sources(&self) -> Arc<concurrent_map::MapSnapshot<SourceLimiter>> {
         self.sources.all()
     }
 
-    /// Whether a source is left alone for now.
-    pub(crate) fn leaves_alone(&self, source: &str) -> bool {
-        self.sources.all().get(source).is_some_and(|gate| gate.is_left_alone())
+    /// The state of the circuit breaker of a source.
+    pub(crate) fn breaker_state(&self, source: &str) -> BreakerState {
+        self.sources.all().get(source).map_or(BreakerState::Closed, |gate| gate.breaker_state())
     }
 
     /// The source of an operation, unless the gateway answers itself.
-    fn gate(&self, namespace: &str) -> Option<Arc<SourceGate>> {
+    fn source_limiter(&self, namespace: &str) -> Option<Arc<SourceLimiter>> {
         if RESERVED_NAMES.contains(&namespace) {
             return None;
         }
-        let new = || SourceGate::new(namespace, self.settings.load().of(namespace).clone());
+        let new =
+            || SourceLimiter::new(namespace, self.settings.load().for_source(namespace).clone());
         Some(self.sources.get_or_insert(namespace, new))
     }
 
-    fn caller(&self, call: &CallView<'_>, settings: &LimitsSettings) -> Option<Arc<Caller>> {
+    fn caller_limits(
+        &self,
+        call: &CallView<'_>,
+        settings: &LimitsSettings,
+    ) -> Option<Arc<CallerLimits>> {
         // What is called from inside a call belongs to a call that was let in.
-        if call.depth() > 0 || !settings.bounds_callers() {
+        if call.depth() > 0 || !settings.limits_callers() {
             return None;
         }
         Some(self.callers.get(&call.identity?.id, &self.settings))
     }
 
-    fn let_in(&self, call: &CallView<'_>) -> Result<Permit, CallError> {
+    fn admit_caller(&self, call: &CallView<'_>) -> Result<Permit, CallError> {
         let settings = self.settings.load();
         check_depth(call, settings.json_depth)?;
-        let Some(caller) = self.caller(call, &settings) else { return Ok(Permit::default()) };
+        let Some(caller) = self.caller_limits(call, &settings) else {
+            return Ok(Permit::default());
+        };
         if let Some(bucket) = &caller.bucket {
             bucket.take(self.callers.since_start(Instant::now())).map_err(|wait| {
-                let most = settings.calls_per_minute.unwrap_or_default();
-                let message = format!("{most} calls a minute is the limit of one caller");
-                refused("calls_per_minute", message, wait)
+                let max = settings.calls_per_minute.unwrap_or_default();
+                let message = format!("{max} calls a minute is the limit of one caller");
+                limit_error("calls_per_minute", message, wait)
             })?;
         }
-        let is_stream = call.operation.is_some_and(|op| op.spec().kind == Kind::Subscription);
-        let (places, limit, most, what) = match is_stream {
+        let is_stream =
+            call.operation.is_some_and(|op| op.spec().kind == OperationKind::Subscription);
+        let (semaphore, limit, max, what) = match is_stream {
             true => {
-                let most = settings.caller_subscriptions;
-                (&caller.subscriptions, "caller_subscriptions", most, "subscriptions")
+                let max = settings.caller_subscriptions;
+                (&caller.subscriptions, "caller_subscriptions", max, "subscriptions")
             }
             false => (&caller.calls, "caller_calls", settings.caller_calls, "calls"),
         };
-        places.try_take().map(Permit::from).ok_or_else(|| {
-            let message = format!("{most} {what} of one caller are in flight, which is the limit");
-            refused(limit, message, SOON)
+        semaphore.try_acquire().map(Permit::from).ok_or_else(|| {
+            let message = format!("{max} {what} of one caller are in flight, which is the limit");
+            limit_error(limit, message, DEFAULT_RETRY_AFTER)
         })
     }
 }
 
 impl Limits for Limiter {
-    fn admit(&self, call: &CallView<'_>) -> Step<Permit> {
-        Step::Now(self.let_in(call))
+    fn admit(&self, call: &CallView<'_>) -> HookResult<Permit> {
+        HookResult::Ready(self.admit_caller(call))
     }
 
-    fn place(&self, call: &CallView<'_>) -> Step<Permit> {
-        match call.operation.and_then(|operation| self.gate(operation.id().namespace())) {
-            Some(gate) => gate.place(call),
-            None => Step::Now(Ok(Permit::default())),
+    fn acquire_source(&self, call: &CallView<'_>) -> HookResult<Permit> {
+        match call.operation.and_then(|operation| self.source_limiter(operation.id().namespace())) {
+            Some(gate) => gate.acquire(call),
+            None => HookResult::Ready(Ok(Permit::default())),
         }
     }
 
-    fn ended(&self, call: &CallView<'_>, health: Health, took: Duration) {
-        if let Some(gate) = call.operation.and_then(|op| self.gate(op.id().namespace())) {
-            gate.note(health, took);
+    fn record_result(&self, call: &CallView<'_>, signal: SourceSignal, took: Duration) {
+        if let Some(gate) = call.operation.and_then(|op| self.source_limiter(op.id().namespace())) {
+            gate.record(signal, took);
         }
     }
 }
 
 /// Takes part in changes of the configuration.
-impl Part for Limiter {
-    fn change(&self, before: &Config, now: &Config, report: &mut Reloaded) {
+impl Reloadable for Limiter {
+    fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
         if before.limits.calls != now.limits.calls {
             self.replace(now.limits.calls.clone());
         }
-        if !before.limits.calls.agrees_with(&now.limits.calls) {
-            report.notes.push("other limits hold from now on".to_owned());
+        if !before.limits.calls.is_same_for_common_sources(&now.limits.calls) {
+            report.notes.push("limits updated".to_owned());
         }
     }
 
-    fn restart_needed(&self, began: &Config, now: &Config) -> Vec<String> {
-        let mut needed: Vec<_> = began.limits.fixed_changes(&now.limits).into_iter().collect();
-        if began.telemetry != now.telemetry {
+    fn restart_needed(&self, initial: &Config, now: &Config) -> Vec<String> {
+        let mut needed: Vec<_> =
+            initial.limits.restart_only_changes(&now.limits).into_iter().collect();
+        if initial.telemetry != now.telemetry {
             needed.push("telemetry".to_owned());
         }
-        if began.cors != now.cors {
+        if initial.cors != now.cors {
             needed.push("http.cors".to_owned());
         }
         needed
@@ -165,20 +177,20 @@ impl std::fmt::Debug for Limiter {
 }
 
 /// The deepest that is read anyway; looking for more than this would be in vain.
-const DEEPEST: usize = 127;
+const MAX_PARSED_DEPTH: usize = 127;
 
-fn check_depth(call: &CallView<'_>, most: usize) -> Result<(), CallError> {
-    let Some(input) = call.input.filter(|_| most < DEEPEST && call.depth() == 0) else {
+fn check_depth(call: &CallView<'_>, max: usize) -> Result<(), CallError> {
+    let Some(input) = call.input.filter(|_| max < MAX_PARSED_DEPTH && call.depth() == 0) else {
         return Ok(());
     };
-    if !depth::is_deeper(input, most) {
+    if !depth::exceeds_depth(input, max) {
         return Ok(());
     }
-    let issue = Issue::new("", format!("nested deeper than {most} levels"));
-    Err(CallError::validation(format!("an input has at most {most} levels"), &[issue]))
+    let issue = Issue::new("", format!("nested deeper than {max} levels"));
+    Err(CallError::validation(format!("an input has at most {max} levels"), &[issue]))
 }
 
 /// A refusal by a limit, which says when to come again.
-fn refused(limit: &'static str, message: String, again: Duration) -> CallError {
-    CallError::overloaded(message).with_limit(limit).with_retry_after(again)
+fn limit_error(limit: &'static str, message: String, retry_after: Duration) -> CallError {
+    CallError::overloaded(message).with_limit(limit).with_retry_after(retry_after)
 }

@@ -32,11 +32,11 @@ pub struct SourceLimits {
     pub queue: usize,
     /// How long one may wait.
     pub queue_wait: Duration,
-    /// When it is left alone; absent where its source looks after that itself.
+    /// Its circuit breaker; absent where the source has its own.
     pub breaker: Option<BreakerLimits>,
 }
 
-/// When a source is left alone.
+/// When the circuit breaker of a source opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BreakerLimits {
@@ -81,28 +81,28 @@ impl Default for BreakerLimits {
 
 impl LimitsSettings {
     /// What holds for a source.
-    pub fn of(&self, source: &str) -> &SourceLimits {
+    pub fn for_source(&self, source: &str) -> &SourceLimits {
         self.sources.get(source).unwrap_or(&self.source)
     }
 
     /// Whether they say the same about everything that both know: a source that comes or goes changes
     /// nothing for others.
-    pub(super) fn agrees_with(&self, other: &Self) -> bool {
+    pub(super) fn is_same_for_common_sources(&self, other: &Self) -> bool {
         let known =
             self.sources.iter().filter_map(|(name, own)| Some((own, other.sources.get(name)?)));
         self.json_depth == other.json_depth
-            && self.caller() == other.caller()
+            && self.caller_limits() == other.caller_limits()
             && self.source == other.source
             && known.into_iter().all(|(own, others)| own == others)
     }
 
     /// What is about one caller.
-    pub(super) fn caller(&self) -> (usize, usize, Option<u32>) {
+    pub(super) fn caller_limits(&self) -> (usize, usize, Option<u32>) {
         (self.caller_calls, self.caller_subscriptions, self.calls_per_minute)
     }
 
     /// Whether anything is.
-    pub(super) fn bounds_callers(&self) -> bool {
-        self.caller() != (usize::MAX, usize::MAX, None)
+    pub(super) fn limits_callers(&self) -> bool {
+        self.caller_limits() != (usize::MAX, usize::MAX, None)
     }
 }

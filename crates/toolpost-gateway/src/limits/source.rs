@@ -1,4 +1,4 @@
-//! The places at one source, who waits for them, and whether it is left alone.
+//! The limits of one source: permits, queue and circuit breaker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,64 +6,67 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
-use toolpost::{CallError, CallView, Health, Permit, Step};
+use toolpost::{CallError, CallView, HookResult, Permit, SourceSignal};
 
-use super::breaker::{Breaker, Turn};
-use super::places::Places;
+use super::circuit_breaker::{Breaker, Transition};
+use super::resizable_semaphore::ResizableSemaphore;
 use super::settings::SourceLimits;
-use super::{SOON, refused};
+use super::{DEFAULT_RETRY_AFTER, limit_error};
 
 /// The way to one source.
 #[derive(Debug)]
-pub(crate) struct SourceGate {
+pub(crate) struct SourceLimiter {
     name: Box<str>,
     settings: SourceLimits,
-    places: Arc<Places>,
-    waiting: Arc<AtomicUsize>,
+    semaphore: Arc<ResizableSemaphore>,
+    queue_len: Arc<AtomicUsize>,
     breaker: Option<Arc<Breaker>>,
 }
 
-impl SourceGate {
+impl SourceLimiter {
     pub(super) fn new(name: &str, settings: SourceLimits) -> Self {
-        let places = Places::new(settings.concurrency);
+        let semaphore = ResizableSemaphore::new(settings.concurrency);
         let breaker = settings.breaker.map(|limits| Arc::new(Breaker::new(limits)));
-        Self { name: name.into(), settings, places, waiting: Arc::default(), breaker }
+        Self { name: name.into(), settings, semaphore, queue_len: Arc::default(), breaker }
     }
 
     /// The way to the same source with these numbers, if they are others: who runs and who waits there
     /// counts, and so does how the source did where its breaker is the same.
-    pub(super) fn with(&self, settings: &SourceLimits) -> Option<Self> {
+    pub(super) fn with_settings(&self, settings: &SourceLimits) -> Option<Self> {
         if self.settings == *settings {
             return None;
         }
-        self.places.resize(settings.concurrency);
+        self.semaphore.resize(settings.concurrency);
         let breaker = match self.settings.breaker == settings.breaker {
             true => self.breaker.clone(),
             false => settings.breaker.map(|limits| Arc::new(Breaker::new(limits))),
         };
         let (name, settings) = (self.name.clone(), settings.clone());
-        let (places, waiting) = (Arc::clone(&self.places), Arc::clone(&self.waiting));
-        Some(Self { name, settings, places, waiting, breaker })
+        let (source_semaphore, waiting) =
+            (Arc::clone(&self.semaphore), Arc::clone(&self.queue_len));
+        Some(Self { name, settings, semaphore: source_semaphore, queue_len: waiting, breaker })
     }
 
     /// How many calls wait for a place.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+    pub(crate) fn queued(&self) -> usize {
+        self.queue_len.load(Ordering::Relaxed)
     }
 
-    /// Whether it is left alone for now.
-    pub(crate) fn is_left_alone(&self) -> bool {
-        self.breaker.as_ref().is_some_and(|breaker| breaker.is_open())
+    /// The state of its circuit breaker; closed where it has none.
+    pub(crate) fn breaker_state(&self) -> super::BreakerState {
+        self.breaker.as_ref().map_or(super::BreakerState::Closed, |breaker| breaker.state())
     }
 
-    pub(super) fn note(&self, health: Health, took: Duration) {
+    pub(super) fn record(&self, signal: SourceSignal, took: Duration) {
         let Some(breaker) = &self.breaker else { return };
-        match breaker.note(health, took, Instant::now) {
-            Some(Turn::Opened) => {
+        match breaker.record(signal, took, Instant::now) {
+            Some(Transition::Opened) => {
                 let source = &*self.name;
-                tracing::warn!(source, "the source failed again and again, and is left alone");
+                tracing::warn!(source, "circuit breaker opened");
             }
-            Some(Turn::Closed) => tracing::info!(source = &*self.name, "the source is back"),
+            Some(Transition::Closed) => {
+                tracing::info!(source = &*self.name, "circuit breaker closed");
+            }
             None => {}
         }
     }
@@ -71,56 +74,68 @@ impl SourceGate {
     /// A place at once, or after a bounded wait. Whoever is inside of a call that has one here shares
     /// it, and whoever is inside of a call that has one elsewhere does not wait: the two might wait
     /// for each other.
-    pub(super) fn place(&self, call: &CallView<'_>) -> Step<Permit> {
-        // Looked at first, so that nobody queues for a source that is left alone.
-        if let Some(wait) = self.breaker.as_ref().and_then(|it| it.closed_for(Instant::now)) {
-            return Step::Now(Err(left_alone(&self.name, wait)));
+    pub(super) fn acquire(&self, call: &CallView<'_>) -> HookResult<Permit> {
+        // Looked at first, so that no call queues for a source whose circuit breaker is open.
+        if let Some(retry_after) =
+            self.breaker.as_ref().and_then(|breaker| breaker.retry_after(Instant::now))
+        {
+            return HookResult::Ready(Err(breaker_open_error(&self.name, retry_after)));
         }
-        if call.depth() > 0 && call.is_inside_place_of(&self.name) {
-            return Step::Now(Ok(Permit::default()));
+        if call.depth() > 0 && call.ancestor_holds_permit_of(&self.name) {
+            return HookResult::Ready(Ok(Permit::default()));
         }
-        if let Some(place) = self.places.try_take() {
-            return Step::Now(enter(&self.name, self.breaker.as_deref(), place));
+        if let Some(permit) = self.semaphore.try_acquire() {
+            return HookResult::Ready(admit_through_breaker(
+                &self.name,
+                self.breaker.as_deref(),
+                permit,
+            ));
         }
         let SourceLimits { concurrency, queue, .. } = self.settings;
-        if call.depth() > 0 && call.is_inside_a_place() {
+        if call.depth() > 0 && call.ancestor_holds_source_permit() {
             let message = format!(
                 "{concurrency} calls of `{}` are running, which is the limit, and a call inside \
                  another one does not wait",
                 self.name
             );
-            return Step::Now(Err(refused("source_calls", message, SOON)));
+            return HookResult::Ready(Err(limit_error(
+                "source_calls",
+                message,
+                DEFAULT_RETRY_AFTER,
+            )));
         }
-        match Waiting::join(&self.waiting, queue) {
-            Some(waiting) => Step::Later(Box::pin(self.wait(waiting))),
-            None => Step::Now(Err(self.full())),
+        match QueueSlot::enter(&self.queue_len, queue) {
+            Some(waiting) => HookResult::Pending(Box::pin(self.wait_for_permit(waiting))),
+            None => HookResult::Ready(Err(self.queue_full_error())),
         }
     }
 
-    fn full(&self) -> CallError {
+    fn queue_full_error(&self) -> CallError {
         let SourceLimits { concurrency, queue, .. } = self.settings;
         let message = format!(
             "{concurrency} calls of `{}` are running and {queue} are waiting, which is the limit",
             self.name
         );
-        refused("source_queue", message, SOON)
+        limit_error("source_queue", message, DEFAULT_RETRY_AFTER)
     }
 
-    fn wait(
+    fn wait_for_permit(
         &self,
-        waiting: Waiting,
+        waiting: QueueSlot,
     ) -> impl Future<Output = Result<Permit, CallError>> + Send + 'static {
-        let (name, patience) = (self.name.clone(), self.settings.queue_wait);
-        let (places, breaker) = (Arc::clone(&self.places), self.breaker.clone());
+        let (name, queue_wait) = (self.name.clone(), self.settings.queue_wait);
+        let (source_semaphore, breaker) = (Arc::clone(&self.semaphore), self.breaker.clone());
         async move {
-            let place = tokio::time::timeout(patience, places.take()).await;
+            let permit = tokio::time::timeout(queue_wait, source_semaphore.acquire()).await;
             drop(waiting);
-            match place {
-                Ok(Some(place)) => enter(&name, breaker.as_deref(), place),
+            match permit {
+                Ok(Some(permit)) => admit_through_breaker(&name, breaker.as_deref(), permit),
                 _ => {
-                    let message =
-                        format!("no place at `{name}` was free for {} s", patience.as_secs_f64());
-                    Err(refused("queue_wait", message, SOON))
+                    let message = format!(
+                        "no permit for `{name}` was free within {} s",
+                        queue_wait.as_secs_f64()
+                    );
+                    Err(limit_error("queue_wait", message, DEFAULT_RETRY_AFTER))
                 }
             }
         }
@@ -128,33 +143,33 @@ impl SourceGate {
 }
 
 /// The last question before a call goes out.
-fn enter(
+fn admit_through_breaker(
     name: &str,
     breaker: Option<&Breaker>,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) -> Result<Permit, CallError> {
     match breaker.map_or(Ok(()), |breaker| breaker.admit(Instant::now)) {
-        Ok(()) => Ok(place.into()),
-        Err(wait) => Err(left_alone(name, wait)),
+        Ok(()) => Ok(permit.into()),
+        Err(retry_after) => Err(breaker_open_error(name, retry_after)),
     }
 }
 
-fn left_alone(name: &str, wait: Duration) -> CallError {
-    let message = format!("`{name}` failed again and again, and is left alone for a while");
-    CallError::unavailable(message).before_sending().with_limit("breaker").with_retry_after(wait)
+fn breaker_open_error(name: &str, retry_after: Duration) -> CallError {
+    let message = format!("the circuit breaker of `{name}` is open");
+    CallError::unavailable(message).not_sent().with_limit("breaker").with_retry_after(retry_after)
 }
 
 /// One who waits.
-struct Waiting(Arc<AtomicUsize>);
+struct QueueSlot(Arc<AtomicUsize>);
 
-impl Waiting {
-    fn join(waiting: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+impl QueueSlot {
+    fn enter(waiting: &Arc<AtomicUsize>, max: usize) -> Option<Self> {
         let joined = Self(Arc::clone(waiting));
-        (waiting.fetch_add(1, Ordering::Relaxed) < most).then_some(joined)
+        (waiting.fetch_add(1, Ordering::Relaxed) < max).then_some(joined)
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,33 +1,33 @@
-//! The workspace: rooms in which people, agents and tools exchange messages that explain themselves.
+//! Rooms, in which people, agents and tools exchange self-contained messages.
 //!
 //! | file | holds |
 //! |---|---|
 //! | [`capability`] | which messages somebody may send, in two notations |
-//! | `keep` | what a room keeps for its next opening, such as grants |
+//! | `store` | documents of rooms that survive a restart, such as grants |
 //! | `message` | messages of both protocol families, and what each is about |
 //! | `settings` | the numbers that bound a room |
 //! | `state` | a room without I/O: a message comes in, what is to be done comes out |
-//! | `task` | the one who runs a room and does it |
-//! | `outlet` | the way to one participant |
-//! | `workspace` | the rooms by name |
+//! | `actor` | runs a room and performs its effects |
+//! | `sender` | the bounded send queue of one participant |
+//! | `rooms` | the rooms by name |
 
+mod actor;
 pub mod capability;
-mod keep;
 pub mod message;
-mod outlet;
+mod rooms;
+mod sender;
 mod settings;
 mod state;
-mod task;
-mod workspace;
+mod store;
 
-pub(crate) use keep::RoomStore;
-pub(crate) use outlet::{Goodbye, Inlet, way};
-pub use settings::{RoomSettings, WorkspaceSettings};
+pub(crate) use rooms::{JoinRequest, RoomConnection, RoomHandle, Rooms};
+pub(crate) use sender::{CloseReason, MessageReceiver, channel};
+pub use settings::{RoomSettings, RoomsSettings};
 pub(crate) use state::{
-    Frame, Input, Refusal, TOOLPOST, Verdict, Waiting, check_name as check_participant,
-    shown_to_mcpx,
+    OpenProposal, ProposalAction, REGISTRY_PARTICIPANT, RoomError, RoomInput, StreamFrame,
+    check_participant_name as check_participant, format_for_mcpx,
 };
-pub(crate) use workspace::{Newcomer, Place, RoomHandle, Workspace};
+pub(crate) use store::RoomStore;
 
 /// The room that is always there.
 pub const LOBBY: &str = "lobby";

@@ -8,17 +8,17 @@ use std::time::Duration;
 #[non_exhaustive]
 pub struct RoomSettings {
     /// How many messages are kept for those who come later.
-    pub history: usize,
+    pub max_history_messages: usize,
     /// How many bytes these may have together.
-    pub history_bytes: usize,
+    pub max_history_bytes: usize,
     /// How many may be there at the same time.
-    pub participants: usize,
+    pub max_participants: usize,
     /// The largest message in bytes.
-    pub message_bytes: usize,
+    pub max_message_bytes: usize,
     /// How many messages one participant may send in a minute; half of them at once.
     pub messages_per_minute: u32,
     /// How many streams may be open at the same time.
-    pub streams: usize,
+    pub max_streams: usize,
     /// How long a proposal waits for somebody.
     pub proposal_expires: Duration,
     /// What those may do whose identity says nothing about it: capabilities in either notation, a
@@ -30,17 +30,17 @@ pub struct RoomSettings {
 
 impl Default for RoomSettings {
     fn default() -> Self {
-        let usual =
+        let defaults =
             ["chat", "chat/*", "mcp/proposal", "mcp/withdraw", "mcp/response", "reasoning/*"];
         Self {
-            history: 1_000,
-            history_bytes: 8 * 1024 * 1024,
-            participants: 256,
-            message_bytes: 1024 * 1024,
+            max_history_messages: 1_000,
+            max_history_bytes: 8 * 1024 * 1024,
+            max_participants: 256,
+            max_message_bytes: 1024 * 1024,
             messages_per_minute: 1_200,
-            streams: 64,
+            max_streams: 64,
             proposal_expires: Duration::from_secs(600),
-            capabilities: usual.map(str::to_owned).into(),
+            capabilities: defaults.map(str::to_owned).into(),
             members: None,
         }
     }
@@ -49,15 +49,15 @@ impl Default for RoomSettings {
 /// What holds for the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct WorkspaceSettings {
+pub struct RoomsSettings {
     /// The rooms that are named.
     pub rooms: BTreeMap<String, RoomSettings>,
     /// How many rooms may be open at the same time, named or not.
-    pub most_rooms: usize,
+    pub max_rooms: usize,
 }
 
-impl Default for WorkspaceSettings {
+impl Default for RoomsSettings {
     fn default() -> Self {
-        Self { rooms: BTreeMap::new(), most_rooms: 256 }
+        Self { rooms: BTreeMap::new(), max_rooms: 256 }
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use toolpost::{CallView, Ending, ErrorCode, Kind, Times};
+use toolpost::{AuditOutcome, CallTimes, CallView, ErrorCode, OperationKind};
 
-use super::page::Page;
-use crate::limits::Named;
+use super::exposition::Exposition;
+use crate::limits::ConcurrentMap;
 
 /// The upper ends of the buckets, in microseconds; the last bucket has none.
 const BUCKETS: [u64; 16] = [
@@ -45,32 +45,33 @@ const LIMITS: [&str; 10] = [
     "source_queue",
 ];
 
-const KINDS: [Kind; 3] = [Kind::Query, Kind::Mutation, Kind::Subscription];
+const KINDS: [OperationKind; 3] =
+    [OperationKind::Query, OperationKind::Mutation, OperationKind::Subscription];
 
 /// Whose calls they are where there is no such operation.
-const NOBODY: &str = "(none)";
+const NO_SOURCE: &str = "(none)";
 
 pub(super) struct Metrics {
-    sources: Named<Source>,
-    operations: Option<Named<Counted>>,
-    refusals: [AtomicU64; LIMITS.len()],
+    sources: ConcurrentMap<SourceMetrics>,
+    operations: Option<ConcurrentMap<CallMetrics>>,
+    rejections: [AtomicU64; LIMITS.len()],
 }
 
 #[derive(Default)]
-struct Source {
+struct SourceMetrics {
     in_flight: AtomicI64,
-    kinds: [Counted; KINDS.len()],
+    kinds: [CallMetrics; KINDS.len()],
 }
 
 #[derive(Default)]
-struct Counted {
+struct CallMetrics {
     outcomes: [AtomicU64; OUTCOMES.len()],
     buckets: [AtomicU64; BUCKETS.len() + 1],
     microseconds: AtomicU64,
 }
 
-impl Counted {
-    fn count(&self, outcome: usize, took: Duration) {
+impl CallMetrics {
+    fn record(&self, outcome: usize, took: Duration) {
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bucket = BUCKETS.partition_point(|end| *end < took);
         self.outcomes[outcome].fetch_add(1, Ordering::Relaxed);
@@ -81,33 +82,38 @@ impl Counted {
 
 impl Metrics {
     pub(super) fn new(per_operation: bool) -> Self {
-        let (sources, refusals) = Default::default();
-        Self { sources, operations: per_operation.then(Named::default), refusals }
+        let (sources, rejections) = Default::default();
+        Self { sources, operations: per_operation.then(ConcurrentMap::default), rejections }
     }
 
     pub(super) fn begin(&self, call: &CallView<'_>) {
-        let source = self.sources.get_or_insert(source_of(call), Source::default);
+        let source = self.sources.get_or_insert(source_of(call), SourceMetrics::default);
         source.in_flight.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn end(&self, call: &CallView<'_>, ending: &Ending<'_>, times: Times) {
-        let source = self.sources.get_or_insert(source_of(call), Source::default);
+    pub(super) fn end(
+        &self,
+        call: &CallView<'_>,
+        audit_outcome: &AuditOutcome<'_>,
+        times: CallTimes,
+    ) {
+        let source = self.sources.get_or_insert(source_of(call), SourceMetrics::default);
         source.in_flight.fetch_sub(1, Ordering::Relaxed);
-        let outcome = outcome_of(ending);
-        source.kinds[kind_of(call)].count(outcome, times.total);
-        if let Ending::Failed(error) = ending
-            && let Some(limit) = error.own_limit()
+        let outcome = outcome_index(audit_outcome);
+        source.kinds[kind_index(call)].record(outcome, times.total);
+        if let AuditOutcome::Failed(error) = audit_outcome
+            && let Some(limit) = error.local_limit()
             && let Ok(limit) = LIMITS.binary_search(&limit)
         {
-            self.refusals[limit].fetch_add(1, Ordering::Relaxed);
+            self.rejections[limit].fetch_add(1, Ordering::Relaxed);
         }
         if let (Some(operations), Some(operation)) = (&self.operations, call.operation) {
-            let counted = operations.get_or_insert(operation.id().as_str(), Counted::default);
-            counted.count(outcome, times.total);
+            let counted = operations.get_or_insert(operation.id().as_str(), CallMetrics::default);
+            counted.record(outcome, times.total);
         }
     }
 
-    pub(super) fn write(&self, page: &mut Page) {
+    pub(super) fn write(&self, exposition: &mut Exposition) {
         let sources = self.sources.all();
         let counted = || {
             let sources = sources.iter();
@@ -118,64 +124,71 @@ impl Metrics {
                 })
             })
         };
-        page.counter("toolpost_calls_total", "Calls that have ended, by how they ended.");
+        exposition.counter("toolpost_calls_total", "Calls that have ended, by outcome.");
         for (labels, counted) in counted() {
-            write_outcomes(page, "toolpost_calls_total", labels, counted);
+            write_outcomes(exposition, "toolpost_calls_total", labels, counted);
         }
         let name = "toolpost_call_duration_seconds";
-        page.histogram(name, "How long calls took, from the door to the answer.");
+        exposition.histogram(name, "How long calls took, from request to response.");
         for (labels, counted) in counted() {
-            write_histogram(page, name, &labels, counted);
+            write_histogram(exposition, name, &labels, counted);
         }
-        page.gauge("toolpost_calls_in_flight", "Calls and subscriptions that have not ended.");
+        exposition
+            .gauge("toolpost_calls_in_flight", "Calls and subscriptions that have not ended.");
         for (name, source) in &*sources {
             let number = source.in_flight.load(Ordering::Relaxed).max(0);
-            page.value("toolpost_calls_in_flight", &[("source", name)], number);
+            exposition.sample("toolpost_calls_in_flight", &[("source", name)], number);
         }
-        page.counter("toolpost_refusals_total", "Calls that a limit refused, by its setting.");
-        for (limit, refused) in LIMITS.iter().zip(&self.refusals) {
-            let number = refused.load(Ordering::Relaxed);
-            page.value("toolpost_refusals_total", &[("limit", limit)], number);
+        exposition
+            .counter("toolpost_rejections_total", "Calls rejected by a limit, by its setting.");
+        for (limit, rejection) in LIMITS.iter().zip(&self.rejections) {
+            let number = rejection.load(Ordering::Relaxed);
+            exposition.sample("toolpost_rejections_total", &[("limit", limit)], number);
         }
         if let Some(operations) = &self.operations {
-            write_operations(page, operations);
+            write_operations(exposition, operations);
         }
     }
 }
 
-fn write_operations(page: &mut Page, operations: &Named<Counted>) {
+fn write_operations(exposition: &mut Exposition, operations: &ConcurrentMap<CallMetrics>) {
     let operations = operations.all();
     let name = "toolpost_operation_calls_total";
-    page.counter(name, "Calls of each operation that have ended, by how they ended.");
-    for (id, counted) in &*operations {
-        write_outcomes(page, name, [("operation", id)], counted);
+    exposition.counter(name, "Calls of each operation that have ended, by outcome.");
+    for (id, metrics) in &*operations {
+        write_outcomes(exposition, name, [("operation", id)], metrics);
     }
     let name = "toolpost_operation_duration_seconds";
-    page.histogram(name, "How long calls of each operation took.");
-    for (id, counted) in &*operations {
-        write_histogram(page, name, &[("operation", id)], counted);
+    exposition.histogram(name, "How long calls of each operation took.");
+    for (id, metrics) in &*operations {
+        write_histogram(exposition, name, &[("operation", id)], metrics);
     }
 }
 
 fn write_outcomes<const N: usize>(
-    page: &mut Page,
+    exposition: &mut Exposition,
     name: &str,
     labels: [(&str, &str); N],
-    counted: &Counted,
+    metrics: &CallMetrics,
 ) {
-    for (outcome, number) in OUTCOMES.iter().zip(&counted.outcomes) {
+    for (outcome, number) in OUTCOMES.iter().zip(&metrics.outcomes) {
         let number = number.load(Ordering::Relaxed);
         // Most never happen.
         if number > 0 {
             let mut all = labels.to_vec();
             all.push(("outcome", outcome));
-            page.value(name, &all, number);
+            exposition.sample(name, &all, number);
         }
     }
 }
 
-fn write_histogram(page: &mut Page, name: &str, labels: &[(&str, &str)], counted: &Counted) {
-    let buckets = counted.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
+fn write_histogram(
+    exposition: &mut Exposition,
+    name: &str,
+    labels: &[(&str, &str)],
+    metrics: &CallMetrics,
+) {
+    let buckets = metrics.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
     if buckets.iter().all(|number| *number == 0) {
         return;
     }
@@ -185,11 +198,11 @@ fn write_histogram(page: &mut Page, name: &str, labels: &[(&str, &str)], counted
         below += number;
         let mut all = labels.to_vec();
         all.push(("le", &end));
-        page.value(&format!("{name}_bucket"), &all, below);
+        exposition.sample(&format!("{name}_bucket"), &all, below);
     }
-    let sum = seconds(counted.microseconds.load(Ordering::Relaxed));
-    page.value(&format!("{name}_sum"), labels, sum);
-    page.value(&format!("{name}_count"), labels, below);
+    let sum = seconds(metrics.microseconds.load(Ordering::Relaxed));
+    exposition.sample(&format!("{name}_sum"), labels, sum);
+    exposition.sample(&format!("{name}_count"), labels, below);
 }
 
 fn seconds(microseconds: u64) -> String {
@@ -199,22 +212,24 @@ fn seconds(microseconds: u64) -> String {
 }
 
 fn source_of<'a>(call: &CallView<'a>) -> &'a str {
-    call.operation.map_or(NOBODY, |operation| operation.id().namespace())
+    call.operation.map_or(NO_SOURCE, |operation| operation.id().namespace())
 }
 
-fn kind_of(call: &CallView<'_>) -> usize {
+fn kind_index(call: &CallView<'_>) -> usize {
     match call.operation.map(|operation| operation.spec().kind) {
-        Some(Kind::Mutation) => 1,
-        Some(Kind::Subscription) => 2,
+        Some(OperationKind::Mutation) => 1,
+        Some(OperationKind::Subscription) => 2,
         _ => 0,
     }
 }
 
-fn outcome_of(ending: &Ending<'_>) -> usize {
-    match ending {
-        Ending::Failed(error) if matches!(error.code(), ErrorCode::Domain(_)) => OUTCOMES.len() - 1,
+fn outcome_index(audit_outcome: &AuditOutcome<'_>) -> usize {
+    match audit_outcome {
+        AuditOutcome::Failed(error) if matches!(error.code(), ErrorCode::Domain(_)) => {
+            OUTCOMES.len() - 1
+        }
         _ => {
-            let outcome = super::outcome(ending);
+            let outcome = super::outcome(audit_outcome);
             OUTCOMES.iter().position(|known| *known == outcome).unwrap_or_default()
         }
     }
@@ -225,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_and_every_limit_has_its_place() {
+    fn every_error_code_has_an_outcome_label() {
         for code in ErrorCode::INFRASTRUCTURE {
             assert!(OUTCOMES.contains(&code.as_str()), "{code}");
         }
@@ -233,12 +248,12 @@ mod tests {
     }
 
     #[test]
-    fn durations_fall_into_their_buckets() {
+    fn durations_are_counted_in_their_bucket() {
         for (micros, bucket) in
             [(0, 0), (100, 0), (101, 1), (1_000, 2), (60_000_000, 15), (60_000_001, 16)]
         {
-            let counted = Counted::default();
-            counted.count(0, Duration::from_micros(micros));
+            let counted = CallMetrics::default();
+            counted.record(0, Duration::from_micros(micros));
             assert_eq!(counted.buckets[bucket].load(Ordering::Relaxed), 1, "{micros}");
         }
     }

@@ -1,55 +1,55 @@
 //! What the system knows of this process.
 
-use super::page::Page;
+use super::exposition::Exposition;
 
 /// The tasks of the runtime, and on Linux memory, descriptors and processor time.
-pub(super) fn write(page: &mut Page) {
+pub(super) fn write(exposition: &mut Exposition) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let tasks = runtime.metrics().num_alive_tasks();
-        page.gauge("toolpost_tasks", "Tasks of the runtime.");
-        page.value("toolpost_tasks", &[], tasks);
+        exposition.gauge("toolpost_tasks", "Tasks of the runtime.");
+        exposition.sample("toolpost_tasks", &[], tasks);
     }
     #[cfg(target_os = "linux")]
-    linux::write(page);
+    linux::write(exposition);
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
     use std::fs;
 
-    use super::Page;
+    use super::Exposition;
 
     /// How many ticks of `/proc` a second has, on every Linux there is.
-    const TICKS: f64 = 100.0;
+    const TICKS_PER_SECOND: f64 = 100.0;
 
-    pub(super) fn write(page: &mut Page) {
+    pub(super) fn write(exposition: &mut Exposition) {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         for (key, name, help) in [
             ("VmRSS:", "process_resident_memory_bytes", "Memory in use."),
             ("VmSize:", "process_virtual_memory_bytes", "Memory that was asked for."),
         ] {
-            if let Some(kibibytes) = number_behind(&status, key) {
-                page.gauge(name, help);
-                page.value(name, &[], kibibytes * 1_024);
+            if let Some(kibibytes) = parse_field(&status, key) {
+                exposition.gauge(name, help);
+                exposition.sample(name, &[], kibibytes * 1_024);
             }
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
-            page.gauge("process_open_fds", "Descriptors that are open.");
+            exposition.gauge("process_open_fds", "Descriptors that are open.");
             // The one that looks is open, too.
-            page.value("process_open_fds", &[], open.count().saturating_sub(1));
+            exposition.sample("process_open_fds", &[], open.count().saturating_sub(1));
         }
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-        if let Some(most) = number_behind(&limits, "Max open files") {
-            page.gauge("process_max_fds", "Descriptors that may be open.");
-            page.value("process_max_fds", &[], most);
+        if let Some(max) = parse_field(&limits, "Max open files") {
+            exposition.gauge("process_max_fds", "Descriptors that may be open.");
+            exposition.sample("process_max_fds", &[], max);
         }
         if let Some(seconds) = cpu_seconds() {
-            page.counter("process_cpu_seconds_total", "Processor time in use.");
-            page.value("process_cpu_seconds_total", &[], seconds);
+            exposition.counter("process_cpu_seconds_total", "Processor time in use.");
+            exposition.sample("process_cpu_seconds_total", &[], seconds);
         }
     }
 
-    fn number_behind(text: &str, key: &str) -> Option<u64> {
+    fn parse_field(text: &str, key: &str) -> Option<u64> {
         let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
         rest.split_whitespace().next()?.parse().ok()
     }
@@ -59,6 +59,6 @@ mod linux {
         // The name of the program stands in brackets and may hold anything.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
         let mut ticks = || fields.next()?.parse::<u32>().ok();
-        Some(f64::from(ticks()?.saturating_add(ticks()?)) / TICKS)
+        Some(f64::from(ticks()?.saturating_add(ticks()?)) / TICKS_PER_SECOND)
     }
 }

@@ -29,7 +29,7 @@ impl Default for TelemetrySettings {
 }
 
 /// The path of spans below an address of OTLP.
-const TRACES: &str = "/v1/traces";
+const TRACES_PATH: &str = "/v1/traces";
 
 impl TelemetrySettings {
     /// Takes over what the usual variables of OpenTelemetry say, where nothing else was said.
@@ -41,22 +41,25 @@ impl TelemetrySettings {
         mut self,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
-        let said = |name| environment(name).filter(|value| !value.is_empty());
+        let env_value = |name| environment(name).filter(|value| !value.is_empty());
         if self.otlp.is_none() {
-            let whole = said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
-            let address =
-                |name, text: &str| parse_address(text).map_err(|words| format!("{name}: {words}"));
-            self.otlp = match (whole, said("OTEL_EXPORTER_OTLP_ENDPOINT")) {
+            let traces_endpoint = env_value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
+            let address = |name, text: &str| {
+                parse_address(text).map_err(|reason| format!("{name}: {reason}"))
+            };
+            self.otlp = match (traces_endpoint, env_value("OTEL_EXPORTER_OTLP_ENDPOINT")) {
                 (Some(text), _) => Some(address("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &text)?),
-                (None, Some(text)) => Some(below(address("OTEL_EXPORTER_OTLP_ENDPOINT", &text)?)),
+                (None, Some(text)) => {
+                    Some(with_traces_path(address("OTEL_EXPORTER_OTLP_ENDPOINT", &text)?))
+                }
                 (None, None) => None,
             };
         }
-        if let Some(service) = said("OTEL_SERVICE_NAME") {
+        if let Some(service) = env_value("OTEL_SERVICE_NAME") {
             self.service = service;
         }
         if self.headers.is_empty() {
-            let list = said("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
+            let list = env_value("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
             let pairs = list.split(',').filter_map(|pair| pair.split_once('='));
             self.headers = pairs
                 .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
@@ -68,13 +71,13 @@ impl TelemetrySettings {
 
 /// Where a collector at this address takes spans.
 pub(crate) fn otlp_address(text: &str) -> Result<Url, &'static str> {
-    parse_address(text).map(below)
+    parse_address(text).map(with_traces_path)
 }
 
 /// The address for spans of a collector; one that names the path already stays as it is.
-fn below(mut address: Url) -> Url {
-    if !address.path().ends_with(TRACES) {
-        let path = format!("{}{TRACES}", address.path().trim_end_matches('/'));
+fn with_traces_path(mut address: Url) -> Url {
+    if !address.path().ends_with(TRACES_PATH) {
+        let path = format!("{}{TRACES_PATH}", address.path().trim_end_matches('/'));
         address.set_path(&path);
     }
     address
@@ -105,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_variables_are_understood() {
+    fn otel_environment_variables_are_applied() {
         for (variables, expected) in [
             (&[][..], Ok(None)),
             (
@@ -135,7 +138,7 @@ mod tests {
                 (Ok(read), Ok(expected)) => {
                     assert_eq!(read.otlp.as_ref().map(Url::as_str), expected, "{variables:?}");
                 }
-                (Err(words), Err(_)) => assert!(words.starts_with("OTEL_"), "{words}"),
+                (Err(message), Err(_)) => assert!(message.starts_with("OTEL_"), "{message}"),
                 (read, _) => panic!("{variables:?}: {read:?}"),
             }
         }

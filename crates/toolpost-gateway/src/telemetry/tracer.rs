@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use toolpost::hub::RESERVED_NAMES;
-use toolpost::{CallSpan, CallView, Ending, Operation, Times, TraceContext, since_epoch};
+use toolpost::{AuditOutcome, CallSpan, CallTimes, CallView, Operation, TraceContext, since_epoch};
 
-use super::export::{Exporter, Record, SpanKind};
-use super::page::Page;
+use super::export::{Exporter, SpanKind, SpanRecord};
+use super::exposition::Exposition;
 use super::settings::TelemetrySettings;
 
 /// Makes spans for those who take them.
 pub(super) struct Tracer {
     exporter: Exporter,
-    ids: Ids,
+    ids: IdGenerator,
     /// Of the traces that begin here, those whose first number is below this are recorded.
-    sampled_below: f64,
+    sample_ratio: f64,
 }
 
 impl Tracer {
     pub(super) fn start(settings: &TelemetrySettings) -> Result<Self, String> {
         let exporter = Exporter::start(settings)?;
         let sampled_below = settings.sample.clamp(0.0, 1.0);
-        Ok(Self { exporter, ids: Ids::new()?, sampled_below })
+        Ok(Self { exporter, ids: IdGenerator::new()?, sample_ratio: sampled_below })
     }
 
     /// A trace that came and is not recorded passes as it is.
@@ -32,80 +32,80 @@ impl Tracer {
         metadata: Option<&Map<String, Value>>,
         operation: Option<&Operation>,
     ) -> Option<Box<CallSpan>> {
-        let above = metadata.and_then(TraceContext::of);
+        let above = metadata.and_then(TraceContext::from_metadata);
         if above.is_some_and(|above| !above.is_sampled()) {
             return None;
         }
         let span_id = self.ids.next();
-        let call = above.map_or_else(|| self.begin(span_id), |above| above.with_span(span_id));
+        let call = above.map_or_else(|| self.new_trace(span_id), |above| above.with_span(span_id));
         let is_elsewhere =
             operation.is_some_and(|known| !RESERVED_NAMES.contains(&known.id().namespace()));
         let dispatch = is_elsewhere.then(|| self.ids.next());
         Some(Box::new(CallSpan::new(call, above.map(|above| above.span_id), dispatch)))
     }
 
-    fn begin(&self, span_id: u64) -> TraceContext {
+    fn new_trace(&self, span_id: u64) -> TraceContext {
         let (high, low) = (self.ids.next(), self.ids.next());
         let trace_id = u128::from(high) << 64 | u128::from(low);
         #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits")]
         let share = low as f64 / u64::MAX as f64;
-        TraceContext { trace_id, span_id, flags: u8::from(share < self.sampled_below) }
+        TraceContext { trace_id, span_id, flags: u8::from(share < self.sample_ratio) }
     }
 
     pub(super) fn record(
         &self,
         call: &CallView<'_>,
         span: &CallSpan,
-        ending: &Ending<'_>,
-        times: Times,
+        audit_outcome: &AuditOutcome<'_>,
+        times: CallTimes,
     ) {
         if !span.call.is_sampled() {
             return;
         }
         let end = since_epoch();
-        let outcome = super::outcome(ending);
+        let outcome = super::outcome(audit_outcome);
         let source = call.operation.map_or("", |operation| operation.id().namespace());
         let kind = match call.depth() {
-            0 if call.door != "local" => SpanKind::Server,
+            0 if call.endpoint != "local" => SpanKind::Server,
             _ => SpanKind::Internal,
         };
-        let record = |span_id: u64, parent: Option<u64>, kind, took: Duration| Record {
+        let record = |span_id: u64, parent: Option<u64>, kind, took: Duration| SpanRecord {
             trace_id: span.call.trace_id,
             span_id,
             parent,
             kind,
             operation: call.operation_id.into(),
             source: source.into(),
-            door: call.door,
+            endpoint: call.endpoint,
             request_id: call.request_id.clone(),
-            who: call.identity.map(|identity| identity.id.as_str().into()),
+            identity: call.identity.map(|identity| identity.id.as_str().into()),
             outcome: outcome.into(),
             is_failure: outcome != "ok",
             start: end.saturating_sub(took),
             end,
         };
-        self.exporter.take(record(span.call.span_id, span.parent, kind, times.total));
+        self.exporter.enqueue(record(span.call.span_id, span.parent, kind, times.total));
         if let (Some(id), Some(took)) = (span.dispatch, times.handler) {
-            self.exporter.take(record(id, Some(span.call.span_id), SpanKind::Client, took));
+            self.exporter.enqueue(record(id, Some(span.call.span_id), SpanKind::Client, took));
         }
     }
 
-    pub(super) fn write(&self, page: &mut Page) {
-        self.exporter.write(page);
+    pub(super) fn write(&self, exposition: &mut Exposition) {
+        self.exporter.write(exposition);
     }
 
-    pub(super) async fn close(&self, patience: Duration) {
-        self.exporter.close(patience).await;
+    pub(super) async fn close(&self, timeout: Duration) {
+        self.exporter.close(timeout).await;
     }
 }
 
 /// Numbers that nobody else has; they tell spans apart and keep no secret.
-struct Ids {
+struct IdGenerator {
     seed: u64,
     count: AtomicU64,
 }
 
-impl Ids {
+impl IdGenerator {
     fn new() -> Result<Self, String> {
         let seed = getrandom::u64().map_err(|error| format!("no randomness: {error}"))?;
         Ok(Self { seed, count: AtomicU64::new(0) })

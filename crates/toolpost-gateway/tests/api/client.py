@@ -1,4 +1,4 @@
-"""Calls three operations of a gateway through a client that was made from its document."""
+"""Calls three operations of a gateway through a client generated from its OpenAPI document."""
 
 import json
 import sys
@@ -26,8 +26,8 @@ assert isinstance(noted, DemoNoteOutput)
 failed = demo_fail_get.sync(client=client)
 assert isinstance(failed, DemoFailDemoFailureProblem)
 
-refused = demo_add.sync(client=client, body=DemoAddInput(a="two", b=3))
-assert isinstance(refused, Problem)
+rejected = demo_add.sync(client=client, body=DemoAddInput(a="two", b=3))
+assert isinstance(rejected, Problem)
 
 print(json.dumps({
     "read": {"sum": read.sum_},
@@ -38,5 +38,5 @@ print(json.dumps({
         "code": failed.error.code,
         "remedy": failed.error.details.remedy,
     },
-    "refused": {"status": refused.status, "code": refused.error.code},
+    "refused": {"status": rejected.status, "code": rejected.error.code},
 }))

@@ -1,24 +1,24 @@
-"""What is added to the requests of the tester."""
+"""Schemathesis hooks that change generated requests."""
 
 import schemathesis
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """A clock ticks as long as somebody listens, and the tester listens to the end."""
-    if case.operation.path == "/api/demo/clock" and is_deadline(case.headers):
-        # Where requests are signed, nothing is looked at any more.
-        kwargs["auth"] = shorten
+    """Adds a short deadline to calls of the endless clock, because the tester reads the whole stream."""
+    if case.operation.path == "/api/demo/clock" and is_valid_timeout(case.headers):
+        # The authentication hook runs last, so the header is not validated any more.
+        kwargs["auth"] = set_short_timeout
 
 
-def is_deadline(headers):
-    """Whether the header is absent or a deadline; what is neither is left to be refused."""
+def is_valid_timeout(headers):
+    """Whether the timeout header is absent or valid; the gateway must reject invalid ones."""
     try:
         return float((headers or {}).get("Request-Timeout", 1)) > 0
     except (TypeError, ValueError):
         return False
 
 
-def shorten(request):
+def set_short_timeout(request):
     request.headers["Request-Timeout"] = "0.05"
     return request

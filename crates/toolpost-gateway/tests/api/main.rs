@@ -16,8 +16,8 @@
     reason = "a test fails by panicking, and says what it leaves out"
 )]
 
+mod fixture;
 mod program;
-mod world;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,14 +26,14 @@ use serde_json::{Value, json};
 use toolpost::Identity;
 use toolpost_gateway::auth::{Authenticator, Token};
 
-use program::{Program, cache};
-use world::{Served, World};
+use fixture::{Fixture, TestGateway};
+use program::{Program, package_cache};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_document_of_everything_is_valid() {
-    let Some(cache) = cache(&["validator", "npm"]) else { return };
-    let world = World::start(&cache).await;
-    let document = world.served.document().await;
+async fn openapi_document_of_all_operations_is_valid() {
+    let Some(cache) = package_cache(&["validator", "npm"]) else { return };
+    let fixture = Fixture::start(&cache).await;
+    let document = fixture.gateway.document().await;
     for (kind, least) in [("query", 20), ("mutation", 5), ("subscription", 3)] {
         let count = operations(&document).filter(|operation| operation["type"] == kind).count();
         assert!(count >= least, "{count} of kind {kind}");
@@ -44,9 +44,9 @@ async fn the_document_of_everything_is_valid() {
     let file = folder("document").join("openapi.json");
     fs::write(&file, document.to_string()).unwrap();
     let validator = Program::new(cache.join("validator/bin/openapi-spec-validator"));
-    let said = validator.arguments([file.to_str().unwrap()]).run().await.unwrap();
-    assert!(said.contains("OK"), "{said}");
-    world.close().await;
+    let message = validator.args([file.to_str().unwrap()]).run().await.unwrap();
+    assert!(message.contains("OK"), "{message}");
+    fixture.close().await;
 }
 
 /// Every whole description of an operation.
@@ -57,34 +57,35 @@ fn operations(document: &Value) -> impl Iterator<Item = &Value> {
 
 /// All checks, in every phase; what is told otherwise is in the file, with the reason.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tester_finds_nothing_wrong() {
-    let Some(cache) = cache(&["tester"]) else { return };
-    let served = Served::start(world::local_and_percent(), Authenticator::open()).await;
-    let tested = test(&cache, &served, "tester", &["--max-examples=8"]).await;
+async fn schemathesis_finds_no_failures() {
+    let Some(cache) = package_cache(&["tester"]) else { return };
+    let served =
+        TestGateway::start(fixture::local_and_percent(), Authenticator::allow_anonymous()).await;
+    let tested = run_schemathesis(&cache, &served, "tester", &["--max-examples=8"]).await;
     assert!(tested > 2_000, "{tested} requests");
     served.stop().await;
 }
 
 /// The same where a token is needed, for a few operations: each must miss it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tester_with_a_token_finds_nothing_wrong() {
-    let Some(cache) = cache(&["tester"]) else { return };
+async fn schemathesis_with_token_finds_no_failures() {
+    let Some(cache) = package_cache(&["tester"]) else { return };
     let token = Token::generate().unwrap();
-    let known = Authenticator::with([(token.hash(), Identity::new("tester"))]);
-    let served = Served::start(world::local(), known).await;
+    let known = Authenticator::with_tokens([(token.hash(), Identity::new("tester"))]);
+    let served = TestGateway::start(fixture::local(), known).await;
     let header = format!("--header=Authorization: Bearer {}", token.reveal());
     // The last two lead to each other, without which nothing could be done in a row.
     let few = "--include-path-regex=/(demo/(add|note)|hub/(list|schema))$";
     let few = [few, "--max-examples=5", &header];
-    let tested = test(&cache, &served, "tester-with-token", &few).await;
+    let tested = run_schemathesis(&cache, &served, "tester-with-token", &few).await;
     assert!(tested > 100, "{tested} requests");
     served.stop().await;
 }
 
 /// How many requests were made, none of which was answered in a way that the document does not say.
-async fn test(cache: &Path, served: &Served, name: &str, more: &[&str]) -> usize {
-    let tester = Program::new(cache.join("tester/bin/schemathesis")).folder(&folder(name));
-    let tester = tester.variable("SCHEMATHESIS_HOOKS", source("hooks.py").to_str().unwrap());
+async fn run_schemathesis(cache: &Path, served: &TestGateway, name: &str, more: &[&str]) -> usize {
+    let tester = Program::new(cache.join("tester/bin/schemathesis")).current_dir(&folder(name));
+    let tester = tester.env("SCHEMATHESIS_HOOKS", source("hooks.py").to_str().unwrap());
     let file = source("schemathesis.toml");
     let options = [
         "--checks=all",
@@ -99,66 +100,67 @@ async fn test(cache: &Path, served: &Served, name: &str, more: &[&str]) -> usize
     let url = served.url("/openapi.json");
     let arguments = ["--config-file", file.to_str().unwrap(), "run", &url];
     let arguments = arguments.iter().chain(&options).chain(more).copied();
-    let ran = tester.arguments(arguments).run().await;
-    let said = ran.unwrap_or_else(|said| panic!("{said}"));
-    assert!(said.contains("✅ Stateful"), "every phase has run: {said}");
+    let ran = tester.args(arguments).run().await;
+    let message = ran.unwrap_or_else(|message| panic!("{message}"));
+    assert!(message.contains("✅ Stateful"), "every phase has run: {message}");
     // So many scenarios, along links of which some were covered and so many could be.
-    let links = said.lines().find_map(|line| line.trim().strip_prefix("API Links:"));
+    let links = message.lines().find_map(|line| line.trim().strip_prefix("API Links:"));
     let links = links.and_then(|links| links.split_once(" selected")?.0.rsplit_once(' '));
     let links = links.and_then(|(_, number)| number.parse::<usize>().ok());
-    assert!(links.is_some_and(|links| links > 0), "{said}");
-    let line = said.lines().find(|line| line.contains(" generated, ")).unwrap_or_default();
+    assert!(links.is_some_and(|links| links > 0), "{message}");
+    let line = message.lines().find(|line| line.contains(" generated, ")).unwrap_or_default();
     let numbers: Vec<usize> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
-    assert!(numbers.len() >= 2 && numbers[0] == numbers[1], "{said}");
+    assert!(numbers.len() >= 2 && numbers[0] == numbers[1], "{message}");
     numbers[0]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_generated_client_for_typescript_calls() {
-    let Some(cache) = cache(&["typed", "npm"]) else { return };
-    let served = Served::start(world::local(), Authenticator::open()).await;
+async fn generated_typescript_client_calls_operations() {
+    let Some(cache) = package_cache(&["typed", "npm"]) else { return };
+    let served = TestGateway::start(fixture::local(), Authenticator::allow_anonymous()).await;
     let folder = folder("typed");
     fs::write(folder.join("package.json"), r#"{"type": "module"}"#).unwrap();
     fs::copy(source("client.ts"), folder.join("client.ts")).unwrap();
     std::os::unix::fs::symlink(cache.join("typed/node_modules"), folder.join("node_modules"))
         .unwrap();
     let node = |script: &str| {
-        let node = Program::new(cache.join("npm/node_modules/.bin/node")).folder(&folder);
-        node.arguments([script])
+        let node = Program::new(cache.join("npm/node_modules/.bin/node")).current_dir(&folder);
+        node.args([script])
     };
     let url = served.url("/openapi.json");
     let generator = node("node_modules/openapi-typescript/bin/cli.js");
-    generator.arguments([&*url, "-o", "schema.d.ts"]).run().await.unwrap();
+    generator.args([&*url, "-o", "schema.d.ts"]).run().await.unwrap();
     let checker = node("node_modules/typescript/bin/tsc");
     let options =
         ["--strict", "--module", "nodenext", "--target", "es2022", "--skipLibCheck", "client.ts"];
-    checker.arguments(options).run().await.unwrap();
-    let said = node("client.js").arguments([served.url("").as_str()]).run().await.unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&said).unwrap(), expected());
+    checker.args(options).run().await.unwrap();
+    let message = node("client.js").args([served.url("").as_str()]).run().await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&message).unwrap(), expected());
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_generated_client_for_python_calls() {
-    let Some(cache) = cache(&["generator"]) else { return };
-    let served = Served::start(world::local(), Authenticator::open()).await;
+async fn generated_python_client_calls_operations() {
+    let Some(cache) = package_cache(&["generator"]) else { return };
+    let served = TestGateway::start(fixture::local(), Authenticator::allow_anonymous()).await;
     let folder = folder("generated");
-    let generator = Program::new(cache.join("generator/bin/openapi-python-client")).folder(&folder);
+    let generator =
+        Program::new(cache.join("generator/bin/openapi-python-client")).current_dir(&folder);
     let url = served.url("/openapi.json");
     let arguments =
         ["generate", "--url", &url, "--meta", "none", "--output-path", "toolpost_client"];
     // It tidies what it has made with a program that lies beside it.
     let beside = format!("{}:/usr/bin:/bin", cache.join("generator/bin").display());
-    let generator = generator.variable("PATH", &beside);
+    let generator = generator.env("PATH", &beside);
     // It warns of everything that it cannot make a function or a type of.
-    let generator = generator.arguments(arguments).arguments(["--fail-on-warning"]);
+    let generator = generator.args(arguments).args(["--fail-on-warning"]);
     generator.run().await.unwrap();
     let script = source("client.py");
-    let python = Program::new(cache.join("generator/bin/python")).folder(&folder);
-    let python = python.variable("PYTHONPATH", folder.to_str().unwrap());
+    let python = Program::new(cache.join("generator/bin/python")).current_dir(&folder);
+    let python = python.env("PYTHONPATH", folder.to_str().unwrap());
     let url = served.url("");
-    let said = python.arguments([script.to_str().unwrap(), &url]).run().await.unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&said).unwrap(), expected());
+    let message = python.args([script.to_str().unwrap(), &url]).run().await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&message).unwrap(), expected());
     served.stop().await;
 }
 

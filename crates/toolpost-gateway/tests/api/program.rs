@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::process::Command;
 
 /// What a program may not take longer than, on a machine that has other things to do.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The folder of packages, if these are in it.
-pub(super) fn cache(packages: &[&str]) -> Option<PathBuf> {
+pub(super) fn package_cache(packages: &[&str]) -> Option<PathBuf> {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
     let is_missing = |folder: &&&str| !cache.join(folder).join(".packages").exists();
     let missing: Vec<_> = packages.iter().filter(is_missing).collect();
@@ -38,25 +38,25 @@ impl Program {
         Self(command)
     }
 
-    pub(super) fn folder(mut self, folder: &Path) -> Self {
+    pub(super) fn current_dir(mut self, folder: &Path) -> Self {
         self.0.current_dir(folder);
         self
     }
 
-    pub(super) fn variable(mut self, name: &str, value: &str) -> Self {
+    pub(super) fn env(mut self, name: &str, value: &str) -> Self {
         self.0.env(name, value);
         self
     }
 
-    pub(super) fn arguments<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(super) fn args<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         self.0.args(arguments);
         self
     }
 
     /// What it said on its output; what it said at all, if it failed.
     pub(super) async fn run(mut self) -> Result<String, String> {
-        let ended = tokio::time::timeout(PATIENCE, self.0.output()).await;
-        let ended = ended.map_err(|_| format!("it takes longer than {PATIENCE:?}"))?;
+        let ended = tokio::time::timeout(TIMEOUT, self.0.output()).await;
+        let ended = ended.map_err(|_| format!("it takes longer than {TIMEOUT:?}"))?;
         let ended = ended.map_err(|error| error.to_string())?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match ended.status.success() {

@@ -1,144 +1,166 @@
 //! What a client must have seen of a call.
 
 use serde_json::{Map, Value, json};
-use toolpost::tool_envelope::Reader;
-use toolpost::view::{Dialect, ERROR_META, Era, WARNINGS_META};
+use toolpost::tool_envelope::EnvelopeReader;
+use toolpost::view::{Dialect, ERROR_META, ProtocolGeneration, WARNINGS_META};
 
-use super::Session;
-use super::world::{Call, Expect, Stands};
+use super::ClientRun;
+use super::fixture::{DataPlacement, Expectation, ExpectedCall};
 
 /// What a client handed on, after whatever it checks itself.
-pub(super) struct Seen<'a> {
-    pub(super) session: Session,
+pub(super) struct ObservedResult<'a> {
+    pub(super) run: ClientRun,
     /// `{"result"}`, or `{"thrown"}` where the client would not have it.
-    pub(super) answer: &'a Value,
-    pub(super) keeps: Keeps,
+    pub(super) response: &'a Value,
+    pub(super) preserves: PreservedMembers,
 }
 
 /// Which members a client hands on although it does not know them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keeps {
+pub(super) enum PreservedMembers {
     All,
     /// Those of a result, not those of its blocks.
     Outer,
     None,
 }
 
-type Verdict = Result<(), String>;
+type CheckResult = Result<(), String>;
 
-impl Seen<'_> {
-    pub(super) fn check(&self, call: &Call) -> Verdict {
-        if let Expect::Refused(words) = &call.expect {
-            let said = self.answer.to_string();
-            return when(said.contains(words), || format!("`{words}` is not in {said}"));
+impl ObservedResult<'_> {
+    pub(super) fn check(&self, call: &ExpectedCall) -> CheckResult {
+        if let Expectation::Rejected(message) = &call.expect {
+            let text = self.response.to_string();
+            return ensure(text.contains(message), || format!("`{message}` is not in {text}"));
         }
-        let result = self.answer.get("result").and_then(Value::as_object);
-        let result = result.ok_or_else(|| format!("no result: {}", self.answer))?;
-        self.expected(&call.expect, result).map_err(|reason| {
-            let shown: String =
+        let result = self.response.get("result").and_then(Value::as_object);
+        let result = result.ok_or_else(|| format!("no result: {}", self.response))?;
+        self.check_expectation(&call.expect, result).map_err(|reason| {
+            let excerpt: String =
                 Value::Object(result.clone()).to_string().chars().take(500).collect();
-            format!("{reason}: {shown}")
+            format!("{reason}: {excerpt}")
         })
     }
 
-    fn expected(&self, expect: &Expect, result: &Map<String, Value>) -> Verdict {
+    fn check_expectation(&self, expect: &Expectation, result: &Map<String, Value>) -> CheckResult {
         let null = result.iter().find(|(_, value)| value.is_null());
-        when(null.is_none(), || format!("{null:?}"))?;
-        when(result.get("content").is_some_and(Value::is_array), || "no content".to_owned())?;
+        ensure(null.is_none(), || format!("{null:?}"))?;
+        ensure(result.get("content").is_some_and(Value::is_array), || "no content".to_owned())?;
         match expect {
-            Expect::Gives { data, stands, is_warned } => {
-                is_error(result, false)?;
+            Expectation::Data { data, stands, is_warned } => {
+                check_is_error(result, false)?;
                 let warned = result.get("_meta").is_some_and(|meta| !meta[WARNINGS_META].is_null());
-                when(warned == *is_warned, || format!("warned: {warned}"))?;
-                self.gives(result, data, *stands)
+                ensure(warned == *is_warned, || format!("warned: {warned}"))?;
+                self.check_data(result, data, *stands)
             }
-            Expect::Relays { result: sent, data, stands, is_error: failed, words } => {
-                is_error(result, *failed)?;
-                match self.session.dialect {
+            Expectation::Relayed {
+                result: sent,
+                data,
+                stands,
+                is_error: failed,
+                words: message,
+            } => {
+                check_is_error(result, *failed)?;
+                match self.run.dialect {
                     Dialect::Data => {
-                        says(result, words)?;
-                        self.relays(result, sent, *stands)
+                        check_text_contains(result, message)?;
+                        self.check_relayed(result, sent, *stands)
                     }
-                    _ if *failed => self.relays_failure(result, words),
-                    _ => self.gives(result, data, *stands),
+                    _ if *failed => self.check_relayed_failure(result, message),
+                    _ => self.check_data(result, data, *stands),
                 }
             }
-            Expect::Fails { code, words } => self.fails(result, code, words),
+            Expectation::Failure { code, words: message } => {
+                self.check_failure(result, code, message)
+            }
             // Nothing is declared in this dialect, so there is nothing that data could not fit.
-            Expect::DoesNotFit { data, words }
-                if self.session.dialect == Dialect::ToolEnvelopeV1 =>
+            Expectation::SchemaMismatch { data, words: message }
+                if self.run.dialect == Dialect::ToolEnvelopeV1 =>
             {
-                is_error(result, false)?;
-                says(result, words)?;
+                check_is_error(result, false)?;
+                check_text_contains(result, message)?;
                 let warned = result.get("_meta").is_some_and(|meta| !meta[WARNINGS_META].is_null());
-                when(warned, || "there is no warning".to_owned())?;
-                same("the payload", Some(&payload(result)?), data)
+                ensure(warned, || "there is no warning".to_owned())?;
+                check_equal("the payload", Some(&payload(result)?), data)
             }
-            Expect::DoesNotFit { words, .. } => {
-                is_error(result, true)?;
-                says(result, "OUTPUT_VALIDATION_FAILED")?;
-                says(result, words)?;
-                nothing_structured(result)
+            Expectation::SchemaMismatch { words: message, .. } => {
+                check_is_error(result, true)?;
+                check_text_contains(result, "OUTPUT_VALIDATION_FAILED")?;
+                check_text_contains(result, message)?;
+                check_no_structured_content(result)
             }
-            Expect::Says(words) => {
-                is_error(result, false)?;
-                says(result, words)
+            Expectation::TextContains(message) => {
+                check_is_error(result, false)?;
+                check_text_contains(result, message)
             }
-            Expect::Refused(_) => Ok(()),
+            Expectation::Rejected(_) => Ok(()),
         }
     }
 
     /// A success with this data.
-    fn gives(&self, result: &Map<String, Value>, data: &Value, stands: Stands) -> Verdict {
+    fn check_data(
+        &self,
+        result: &Map<String, Value>,
+        data: &Value,
+        placement: DataPlacement,
+    ) -> CheckResult {
         let structured = result.get("structuredContent");
-        match self.session.dialect {
+        match self.run.dialect {
             Dialect::Data => {
-                match self.placed(data, stands) {
-                    Some(placed) => same("structuredContent", structured, &placed)?,
-                    None => nothing_structured(result)?,
+                match self.expected_content(data, placement) {
+                    Some(placed) => check_equal("structuredContent", structured, &placed)?,
+                    None => check_no_structured_content(result)?,
                 }
-                same("the text", Some(&json_text(result)?), data)
+                check_equal("the text", Some(&json_text(result)?), data)
             }
             Dialect::Envelope => {
-                same("data", structured.and_then(|whole| whole.get("data")), data)?;
-                let source = structured.and_then(|whole| whole["meta"]["source"].as_str());
-                when(source.is_some(), || "no meta".to_owned())?;
-                same("the text", Some(&json_text(result)?), structured.unwrap_or(&Value::Null))
+                check_equal("data", structured.and_then(|envelope| envelope.get("data")), data)?;
+                let source = structured.and_then(|envelope| envelope["meta"]["source"].as_str());
+                ensure(source.is_some(), || "no meta".to_owned())?;
+                check_equal(
+                    "the text",
+                    Some(&json_text(result)?),
+                    structured.unwrap_or(&Value::Null),
+                )
             }
             Dialect::Ok => {
-                let whole = json!({"ok": true, "data": data});
-                same("structuredContent", structured, &whole)?;
-                same("the text", Some(&json_text(result)?), &whole)
+                let envelope = json!({"ok": true, "data": data});
+                check_equal("structuredContent", structured, &envelope)?;
+                check_equal("the text", Some(&json_text(result)?), &envelope)
             }
             _ => {
-                nothing_structured(result)?;
-                same("the payload", Some(&payload(result)?), data)
+                check_no_structured_content(result)?;
+                check_equal("the payload", Some(&payload(result)?), data)
             }
         }
     }
 
     /// Where data stands in the dialect `data`.
-    fn placed(&self, data: &Value, stands: Stands) -> Option<Value> {
-        let is_wrapped = match stands {
-            Stands::Alone => false,
-            Stands::WrappedBefore => self.session.era == Era::Legacy,
-            Stands::Wrapped => true,
-            Stands::Nowhere => return None,
+    fn expected_content(&self, data: &Value, placement: DataPlacement) -> Option<Value> {
+        let is_wrapped = match placement {
+            DataPlacement::Alone => false,
+            DataPlacement::WrappedBefore => self.run.generation == ProtocolGeneration::Legacy,
+            DataPlacement::Wrapped => true,
+            DataPlacement::Nowhere => return None,
         };
         Some(if is_wrapped { json!({"result": data}) } else { data.clone() })
     }
 
     /// What a server said, member by member.
-    fn relays(&self, result: &Map<String, Value>, sent: &Value, stands: Stands) -> Verdict {
+    fn check_relayed(
+        &self,
+        result: &Map<String, Value>,
+        sent: &Value,
+        placement: DataPlacement,
+    ) -> CheckResult {
         let mut sent = sent.clone();
         if let Some(structured) = sent.get_mut("structuredContent") {
-            *structured = self.placed(structured, stands).unwrap_or_default();
+            *structured = self.expected_content(structured, placement).unwrap_or_default();
         } else {
-            nothing_structured(result)?;
+            check_no_structured_content(result)?;
         }
-        match (self.keeps, sent.get_mut("content")) {
-            (Keeps::Outer, Some(content)) => forget_unknown(content),
-            (Keeps::None, _) => forget_unknown(&mut sent),
+        match (self.preserves, sent.get_mut("content")) {
+            (PreservedMembers::Outer, Some(content)) => remove_unknown_members(content),
+            (PreservedMembers::None, _) => remove_unknown_members(&mut sent),
             _ => {}
         }
         for (name, value) in sent.as_object().into_iter().flatten() {
@@ -147,61 +169,61 @@ impl Seen<'_> {
                 ("_meta", Value::Object(members)) => {
                     for (name, value) in members {
                         let found = result.get("_meta").and_then(|meta| meta.get(name));
-                        same(name, found, value)?;
+                        check_equal(name, found, value)?;
                     }
                 }
-                _ => same(name, result.get(name), value)?,
+                _ => check_equal(name, result.get(name), value)?,
             }
         }
         Ok(())
     }
 
     /// What a server said about its own failure; it has no code of its own.
-    fn relays_failure(&self, result: &Map<String, Value>, words: &str) -> Verdict {
-        match self.session.dialect {
-            Dialect::Envelope => says(result, words),
-            _ => self.fails(result, "EXECUTION_ERROR", words),
+    fn check_relayed_failure(&self, result: &Map<String, Value>, message: &str) -> CheckResult {
+        match self.run.dialect {
+            Dialect::Envelope => check_text_contains(result, message),
+            _ => self.check_failure(result, "EXECUTION_ERROR", message),
         }
     }
 
     /// A failure with its code and its words.
-    fn fails(&self, result: &Map<String, Value>, code: &str, words: &str) -> Verdict {
-        is_error(result, true)?;
-        let code = match (self.session.dialect, code) {
+    fn check_failure(&self, result: &Map<String, Value>, code: &str, message: &str) -> CheckResult {
+        check_is_error(result, true)?;
+        let code = match (self.run.dialect, code) {
             (Dialect::Ok, "VALIDATION_ERROR") => "INVALID_PARAMS",
             (Dialect::Ok, "EXECUTION_ERROR") => "HANDLER_ERROR",
             _ => code,
         };
-        says(result, code)?;
-        says(result, words)?;
-        let told = match self.session.dialect {
+        check_text_contains(result, code)?;
+        check_text_contains(result, message)?;
+        let reported_code = match self.run.dialect {
             Dialect::Ok => {
                 let structured = result.get("structuredContent").unwrap_or(&Value::Null);
-                when(structured["ok"] == false, || "it is not said to be wrong".to_owned())?;
+                ensure(structured["ok"] == false, || "it is not said to be wrong".to_owned())?;
                 structured["error"]["code"].clone()
             }
             Dialect::ToolEnvelopeV1 => payload(result)?["code"].clone(),
             _ => {
-                nothing_structured(result)?;
+                check_no_structured_content(result)?;
                 result.get("_meta").map(|meta| meta[ERROR_META]["code"].clone()).unwrap_or_default()
             }
         };
-        same("the code", Some(&told), &code.into())
+        check_equal("the code", Some(&reported_code), &code.into())
     }
 }
 
-fn when(holds: bool, reason: impl FnOnce() -> String) -> Verdict {
+fn ensure(holds: bool, reason: impl FnOnce() -> String) -> CheckResult {
     if holds { Ok(()) } else { Err(reason()) }
 }
 
-fn is_error(result: &Map<String, Value>, expected: bool) -> Verdict {
+fn check_is_error(result: &Map<String, Value>, expected: bool) -> CheckResult {
     let found = result.get("isError").and_then(Value::as_bool).unwrap_or_default();
-    when(found == expected, || format!("isError is {found}"))
+    ensure(found == expected, || format!("isError is {found}"))
 }
 
-fn nothing_structured(result: &Map<String, Value>) -> Verdict {
+fn check_no_structured_content(result: &Map<String, Value>) -> CheckResult {
     let structured = result.get("structuredContent");
-    when(structured.is_none(), || "there is structured content".to_owned())
+    ensure(structured.is_none(), || "there is structured content".to_owned())
 }
 
 fn texts(result: &Map<String, Value>) -> Vec<&str> {
@@ -209,9 +231,9 @@ fn texts(result: &Map<String, Value>) -> Vec<&str> {
     blocks.filter_map(|block| block["text"].as_str()).collect()
 }
 
-fn says(result: &Map<String, Value>, words: &str) -> Verdict {
-    let is_said = texts(result).iter().any(|text| text.contains(words));
-    when(words.is_empty() || is_said, || format!("`{words}` is lost"))
+fn check_text_contains(result: &Map<String, Value>, message: &str) -> CheckResult {
+    let is_present = texts(result).iter().any(|text| text.contains(message));
+    ensure(message.is_empty() || is_present, || format!("`{message}` is lost"))
 }
 
 /// The only text, which is JSON.
@@ -226,32 +248,32 @@ fn json_text(result: &Map<String, Value>) -> Result<Value, String> {
 fn payload(result: &Map<String, Value>) -> Result<Value, String> {
     match *texts(result) {
         [_, block] => {
-            let read = Reader::default().read_block(block);
+            let read = EnvelopeReader::default().read_block(block);
             read.map(|envelope| envelope.payload).map_err(|error| error.to_string())
         }
         ref texts => Err(format!("{} texts", texts.len())),
     }
 }
 
-fn same(what: &str, found: Option<&Value>, expected: &Value) -> Verdict {
-    when(found.is_some_and(|found| are_same(found, expected)), || {
-        let shown = |value: String| value.chars().take(200).collect::<String>();
-        let found = shown(found.map_or("nothing".to_owned(), Value::to_string));
-        format!("{what} is {found} and not {}", shown(expected.to_string()))
+fn check_equal(what: &str, found: Option<&Value>, expected: &Value) -> CheckResult {
+    ensure(found.is_some_and(|found| json_equal(found, expected)), || {
+        let truncate = |value: String| value.chars().take(200).collect::<String>();
+        let found = truncate(found.map_or("nothing".to_owned(), Value::to_string));
+        format!("{what} is {found} and not {}", truncate(expected.to_string()))
     })
 }
 
 /// Whether two values are the same to somebody who knows one kind of number.
-fn are_same(one: &Value, other: &Value) -> bool {
+fn json_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len()
-                && one.iter().zip(other).all(|(one, other)| are_same(one, other))
+                && one.iter().zip(other).all(|(one, other)| json_equal(one, other))
         }
         (Value::Object(one), Value::Object(other)) => {
             let is_there = |(name, value): (&String, &Value)| {
-                other.get(name).is_some_and(|other| are_same(value, other))
+                other.get(name).is_some_and(|other| json_equal(value, other))
             };
             one.len() == other.len() && one.iter().all(is_there)
         }
@@ -260,13 +282,13 @@ fn are_same(one: &Value, other: &Value) -> bool {
 }
 
 /// Takes away what the table marks as members that nobody knows.
-fn forget_unknown(value: &mut Value) {
+fn remove_unknown_members(value: &mut Value) {
     match value {
         Value::Object(members) => {
             members.shift_remove("x-new");
-            members.values_mut().for_each(forget_unknown);
+            members.values_mut().for_each(remove_unknown_members);
         }
-        Value::Array(items) => items.iter_mut().for_each(forget_unknown),
+        Value::Array(items) => items.iter_mut().for_each(remove_unknown_members),
         _ => {}
     }
 }

@@ -2,26 +2,26 @@
 //! is its only argument.
 #![allow(dead_code, unused_imports, reason = "what must come of calls is for the tests")]
 
-mod world;
+mod fixture;
 
 use std::sync::Arc;
 
 use tokio::io::{stdin, stdout};
 use toolpost::Identity;
-use toolpost::view::Listed;
+use toolpost::view::ListMode;
 use toolpost_gateway::McpView;
 
-use world::World;
+use fixture::Fixture;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dialect = std::env::args().nth(1).ok_or("no dialect")?.parse()?;
-    let world = World::start().await;
+    let fixture = Fixture::start().await;
     let mut view = McpView::default();
-    (view.tools, view.dialect) = (Some(Listed::All), Some(dialect));
+    (view.tools, view.dialect) = (Some(ListMode::All), Some(dialect));
     let identity = Arc::new(Identity::new("local"));
     let forever = std::future::pending();
-    world.gateway.serve_mcp(stdin(), stdout(), identity, view, forever).await;
-    world.close().await;
+    fixture.gateway.serve_mcp(stdin(), stdout(), identity, view, forever).await;
+    fixture.close().await;
     Ok(())
 }

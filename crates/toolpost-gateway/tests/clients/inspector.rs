@@ -7,27 +7,29 @@ use std::process::Stdio;
 use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 use tokio::process::Command;
-use toolpost::view::{Dialect, Era};
+use toolpost::view::{Dialect, ProtocolGeneration};
 
-use super::check::Keeps;
+use super::check::PreservedMembers;
+use super::fixture::ExpectedCall;
 use super::matrix::Row;
-use super::world::Call;
-use super::{BOTH, PATIENCE, Place, Session, Way, Who};
+use super::{BOTH_GENERATIONS, ClientInfo, ClientRun, ClientTransport, RUN_TIMEOUT, TestEnv};
 
-const WHO: Who = Who { name: "npm @modelcontextprotocol/inspector", keeps: Keeps::Outer };
+const CLIENT: ClientInfo =
+    ClientInfo { name: "npm @modelcontextprotocol/inspector", preserves: PreservedMembers::Outer };
 
 /// The exit code of a call whose result says that it is an error.
-const IS_ERROR: i32 = 5;
+const TOOL_ERROR_EXIT_CODE: i32 = 5;
 
-pub(super) async fn try_out(place: &Place) -> Vec<Row> {
-    let kinds = kinds(&place.calls);
-    let sessions = Session::all(BOTH).enumerate().map(|(number, session)| {
+pub(super) async fn run(test_env: &TestEnv) -> Vec<Row> {
+    let kinds = one_call_of_each_kind(&test_env.calls);
+    let sessions = ClientRun::all(BOTH_GENERATIONS).enumerate().map(|(number, session)| {
         let call = kinds[number / Dialect::ALL.len() % kinds.len()].clone();
         async move {
-            let found = tokio::time::timeout(PATIENCE, found(place, session, &call)).await;
+            let found =
+                tokio::time::timeout(RUN_TIMEOUT, run_session(test_env, session, &call)).await;
             let found = found.unwrap_or_else(|_| Err("it takes too long".to_owned()));
             let found = found.unwrap_or_else(|reason| json!({"failed": reason}));
-            place.judge(WHO, session, &[call], &found)
+            test_env.evaluate(CLIENT, session, &[call], &found)
         }
     });
     // Most of what it does is to start, so two of them hold up nobody.
@@ -35,36 +37,44 @@ pub(super) async fn try_out(place: &Place) -> Vec<Row> {
 }
 
 /// A success, a failure and something that does not fit.
-fn kinds(all: &[Call]) -> [Call; 3] {
-    [("odd__forest", "ok"), ("odd__tree", "declared"), ("odd__tuple", "invalid")].map(|wanted| {
-        let is_wanted =
-            |call: &&Call| (&*call.tool, &call.arguments["how"]) == (wanted.0, &wanted.1.into());
-        all.iter().find(is_wanted).unwrap().clone()
+fn one_call_of_each_kind(all: &[ExpectedCall]) -> [ExpectedCall; 3] {
+    [("odd__forest", "ok"), ("odd__tree", "declared"), ("odd__tuple", "invalid")].map(|expected| {
+        let is_selected = |call: &&ExpectedCall| {
+            (&*call.tool, &call.arguments["how"]) == (expected.0, &expected.1.into())
+        };
+        all.iter().find(is_selected).unwrap().clone()
     })
 }
 
-async fn found(place: &Place, session: Session, call: &Call) -> Result<Value, String> {
+async fn run_session(
+    test_env: &TestEnv,
+    session: ClientRun,
+    call: &ExpectedCall,
+) -> Result<Value, String> {
     // Its own look at the schemas of a list: an error there is exit code 6.
-    let listed = request(place, session, &["--method", "tools/list", "--strict"]).await?;
+    let listed = request(test_env, session, &["--method", "tools/list", "--strict"]).await?;
     let tools = listed["result"]["tools"].as_array();
     let names: Vec<_> = tools.into_iter().flatten().map(|tool| tool["name"].clone()).collect();
     let arguments = call.arguments.to_string();
     let method = ["--method", "tools/call", "--tool-name", &call.tool, "--tool-args-json"];
-    let asked = request(place, session, &[&method[..], &[&arguments]].concat()).await;
-    let answer = asked.unwrap_or_else(|reason| json!({"thrown": reason}));
+    let call_result = request(test_env, session, &[&method[..], &[&arguments]].concat()).await;
+    let response = call_result.unwrap_or_else(|reason| json!({"thrown": reason}));
     // It does not tell the version, but it stays in the era that it is told.
-    let (version, protocol) = (version(place), session.protocol());
-    Ok(json!({"version": version, "protocol": protocol, "tools": names, "answers": [answer]}))
+    let (version, protocol) = (version(test_env), session.protocol());
+    Ok(json!({"version": version, "protocol": protocol, "tools": names, "answers": [response]}))
 }
 
-async fn request(place: &Place, session: Session, what: &[&str]) -> Result<Value, String> {
-    let era = if session.era == Era::Modern { "modern" } else { "legacy" };
-    let mut command = Command::new(place.cache.join("npm/node_modules/.bin/node"));
-    command.arg(package(place).join("clients/cli/build/index.js"));
-    command.args(["--quiet", "--format", "json", "--protocol-era", era]).args(what);
-    match session.way {
-        Way::Http => command.args(["--transport", "http", "--server-url", &place.url(session)]),
-        Way::Stdio => command.args(place.command(session)),
+async fn request(test_env: &TestEnv, session: ClientRun, what: &[&str]) -> Result<Value, String> {
+    let generation_name =
+        if session.generation == ProtocolGeneration::Modern { "modern" } else { "legacy" };
+    let mut command = Command::new(test_env.cache.join("npm/node_modules/.bin/node"));
+    command.arg(package(test_env).join("clients/cli/build/index.js"));
+    command.args(["--quiet", "--format", "json", "--protocol-era", generation_name]).args(what);
+    match session.transport {
+        ClientTransport::Http => {
+            command.args(["--transport", "http", "--server-url", &test_env.url(session)])
+        }
+        ClientTransport::Stdio => command.args(test_env.command(session)),
     };
     // It keeps what it knows about servers at home, which is not here.
     command.env("HOME", env!("CARGO_TARGET_TMPDIR"));
@@ -72,18 +82,18 @@ async fn request(place: &Place, session: Session, what: &[&str]) -> Result<Value
     let output = output.map_err(|error| error.to_string())?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
-        Some(0 | IS_ERROR) => {
+        Some(0 | TOOL_ERROR_EXIT_CODE) => {
             serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {complaint}"))
         }
         _ => Err(complaint.into_owned()),
     }
 }
 
-fn package(place: &Place) -> PathBuf {
-    place.cache.join("clients/node_modules/@modelcontextprotocol/inspector")
+fn package(test_env: &TestEnv) -> PathBuf {
+    test_env.cache.join("clients/node_modules/@modelcontextprotocol/inspector")
 }
 
-fn version(place: &Place) -> Value {
-    let manifest = std::fs::read(package(place).join("package.json")).unwrap();
+fn version(test_env: &TestEnv) -> Value {
+    let manifest = std::fs::read(package(test_env).join("package.json")).unwrap();
     serde_json::from_slice::<Value>(&manifest).unwrap()["version"].take()
 }

@@ -1,27 +1,27 @@
-// What the clients for Node share. A job is a line on standard input:
+// The job runner of the Node clients. A job is a line on standard input:
 //
 //   {"url": … | "command": […], "era": "legacy" | "modern", "calls": [{"name", "arguments"}]}
 //
-// and its answer is a line on standard output:
+// and its result is a line on standard output:
 //
 //   {"version", "protocol", "tools": [names], "answers": [{"result"} | {"thrown"}]} or {"failed"}
 //
-// where the version is that of the client.
+// where `version` is that of the client package and `era` is the protocol generation.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 
-/// The packages stand in a folder that is not ours, the first argument.
+/// Loads packages from the folder that is the first argument.
 export const load = createRequire(`${process.argv[2]}/`);
 
-// Standard output is for answers; what a library has to say is not one.
+// Standard output is for results only; the output of libraries goes to standard error.
 console.log = console.info = console.debug = console.error;
 
-/// What a client declares, and how it answers what it is asked meanwhile.
+/// The capabilities of a client, and its handlers for server requests.
 export const capabilities = { elicitation: {}, sampling: {}, roots: {} };
 
-export const answers = {
+export const requestHandlers = {
   "elicitation/create": ({ params }) => {
     const fields = Object.entries(params.requestedSchema.properties);
     const texts = fields.filter(([, field]) => field.type === "string");
@@ -35,27 +35,27 @@ export const answers = {
   "roots/list": () => ({ roots: [{ uri: "file:///there" }] }),
 };
 
-/// Connects with `open(job)`, which gives `{client, protocol()}`, lists, and makes every call.
-async function run(job, open) {
-  const { client, protocol } = await open(job);
+/// Connects with `connect(job)`, which returns `{client, protocol()}`; lists the tools and makes each call.
+async function run(job, connect) {
+  const { client, protocol } = await connect(job);
   try {
-    const tools = await listed(client);
-    const answers = [];
+    const tools = await listTools(client);
+    const results = [];
     for (const call of job.calls) {
-      answers.push(
+      results.push(
         await client.callTool(call).then(
           (result) => ({ result }),
           (error) => ({ thrown: String(error?.message ?? error) }),
         ),
       );
     }
-    return { protocol: protocol(), tools, answers };
+    return { protocol: protocol(), tools, answers: results };
   } finally {
     await client.close();
   }
 }
 
-async function listed(client) {
+async function listTools(client) {
   const names = [];
   let cursor;
   do {
@@ -66,13 +66,13 @@ async function listed(client) {
   return names;
 }
 
-export async function serve(name, open) {
-  const manifest = `${process.argv[2]}/node_modules/${name}/package.json`;
+export async function runJobs(packageName, connect) {
+  const manifest = `${process.argv[2]}/node_modules/${packageName}/package.json`;
   const { version } = JSON.parse(readFileSync(manifest, "utf8"));
   for await (const line of createInterface({ input: process.stdin })) {
-    const answer = await run(JSON.parse(line), open).catch((error) => ({
+    const result = await run(JSON.parse(line), connect).catch((error) => ({
       failed: String(error?.stack ?? error),
     }));
-    process.stdout.write(`${JSON.stringify({ version, ...answer })}\n`);
+    process.stdout.write(`${JSON.stringify({ version, ...result })}\n`);
   }
 }

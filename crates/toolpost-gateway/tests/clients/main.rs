@@ -9,12 +9,12 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `check` | what a client must have seen of a call |
+//! | `check` | checks of the result that a client reports |
 //! | `matrix` | the table |
-//! | `script` | the clients for Node and Python: a process that is given jobs |
-//! | `rust` | `rmcp`, in this process |
+//! | `script_client` | the clients for Node and Python: a process that is given jobs |
+//! | `rmcp_client` | `rmcp`, in this process |
 //! | `inspector` | the Inspector's command line: a process for each request |
-//! | `world` | the gateway, and every call with what must come of it |
+//! | `fixture` | the gateway, and every call with what must come of it |
 //! | `gateway` | the program that serves it on standard input and output |
 #![allow(
     clippy::panic,
@@ -25,11 +25,11 @@
 )]
 
 mod check;
+mod fixture;
 mod inspector;
 mod matrix;
-mod rust;
-mod script;
-mod world;
+mod rmcp_client;
+mod script_client;
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -38,36 +38,36 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use toolpost::view::{Dialect, Era};
+use toolpost::view::{Dialect, ProtocolGeneration};
 
-use check::{Keeps, Seen};
+use check::{ObservedResult, PreservedMembers};
+use fixture::{ExpectedCall, Fixture};
 use matrix::Row;
-use world::{Call, World};
 
 /// How a gateway is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ClientTransport {
     Http,
     Stdio,
 }
 
 /// A client.
 #[derive(Debug, Clone, Copy)]
-struct Who {
+struct ClientInfo {
     name: &'static str,
-    keeps: Keeps,
+    preserves: PreservedMembers,
 }
 
 /// One connection of one client.
 #[derive(Debug, Clone, Copy)]
-struct Session {
-    way: Way,
-    era: Era,
+struct ClientRun {
+    transport: ClientTransport,
+    generation: ProtocolGeneration,
     dialect: Dialect,
 }
 
 /// Where everything is.
-struct Place {
+struct TestEnv {
     /// The folder of packages.
     cache: PathBuf,
     /// The program that serves on its standard input and output.
@@ -76,51 +76,53 @@ struct Place {
     url: String,
     /// The names of all tools, sorted.
     tools: Vec<String>,
-    calls: Vec<Call>,
+    calls: Vec<ExpectedCall>,
 }
 
 /// What a session may not take longer than, on a machine that has other things to do.
-const PATIENCE: Duration = Duration::from_secs(240);
+const RUN_TIMEOUT: Duration = Duration::from_secs(240);
 
-const BOTH: &[Era] = &[Era::Legacy, Era::Modern];
+const BOTH_GENERATIONS: &[ProtocolGeneration] =
+    &[ProtocolGeneration::Legacy, ProtocolGeneration::Modern];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_of_others_take_everything() {
-    let Some(cache) = cache() else { return };
-    let _ = std::fs::remove_dir_all(logs());
-    let world = World::start().await;
-    let listener = world.gateway.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+async fn third_party_clients_handle_every_tool_result() {
+    let Some(cache) = package_cache() else { return };
+    let _ = std::fs::remove_dir_all(log_dir());
+    let test_fixture = Fixture::start().await;
+    let listener = test_fixture.gateway.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
-    let gateway = world.gateway.clone();
+    let gateway = test_fixture.gateway.clone();
     let served =
         tokio::spawn(async move { gateway.serve(listener, async { drop(stopped.await) }).await });
     let tests = std::env::current_exe().unwrap();
     let program = tests.ancestors().nth(2).unwrap().join("examples/mcp-clients-gateway");
     assert!(program.exists(), "`cargo test` builds {}", program.display());
-    let mut tools = world::tools();
+    let mut tools = fixture::tools();
     tools.sort_unstable();
-    let place = Place { cache, program, url, tools, calls: world::calls() };
-    let scripts = join_all(script::CLIENTS.iter().map(|client| client.try_out(&place)));
+    let test_env = TestEnv { cache, program, url, tools, calls: fixture::calls() };
+    let scripts = join_all(script_client::CLIENTS.iter().map(|client| client.run(&test_env)));
     let (scripts, rust, inspector) =
-        tokio::join!(scripts, rust::try_out(&place), inspector::try_out(&place));
+        tokio::join!(scripts, rmcp_client::run(&test_env), inspector::run(&test_env));
     let rows: Vec<Row> = scripts.into_iter().flatten().chain(rust).chain(inspector).collect();
     let matrix = matrix::table(&rows);
     println!("{matrix}");
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-clients.txt");
     std::fs::write(file, &matrix).unwrap();
-    let wrong: Vec<_> = rows.iter().flat_map(|row| row.wrong.iter().map(String::as_str)).collect();
+    let wrong: Vec<_> =
+        rows.iter().flat_map(|row| row.failures.iter().map(String::as_str)).collect();
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
     drop(stop);
     served.await.unwrap().unwrap();
-    world.close().await;
+    test_fixture.close().await;
 }
 
-fn logs() -> PathBuf {
+fn log_dir() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-clients")
 }
 
-fn cache() -> Option<PathBuf> {
+fn package_cache() -> Option<PathBuf> {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
     let missing: Vec<_> = ["npm", "clients", "py", "py2"]
         .into_iter()
@@ -134,47 +136,69 @@ fn cache() -> Option<PathBuf> {
     None
 }
 
-impl Session {
+impl ClientRun {
     /// Each way and dialect in some eras.
-    fn all(eras: &'static [Era]) -> impl Iterator<Item = Self> {
-        let ways = [Way::Http, Way::Stdio].into_iter();
-        let both = ways.flat_map(move |way| eras.iter().map(move |era| (way, *era)));
-        both.flat_map(|(way, era)| Dialect::ALL.map(|dialect| Self { way, era, dialect }))
+    fn all(generations: &'static [ProtocolGeneration]) -> impl Iterator<Item = Self> {
+        let transports = [ClientTransport::Http, ClientTransport::Stdio].into_iter();
+        let both = transports.flat_map(move |client_transport| {
+            generations
+                .iter()
+                .map(move |protocol_generation| (client_transport, *protocol_generation))
+        });
+        both.flat_map(|(client_transport, protocol_generation)| {
+            Dialect::ALL.map(|dialect| Self {
+                transport: client_transport,
+                generation: protocol_generation,
+                dialect,
+            })
+        })
     }
 
     fn protocol(self) -> &'static str {
-        if self.era == Era::Modern { "2026-07-28" } else { "2025-11-25" }
+        if self.generation == ProtocolGeneration::Modern { "2026-07-28" } else { "2025-11-25" }
     }
 }
 
-impl Place {
-    fn url(&self, session: Session) -> String {
+impl TestEnv {
+    fn url(&self, session: ClientRun) -> String {
         format!("{}?tools=all&dialect={}", self.url, session.dialect)
     }
 
-    fn command(&self, session: Session) -> [String; 2] {
+    fn command(&self, session: ClientRun) -> [String; 2] {
         [self.program.to_string_lossy().into_owned(), session.dialect.to_string()]
     }
 
     /// Compares what a client found out in a session with what it should have: its version, the
     /// protocol's, the names of tools, and an answer for each call; or why it found out nothing.
-    fn judge(&self, who: Who, session: Session, calls: &[Call], found: &Value) -> Row {
-        let mut row = Row::new(who.name, session, calls.len());
+    fn evaluate(
+        &self,
+        client_info: ClientInfo,
+        session: ClientRun,
+        calls: &[ExpectedCall],
+        found: &Value,
+    ) -> Row {
+        let mut row = Row::new(client_info.name, session, calls.len());
         row.version = found["version"].as_str().unwrap_or("?").to_owned();
         if let Some(reason) = found.get("failed") {
-            row.complain(&format!("it failed: {reason}"));
+            row.add_failure(&format!("it failed: {reason}"));
             return row;
         }
         if found["protocol"] != session.protocol() {
-            row.complain(&format!("it speaks {}", found["protocol"]));
+            row.add_failure(&format!("it speaks {}", found["protocol"]));
         }
         self.compare_tools(&mut row, &found["tools"]);
         for (position, call) in calls.iter().enumerate() {
-            let answer = &found["answers"][position];
-            match (Seen { session, answer, keeps: who.keeps }).check(call) {
-                Ok(()) => row.right += 1,
+            let reply = &found["answers"][position];
+            match (ObservedResult {
+                run: session,
+                response: reply,
+                preserves: client_info.preserves,
+            })
+            .check(call)
+            {
+                Ok(()) => row.passed += 1,
                 Err(reason) => {
-                    row.complain(&format!("{} {}: {reason}", call.tool, call.arguments));
+                    row.add_failure(&format!("{} {}: {reason}", call.tool, call.arguments));
                 }
             }
         }
@@ -190,28 +214,33 @@ impl Place {
             let missing: Vec<_> =
                 self.tools.iter().filter(|name| !listed.contains(&name.as_str())).collect();
             listed.retain(|name| !self.tools.iter().any(|expected| expected == name));
-            row.complain(&format!("it does not list {missing:?}, but lists {listed:?}"));
+            row.add_failure(&format!("it does not list {missing:?}, but lists {listed:?}"));
         }
     }
 
     /// Where a client writes what nobody asked it; to be read when something is wrong.
-    fn log(client: &str) -> File {
-        std::fs::create_dir_all(logs()).unwrap();
-        let file = logs().join(format!("{client}.log"));
+    fn log_file(client: &str) -> File {
+        std::fs::create_dir_all(log_dir()).unwrap();
+        let file = log_dir().join(format!("{client}.log"));
         OpenOptions::new().create(true).append(true).open(file).unwrap()
     }
 }
 
 /// A session and its calls as a client reads them.
-fn job(place: &Place, session: Session) -> Value {
-    let calls: Vec<_> = place
+fn job_json(test_env: &TestEnv, session: ClientRun) -> Value {
+    let calls: Vec<_> = test_env
         .calls
         .iter()
         .map(|call| json!({"name": call.tool, "arguments": call.arguments}))
         .collect();
-    let era = if session.era == Era::Modern { "modern" } else { "legacy" };
-    match session.way {
-        Way::Http => json!({"url": place.url(session), "era": era, "calls": calls}),
-        Way::Stdio => json!({"command": place.command(session), "era": era, "calls": calls}),
+    let generation_name =
+        if session.generation == ProtocolGeneration::Modern { "modern" } else { "legacy" };
+    match session.transport {
+        ClientTransport::Http => {
+            json!({"url": test_env.url(session), "era": generation_name, "calls": calls})
+        }
+        ClientTransport::Stdio => {
+            json!({"command": test_env.command(session), "era": generation_name, "calls": calls})
+        }
     }
 }

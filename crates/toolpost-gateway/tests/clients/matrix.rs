@@ -4,49 +4,54 @@ use std::fmt::Write;
 
 use toolpost::view::Dialect;
 
-use super::{Session, Way};
+use super::{ClientRun, ClientTransport};
 
 /// What came of a session.
 pub(super) struct Row {
     client: &'static str,
     pub(super) version: String,
-    session: Session,
+    session: ClientRun,
     pub(super) tools: usize,
     calls: usize,
-    pub(super) right: usize,
-    pub(super) wrong: Vec<String>,
+    pub(super) passed: usize,
+    pub(super) failures: Vec<String>,
 }
 
 impl Row {
-    pub(super) fn new(client: &'static str, session: Session, calls: usize) -> Self {
-        let (version, wrong) = (String::new(), Vec::new());
-        Self { client, version, session, tools: 0, calls, right: 0, wrong }
+    pub(super) fn new(client: &'static str, session: ClientRun, calls: usize) -> Self {
+        let (version, failures) = (String::new(), Vec::new());
+        Self { client, version, session, tools: 0, calls, passed: 0, failures }
     }
 
-    pub(super) fn complain(&mut self, what: &str) {
-        let Session { way, era, dialect } = self.session;
+    pub(super) fn add_failure(&mut self, what: &str) {
+        let ClientRun { transport: client_transport, generation: protocol_generation, dialect } =
+            self.session;
         let short: String = what.chars().take(900).collect();
-        self.wrong.push(format!("{} {era:?} {way:?} {dialect}: {short}", self.client));
+        self.failures.push(format!(
+            "{} {protocol_generation:?} {client_transport:?} {dialect}: {short}",
+            self.client
+        ));
     }
 
     fn head(&self) -> String {
-        let Session { way, .. } = self.session;
-        let way = if way == Way::Http { "HTTP" } else { "stdio" };
-        line([self.client, &self.version, self.session.protocol(), way])
+        let ClientRun { transport: client_transport, .. } = self.session;
+        let client_transport =
+            if client_transport == ClientTransport::Http { "HTTP" } else { "stdio" };
+        table_line([self.client, &self.version, self.session.protocol(), client_transport])
     }
 
     fn cell(&self) -> String {
-        let verdict = if self.wrong.is_empty() { "ok" } else { "WRONG" };
-        format!("{} tools, {}/{} {verdict}", self.tools, self.right, self.calls)
+        let verdict = if self.failures.is_empty() { "ok" } else { "WRONG" };
+        format!("{} tools, {}/{} {verdict}", self.tools, self.passed, self.calls)
     }
 }
 
-fn line([client, version, protocol, way]: [&str; 4]) -> String {
-    format!("{client:<36}{version:<9}{protocol:<12}{way:<6}")
+fn table_line([client, version, protocol, transport]: [&str; 4]) -> String {
+    format!("{client:<36}{version:<9}{protocol:<12}{transport:<6}")
 }
 
 pub(super) fn table(rows: &[Row]) -> String {
-    let mut table = line(["client", "version", "protocol", "over"]);
+    let mut table = table_line(["client", "version", "protocol", "over"]);
     for dialect in Dialect::ALL {
         let _ = write!(table, "{:>24}", dialect.as_str());
     }

@@ -1,6 +1,6 @@
-// npm's @modelcontextprotocol/sdk 1.x, which knows only the versions with a handshake.
+// The npm package @modelcontextprotocol/sdk 1.x, which supports only protocol versions with a handshake.
 
-import { answers, capabilities, load, serve } from "./jobs.mjs";
+import { capabilities, load, requestHandlers, runJobs } from "./jobs.mjs";
 
 const { Client } = load("@modelcontextprotocol/sdk/client/index.js");
 const { StdioClientTransport } = load("@modelcontextprotocol/sdk/client/stdio.js");
@@ -9,22 +9,24 @@ const { StreamableHTTPClientTransport } = load(
 );
 
 const types = load("@modelcontextprotocol/sdk/types.js");
-const asked = [
+const requestSchemas = [
   [types.ElicitRequestSchema, "elicitation/create"],
   [types.CreateMessageRequestSchema, "sampling/createMessage"],
   [types.ListRootsRequestSchema, "roots/list"],
 ];
 
-await serve("@modelcontextprotocol/sdk", async ({ url, command }) => {
+await runJobs("@modelcontextprotocol/sdk", async ({ url, command }) => {
   const transport = url
     ? new StreamableHTTPClientTransport(new URL(url))
     : new StdioClientTransport({ command: command[0], args: command.slice(1) });
   let version;
-  const tell = transport.setProtocolVersion?.bind(transport);
-  // The client keeps the version to itself, but tells its transport.
-  transport.setProtocolVersion = (chosen) => tell?.((version = chosen)) ?? (version = chosen);
+  const setVersion = transport.setProtocolVersion?.bind(transport);
+  // The client does not expose the negotiated version, but sets it on its transport.
+  transport.setProtocolVersion = (negotiated) =>
+    setVersion?.((version = negotiated)) ?? (version = negotiated);
   const client = new Client({ name: "sdk1", version: "1.0" }, { capabilities });
-  for (const [schema, method] of asked) client.setRequestHandler(schema, answers[method]);
+  for (const [schema, method] of requestSchemas)
+    client.setRequestHandler(schema, requestHandlers[method]);
   await client.connect(transport);
   return { client, protocol: () => version };
 });

@@ -1,4 +1,4 @@
-"""An MCP server whose tools answer what upstream.json says; a call names its answer as `how`."""
+"""An MCP server whose tools return the results in upstream.json; the argument `how` selects the result."""
 
 import json
 import sys
@@ -6,16 +6,16 @@ import sys
 with open(__file__.removesuffix(".py") + ".json", encoding="utf-8") as table:
     TABLE = json.load(table)
 TOOLS = [entry["tool"] for entry in TABLE]
-ANSWERS = {(entry["tool"]["name"], answer["how"]): answer
-           for entry in TABLE for answer in entry["answers"]}
+RESPONSES = {(entry["tool"]["name"], response["how"]): response
+             for entry in TABLE for response in entry["answers"]}
 
 
-def called(params):
-    answer = ANSWERS[params["name"], params["arguments"]["how"]]
-    return {key: answer[key] for key in ("result", "error") if key in answer}
+def call_tool(params):
+    response = RESPONSES[params["name"], params["arguments"]["how"]]
+    return {key: response[key] for key in ("result", "error") if key in response}
 
 
-def answered(method, params):
+def respond(method, params):
     match method:
         case "initialize":
             return {"result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
@@ -23,7 +23,7 @@ def answered(method, params):
         case "tools/list":
             return {"result": {"tools": TOOLS}}
         case "tools/call":
-            return called(params)
+            return call_tool(params)
         case _:
             return {"error": {"code": -32601, "message": f"there is no {method}"}}
 
@@ -31,5 +31,5 @@ def answered(method, params):
 for line in sys.stdin:
     message = json.loads(line)
     if "id" in message and "method" in message:
-        answer = answered(message["method"], message.get("params", {}))
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+        response = respond(message["method"], message.get("params", {}))
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **response}), flush=True)

@@ -1,34 +1,35 @@
-//! Tokens at the HTTP door: who gets in, who is told to show one, and what each may call.
+//! Tokens at the HTTP endpoint: who gets in, who is told to show one, and what each may call.
 
 use reqwest::header::{HeaderValue, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 use toolpost::{
-    AccessControl, Handler, Identity, Kind, Operation, OperationSpec, Output, Pipeline,
+    AccessControl, Handler, HandlerOutput, Identity, Operation, OperationKind, OperationSpec,
+    Pipeline,
 };
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::{Gateway, builtin};
 
-use super::{Running, client};
+use super::{TestGateway, client};
 
 /// `who.am` tells the caller's name; `who.admin` does too, to whoever has the scope `admin`.
 fn gateway() -> Gateway {
     let registry = builtin::registry();
     for (id, scopes) in [("who.am", vec![]), ("who.admin", vec!["admin".to_owned()])] {
-        let mut spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+        let mut spec = OperationSpec::new(&id.parse().unwrap(), OperationKind::Query);
         spec.access_control = AccessControl::default();
         spec.access_control.required_scopes = scopes;
-        let answer = Handler::once_fn(async |context: toolpost::CallContext, _| {
+        let response = Handler::once_fn(async |context: toolpost::CallContext, _| {
             let name = context.identity().map(|identity| identity.id.clone());
-            Ok(Output::dynamic(json!(name)))
+            Ok(HandlerOutput::dynamic(json!(name)))
         });
-        registry.register(Operation::from_spec(spec).handler(answer).build().unwrap()).unwrap();
+        registry.register(Operation::from_spec(spec).handler(response).build().unwrap()).unwrap();
     }
-    Gateway::with(Pipeline::new(registry), Default::default())
+    Gateway::from_pipeline(Pipeline::new(registry), Default::default())
 }
 
 /// Each row: the path, the `Authorization` header, the status, and a word of the answer.
-async fn check(running: &Running, rows: &[(&str, Option<&str>, u16, &str)]) {
-    for (path, authorization, status, said) in rows {
+async fn check(running: &TestGateway, rows: &[(&str, Option<&str>, u16, &str)]) {
+    for (path, authorization, status, message) in rows {
         let mut request = client().post(running.url(path)).json(&json!({}));
         if let Some(value) = authorization {
             request = request.header("authorization", *value);
@@ -46,7 +47,7 @@ async fn check(running: &Running, rows: &[(&str, Option<&str>, u16, &str)]) {
             None => assert_ne!(*status, 401, "{row}"),
         }
         let text = response.text().await.unwrap();
-        assert!(text.contains(said), "{row}: {text}");
+        assert!(text.contains(message), "{row}: {text}");
         if let Some((_, secret)) = authorization.and_then(|value| value.split_once(' ')) {
             assert!(secret.is_empty() || !text.contains(secret), "{row}: {text}");
         }
@@ -54,9 +55,9 @@ async fn check(running: &Running, rows: &[(&str, Option<&str>, u16, &str)]) {
 }
 
 #[tokio::test]
-async fn without_identities_everybody_is_local_and_no_token_is_known() {
-    let running = Running::serve(gateway(), "127.0.0.1:0").await;
-    let unknown = "not known here";
+async fn without_identities_callers_are_local_and_tokens_fail() {
+    let running = TestGateway::serve(gateway(), "127.0.0.1:0").await;
+    let unknown = "invalid token";
     check(
         &running,
         &[
@@ -72,13 +73,14 @@ async fn without_identities_everybody_is_local_and_no_token_is_known() {
 }
 
 #[tokio::test]
-async fn with_identities_a_known_token_is_needed() {
+async fn with_identities_a_valid_token_is_required() {
     let (ci, root) = (Token::generate().unwrap(), Token::generate().unwrap());
-    let authenticator = Authenticator::with([
+    let authenticator = Authenticator::with_tokens([
         (ci.hash(), Identity::new("ci")),
         (root.hash(), Identity::new("root").with_scopes(["admin"])),
     ]);
-    let running = Running::serve(gateway().with_authenticator(authenticator), "127.0.0.1:0").await;
+    let running =
+        TestGateway::serve(gateway().with_authenticator(authenticator), "127.0.0.1:0").await;
     let as_ci = format!("Bearer {}", ci.reveal());
     let as_root = format!("bearer  {}", root.reveal());
     let cut = &as_ci[..as_ci.len() - 1];
@@ -90,7 +92,7 @@ async fn with_identities_a_known_token_is_needed() {
             ("/api/who/none", None, 401, missing),
             ("/api/demo.x/add", None, 401, missing),
             ("/api/demo/clock", None, 401, missing),
-            ("/api/who/am", Some(cut), 401, "not known here"),
+            ("/api/who/am", Some(cut), 401, "invalid token"),
             ("/api/who/am", Some("Bearer"), 401, "must be `Bearer` and a token"),
             ("/api/who/am", Some(ci.reveal()), 401, "must be `Bearer` and a token"),
             ("/api/who/am", Some(&as_ci), 200, "\"ci\""),
@@ -107,11 +109,11 @@ async fn with_identities_a_known_token_is_needed() {
 }
 
 #[tokio::test]
-async fn with_identities_any_address_and_any_name_will_do_but_no_page_of_another_host() {
+async fn with_identities_any_host_passes_but_no_foreign_origin() {
     let token = Token::generate().unwrap();
-    let authenticator = Authenticator::with([(token.hash(), Identity::new("ci"))]);
+    let authenticator = Authenticator::with_tokens([(token.hash(), Identity::new("ci"))]);
     let gateway = gateway().with_authenticator(authenticator);
-    let mut running = Running::serve(gateway, "0.0.0.0:0").await;
+    let mut running = TestGateway::serve(gateway, "0.0.0.0:0").await;
     running.address.set_ip([127, 0, 0, 1].into());
     for (host, origin, status) in [
         ("hub.example", None, 200),

@@ -9,24 +9,25 @@ use tokio::process::Command;
 
 const CHROMIUM: &str = "/usr/bin/chromium";
 /// How long a whole script may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+const SCRIPT_TIMEOUT: Duration = Duration::from_secs(300);
 /// What nobody may take for an element.
-pub(crate) const HOSTILE: &str =
+pub(crate) const HOSTILE_HTML: &str =
     "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script>";
 
 /// Runs a script of this folder and tells it what it has to know; does nothing, loudly, where there is no
 /// browser.
-pub(crate) async fn use_page(script: &str, mut told: Value) {
-    let Some(mut command) = script_or_say(script) else { return };
-    told["hostile"] = HOSTILE.into();
-    told["chromium"] = CHROMIUM.into();
-    told["packages"] = json!(cache().join("browser/package.json"));
-    let ended = command.env("TOOLPOST_BROWSER", told.to_string()).output();
-    let ended = tokio::time::timeout(PATIENCE, ended).await.expect("the script ends").unwrap();
-    let (said, wrong) =
+pub(crate) async fn run_page_script(script: &str, mut input: Value) {
+    let Some(mut command) = script_command(script) else { return };
+    input["hostile"] = HOSTILE_HTML.into();
+    input["chromium"] = CHROMIUM.into();
+    input["packages"] = json!(cache().join("browser/package.json"));
+    let ended = command.env("TOOLPOST_BROWSER", input.to_string()).output();
+    let ended =
+        tokio::time::timeout(SCRIPT_TIMEOUT, ended).await.expect("the script ends").unwrap();
+    let (message, wrong) =
         (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    eprintln!("{said}");
-    assert!(ended.status.success(), "{}\n{said}\n{wrong}", ended.status);
+    eprintln!("{message}");
+    assert!(ended.status.success(), "{}\n{message}\n{wrong}", ended.status);
 }
 
 fn cache() -> PathBuf {
@@ -34,7 +35,7 @@ fn cache() -> PathBuf {
 }
 
 /// The script, to be run, if there is a browser.
-fn script_or_say(script: &str) -> Option<Command> {
+fn script_command(script: &str) -> Option<Command> {
     let node = cache().join("npm/node_modules/.bin/node");
     let library = cache().join("browser/node_modules/playwright-core");
     let needed = [Path::new(CHROMIUM), &node, &library];

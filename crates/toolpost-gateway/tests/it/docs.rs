@@ -7,15 +7,15 @@ use toolpost::{Identity, Pipeline};
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::{Gateway, GatewaySettings, builtin};
 
-use super::{Running, client};
+use super::{TestGateway, client};
 
 /// Each row: method, path, `Accept`, then the status and where it leads or what it is.
 #[tokio::test]
-async fn the_page_and_its_files_are_read_and_nothing_else() {
-    let gateway = Running::start().await;
+async fn docs_serves_page_and_files_for_get_only() {
+    let gateway = TestGateway::start().await;
     let (html, json) = ("text/html,application/xhtml+xml,*/*;q=0.8", "application/json");
     let problem = "application/problem+json";
-    for (method, path, accept, status, said) in [
+    for (method, path, accept, status, message) in [
         ("GET", "/docs", html, 200, "text/html; charset=utf-8"),
         ("HEAD", "/docs", html, 200, "text/html; charset=utf-8"),
         ("GET", "/docs", "*/*", 200, "text/html; charset=utf-8"),
@@ -42,7 +42,7 @@ async fn the_page_and_its_files_are_read_and_nothing_else() {
         let row = format!("{method} {path} {accept}");
         assert_eq!(response.status().as_u16(), status, "{row}");
         let name = if status == 302 { "location" } else { "content-type" };
-        assert_eq!(response.headers()[name], said, "{row}");
+        assert_eq!(response.headers()[name], message, "{row}");
         if status == 405 {
             assert_eq!(response.headers()["allow"], "GET, HEAD", "{row}");
         }
@@ -60,8 +60,8 @@ fn plain_client() -> reqwest::Client {
 }
 
 #[tokio::test]
-async fn a_browser_is_told_to_run_nothing_else() {
-    let gateway = Running::start().await;
+async fn docs_responses_have_strict_security_headers() {
+    let gateway = TestGateway::start().await;
     for path in ["/docs", "/docs/main.js", "/docs/page.css", "/docs/icon.svg"] {
         let response = client().get(gateway.url(path)).send().await.unwrap();
         let headers = response.headers();
@@ -77,8 +77,8 @@ async fn a_browser_is_told_to_run_nothing_else() {
 }
 
 #[tokio::test]
-async fn who_has_a_file_is_not_sent_it_again() {
-    let gateway = Running::start().await;
+async fn docs_file_with_matching_etag_returns_304() {
+    let gateway = TestGateway::start().await;
     let url = gateway.url("/docs/main.js");
     let first = plain_client().get(&url).send().await.unwrap();
     let tag = first.headers()["etag"].clone();
@@ -107,12 +107,12 @@ async fn who_has_a_file_is_not_sent_it_again() {
 /// Each row: where the request comes from, by the headers of a browser, and the status for the page,
 /// the document and a call.
 #[tokio::test]
-async fn the_own_page_may_call_and_pages_of_others_may_not() {
-    let open = Running::start().await;
+async fn same_origin_page_can_call_and_cross_origin_cannot() {
+    let open = TestGateway::start().await;
     let token = Token::generate().unwrap();
-    let closed = Gateway::with(Pipeline::new(builtin::registry()), Default::default())
-        .with_authenticator(Authenticator::with([(token.hash(), Identity::new("ada"))]));
-    let closed = Running::serve(closed, "127.0.0.1:0").await;
+    let closed = Gateway::from_pipeline(Pipeline::new(builtin::registry()), Default::default())
+        .with_authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("ada"))]));
+    let closed = TestGateway::serve(closed, "127.0.0.1:0").await;
     for (gateway, token) in [(&open, None), (&closed, Some(token.reveal()))] {
         let own = format!("http://{}", gateway.address);
         let rows: [(&[(&str, &str)], [u16; 3]); 8] = [
@@ -149,11 +149,11 @@ async fn the_own_page_may_call_and_pages_of_others_may_not() {
 
 /// The page is the same for everybody; the document and the calls are not.
 #[tokio::test]
-async fn without_a_token_there_is_the_page_and_nothing_to_show_on_it() {
+async fn docs_page_is_public_and_api_requires_token() {
     let token = Token::generate().unwrap();
-    let gateway = Gateway::with(Pipeline::new(builtin::registry()), Default::default())
-        .with_authenticator(Authenticator::with([(token.hash(), Identity::new("ada"))]));
-    let gateway = Running::serve(gateway, "127.0.0.1:0").await;
+    let gateway = Gateway::from_pipeline(Pipeline::new(builtin::registry()), Default::default())
+        .with_authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("ada"))]));
+    let gateway = TestGateway::serve(gateway, "127.0.0.1:0").await;
     for (path, status) in [
         ("/docs", 200),
         ("/docs/main.js", 200),
@@ -170,17 +170,17 @@ async fn without_a_token_there_is_the_page_and_nothing_to_show_on_it() {
 
 /// Each row: the method, the origin and the path, then the status and whether the page may read it.
 #[tokio::test]
-async fn pages_of_named_origins_may_call_and_others_may_not() {
-    let (named, other) = ("https://app.example", "https://app.example.evil");
+async fn cors_allows_only_configured_origins() {
+    let (allowed_origin, other) = ("https://app.example", "https://app.example.evil");
     let mut settings = GatewaySettings::default();
-    settings.http.cors = vec![named.to_owned()];
-    let gateway = Running::with([], settings).await;
+    settings.http.cors_origins = vec![allowed_origin.to_owned()];
+    let gateway = TestGateway::start_with([], settings).await;
     for (method, origin, path, status, may_read) in [
-        ("OPTIONS", named, "/api/demo/add", 204, true),
-        ("OPTIONS", named, "/mcp", 204, true),
-        ("GET", named, "/api/demo/add?a=1&b=2", 200, true),
-        ("GET", named, "/api/demo/none", 404, true),
-        ("GET", named, "/openapi.json", 200, true),
+        ("OPTIONS", allowed_origin, "/api/demo/add", 204, true),
+        ("OPTIONS", allowed_origin, "/mcp", 204, true),
+        ("GET", allowed_origin, "/api/demo/add?a=1&b=2", 200, true),
+        ("GET", allowed_origin, "/api/demo/none", 404, true),
+        ("GET", allowed_origin, "/openapi.json", 200, true),
         ("GET", other, "/api/demo/add?a=1&b=2", 403, false),
         ("OPTIONS", other, "/api/demo/add", 403, false),
         ("GET", "http://localhost:1", "/api/demo/add?a=1&b=2", 200, false),
@@ -190,16 +190,24 @@ async fn pages_of_named_origins_may_call_and_others_may_not() {
         let request = request.header("origin", origin).header("sec-fetch-site", site);
         let request = request.header("access-control-request-method", "POST");
         let request = request.header("access-control-request-headers", "authorization");
-        let answer = request.send().await.unwrap();
+        let response = request.send().await.unwrap();
         let row = format!("{method} {path} of {origin}");
-        assert_eq!(answer.status().as_u16(), status, "{row}");
-        let allowed = answer.headers().get("access-control-allow-origin");
-        assert_eq!(allowed.map(|it| it.to_str().unwrap()), may_read.then_some(named), "{row}");
-        let mut varies = answer.headers().get_all("vary").iter();
+        assert_eq!(response.status().as_u16(), status, "{row}");
+        let allowed = response.headers().get("access-control-allow-origin");
+        assert_eq!(
+            allowed.map(|it| it.to_str().unwrap()),
+            may_read.then_some(allowed_origin),
+            "{row}"
+        );
+        let mut varies = response.headers().get_all("vary").iter();
         assert!(varies.any(|by| by == "origin"), "{row}");
-        assert!(!answer.headers().contains_key("access-control-allow-credentials"), "{row}");
+        assert!(!response.headers().contains_key("access-control-allow-credentials"), "{row}");
         if method == "OPTIONS" && may_read {
-            assert_eq!(answer.headers()["access-control-allow-headers"], "authorization", "{row}");
+            assert_eq!(
+                response.headers()["access-control-allow-headers"],
+                "authorization",
+                "{row}"
+            );
         }
     }
     gateway.stop().await;

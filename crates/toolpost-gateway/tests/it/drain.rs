@@ -6,26 +6,26 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use toolpost_gateway::{Gateway, GatewaySettings, ListenError};
 
-use super::{Running, client};
+use super::{TestGateway, client};
 
 #[tokio::test]
-async fn a_call_in_flight_finishes_and_a_new_one_finds_the_door_closed() {
-    let gateway = Running::start().await;
+async fn drain_finishes_calls_and_rejects_new_connections() {
+    let gateway = TestGateway::start().await;
     let url = gateway.url("/api/demo/slow");
     let call = tokio::spawn(client().post(&url).json(&json!({"ms": 300})).send());
     while gateway.gateway.pipeline().in_flight() == 0 {
         tokio::task::yield_now().await;
     }
-    let (drained, answer) = tokio::join!(gateway.stop(), call);
+    let (drained, response) = tokio::join!(gateway.stop(), call);
     assert!(drained.in_time);
-    let answer: Value = answer.unwrap().unwrap().json().await.unwrap();
-    assert_eq!(answer, json!({"sleptMs": 300}));
+    let response: Value = response.unwrap().unwrap().json().await.unwrap();
+    assert_eq!(response, json!({"sleptMs": 300}));
     assert!(client().post(&url).json(&json!({"ms": 1})).send().await.is_err());
 }
 
 #[tokio::test]
-async fn a_stream_is_told_that_the_gateway_stops() {
-    let gateway = Running::start().await;
+async fn stream_receives_error_on_shutdown() {
+    let gateway = TestGateway::start().await;
     let request = client().post(gateway.url("/api/demo/clock"));
     let response = request.json(&json!({"count": 1_000, "everyMs": 10})).send().await.unwrap();
     let mut body = response.bytes_stream();
@@ -39,10 +39,10 @@ async fn a_stream_is_told_that_the_gateway_stops() {
 }
 
 #[tokio::test]
-async fn what_does_not_end_by_the_deadline_is_cut() {
+async fn drain_deadline_aborts_remaining_connections() {
     let mut settings = GatewaySettings::default();
-    settings.drain = Duration::from_millis(100);
-    let gateway = Running::with([], settings).await;
+    settings.drain_timeout = Duration::from_millis(100);
+    let gateway = TestGateway::start_with([], settings).await;
     let request = client().post(gateway.url("/api/demo/slow")).json(&json!({"ms": 600_000}));
     let call = tokio::spawn(request.send());
     while gateway.gateway.pipeline().in_flight() == 0 {
@@ -51,19 +51,19 @@ async fn what_does_not_end_by_the_deadline_is_cut() {
     let pipeline = gateway.gateway.pipeline().clone();
     let drained = gateway.stop().await;
     assert!(!drained.in_time);
-    assert_eq!(drained.cut, 1);
+    assert_eq!(drained.aborted_connections, 1);
     assert!(call.await.unwrap().is_err(), "the connection was cut");
     assert_eq!(pipeline.in_flight(), 0, "and its handler was stopped");
 }
 
 #[tokio::test]
-async fn only_loopback_is_served_without_authentication() {
+async fn unauthenticated_gateway_binds_loopback_only() {
     let gateway = Gateway::new(toolpost_gateway::builtin::registry());
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
-        let refused = gateway.bind(address.parse().unwrap()).await;
-        assert!(matches!(refused, Err(ListenError::NotLoopback(_))), "{address}");
+        let rejected = gateway.bind(address.parse().unwrap()).await;
+        assert!(matches!(rejected, Err(ListenError::NotLoopback(_))), "{address}");
     }
     let everywhere = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let refused = gateway.serve(everywhere, std::future::pending()).await;
-    assert!(matches!(refused, Err(ListenError::NotLoopback(_))), "whoever bound it");
+    let rejected = gateway.serve(everywhere, std::future::pending()).await;
+    assert!(matches!(rejected, Err(ListenError::NotLoopback(_))), "whoever bound it");
 }

@@ -2,10 +2,10 @@
 
 mod api;
 mod bodies;
-mod deaf;
+mod idle_connections;
 mod mcp;
-mod requests;
-mod silent;
+mod request_heads;
+mod slow_reader;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,48 +17,48 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use toolpost_gateway::auth::Token;
 
-use super::spokes::in_time;
-use super::{Running, client};
+use super::spokes::with_timeout;
+use super::{TestGateway, client};
 
-const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
+const HEALTH_REQUEST: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 /// A client that writes its bytes itself.
-pub(super) struct Raw(BufReader<TcpStream>);
+pub(super) struct RawClient(BufReader<TcpStream>);
 
-pub(super) struct Answer {
+pub(super) struct RawResponse {
     pub(super) status: u16,
     /// The head in lower case.
     pub(super) head: String,
     pub(super) body: String,
 }
 
-impl Raw {
+impl RawClient {
     pub(super) async fn connect(address: SocketAddr) -> Self {
-        Self(BufReader::new(in_time("connecting", TcpStream::connect(address)).await.unwrap()))
+        Self(BufReader::new(with_timeout("connecting", TcpStream::connect(address)).await.unwrap()))
     }
 
     /// With a receive buffer of this size, so that whoever sends soon notices that nobody reads.
-    async fn narrow(address: SocketAddr, bytes: u32) -> Self {
+    async fn connect_with_recv_buffer(address: SocketAddr, bytes: u32) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(bytes).unwrap();
         Self(BufReader::new(socket.connect(address).await.unwrap()))
     }
 
     /// Waits, without reading, until the gateway has had enough.
-    async fn is_cut(&self) {
+    async fn wait_for_disconnect(&self) {
         let cut = self.0.get_ref().ready(Interest::ERROR);
-        in_time("the end of the connection", cut).await.unwrap();
+        with_timeout("the end of the connection", cut).await.unwrap();
     }
 
-    pub(super) async fn say(&mut self, bytes: impl AsRef<[u8]>) {
-        in_time("writing", self.0.write_all(bytes.as_ref())).await.unwrap();
+    pub(super) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        with_timeout("writing", self.0.write_all(bytes.as_ref())).await.unwrap();
     }
 
     /// The next answer, or nothing if the gateway hung up.
-    pub(super) async fn answer(&mut self) -> Option<Answer> {
+    pub(super) async fn recv_response(&mut self) -> Option<RawResponse> {
         let mut head = String::new();
         loop {
-            let line = in_time("a line of an answer", self.0.read_line(&mut head)).await;
+            let line = with_timeout("a line of an answer", self.0.read_line(&mut head)).await;
             match line {
                 Ok(0) | Err(_) => return None,
                 Ok(2) => break,
@@ -69,27 +69,27 @@ impl Raw {
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-        in_time("a body", self.0.read_exact(&mut body)).await.unwrap();
-        Some(Answer { status, head, body: String::from_utf8(body).unwrap() })
+        with_timeout("a body", self.0.read_exact(&mut body)).await.unwrap();
+        Some(RawResponse { status, head, body: String::from_utf8(body).unwrap() })
     }
 }
 
-/// Somebody who only wants to work, by both doors, for as long as the others misbehave.
-struct Neighbor {
+/// Somebody who only wants to work, by both endpoints, for as long as the others misbehave.
+struct BackgroundClient {
     stop: oneshot::Sender<()>,
-    working: JoinHandle<u64>,
+    task: JoinHandle<u64>,
 }
 
-impl Neighbor {
-    fn start(gateway: &Running) -> Self {
-        Self::with(gateway, None)
+impl BackgroundClient {
+    fn start(gateway: &TestGateway) -> Self {
+        Self::with_token(gateway, None)
     }
 
-    fn with(gateway: &Running, token: Option<&Token>) -> Self {
+    fn with_token(gateway: &TestGateway, token: Option<&Token>) -> Self {
         let (stop, mut stopped) = oneshot::channel();
         let (api, mcp) = (gateway.url("/api/demo/add"), gateway.url("/mcp"));
         let token = token.map(|token| token.reveal().to_owned());
-        let working = tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             let client = client();
             let post = |url: &str, body: Value| {
                 let request = client.post(url).json(&body);
@@ -98,18 +98,20 @@ impl Neighbor {
                     None => request,
                 }
             };
-            let hello = in_time("a neighbor's hello", post(&mcp, hello()).send()).await.unwrap();
+            let hello = with_timeout("a neighbor's hello", post(&mcp, initialize_message()).send())
+                .await
+                .unwrap();
             let session = hello.headers()["mcp-session-id"].clone();
             let mut calls = 0;
             // However short the others misbehave, one round is made beside them or after them.
             loop {
                 let input = json!({"a": calls, "b": 1});
-                let call = post(&mcp, call("demo__add", &input));
+                let call = post(&mcp, tool_call_message("demo__add", &input));
                 let sum = format!("{{\"sum\":{}}}", calls + 1);
                 for request in [post(&api, input), call.header("mcp-session-id", &session)] {
-                    let answer = in_time("a neighbor's call", request.send()).await.unwrap();
-                    let answer = answer.text().await.unwrap();
-                    assert!(answer.contains(&sum), "{answer}");
+                    let response = with_timeout("a neighbor's call", request.send()).await.unwrap();
+                    let response = response.text().await.unwrap();
+                    assert!(response.contains(&sum), "{response}");
                 }
                 calls += 1;
                 if stopped.try_recv() != Err(oneshot::error::TryRecvError::Empty) {
@@ -118,34 +120,34 @@ impl Neighbor {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
-        Self { stop, working }
+        Self { stop, task }
     }
 
     /// How many calls there were; all of them were answered.
     async fn stop(self) -> u64 {
         drop(self.stop);
-        self.working.await.unwrap()
+        self.task.await.unwrap()
     }
 }
 
-fn hello() -> Value {
+fn initialize_message() -> Value {
     let info = json!({"name": "neighbor", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
 }
 
-fn call(tool: &str, input: &Value) -> Value {
+fn tool_call_message(tool: &str, input: &Value) -> Value {
     let params = json!({"name": tool, "arguments": input});
     json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 }
 
 /// A call in bytes.
-fn add(headers: &str, body: &str) -> String {
+fn add_request(headers: &str, body: &str) -> String {
     format!("POST /api/demo/add HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n{body}")
 }
 
 /// What this process holds in memory, in KiB, where the system says it.
-fn resident() -> u64 {
+fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|line| line.trim().split(' ').next()?.parse().ok()).unwrap_or_default()

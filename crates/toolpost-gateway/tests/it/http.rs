@@ -1,22 +1,23 @@
 //! `POST /api/{namespace}/{name}`: answers, forms, and every refusal with its status.
 
-mod forms;
-mod leaving;
+mod cancellation;
+mod content_negotiation;
 mod methods;
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use toolpost::{
-    ContentBlock, Envelope, Handler, Kind, McpMeta, Operation, OperationSpec, Output, Payload,
+    ContentBlock, Envelope, Handler, HandlerOutput, McpMeta, Operation, OperationKind,
+    OperationSpec, Payload,
 };
 use toolpost_gateway::GatewaySettings;
 
-use super::{Running, client};
+use super::{TestGateway, client};
 
 #[tokio::test]
-async fn the_answer_is_the_data_or_the_envelope() {
-    let gateway = Running::start().await;
+async fn response_is_data_or_envelope() {
+    let gateway = TestGateway::start().await;
     let input = json!({"a": 2, "b": 3});
     let url = gateway.url("/api/demo/add");
     let data = client().post(&url).json(&input).send().await.unwrap();
@@ -24,11 +25,11 @@ async fn the_answer_is_the_data_or_the_envelope() {
     assert!(data.headers().contains_key("x-request-id"));
     assert_eq!(data.text().await.unwrap(), r#"{"sum":5}"#);
 
-    let asked = [
+    let requests = [
         client().post(format!("{url}?envelope=true")),
         client().post(&url).header("accept", "application/vnd.toolpost.envelope+json"),
     ];
-    for request in asked {
+    for request in requests {
         let response = request.json(&input).send().await.unwrap();
         assert_eq!(response.headers()["content-type"], "application/vnd.toolpost.envelope+json");
         let envelope: Envelope = response.json().await.unwrap();
@@ -39,8 +40,8 @@ async fn the_answer_is_the_data_or_the_envelope() {
 }
 
 #[tokio::test]
-async fn warnings_stand_beside_the_data() {
-    let gateway = Running::start().await;
+async fn envelope_contains_warnings() {
+    let gateway = TestGateway::start().await;
     let url = gateway.url("/api/demo/messy?envelope=true");
     let body: Value = client().post(url).send().await.unwrap().json().await.unwrap();
     let paths: Vec<_> = body["warnings"].as_array().unwrap().iter().map(|w| &w["path"]).collect();
@@ -50,33 +51,33 @@ async fn warnings_stand_beside_the_data() {
 
 /// Each row: method, path, content type, body, then the status and a word of the detail.
 #[tokio::test]
-async fn bad_requests_are_refused_by_name() {
+async fn invalid_requests_return_problem_with_status() {
     let mut settings = GatewaySettings::default();
-    settings.body_bytes = 1_000;
-    let gateway = Running::with([], settings).await;
+    settings.max_body_bytes = 1_000;
+    let gateway = TestGateway::start_with([], settings).await;
     let json = Some("application/json");
     let large = format!("\"{}\"", "x".repeat(2_000));
     let deep = format!("{{\"a\":{}1{}, \"b\":1}}", "[".repeat(400), "]".repeat(400));
     let rows: [(Method, &str, Option<&str>, &[u8], u16, &str); 23] = [
         (Method::POST, "/api/demo/%FF", json, b"{}", 400, "UTF-8"),
-        (Method::POST, "/api/demo.x/add", json, b"{}", 404, "no dot"),
+        (Method::POST, "/api/demo.x/add", json, b"{}", 404, "contain a dot"),
         (Method::POST, "/health", json, b"{}", 405, "GET"),
         (Method::POST, "/api/demo/none", json, b"{}", 404, "Operation not found: demo.none"),
         (Method::POST, "/api/Demo/add", json, b"{}", 404, "Operation not found"),
-        (Method::POST, "/api/demo", json, b"{}", 404, "nothing is served here"),
-        (Method::GET, "/nowhere", None, b"", 404, "nothing is served here"),
+        (Method::POST, "/api/demo", json, b"{}", 404, "no such path"),
+        (Method::GET, "/nowhere", None, b"", 404, "no such path"),
         (Method::GET, "/api/demo/note", None, b"", 405, "POST, OPTIONS"),
         (Method::PUT, "/api/demo/none", json, b"{}", 404, "Operation not found: demo.none"),
         (Method::POST, "/api/demo/add", json, b"{\"a\":", 400, "not JSON"),
         (Method::POST, "/api/demo/add", json, b"\"\xff\"", 400, "not JSON"),
         (Method::POST, "/api/demo/add", json, b"{} {}", 400, "not JSON"),
         (Method::POST, "/api/demo/add", json, deep.as_bytes(), 400, "nested 128 levels or deeper"),
-        (Method::POST, "/api/demo/add", json, b"{\"a\":1,\"a\":2}", 400, "the key `a`"),
+        (Method::POST, "/api/demo/add", json, b"{\"a\":1,\"a\":2}", 400, "duplicate key `a`"),
         (Method::POST, "/api/demo/add", json, b"1e999", 400, "out of range"),
         (Method::POST, "/api/demo/add", json, b"", 422, "does not fit demo.add"),
         (Method::POST, "/api/demo/add", Some("text/plain"), b"{}", 415, "text/plain"),
-        (Method::POST, "/api/demo/add", json, large.as_bytes(), 413, "at most 1000 bytes"),
-        (Method::POST, "/api/demo/add?a=1", json, b"{}", 400, "the query has no `a`"),
+        (Method::POST, "/api/demo/add", json, large.as_bytes(), 413, "limit of 1000 bytes"),
+        (Method::POST, "/api/demo/add?a=1", json, b"{}", 400, "unknown query parameter `a`"),
         (
             Method::POST,
             "/api/demo/add",
@@ -90,7 +91,7 @@ async fn bad_requests_are_refused_by_name() {
         // The same error means the same, however its operation was called.
         (Method::POST, "/api/hub/call", json, b"{\"id\":\"demo.fail\"}", 409, "always fails"),
     ];
-    for (method, path, content_type, body, status, said) in rows {
+    for (method, path, content_type, body, status, message) in rows {
         let mut request = client().request(method.clone(), gateway.url(path)).body(body.to_vec());
         if let Some(content_type) = content_type {
             request = request.header("content-type", content_type);
@@ -105,14 +106,14 @@ async fn bad_requests_are_refused_by_name() {
             assert_eq!(problem["requestId"], id.unwrap().to_str().unwrap(), "{row}");
         }
         assert_eq!(problem["status"], json!(status), "{row}");
-        assert!(problem["detail"].as_str().unwrap().contains(said), "{row}: {problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(message), "{row}: {problem}");
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_problem_carries_the_error_and_the_request_id() {
-    let gateway = Running::start().await;
+async fn problem_contains_error_and_request_id() {
+    let gateway = TestGateway::start().await;
     let request = client().post(gateway.url("/api/demo/add")).header("x-request-id", "mine-1");
     let response = request.json(&json!({"a": "x"})).send().await.unwrap();
     assert_eq!(response.status(), StatusCode::UNPROCESSABLE_ENTITY);
@@ -133,8 +134,8 @@ async fn a_problem_carries_the_error_and_the_request_id() {
 }
 
 #[tokio::test]
-async fn pages_of_other_sites_are_kept_out() {
-    let gateway = Running::start().await;
+async fn cross_site_requests_are_rejected() {
+    let gateway = TestGateway::start().await;
     let url = gateway.url("/api/demo/add");
     for (name, value, status) in [
         ("host", "evil.example", 403),
@@ -150,13 +151,13 @@ async fn pages_of_other_sites_are_kept_out() {
 }
 
 #[tokio::test]
-async fn a_name_is_one_encoded_segment() {
-    let spec = OperationSpec::new(&"files.issues/list a.b".parse().unwrap(), Kind::Query);
+async fn operation_name_is_one_encoded_segment() {
+    let spec = OperationSpec::new(&"files.issues/list a.b".parse().unwrap(), OperationKind::Query);
     let echo = Operation::from_spec(spec)
-        .handler(Handler::once_fn(async |_, input| Ok(Output::Dynamic(input))))
+        .handler(Handler::once_fn(async |_, input| Ok(HandlerOutput::Dynamic(input))))
         .build()
         .unwrap();
-    let gateway = Running::with([echo], GatewaySettings::default()).await;
+    let gateway = TestGateway::start_with([echo], GatewaySettings::default()).await;
     let url = gateway.url("/api/files/issues%2Flist%20a.b");
     // Nobody looked into the body, so it comes back to the byte.
     let text = "{ \"a\" : [1.0 , 1e2] }";
@@ -166,14 +167,14 @@ async fn a_name_is_one_encoded_segment() {
 }
 
 #[tokio::test]
-async fn a_tool_that_failed_is_a_problem_as_data_and_an_envelope_as_envelope() {
-    let spec = OperationSpec::new(&"t.tool".parse().unwrap(), Kind::Query);
+async fn tool_failure_is_problem_or_error_envelope() {
+    let spec = OperationSpec::new(&"t.tool".parse().unwrap(), OperationKind::Query);
     let failing = Handler::once_fn(async |_, _| {
         let meta = McpMeta::new(vec![ContentBlock::text("no such file")]).with_error();
-        Ok(Output::Envelope(Envelope::mcp(Payload::from(json!([])), meta)))
+        Ok(HandlerOutput::Envelope(Envelope::mcp(Payload::from(json!([])), meta)))
     });
     let tool = Operation::from_spec(spec).handler(failing).build().unwrap();
-    let gateway = Running::with([tool], GatewaySettings::default()).await;
+    let gateway = TestGateway::start_with([tool], GatewaySettings::default()).await;
     let response = client().post(gateway.url("/api/t/tool")).send().await.unwrap();
     assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
     let problem: Value = response.json().await.unwrap();
@@ -185,11 +186,11 @@ async fn a_tool_that_failed_is_a_problem_as_data_and_an_envelope_as_envelope() {
 }
 
 #[tokio::test]
-async fn a_client_who_stops_halfway_disturbs_nobody() {
+async fn aborted_request_does_not_affect_others() {
     let mut settings = GatewaySettings::default();
     settings.header_timeout = std::time::Duration::from_millis(200);
     settings.body_timeout = std::time::Duration::from_millis(200);
-    let gateway = Running::with([], settings).await;
+    let gateway = TestGateway::start_with([], settings).await;
     let halves = [
         "POST /api/demo/add HT",
         "POST /api/demo/add HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50\r\n\r\n{",
@@ -203,10 +204,10 @@ async fn a_client_who_stops_halfway_disturbs_nobody() {
     let request = client().post(gateway.url("/api/demo/add")).json(&json!({"a": 1, "b": 1}));
     assert_eq!(request.send().await.unwrap().status(), StatusCode::OK);
     for mut stream in slow {
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await.unwrap();
-        let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.is_empty() || answer.contains(" 408 "), "{answer}");
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).await.unwrap();
+        let response = String::from_utf8_lossy(&response);
+        assert!(response.is_empty() || response.contains(" 408 "), "{response}");
     }
     assert!(gateway.stop().await.in_time);
 }

@@ -16,20 +16,20 @@ use toolpost::mcp::{Authorizer, OAuthError};
 use toolpost::{Pipeline, Registry};
 use toolpost_gateway::auth::{Authenticator, JwtSettings, TokenHash};
 use toolpost_gateway::config::Config;
-use toolpost_gateway::{Gateway, GatewaySettings, McpParts, Setup, builtin};
+use toolpost_gateway::{Gateway, GatewayBuilder, GatewaySettings, McpEnv, builtin};
 use url::Url;
 
-use super::call::Raw;
-use super::{Running, client};
+use super::hub::HubClient;
+use super::{TestGateway, client};
 
 /// What the server answers by path, and how often it was asked.
 #[derive(Default)]
-pub(super) struct Inside {
-    pub(super) answers: HashMap<String, (u16, String)>,
-    pub(super) asked: HashMap<String, usize>,
+pub(super) struct IssuerState {
+    pub(super) responses: HashMap<String, (u16, String)>,
+    pub(super) request_counts: HashMap<String, usize>,
     /// Who signs what is asked for at `/token`, and what that was asked with.
     signer: Option<Arc<Signer>>,
-    pub(super) granted: Vec<HashMap<String, String>>,
+    pub(super) token_requests: Vec<HashMap<String, String>>,
     /// Set where it takes every connection and answers none.
     pub(super) silent: bool,
 }
@@ -37,7 +37,7 @@ pub(super) struct Inside {
 /// An authorization server with one key, which it can change.
 pub(super) struct Issuer {
     pub(super) address: String,
-    pub(super) inside: Arc<Mutex<Inside>>,
+    pub(super) state: Arc<Mutex<IssuerState>>,
     task: JoinHandle<()>,
 }
 
@@ -68,44 +68,44 @@ impl Issuer {
     pub(super) async fn start(signers: &[&Signer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let inside = Arc::new(Mutex::new(Inside::default()));
+        let inside = Arc::new(Mutex::new(IssuerState::default()));
         let served = Arc::clone(&inside);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, Arc::clone(&served)));
+                tokio::spawn(serve_connection(stream, Arc::clone(&served)));
             }
         });
-        let issuer = Self { address, inside, task };
+        let issuer = Self { address, state: inside, task };
         let metadata =
             json!({"issuer": issuer.address, "jwks_uri": format!("{}/keys", issuer.address)});
-        issuer.put("/.well-known/oauth-authorization-server", 200, &metadata);
-        issuer.publish(signers);
+        issuer.set_response("/.well-known/oauth-authorization-server", 200, &metadata);
+        issuer.publish_keys(signers);
         issuer
     }
 
-    fn put(&self, path: &str, status: u16, body: &Value) {
-        let answer = (status, body.to_string());
-        self.inside.lock().unwrap().answers.insert(path.to_owned(), answer);
+    fn set_response(&self, path: &str, status: u16, body: &Value) {
+        let response = (status, body.to_string());
+        self.state.lock().unwrap().responses.insert(path.to_owned(), response);
     }
 
-    pub(super) fn publish(&self, signers: &[&Signer]) {
+    pub(super) fn publish_keys(&self, signers: &[&Signer]) {
         let keys: Vec<Value> = signers.iter().map(|signer| signer.jwk()).collect();
-        self.put("/keys", 200, &json!({"keys": keys}));
+        self.set_response("/keys", 200, &json!({"keys": keys}));
     }
 
-    fn asked(&self, path: &str) -> usize {
-        self.inside.lock().unwrap().asked.get(path).copied().unwrap_or_default()
+    fn request_count(&self, path: &str) -> usize {
+        self.state.lock().unwrap().request_counts.get(path).copied().unwrap_or_default()
     }
 
     /// Claims that hold for an hour.
     pub(super) fn claims(&self) -> Value {
-        json!({"iss": self.address, "aud": "toolpost", "sub": "ada", "exp": now() + 3_600,
+        json!({"iss": self.address, "aud": "toolpost", "sub": "ada", "exp": unix_now() + 3_600,
             "scope": "files:read"})
     }
 
     pub(super) fn settings(&self) -> JwtSettings {
         let mut settings = JwtSettings::new(&self.address, vec!["toolpost".to_owned()]);
-        settings.taken_names = vec!["operator".to_owned(), "ci".to_owned()];
+        settings.reserved_names = vec!["operator".to_owned(), "ci".to_owned()];
         settings.fetch_timeout = Duration::from_millis(500);
         settings
     }
@@ -117,7 +117,7 @@ impl Drop for Issuer {
     }
 }
 
-async fn answer(stream: TcpStream, inside: Arc<Mutex<Inside>>) {
+async fn serve_connection(stream: TcpStream, inside: Arc<Mutex<IssuerState>>) {
     let mut stream = BufReader::new(stream);
     let mut first = String::new();
     stream.read_line(&mut first).await.unwrap();
@@ -136,8 +136,8 @@ async fn answer(stream: TcpStream, inside: Arc<Mutex<Inside>>) {
     let url = Url::parse(&format!("http://{host}{target}")).unwrap();
     let (silent, found) = {
         let mut inside = inside.lock().unwrap();
-        *inside.asked.entry(url.path().to_owned()).or_default() += 1;
-        (inside.silent, inside.answer(&url, &body))
+        *inside.request_counts.entry(url.path().to_owned()).or_default() += 1;
+        (inside.silent, inside.respond(&url, &body))
     };
     if silent {
         return std::future::pending().await;
@@ -152,31 +152,31 @@ async fn answer(stream: TcpStream, inside: Arc<Mutex<Inside>>) {
     let _ = stream.shutdown().await;
 }
 
-impl Inside {
+impl IssuerState {
     /// The status, a header and the body.
-    fn answer(&mut self, url: &Url, body: &[u8]) -> (u16, String, String) {
+    fn respond(&mut self, url: &Url, body: &[u8]) -> (u16, String, String) {
         let origin = url.origin().ascii_serialization();
         let pairs: HashMap<String, String> = url.query_pairs().into_owned().collect();
         match (url.path(), self.signer.clone()) {
             // Whoever is sent here agrees at once.
             ("/authorize", Some(_)) => {
                 let mut back = Url::parse(&pairs["redirect_uri"]).unwrap();
-                let said = [("code", "c"), ("state", &*pairs["state"]), ("iss", &*origin)];
-                back.query_pairs_mut().extend_pairs(said);
+                let message = [("code", "c"), ("state", &*pairs["state"]), ("iss", &*origin)];
+                back.query_pairs_mut().extend_pairs(message);
                 (302, format!("location: {back}\r\n"), String::new())
             }
             ("/token", Some(signer)) => {
                 let form: HashMap<String, String> =
                     url::form_urlencoded::parse(body).into_owned().collect();
                 let claims = json!({"iss": origin, "aud": form["resource"], "sub": "ada",
-                    "exp": now() + 60});
-                self.granted.push(form);
+                    "exp": unix_now() + 60});
+                self.token_requests.push(form);
                 let token = json!({"access_token": signer.sign(&claims), "token_type": "Bearer"});
                 (200, String::new(), token.to_string())
             }
             (path, _) => {
                 let (status, body) =
-                    self.answers.get(path).cloned().unwrap_or((404, String::new()));
+                    self.responses.get(path).cloned().unwrap_or((404, String::new()));
                 (status, String::new(), body)
             }
         }
@@ -185,9 +185,9 @@ impl Inside {
 
 /// Somebody who agrees with everything.
 #[derive(Debug)]
-struct Person;
+struct AutoApprove;
 
-impl Authorizer for Person {
+impl Authorizer for AutoApprove {
     fn redirect_uri(&self) -> Url {
         Url::parse("http://127.0.0.1:9/callback").unwrap()
     }
@@ -205,32 +205,33 @@ impl Authorizer for Person {
 /// A client that knows nothing but the address of `/mcp` finds out who vouches for callers, gets a token
 /// for this gateway and no other, and calls.
 #[tokio::test]
-async fn an_mcp_client_finds_the_authorization_server_and_gets_in() {
+async fn mcp_client_discovers_auth_server_and_connects() {
     let signer = Arc::new(Signer::new("one"));
     let issuer = Issuer::start(&[&signer]).await;
-    issuer.inside.lock().unwrap().signer = Some(Arc::clone(&signer));
+    issuer.state.lock().unwrap().signer = Some(Arc::clone(&signer));
     let at = |path: &str| format!("{}{path}", issuer.address);
     let metadata = json!({"issuer": issuer.address, "jwks_uri": at("/keys"),
         "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
         "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true});
-    issuer.put("/.well-known/oauth-authorization-server", 200, &metadata);
+    issuer.set_response("/.well-known/oauth-authorization-server", 200, &metadata);
 
-    let gateway = Gateway::with(Pipeline::new(builtin::registry()), GatewaySettings::default());
-    let gateway = gateway.with_authenticator(Authenticator::with([]));
-    let running = Running::serve(gateway, "127.0.0.1:0").await;
+    let gateway =
+        Gateway::from_pipeline(Pipeline::new(builtin::registry()), GatewaySettings::default());
+    let gateway = gateway.with_authenticator(Authenticator::with_tokens([]));
+    let running = TestGateway::serve(gateway, "127.0.0.1:0").await;
     let resource = running.url("/mcp");
     let settings = JwtSettings::new(&issuer.address, vec![resource.clone()]);
-    let trusting = Authenticator::with([]).trusting(settings);
+    let trusting = Authenticator::with_tokens([]).with_jwt(settings);
     running.gateway.authenticator().replace(&trusting);
 
-    let refused = client().post(&resource).json(&json!({})).send().await.unwrap();
-    assert_eq!(refused.status(), 401);
-    let place = running.url("/.well-known/oauth-protected-resource");
-    let expected = format!("Bearer realm=\"toolpost\", resource_metadata=\"{place}/mcp\"");
-    assert_eq!(refused.headers()["www-authenticate"], expected);
+    let rejected = client().post(&resource).json(&json!({})).send().await.unwrap();
+    assert_eq!(rejected.status(), 401);
+    let metadata_url = running.url("/.well-known/oauth-protected-resource");
+    let expected = format!("Bearer realm=\"toolpost\", resource_metadata=\"{metadata_url}/mcp\"");
+    assert_eq!(rejected.headers()["www-authenticate"], expected);
     for (below, resource) in [("/mcp", &resource), ("", &running.url(""))] {
-        let found = client().get(format!("{place}{below}")).send().await.unwrap();
+        let found = client().get(format!("{metadata_url}{below}")).send().await.unwrap();
         let found: Value = found.json().await.unwrap();
         assert_eq!(found["resource"], **resource);
         assert_eq!(found["authorization_servers"], json!([issuer.address]));
@@ -240,37 +241,38 @@ async fn an_mcp_client_finds_the_authorization_server_and_gets_in() {
         "[source.gw]\nmcp = {{ url = \"{resource}?tools=all\", oauth = {{ client_id = \"me\" }} }}\n"
     );
     let config = Config::parse("toolpost.toml".as_ref(), &text, &|_| None).unwrap();
-    let mut parts = McpParts::default();
-    parts.authorizer = Some(Arc::new(Person));
+    let mut parts = McpEnv::default();
+    parts.authorizer = Some(Arc::new(AutoApprove));
     let registry = Registry::new();
     let source = parts.start(&registry, &config.sources[0]).unwrap();
-    let mut changes = registry.changes();
+    let mut changes = registry.watch_changes();
     while registry.catalog().get("gw.demo__add").is_none() {
         let changed = tokio::time::timeout(Duration::from_secs(30), changes.changed()).await;
         assert!(changed.is_ok(), "{:?}", source.status().borrow());
     }
     let client = Pipeline::new(registry);
-    let sum = client.execute("gw.demo__add", json!({"a": 2, "b": 3})).await.unwrap();
+    let sum = client.call_trusted("gw.demo__add", json!({"a": 2, "b": 3})).await.unwrap();
     assert_eq!(sum.data["sum"], 5);
-    let granted = issuer.inside.lock().unwrap().granted.clone();
+    let granted = issuer.state.lock().unwrap().token_requests.clone();
     assert!(granted.iter().all(|form| form["resource"] == resource), "{granted:?}");
     source.close().await;
     running.stop().await;
 }
 
-pub(super) fn now() -> u64 {
+pub(super) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-async fn gateway(settings: JwtSettings) -> Running {
+async fn gateway(settings: JwtSettings) -> TestGateway {
     let known = [(TokenHash::of("tpt_ci"), toolpost::Identity::new("ci"))];
-    let authenticator = Authenticator::with(known).trusting(settings);
-    let gateway = Gateway::with(Pipeline::new(builtin::registry()), GatewaySettings::default());
-    Running::serve(gateway.with_authenticator(authenticator), "127.0.0.1:0").await
+    let authenticator = Authenticator::with_tokens(known).with_jwt(settings);
+    let gateway =
+        Gateway::from_pipeline(Pipeline::new(builtin::registry()), GatewaySettings::default());
+    TestGateway::serve(gateway.with_authenticator(authenticator), "127.0.0.1:0").await
 }
 
 /// The status of a call with a token, and what is said.
-async fn call(running: &Running, token: &str) -> (u16, String) {
+async fn call(running: &TestGateway, token: &str) -> (u16, String) {
     let request = client().post(running.url("/api/demo/add")).bearer_auth(token);
     let response = request.json(&json!({"a": 2, "b": 3})).send().await.unwrap();
     (response.status().as_u16(), response.text().await.unwrap())
@@ -278,16 +280,16 @@ async fn call(running: &Running, token: &str) -> (u16, String) {
 
 /// Each row: what is different about good claims, and what is said about that.
 #[tokio::test]
-async fn a_signed_token_holds_or_is_refused_with_the_reason_at_every_door() {
+async fn jwt_is_accepted_or_rejected_with_reason_everywhere() {
     let key = Signer::new("one");
     let issuer = Issuer::start(&[&key]).await;
     let mut settings = issuer.settings();
     settings.resources_claim = Some("may".to_owned());
     settings.capabilities_claim = Some("can".to_owned());
     let running = gateway(settings).await;
-    let base = now();
+    let base = unix_now();
     let good = issuer.claims();
-    for (different, status, said) in [
+    for (different, status, message) in [
         (json!({}), 200, "5"),
         (json!({"aud": ["x", "toolpost"]}), 200, "5"),
         (json!({"iss": "https://evil.example"}), 401, "another issuer"),
@@ -308,28 +310,28 @@ async fn a_signed_token_holds_or_is_refused_with_the_reason_at_every_door() {
             claims[name] = value.clone();
         }
         let token = key.sign(&claims);
-        let (found, words) = call(&running, &token).await;
-        assert_eq!(found, status, "{different}: {words}");
-        assert!(words.contains(said), "{different}: {words}");
-        assert!(!words.contains(&token), "a token is never repeated");
-        // The same at the other doors.
+        let (found, text) = call(&running, &token).await;
+        assert_eq!(found, status, "{different}: {text}");
+        assert!(text.contains(message), "{different}: {text}");
+        assert!(!text.contains(&token), "a token is never repeated");
+        // The same at the other endpoints.
         let mcp = client().post(running.url("/mcp")).bearer_auth(&token);
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         assert_eq!(mcp.json(&ping).send().await.unwrap().status(), status, "{different}");
-        let mut peer = Raw::with_token(running.address, &token).await;
+        let mut peer = HubClient::with_token(running.address, &token).await;
         match status {
             200 => peer.assert_works(&different.to_string()).await,
-            _ => assert_eq!(peer.hear_close().await.0, 4401, "{different}"),
+            _ => assert_eq!(peer.recv_close().await.0, 4401, "{different}"),
         }
     }
-    assert_eq!(issuer.asked("/keys"), 1, "keys are fetched once");
+    assert_eq!(issuer.request_count("/keys"), 1, "keys are fetched once");
     assert_eq!(call(&running, "tpt_ci").await.0, 200, "tokens of the gateway hold beside them");
     assert_eq!(call(&running, "a.b.c").await.0, 401);
     running.stop().await;
 }
 
 #[tokio::test]
-async fn keys_rotate_and_nobody_can_make_the_gateway_ask_for_them_all_the_time() {
+async fn key_rotation_works_and_refetch_is_rate_limited() {
     let (first, second, evil) = (Signer::new("one"), Signer::new("two"), Signer::new("three"));
     let issuer = Issuer::start(&[&first]).await;
     let mut settings = issuer.settings();
@@ -340,14 +342,14 @@ async fn keys_rotate_and_nobody_can_make_the_gateway_ask_for_them_all_the_time()
     for _ in 0..3 {
         assert_eq!(call(&running, &evil.sign(&claims)).await.0, 401);
     }
-    assert_eq!(issuer.asked("/keys"), 1, "not asked again so soon");
+    assert_eq!(issuer.request_count("/keys"), 1, "not asked again so soon");
     running.stop().await;
 
     // Where asking again is allowed, a new key is found and the old one is gone with its tokens.
     settings.refresh.1 = Duration::ZERO;
     let running = gateway(settings).await;
     assert_eq!(call(&running, &first.sign(&claims)).await.0, 200);
-    issuer.publish(&[&second]);
+    issuer.publish_keys(&[&second]);
     assert_eq!(call(&running, &first.sign(&claims)).await.0, 200, "nobody has noticed yet");
     assert_eq!(call(&running, &second.sign(&claims)).await.0, 200);
     assert_eq!(call(&running, &first.sign(&claims)).await.0, 401);
@@ -355,7 +357,7 @@ async fn keys_rotate_and_nobody_can_make_the_gateway_ask_for_them_all_the_time()
 }
 
 #[tokio::test]
-async fn old_keys_are_kept_while_their_server_is_down_and_delay_nobody() {
+async fn cached_keys_are_used_while_issuer_is_down() {
     let key = Signer::new("one");
     let issuer = Issuer::start(&[&key]).await;
     let mut settings = issuer.settings();
@@ -364,26 +366,26 @@ async fn old_keys_are_kept_while_their_server_is_down_and_delay_nobody() {
     let running = gateway(settings.clone()).await;
     let claims = issuer.claims();
     assert_eq!(call(&running, &key.sign(&claims)).await.0, 200);
-    issuer.put("/keys", 500, &json!({}));
+    issuer.set_response("/keys", 500, &json!({}));
     let other = |sub: &str| {
         let mut claims = claims.clone();
         claims["sub"] = sub.into();
         key.sign(&claims)
     };
     assert_eq!(call(&running, &other("bob")).await.0, 200, "an error of the server");
-    issuer.put("/keys", 200, &json!({"keys": "none"}));
+    issuer.set_response("/keys", 200, &json!({"keys": "none"}));
     assert_eq!(call(&running, &other("carl")).await.0, 200, "nonsense");
-    issuer.inside.lock().unwrap().answers.insert("/keys".into(), (200, " ".repeat(2 << 20)));
+    issuer.state.lock().unwrap().responses.insert("/keys".into(), (200, " ".repeat(2 << 20)));
     assert_eq!(call(&running, &other("dora")).await.0, 200, "too much");
     // While one call waits for a server that says nothing, others do not.
-    issuer.inside.lock().unwrap().silent = true;
-    let before = issuer.asked("/.well-known/oauth-authorization-server");
+    issuer.state.lock().unwrap().silent = true;
+    let before = issuer.request_count("/.well-known/oauth-authorization-server");
     let (url, token) = (running.url("/api/demo/add"), other("emil"));
     let slow = tokio::spawn(async move {
         let request = client().post(url).bearer_auth(token).json(&json!({"a": 2, "b": 3}));
         request.send().await.unwrap().status().as_u16()
     });
-    while issuer.asked("/.well-known/oauth-authorization-server") == before {
+    while issuer.request_count("/.well-known/oauth-authorization-server") == before {
         tokio::task::yield_now().await;
     }
     assert_eq!(call(&running, &other("fay")).await.0, 200);
@@ -395,15 +397,15 @@ async fn old_keys_are_kept_while_their_server_is_down_and_delay_nobody() {
     settings.refresh.1 = Duration::from_secs(3_600);
     let running = gateway(settings).await;
     for expected in ["is not reachable", "a moment ago"] {
-        let (status, words) = call(&running, &other("gil")).await;
-        assert_eq!(status, 503, "{words}");
-        assert!(words.contains(expected), "{words}");
+        let (status, message) = call(&running, &other("gil")).await;
+        assert_eq!(status, 503, "{message}");
+        assert!(message.contains(expected), "{message}");
     }
     running.stop().await;
 }
 
 #[tokio::test]
-async fn metadata_of_somebody_else_are_not_believed() {
+async fn metadata_of_other_issuer_is_rejected() {
     let key = Signer::new("one");
     let issuer = Issuer::start(&[&key]).await;
     let keys = format!("{}/keys", issuer.address);
@@ -413,7 +415,7 @@ async fn metadata_of_somebody_else_are_not_believed() {
         json!({"issuer": issuer.address, "jwks_uri": "http://evil.example/keys"}),
         json!({"issuer": issuer.address}),
     ] {
-        issuer.put("/.well-known/oauth-authorization-server", 200, &metadata);
+        issuer.set_response("/.well-known/oauth-authorization-server", 200, &metadata);
         let running = gateway(issuer.settings()).await;
         assert_eq!(call(&running, &key.sign(&issuer.claims())).await.0, 503, "{metadata}");
         running.stop().await;
@@ -428,27 +430,27 @@ async fn metadata_of_somebody_else_are_not_believed() {
 
 /// Each row: another configuration, and whether what was opened with a signed token ends by it.
 #[tokio::test]
-async fn what_was_opened_with_a_signed_token_ends_when_tokens_are_checked_otherwise() {
+async fn jwt_connections_close_when_auth_settings_change() {
     let key = Signer::new("one");
     let issuer = Issuer::start(&[&key]).await;
     let auth = format!("[auth]\nissuer = \"{}\"\naudience = [\"toolpost\"]\n", issuer.address);
-    let named = |name: &str| {
+    let with_identity = |name: &str| {
         format!("{auth}[identity.{name}]\ntoken_hash = \"{}\"\n", TokenHash::of("tpt_x"))
     };
     let config = |text: &str| Config::parse("toolpost.toml".as_ref(), text, &|_| None).unwrap();
     for (next, ends) in [
-        (named("bob"), false),
-        (named("ada"), true),
+        (with_identity("bob"), false),
+        (with_identity("ada"), true),
         (auth.replace("\"toolpost\"", "\"other\""), true),
-        (named("bob").replace(&auth, ""), true),
+        (with_identity("bob").replace(&auth, ""), true),
     ] {
-        let setup = Setup::new(builtin::registry(), config(&auth)).start();
-        let running = Running::serve(setup.gateway().clone(), "127.0.0.1:0").await;
-        let mut peer = Raw::with_token(running.address, &key.sign(&issuer.claims())).await;
+        let setup = GatewayBuilder::new(builtin::registry(), config(&auth)).start();
+        let running = TestGateway::serve(setup.gateway().clone(), "127.0.0.1:0").await;
+        let mut peer = HubClient::with_token(running.address, &key.sign(&issuer.claims())).await;
         peer.assert_works("before").await;
-        setup.change(config(&next)).await.unwrap();
+        setup.apply_config(config(&next)).await.unwrap();
         match ends {
-            true => assert_eq!(peer.hear_close().await.0, 4401, "{next}"),
+            true => assert_eq!(peer.recv_close().await.0, 4401, "{next}"),
             false => peer.assert_works(&next).await,
         }
         running.stop().await;

@@ -1,4 +1,4 @@
-//! Limits as callers meet them, at every door: what is refused, and what the refusal says.
+//! Limits as callers meet them, at every endpoint: what is refused, and what the refusal says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,40 +7,42 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use toolpost::{
-    CallContext, CallError, CallRequest, HandlerError, Operation, Pipeline, Settings, build_env,
+    CallContext, CallError, CallRequest, HandlerError, Operation, Pipeline, PipelineSettings,
+    build_env,
 };
 use toolpost_gateway::config::Config;
 use toolpost_gateway::{
-    BreakerLimits, Gateway, GatewaySettings, Limiter, LimitsSettings, Setup, Sight, SourceLimits,
-    builtin,
+    BreakerLimits, Gateway, GatewayBuilder, GatewaySettings, Limiter, LimitsSettings, SourceLimits,
+    Telemetry, builtin,
 };
 
 use super::spokes::{caller, spoke};
-use super::{Running, client};
+use super::{TestGateway, client};
 
 /// A gateway that is watched and bounded.
-pub(super) async fn bounded(
+pub(super) async fn limited_gateway(
     operations: impl IntoIterator<Item = Operation>,
     limits: LimitsSettings,
     calls: usize,
-) -> Running {
+) -> TestGateway {
     let registry = builtin::registry();
     for operation in operations {
         registry.register(operation).unwrap();
     }
-    let (limiter, sight) = (Arc::new(Limiter::new(limits)), Sight::default());
-    let mut settings = Settings::default();
-    settings.concurrent_calls = calls;
+    let (limiter, telemetry) = (Arc::new(Limiter::new(limits)), Telemetry::default());
+    let mut settings = PipelineSettings::default();
+    settings.max_concurrent_calls = calls;
     let pipeline = Pipeline::builder(registry)
         .settings(settings)
         .limits(Arc::clone(&limiter) as _)
-        .observer(sight.observer())
+        .observer(telemetry.observer())
         .build();
-    let gateway = Gateway::with(pipeline, GatewaySettings::default()).with_sight(sight, limiter);
-    Running::serve(gateway, "127.0.0.1:0").await
+    let gateway = Gateway::from_pipeline(pipeline, GatewaySettings::default())
+        .with_telemetry(telemetry, limiter);
+    TestGateway::serve(gateway, "127.0.0.1:0").await
 }
 
-pub(super) fn source(concurrency: usize, queue: usize) -> LimitsSettings {
+pub(super) fn source_limits(concurrency: usize, queue: usize) -> LimitsSettings {
     let mut limits = LimitsSettings::default();
     limits.source.concurrency = concurrency;
     limits.source.queue = queue;
@@ -49,15 +51,15 @@ pub(super) fn source(concurrency: usize, queue: usize) -> LimitsSettings {
 
 /// Operations of a source that wait until they are let go, and count those that run at once.
 #[derive(Clone)]
-struct Gate {
-    open: Arc<Semaphore>,
+struct BlockingOperations {
+    permits: Arc<Semaphore>,
     running: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
+    peak: Arc<AtomicUsize>,
 }
 
-impl Gate {
+impl BlockingOperations {
     fn new() -> Self {
-        Self { open: Arc::new(Semaphore::new(0)), running: Arc::default(), most: Arc::default() }
+        Self { permits: Arc::new(Semaphore::new(0)), running: Arc::default(), peak: Arc::default() }
     }
 
     fn operation(&self, id: &str) -> Operation {
@@ -66,8 +68,8 @@ impl Gate {
             let gate = gate.clone();
             async move {
                 let now = gate.running.fetch_add(1, Ordering::SeqCst) + 1;
-                gate.most.fetch_max(now, Ordering::SeqCst);
-                gate.open.acquire().await.unwrap().forget();
+                gate.peak.fetch_max(now, Ordering::SeqCst);
+                gate.permits.acquire().await.unwrap().forget();
                 gate.running.fetch_sub(1, Ordering::SeqCst);
                 Ok::<_, HandlerError>(now)
             }
@@ -76,7 +78,7 @@ impl Gate {
     }
 }
 
-async fn until(what: &str, holds: impl Fn() -> bool) {
+async fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let waiting = async {
         while !holds() {
             tokio::task::yield_now().await;
@@ -85,28 +87,29 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
     tokio::time::timeout(Duration::from_secs(60), waiting).await.expect(what);
 }
 
-fn post(gateway: &Running, path: &str) -> reqwest::RequestBuilder {
+fn post(gateway: &TestGateway, path: &str) -> reqwest::RequestBuilder {
     client().post(gateway.url(path)).json(&Value::Null)
 }
 
 /// The status, when to come again, and the limit that the problem names.
-async fn refusal(gateway: &Running, path: &str) -> (u16, Option<String>, Value) {
-    let answer = post(gateway, path).send().await.unwrap();
-    let again = answer.headers().get("retry-after").map(|value| value.to_str().unwrap().to_owned());
-    let status = answer.status().as_u16();
-    let body: Value = answer.json().await.unwrap();
+async fn rejected_call(gateway: &TestGateway, path: &str) -> (u16, Option<String>, Value) {
+    let response = post(gateway, path).send().await.unwrap();
+    let again =
+        response.headers().get("retry-after").map(|value| value.to_str().unwrap().to_owned());
+    let status = response.status().as_u16();
+    let body: Value = response.json().await.unwrap();
     (status, again, body["error"]["details"]["limit"].clone())
 }
 
 /// The number behind a metric with these labels.
-pub(super) async fn metric(gateway: &Running, start: &str) -> Option<f64> {
+pub(super) async fn metric(gateway: &TestGateway, start: &str) -> Option<f64> {
     let page = client().get(gateway.url("/metrics")).send().await.unwrap().text().await.unwrap();
     let line = page.lines().find(|line| line.starts_with(start))?;
     line.rsplit_once(' ')?.1.parse().ok()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_limit_of_concurrency_refuses_at_once_and_says_which_it_was() {
+async fn concurrency_limits_reject_and_name_the_limit() {
     let rows: [(&str, fn(&mut LimitsSettings), usize); 3] = [
         ("calls", |_| {}, 2),
         ("caller_calls", |limits| limits.caller_calls = 2, 10_000),
@@ -117,17 +120,17 @@ async fn every_limit_of_concurrency_refuses_at_once_and_says_which_it_was() {
         ),
     ];
     for (limit, change, calls) in rows {
-        let gate = Gate::new();
+        let gate = BlockingOperations::new();
         let mut limits = LimitsSettings::default();
         change(&mut limits);
-        let gateway = bounded([gate.operation("box.wait")], limits, calls).await;
+        let gateway = limited_gateway([gate.operation("box.wait")], limits, calls).await;
         let held: Vec<_> =
             (0..2).map(|_| tokio::spawn(post(&gateway, "/api/box/wait").send())).collect();
-        until("two run", || gate.running.load(Ordering::SeqCst) == 2).await;
+        wait_until("two run", || gate.running.load(Ordering::SeqCst) == 2).await;
         let expected = (429, Some("1".to_owned()), json!(limit));
-        assert_eq!(refusal(&gateway, "/api/box/wait").await, expected);
+        assert_eq!(rejected_call(&gateway, "/api/box/wait").await, expected);
 
-        // The same over the other doors, as data.
+        // The same over the other endpoints, as data.
         let peer = caller(&gateway, None).await;
         let error = peer.call(CallRequest::new("box.wait", Value::Null)).await.unwrap_err();
         assert_eq!((error.code().as_str(), error.is_retryable()), ("OVERLOADED", true));
@@ -137,41 +140,41 @@ async fn every_limit_of_concurrency_refuses_at_once_and_says_which_it_was() {
         );
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {"name": "box__wait", "arguments": {}}});
-        let answer = client().post(gateway.url("/mcp?dialect=envelope")).json(&request);
-        let answer = answer.header("accept", "application/json, text/event-stream");
-        let answer = answer.send().await.unwrap().text().await.unwrap();
-        assert!(answer.contains("OVERLOADED") && answer.contains("retryAfterMs"), "{answer}");
+        let response = client().post(gateway.url("/mcp?dialect=envelope")).json(&request);
+        let response = response.header("accept", "application/json, text/event-stream");
+        let response = response.send().await.unwrap().text().await.unwrap();
+        assert!(response.contains("OVERLOADED") && response.contains("retryAfterMs"), "{response}");
         assert_eq!(
-            metric(&gateway, &format!("toolpost_refusals_total{{limit=\"{limit}\"}}")).await,
+            metric(&gateway, &format!("toolpost_rejections_total{{limit=\"{limit}\"}}")).await,
             Some(3.0)
         );
 
-        gate.open.add_permits(2);
+        gate.permits.add_permits(2);
         for call in held {
             assert_eq!(call.await.unwrap().unwrap().status(), 200, "{limit}");
         }
-        gate.open.add_permits(1);
+        gate.permits.add_permits(1);
         assert_eq!(post(&gateway, "/api/box/wait").send().await.unwrap().status(), 200, "{limit}");
         gateway.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_per_minute_are_counted_for_each_caller_and_not_for_what_is_inside() {
+async fn calls_per_minute_counts_outer_calls_per_caller() {
     let mut limits = LimitsSettings::default();
     limits.calls_per_minute = Some(3);
-    let gateway = bounded([], limits, 10_000).await;
+    let gateway = limited_gateway([], limits, 10_000).await;
     let nested = json!({"id": "demo.add", "input": {"a": 1, "b": 2}});
     for _ in 0..3 {
-        let answer =
+        let response =
             client().post(gateway.url("/api/hub/call")).json(&nested).send().await.unwrap();
-        assert_eq!(answer.status(), 200, "the call inside is not counted");
+        assert_eq!(response.status(), 200, "the call inside is not counted");
     }
-    let answer = client().post(gateway.url("/api/hub/call")).json(&nested).send().await.unwrap();
-    assert_eq!(answer.status(), 429);
-    let again: u32 = answer.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    let response = client().post(gateway.url("/api/hub/call")).json(&nested).send().await.unwrap();
+    assert_eq!(response.status(), 429);
+    let again: u32 = response.headers()["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((1..=20).contains(&again), "{again} s");
-    let body: Value = answer.json().await.unwrap();
+    let body: Value = response.json().await.unwrap();
     assert_eq!(body["error"]["details"]["limit"], "calls_per_minute");
     gateway.stop().await;
 }
@@ -179,7 +182,7 @@ async fn calls_per_minute_are_counted_for_each_caller_and_not_for_what_is_inside
 /// Each row: a request that is refused before it is a call, or because there is nothing to call, and
 /// its status.
 #[tokio::test]
-async fn what_is_refused_before_it_is_a_call_counts_as_one() {
+async fn requests_rejected_before_the_call_count_as_calls() {
     let rows: [(&str, &str, &str, &str, u16); 7] = [
         ("POST", "add", "*/*", "{", 400),
         ("POST", "add?unheard=1", "*/*", "{}", 400),
@@ -191,22 +194,22 @@ async fn what_is_refused_before_it_is_a_call_counts_as_one() {
     ];
     let mut limits = LimitsSettings::default();
     limits.calls_per_minute = Some(7);
-    let gateway = bounded([], limits, 10_000).await;
+    let gateway = limited_gateway([], limits, 10_000).await;
     for is_too_often in [false, true] {
         for (method, path, accept, body, status) in rows {
             let url = gateway.url(&format!("/api/demo/{path}"));
             let request = client().request(method.parse().unwrap(), url).header("accept", accept);
             let request = request.header("content-type", "application/json");
-            let answer = request.body(body).send().await.unwrap();
+            let response = request.body(body).send().await.unwrap();
             let expected = if is_too_often { 429 } else { status };
-            assert_eq!(answer.status(), expected, "{method} {path} {body}");
-            assert_eq!(answer.headers().contains_key("retry-after"), is_too_often);
+            assert_eq!(response.status(), expected, "{method} {path} {body}");
+            assert_eq!(response.headers().contains_key("retry-after"), is_too_often);
         }
     }
     for (start, expected) in [
         ("toolpost_calls_total{source=\"demo\",kind=\"query\",outcome=\"VALIDATION_ERROR\"}", 5.0),
         ("toolpost_calls_total{source=\"demo\",kind=\"query\",outcome=\"OVERLOADED\"}", 5.0),
-        ("toolpost_refusals_total{limit=\"calls_per_minute\"}", 7.0),
+        ("toolpost_rejections_total{limit=\"calls_per_minute\"}", 7.0),
     ] {
         assert_eq!(metric(&gateway, start).await, Some(expected), "{start}");
     }
@@ -214,10 +217,10 @@ async fn what_is_refused_before_it_is_a_call_counts_as_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn subscriptions_of_one_caller_are_bounded() {
+async fn caller_subscriptions_limit_is_enforced() {
     let mut limits = LimitsSettings::default();
     limits.caller_subscriptions = 1;
-    let gateway = bounded([], limits, 10_000).await;
+    let gateway = limited_gateway([], limits, 10_000).await;
     let clock = || {
         let request = client().post(gateway.url("/api/demo/clock"));
         request.json(&json!({"count": 1_000, "everyMs": 20})).send()
@@ -237,66 +240,66 @@ async fn subscriptions_of_one_caller_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_finds_no_place_waits_in_line_and_the_line_has_an_end() {
-    let gate = Gate::new();
-    let gateway = bounded([gate.operation("box.wait")], source(2, 3), 10_000).await;
+async fn source_calls_queue_and_queue_is_bounded() {
+    let gate = BlockingOperations::new();
+    let gateway = limited_gateway([gate.operation("box.wait")], source_limits(2, 3), 10_000).await;
     let calls: Vec<_> =
         (0..5).map(|_| tokio::spawn(post(&gateway, "/api/box/wait").send())).collect();
     let waiting = "toolpost_queue_depth{source=\"box\"}";
     while metric(&gateway, waiting).await != Some(3.0) {
         tokio::task::yield_now().await;
     }
-    assert_eq!(refusal(&gateway, "/api/box/wait").await.2, json!("source_queue"));
-    gate.open.add_permits(5);
+    assert_eq!(rejected_call(&gateway, "/api/box/wait").await.2, json!("source_queue"));
+    gate.permits.add_permits(5);
     for call in calls {
         assert_eq!(call.await.unwrap().unwrap().status(), 200);
     }
-    assert_eq!(gate.most.load(Ordering::SeqCst), 2, "never more than two at once");
+    assert_eq!(gate.peak.load(Ordering::SeqCst), 2, "never more than two at once");
     assert_eq!(metric(&gateway, waiting).await, Some(0.0));
     gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_too_long_or_goes_away_leaves_the_line() {
-    let gate = Gate::new();
-    let mut limits = source(1, 2);
+async fn queued_call_leaves_on_timeout_or_disconnect() {
+    let gate = BlockingOperations::new();
+    let mut limits = source_limits(1, 2);
     limits.source.queue_wait = Duration::from_millis(50);
-    let gateway = bounded([gate.operation("box.wait")], limits, 10_000).await;
+    let gateway = limited_gateway([gate.operation("box.wait")], limits, 10_000).await;
     let first = tokio::spawn(post(&gateway, "/api/box/wait").send());
-    until("one runs", || gate.running.load(Ordering::SeqCst) == 1).await;
-    assert_eq!(refusal(&gateway, "/api/box/wait").await.2, json!("queue_wait"));
+    wait_until("one runs", || gate.running.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(rejected_call(&gateway, "/api/box/wait").await.2, json!("queue_wait"));
     let impatient = client().post(gateway.url("/api/box/wait?timeout=10ms")).json(&Value::Null);
     assert_eq!(impatient.send().await.unwrap().status(), 504);
     assert_eq!(metric(&gateway, "toolpost_queue_depth{source=\"box\"}").await, Some(0.0));
-    gate.open.add_permits(1);
+    gate.permits.add_permits(1);
     assert_eq!(first.await.unwrap().unwrap().status(), 200);
     gateway.stop().await;
 }
 
 /// Calls an operation of another source, or of its own.
-fn calls_on(id: &str, target: &'static str) -> Operation {
+fn nested_call(id: &str, target: &'static str) -> Operation {
     let run = move |context: CallContext, (): ()| async move {
         let env = build_env(&context, ["a", "b"]);
-        Ok::<_, HandlerError>(env.execute(target, Value::Null).await?.data)
+        Ok::<_, HandlerError>(env.call_trusted(target, Value::Null).await?.data)
     };
     Operation::query(id, run).build().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_inside_calls_never_wait_for_each_other() {
+async fn nested_calls_never_deadlock_on_permits() {
     let leaf = |id: &str| {
-        let answer = async |(): ()| Ok::<_, HandlerError>("leaf");
-        Operation::query(id, answer).build().unwrap()
+        let response = async |(): ()| Ok::<_, HandlerError>("leaf");
+        Operation::query(id, response).build().unwrap()
     };
     let operations = [
-        calls_on("a.own", "a.leaf"),
-        calls_on("a.other", "b.back"),
-        calls_on("b.back", "a.leaf"),
-        calls_on("b.other", "a.leaf"),
+        nested_call("a.own", "a.leaf"),
+        nested_call("a.other", "b.back"),
+        nested_call("b.back", "a.leaf"),
+        nested_call("b.other", "a.leaf"),
         leaf("a.leaf"),
         leaf("b.leaf"),
     ];
-    let gateway = bounded(operations, source(1, 1_000), 10_000).await;
+    let gateway = limited_gateway(operations, source_limits(1, 1_000), 10_000).await;
     // A place is shared with what is called from inside it, so one place is enough for all of this.
     assert_eq!(post(&gateway, "/api/a/own").send().await.unwrap().status(), 200);
     assert_eq!(post(&gateway, "/api/a/other").send().await.unwrap().status(), 200);
@@ -307,22 +310,22 @@ async fn calls_inside_calls_never_wait_for_each_other() {
     let calls = calls.map(|path| client.post(gateway.url(path)).json(&Value::Null).send());
     let all = futures::future::join_all(calls);
     let all = tokio::time::timeout(Duration::from_secs(60), all).await.expect("none hangs");
-    let answered = all.into_iter().map(|answer| answer.unwrap().status().as_u16());
-    let (good, refused): (Vec<u16>, Vec<u16>) = answered.partition(|status| *status == 200);
-    assert!(refused.iter().all(|status| matches!(status, 429 | 502)), "{refused:?}");
+    let responded = all.into_iter().map(|response| response.unwrap().status().as_u16());
+    let (good, rejected): (Vec<u16>, Vec<u16>) = responded.partition(|status| *status == 200);
+    assert!(rejected.iter().all(|status| matches!(status, 429 | 502)), "{rejected:?}");
     assert!(!good.is_empty());
     gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_spoke_that_hangs_is_left_alone_and_tried_again() {
+async fn breaker_opens_for_hanging_spoke_and_recovers() {
     let mut limits = LimitsSettings::default();
     let mut breaker = BreakerLimits::default();
     breaker.failures = 2;
     breaker.slow = Duration::from_millis(20);
     breaker.open_for = Duration::from_millis(300);
     limits.source.breaker = Some(breaker);
-    let gateway = bounded([], limits, 10_000).await;
+    let gateway = limited_gateway([], limits, 10_000).await;
     let (is_well, reached) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (well, seen) = (Arc::clone(&is_well), Arc::clone(&reached));
     let hang = move |(): ()| {
@@ -348,7 +351,7 @@ async fn a_spoke_that_hangs_is_left_alone_and_tried_again() {
         assert_eq!(hanging.send().await.unwrap().status(), 504);
     }
     let before = reached.load(Ordering::SeqCst);
-    let (status, again, limit) = refusal(&gateway, "/api/box/x.hang").await;
+    let (status, again, limit) = rejected_call(&gateway, "/api/box/x.hang").await;
     assert_eq!((status, again.as_deref(), limit), (503, Some("1"), json!("breaker")));
     assert_eq!(reached.load(Ordering::SeqCst), before, "it was not bothered");
     assert_eq!(metric(&gateway, "toolpost_source_breaker_open{source=\"box\"}").await, Some(1.0));
@@ -364,18 +367,18 @@ async fn a_spoke_that_hangs_is_left_alone_and_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_numbers_hold_from_now_on_and_what_is_held_stays() {
-    let gate = Gate::new();
-    let limiter = Arc::new(Limiter::new(source(1, 0)));
+async fn limit_change_applies_and_keeps_held_permits() {
+    let gate = BlockingOperations::new();
+    let limiter = Arc::new(Limiter::new(source_limits(1, 0)));
     let registry = builtin::registry();
     registry.register(gate.operation("box.wait")).unwrap();
     let pipeline = Pipeline::builder(registry).limits(Arc::clone(&limiter) as _).build();
     let run = || {
         let pipeline = pipeline.clone();
-        tokio::spawn(async move { pipeline.execute("box.wait", Value::Null).await })
+        tokio::spawn(async move { pipeline.call_trusted("box.wait", Value::Null).await })
     };
     let first = run();
-    until("one runs", || gate.running.load(Ordering::SeqCst) == 1).await;
+    wait_until("one runs", || gate.running.load(Ordering::SeqCst) == 1).await;
     assert_eq!(run().await.unwrap().unwrap_err().limit(), Some("source_queue"));
     let mut more = LimitsSettings::default();
     let mut own = SourceLimits::default();
@@ -383,32 +386,34 @@ async fn other_numbers_hold_from_now_on_and_what_is_held_stays() {
     more.sources.insert("box".to_owned(), own);
     limiter.replace(more);
     let second = run();
-    until("two run", || gate.running.load(Ordering::SeqCst) == 2).await;
-    gate.open.add_permits(2);
+    wait_until("two run", || gate.running.load(Ordering::SeqCst) == 2).await;
+    gate.permits.add_permits(2);
     assert!(first.await.unwrap().is_ok() && second.await.unwrap().is_ok());
 }
 
 #[tokio::test]
-async fn an_input_may_be_so_deep() {
+async fn input_depth_limit_is_enforced() {
     let mut limits = LimitsSettings::default();
     limits.json_depth = 3;
     let any = async |_: Value| Ok::<_, HandlerError>(1);
-    let gateway = bounded([Operation::query("box.any", any).build().unwrap()], limits, 10).await;
+    let gateway =
+        limited_gateway([Operation::query("box.any", any).build().unwrap()], limits, 10).await;
     for (input, status) in [(json!({"a": [{}]}), 200), (json!({"a": [[[]]]}), 422)] {
-        let answer = client().post(gateway.url("/api/box/any")).json(&input).send().await.unwrap();
-        assert_eq!(answer.status(), status, "{input}");
+        let response =
+            client().post(gateway.url("/api/box/any")).json(&input).send().await.unwrap();
+        assert_eq!(response.status(), status, "{input}");
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn another_file_brings_other_limits_and_says_what_has_to_wait() {
+async fn reload_applies_limits_and_reports_restart_needed() {
     let config = |text: &str| Config::parse("toolpost.toml".as_ref(), text, &|_| None).unwrap();
-    let setup = Setup::new(builtin::registry(), config("[limits]\njson_depth = 1\n"));
+    let setup = GatewayBuilder::new(builtin::registry(), config("[limits]\njson_depth = 1\n"));
     let (running, listener) = setup.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let url = format!("http://{}/api/demo/add", listener.local_addr().unwrap());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let asking = async {
+    let client_requests = async {
         let ask = async || {
             let nested = json!({"value": {"a": {"b": []}}});
             client().post(&url).json(&nested).send().await.unwrap().text().await.unwrap()
@@ -416,21 +421,21 @@ async fn another_file_brings_other_limits_and_says_what_has_to_wait() {
         assert!(ask().await.contains("at most 1 levels"));
         let now = "[limits]\njson_depth = 20\nconnections = 7\n[telemetry]\nsample = 0.5\n\
                    [http]\ncors = [\"https://app.example\"]\n";
-        let report = running.change(config(now)).await.unwrap();
-        assert_eq!(report.notes, ["other limits hold from now on"]);
+        let report = running.apply_config(config(now)).await.unwrap();
+        assert_eq!(report.notes, ["limits updated"]);
         assert_eq!(report.restart_needed, ["limits.connections", "telemetry", "http.cors"]);
-        let (come, gone) = (
+        let (with_source, without_source) = (
             format!("{now}[source.far]\nhub = {{ url = \"ws://127.0.0.1:1/hub\" }}\n"),
             now.to_owned(),
         );
-        for text in [come, gone] {
-            let report = running.change(config(&text)).await.unwrap();
+        for text in [with_source, without_source] {
+            let report = running.apply_config(config(&text)).await.unwrap();
             assert_eq!(report.notes, [""; 0], "no limit is another one");
         }
         assert!(!ask().await.contains("levels"));
         drop(stop);
     };
     let serving = running.serve(listener, async { drop(stopped.await) });
-    let (served, ()) = tokio::join!(serving, asking);
+    let (served, ()) = tokio::join!(serving, client_requests);
     assert!(served.unwrap().in_time);
 }

@@ -11,50 +11,50 @@ mod access;
 mod approval;
 mod auth;
 mod browser;
-mod call;
 mod capability_corpus;
+mod chained_gateways;
 mod chaos;
 mod docs;
 mod drain;
 mod hostile;
 mod http;
+mod hub;
 mod jwt;
 mod limits;
 mod mcp;
 mod mcp_corpus;
+mod observability;
 mod openapi;
-mod refusals;
+mod rejection_audit;
 mod room_message_corpus;
-mod rooms;
+mod room_protocol;
+mod rooms_page;
 mod security;
-mod sight;
 mod spokes;
 mod sse;
-mod twice;
-mod workspace;
 
 use std::net::SocketAddr;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use toolpost::{Operation, Pipeline, Registry};
-use toolpost_gateway::{Drained, Gateway, GatewaySettings, builtin};
+use toolpost_gateway::{DrainReport, Gateway, GatewaySettings, builtin};
 
 /// A gateway on a free port of this machine.
-struct Running {
+struct TestGateway {
     address: SocketAddr,
     gateway: Gateway,
     stop: oneshot::Sender<()>,
-    served: JoinHandle<Drained>,
+    served: JoinHandle<DrainReport>,
 }
 
-impl Running {
+impl TestGateway {
     async fn start() -> Self {
-        Self::with([], GatewaySettings::default()).await
+        Self::start_with([], GatewaySettings::default()).await
     }
 
     /// The built-in operations and these.
-    async fn with(
+    async fn start_with(
         operations: impl IntoIterator<Item = Operation>,
         settings: GatewaySettings,
     ) -> Self {
@@ -62,7 +62,7 @@ impl Running {
         for operation in operations {
             registry.register(operation).unwrap();
         }
-        Self::serve(Gateway::with(Pipeline::new(registry), settings), "127.0.0.1:0").await
+        Self::serve(Gateway::from_pipeline(Pipeline::new(registry), settings), "127.0.0.1:0").await
     }
 
     async fn serve(gateway: Gateway, address: &str) -> Self {
@@ -80,7 +80,7 @@ impl Running {
         format!("http://{}{path}", self.address)
     }
 
-    async fn stop(self) -> Drained {
+    async fn stop(self) -> DrainReport {
         drop(self.stop);
         self.served.await.unwrap()
     }

@@ -1,17 +1,17 @@
 //! `/mcp` and a pair of streams: operations as MCP clients of every version see them.
 
 mod calls;
-mod changes;
-mod following;
-mod questions;
+mod list_changed;
+mod resource_subscriptions;
+mod server_requests;
 mod sessions;
-mod streams;
+mod stdio;
 mod views;
 
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Running, client};
+use super::{TestGateway, client};
 
 /// The versions of the two eras.
 const LEGACY: &str = "2025-11-25";
@@ -29,19 +29,19 @@ fn modern(params: &Value) -> Value {
     params
 }
 
-impl Running {
+impl TestGateway {
     fn post(&self, query: &str) -> RequestBuilder {
         let url = self.url(&format!("/mcp{query}"));
         client().post(url).header("accept", "application/json, text/event-stream")
     }
 
     /// A request of before 2026-07-28, without a session.
-    fn ask(&self, query: &str, method: &str, params: &Value) -> RequestBuilder {
+    fn legacy_request(&self, query: &str, method: &str, params: &Value) -> RequestBuilder {
         self.post(query).json(&message(1, method, params))
     }
 
     /// A request of 2026-07-28.
-    fn ask_modern(&self, query: &str, method: &str, params: &Value) -> RequestBuilder {
+    fn modern_request(&self, query: &str, method: &str, params: &Value) -> RequestBuilder {
         let name = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str);
         let request = self.post(query).json(&message(1, method, &modern(params)));
         let request = request.header("mcp-protocol-version", MODERN).header("mcp-method", method);
@@ -52,29 +52,29 @@ impl Running {
     }
 
     /// Begins a session and says its id.
-    async fn begin(&self) -> String {
+    async fn start_session(&self) -> String {
         let hello = json!({"protocolVersion": LEGACY, "capabilities": {},
             "clientInfo": {"name": "test", "version": "1"}});
-        let response = self.ask("", "initialize", &hello).send().await.unwrap();
+        let response = self.legacy_request("", "initialize", &hello).send().await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         response.headers()["mcp-session-id"].to_str().unwrap().to_owned()
     }
 }
 
 /// The one answer of a response that is JSON.
-async fn answer(request: RequestBuilder) -> Value {
+async fn response_json(request: RequestBuilder) -> Value {
     let response = request.send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "application/json");
     response.json().await.unwrap()
 }
 
 /// The messages of a response that is a stream of events, read as they come.
-pub(super) struct Events {
+pub(super) struct McpEvents {
     response: Response,
     text: String,
 }
 
-impl Events {
+impl McpEvents {
     pub(super) async fn of(request: RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
@@ -109,7 +109,7 @@ impl Events {
 }
 
 /// The names of the tools in the answer to `tools/list`.
-fn names(answer: &Value) -> Vec<&str> {
-    let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}"));
+fn tool_names(response: &Value) -> Vec<&str> {
+    let tools = response["result"]["tools"].as_array().unwrap_or_else(|| panic!("{response}"));
     tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }

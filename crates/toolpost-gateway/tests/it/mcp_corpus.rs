@@ -1,4 +1,4 @@
-//! What the fuzzer of the MCP door has seen still holds.
+//! What the fuzzer of the MCP endpoint has seen still holds.
 
 #[path = "../../../../fuzz/checks/mcp_request.rs"]
 mod checks;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn the_corpus_of_the_fuzzer_holds() {
+fn mcp_fuzz_corpus_passes() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/mcp_request");
     let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 20, "found {} files", files.len());

@@ -3,28 +3,34 @@
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use toolpost::{AccessControl, Change, HandlerError, Identity, Kind, Operation, OperationSpec};
-use toolpost::{Handler, Output, Pipeline, Schema};
+use toolpost::{
+    AccessControl, Change, HandlerError, Identity, Operation, OperationKind, OperationSpec,
+};
+use toolpost::{Handler, HandlerOutput, Pipeline, Schema};
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::{Gateway, GatewaySettings, builtin};
 
-use super::{Running, client};
+use super::{TestGateway, client};
 
-async fn asked(running: &Running, method: Method, headers: HeaderMap) -> reqwest::Response {
+async fn request_document(
+    running: &TestGateway,
+    method: Method,
+    headers: HeaderMap,
+) -> reqwest::Response {
     client().request(method, running.url("/openapi.json")).headers(headers).send().await.unwrap()
 }
 
-async fn document(running: &Running) -> Value {
-    asked(running, Method::GET, HeaderMap::new()).await.json().await.unwrap()
+async fn document(running: &TestGateway) -> Value {
+    request_document(running, Method::GET, HeaderMap::new()).await.json().await.unwrap()
 }
 
-fn with(name: header::HeaderName, value: &str) -> HeaderMap {
+fn header_map(name: header::HeaderName, value: &str) -> HeaderMap {
     HeaderMap::from_iter([(name, value.parse().unwrap())])
 }
 
 #[tokio::test]
-async fn the_document_says_what_is_served() {
-    let gateway = Running::start().await;
+async fn openapi_document_describes_served_operations() {
+    let gateway = TestGateway::start().await;
     let document = document(&gateway).await;
     assert_eq!(document["openapi"], "3.1.0");
     assert_eq!(document["servers"], json!([{"url": "/"}]));
@@ -53,25 +59,25 @@ async fn the_document_says_what_is_served() {
 }
 
 #[tokio::test]
-async fn its_examples_can_be_sent_as_they_are() {
-    let gateway = Running::start().await;
+async fn openapi_examples_are_valid_requests() {
+    let gateway = TestGateway::start().await;
     let document = document(&gateway).await;
     for name in ["add", "note", "clock", "slow"] {
         let path = format!("/api/demo/{name}");
         let body = &document["paths"][&path]["post"]["requestBody"]["content"]["application/json"];
-        let place = body["schema"]["$ref"].as_str().unwrap().trim_start_matches('#');
-        let example = &document.pointer(place).unwrap()["examples"][0];
+        let schema_pointer = body["schema"]["$ref"].as_str().unwrap().trim_start_matches('#');
+        let example = &document.pointer(schema_pointer).unwrap()["examples"][0];
         assert!(example.is_object(), "{name}: {example}");
-        let answer = client().post(gateway.url(&path)).json(example).send().await.unwrap();
-        assert_eq!(answer.status(), StatusCode::OK, "{name}");
+        let response = client().post(gateway.url(&path)).json(example).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK, "{name}");
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn bytes_that_a_client_has_are_not_sent_again() {
-    let gateway = Running::start().await;
-    let first = asked(&gateway, Method::GET, HeaderMap::new()).await;
+async fn matching_etag_returns_304() {
+    let gateway = TestGateway::start().await;
+    let first = request_document(&gateway, Method::GET, HeaderMap::new()).await;
     let head = first.headers().clone();
     assert_eq!(head[header::CONTENT_TYPE], "application/json");
     assert_eq!(head[header::CACHE_CONTROL], "private, no-cache");
@@ -79,11 +85,11 @@ async fn bytes_that_a_client_has_are_not_sent_again() {
     let bytes = first.bytes().await.unwrap();
     assert!(tag.starts_with('"') && tag.ends_with('"'), "{tag} is strong");
 
-    let again = asked(&gateway, Method::GET, HeaderMap::new()).await;
+    let again = request_document(&gateway, Method::GET, HeaderMap::new()).await;
     assert_eq!(again.headers()[header::ETAG], *tag);
     assert_eq!(again.bytes().await.unwrap(), bytes);
 
-    let only_head = asked(&gateway, Method::HEAD, HeaderMap::new()).await;
+    let only_head = request_document(&gateway, Method::HEAD, HeaderMap::new()).await;
     assert_eq!(only_head.headers()[header::ETAG], *tag);
     assert_eq!(only_head.headers()[header::CONTENT_LENGTH], bytes.len().to_string());
     assert!(only_head.bytes().await.unwrap().is_empty());
@@ -95,32 +101,39 @@ async fn bytes_that_a_client_has_are_not_sent_again() {
         ("\"x\"".to_owned(), 200),
         (String::new(), 200),
     ] {
-        let answer = asked(&gateway, Method::GET, with(header::IF_NONE_MATCH, &known)).await;
+        let response =
+            request_document(&gateway, Method::GET, header_map(header::IF_NONE_MATCH, &known))
+                .await;
         assert_eq!(
-            (answer.status().as_u16(), &answer.headers()[header::ETAG]),
+            (response.status().as_u16(), &response.headers()[header::ETAG]),
             (status, &head[header::ETAG]),
             "{known}"
         );
-        assert_eq!(answer.bytes().await.unwrap().is_empty(), status == 304, "{known}");
+        assert_eq!(response.bytes().await.unwrap().is_empty(), status == 304, "{known}");
     }
 
-    let packed = asked(&gateway, Method::GET, with(header::ACCEPT_ENCODING, "gzip")).await;
+    let packed =
+        request_document(&gateway, Method::GET, header_map(header::ACCEPT_ENCODING, "gzip")).await;
     assert_eq!(packed.headers()[header::CONTENT_ENCODING], "gzip");
     let other = packed.headers()[header::ETAG].to_str().unwrap().to_owned();
     assert_ne!(other, tag, "other bytes have another tag");
     assert!(packed.bytes().await.unwrap().len() < bytes.len() / 4);
-    let mut known = with(header::ACCEPT_ENCODING, "gzip");
+    let mut known = header_map(header::ACCEPT_ENCODING, "gzip");
     known.insert(header::IF_NONE_MATCH, other.parse().unwrap());
-    assert_eq!(asked(&gateway, Method::GET, known).await.status(), StatusCode::NOT_MODIFIED);
+    assert_eq!(
+        request_document(&gateway, Method::GET, known).await.status(),
+        StatusCode::NOT_MODIFIED
+    );
 
-    let posted = asked(&gateway, Method::POST, HeaderMap::new()).await;
+    let posted = request_document(&gateway, Method::POST, HeaderMap::new()).await;
     assert_eq!(posted.status(), StatusCode::METHOD_NOT_ALLOWED);
 
     // Another catalog is another document.
     let echo = async |word: String| Ok::<_, HandlerError>(word);
     let operation = Operation::query("late.echo", echo).build().unwrap();
     gateway.gateway.pipeline().registry().apply([Change::Register(operation)]).unwrap();
-    let later = asked(&gateway, Method::GET, with(header::IF_NONE_MATCH, &tag)).await;
+    let later =
+        request_document(&gateway, Method::GET, header_map(header::IF_NONE_MATCH, &tag)).await;
     assert_eq!(later.status(), StatusCode::OK);
     let later: Value = later.json().await.unwrap();
     assert!(later["paths"].get("/api/late/echo").is_some());
@@ -129,7 +142,7 @@ async fn bytes_that_a_client_has_are_not_sent_again() {
 
 /// Somebody who may not call an operation does not read of it.
 #[tokio::test]
-async fn each_caller_reads_what_it_may_call() {
+async fn openapi_document_lists_only_accessible_operations() {
     let registry = builtin::registry();
     let echo = async |word: String| Ok::<_, HandlerError>(word);
     let mut access = AccessControl::default();
@@ -137,23 +150,24 @@ async fn each_caller_reads_what_it_may_call() {
     let secret = Operation::query("vault.open", echo).access(access).build().unwrap();
     registry.register(secret).unwrap();
     // What nothing runs cannot be called by anybody.
-    let spec = OperationSpec::new(&"vault.planned".parse().unwrap(), Kind::Query);
+    let spec = OperationSpec::new(&"vault.planned".parse().unwrap(), OperationKind::Query);
     registry.register(Operation::from_spec(spec).build().unwrap()).unwrap();
     let tokens = ["guest", "owner"].map(|_| Token::generate().unwrap());
     let known = [
         (tokens[0].hash(), Identity::new("guest")),
         (tokens[1].hash(), Identity::new("owner").with_scopes(["secrets"])),
     ];
-    let gateway = Gateway::with(Pipeline::new(registry), GatewaySettings::default());
-    let gateway = gateway.with_authenticator(Authenticator::with(known));
-    let gateway = Running::serve(gateway, "127.0.0.1:0").await;
+    let gateway = Gateway::from_pipeline(Pipeline::new(registry), GatewaySettings::default());
+    let gateway = gateway.with_authenticator(Authenticator::with_tokens(known));
+    let gateway = TestGateway::serve(gateway, "127.0.0.1:0").await;
 
-    let nobody = asked(&gateway, Method::GET, HeaderMap::new()).await;
-    assert_eq!(nobody.status(), StatusCode::UNAUTHORIZED);
-    assert!(nobody.headers().contains_key(header::WWW_AUTHENTICATE));
+    let anonymous_response = request_document(&gateway, Method::GET, HeaderMap::new()).await;
+    assert_eq!(anonymous_response.status(), StatusCode::UNAUTHORIZED);
+    assert!(anonymous_response.headers().contains_key(header::WWW_AUTHENTICATE));
     for (token, sees) in tokens.iter().zip([false, true]) {
-        let header = with(header::AUTHORIZATION, &format!("Bearer {}", token.reveal()));
-        let document: Value = asked(&gateway, Method::GET, header).await.json().await.unwrap();
+        let header = header_map(header::AUTHORIZATION, &format!("Bearer {}", token.reveal()));
+        let document: Value =
+            request_document(&gateway, Method::GET, header).await.json().await.unwrap();
         assert_eq!(document["paths"].get("/api/vault/open").is_some(), sees);
         assert_eq!(document.to_string().contains("vault"), sees);
         assert!(document["paths"].get("/api/vault/planned").is_none());
@@ -164,29 +178,30 @@ async fn each_caller_reads_what_it_may_call() {
 
 /// Data that is not what was declared has no data form: the problem holds it, and the envelope.
 #[tokio::test]
-async fn what_the_document_does_not_say_is_not_sent_as_data() {
-    let mut spec = OperationSpec::new(&"odd.write".parse().unwrap(), Kind::Mutation);
+async fn undeclared_data_is_returned_as_problem() {
+    let mut spec = OperationSpec::new(&"odd.write".parse().unwrap(), OperationKind::Mutation);
     spec.output_schema = Schema::new(json!({"type": "object", "required": ["id"]})).unwrap();
-    let handler = Handler::once_fn(async |_, _| Ok(Output::Data(json!({"name": "x"}).into())));
+    let handler =
+        Handler::once_fn(async |_, _| Ok(HandlerOutput::Data(json!({"name": "x"}).into())));
     let write = Operation::from_spec(spec).handler(handler).build().unwrap();
-    let gateway = Running::with([write], GatewaySettings::default()).await;
+    let gateway = TestGateway::start_with([write], GatewaySettings::default()).await;
     for (path, data, may_have_run) in
         [("/api/demo/messy", json!("high"), None), ("/api/odd/write", json!(null), Some(true))]
     {
-        let answer = client().post(gateway.url(path)).send().await.unwrap();
-        assert_eq!(answer.status(), StatusCode::BAD_GATEWAY, "{path}");
-        let problem: Value = answer.json().await.unwrap();
+        let response = client().post(gateway.url(path)).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::BAD_GATEWAY, "{path}");
+        let problem: Value = response.json().await.unwrap();
         let error = &problem["error"];
         assert_eq!(error["code"], "OUTPUT_VALIDATION_FAILED");
         assert_eq!(error["details"]["data"].get("score").unwrap_or(&Value::Null), &data);
         assert!(error["details"]["issues"].as_array().is_some_and(|issues| !issues.is_empty()));
         assert_eq!(error["details"].get("mayHaveRun").and_then(Value::as_bool), may_have_run);
         let url = gateway.url(&format!("{path}?envelope=true"));
-        let whole = client().post(url).send().await.unwrap();
-        assert_eq!(whole.status(), StatusCode::OK);
-        let whole: Value = whole.json().await.unwrap();
-        assert_eq!(whole["data"], error["details"]["data"]);
-        assert_eq!(whole["warnings"], error["details"]["issues"]);
+        let enveloped = client().post(url).send().await.unwrap();
+        assert_eq!(enveloped.status(), StatusCode::OK);
+        let enveloped: Value = enveloped.json().await.unwrap();
+        assert_eq!(enveloped["data"], error["details"]["data"]);
+        assert_eq!(enveloped["warnings"], error["details"]["issues"]);
     }
     gateway.stop().await;
 }

@@ -1,13 +1,13 @@
 //! Hub and spokes over real sockets: processes that come and go, that are slow, and that are nosy.
 
-mod canceling;
+mod cancellation;
+mod frame_limits;
+mod hub_doc;
 mod isolation;
-mod large;
-mod page;
 mod process;
+mod shutdown;
+mod slow_reader;
 mod sources;
-mod stalled;
-mod stopping;
 
 use std::time::Duration;
 
@@ -20,97 +20,107 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use toolpost::connection::{Client, Connection, ConnectionSettings, Serve, SessionSettings};
-use toolpost::hub::{Spoke, SpokeSession};
-use toolpost::link::{Connector, WsConnector};
+use toolpost::connection::{
+    Client, Connection, ConnectionSettings, IncomingRequests, ReconnectSettings,
+};
+use toolpost::hub::{Spoke, SpokeHandle};
 use toolpost::protocol::Secret;
+use toolpost::transport::{Connector, WsConnector};
 use toolpost::{CallError, CallRequest, Identity, Operation, Outcome, Pipeline};
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::{Gateway, GatewaySettings, builtin};
 
-use super::Running;
+use super::TestGateway;
 
 /// Longer than anything here takes on the slowest machine.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
-impl Running {
+impl TestGateway {
     pub(super) fn hub_url(&self) -> String {
         format!("ws://{}/hub", self.address)
     }
 }
 
-pub(super) fn connector(running: &Running, token: Option<&Token>) -> WsConnector {
+pub(super) fn connector(running: &TestGateway, token: Option<&Token>) -> WsConnector {
     let token = token.map(|token| Secret::new(token.reveal()));
     WsConnector::new(&running.hub_url(), token).unwrap()
 }
 
 /// A peer that only calls.
-pub(super) async fn caller(running: &Running, token: Option<&Token>) -> Client {
+pub(super) async fn caller(running: &TestGateway, token: Option<&Token>) -> Client {
     let link = connector(running, token).connect().await.unwrap();
-    let (client, connection) = Connection::new(link, Serve::Nothing, ConnectionSettings::default());
+    let (client, connection) =
+        Connection::new(link, IncomingRequests::Reject, ConnectionSettings::default());
     tokio::spawn(connection.run());
     client
 }
 
 /// A spoke in this process, as soon as the hub has taken its offer.
 pub(super) async fn spoke(
-    running: &Running,
+    running: &TestGateway,
     token: Option<&Token>,
     name: &str,
     operations: impl IntoIterator<Item = Operation>,
-) -> SpokeSession {
-    let mut settings = SessionSettings::default();
-    settings.shortest_wait = Duration::from_millis(5);
+) -> SpokeHandle {
+    let mut settings = ReconnectSettings::default();
+    settings.min_backoff = Duration::from_millis(5);
     let spoke = Spoke::new(name).settings(settings);
     let spoke = operations.into_iter().fold(spoke, |spoke, made| spoke.operation(made).unwrap());
     let session = spoke.connect(connector(running, token));
-    in_time("registering", session.ready()).await.unwrap();
+    with_timeout("registering", session.ready()).await.unwrap();
     session
 }
 
 /// A gateway that knows these names, and their tokens.
-pub(super) async fn guarded<const N: usize>(names: [&str; N]) -> (Running, [Token; N]) {
+pub(super) async fn gateway_with_tokens<const N: usize>(
+    names: [&str; N],
+) -> (TestGateway, [Token; N]) {
     let tokens = names.map(|_| Token::generate().unwrap());
     let known = names.iter().zip(&tokens).map(|(name, token)| (token.hash(), Identity::new(*name)));
-    let gateway = Gateway::with(Pipeline::new(builtin::registry()), GatewaySettings::default())
-        .with_authenticator(Authenticator::with(known));
-    (Running::serve(gateway, "127.0.0.1:0").await, tokens)
+    let gateway =
+        Gateway::from_pipeline(Pipeline::new(builtin::registry()), GatewaySettings::default())
+            .with_authenticator(Authenticator::with_tokens(known));
+    (TestGateway::serve(gateway, "127.0.0.1:0").await, tokens)
 }
 
-pub(super) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
+pub(super) async fn with_timeout<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(TIMEOUT, future).await {
         Ok(value) => value,
-        Err(_) => panic!("{what}: still not after {PATIENCE:?}"),
+        Err(_) => panic!("{what}: still not after {TIMEOUT:?}"),
     }
 }
 
 /// Waits for something that nobody announces.
-pub(super) async fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub(super) async fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let until = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    in_time(what, until).await;
+    with_timeout(what, until).await;
 }
 
-pub(super) async fn data(client: &Client, operation: &str, input: Value) -> Result<Value, String> {
-    let answer = in_time(operation, client.execute(operation, input)).await;
-    answer.map(|envelope| envelope.data).map_err(|error| error.code().to_string())
+pub(super) async fn call_data(
+    client: &Client,
+    operation: &str,
+    input: Value,
+) -> Result<Value, String> {
+    let response = with_timeout(operation, client.call_json(operation, input)).await;
+    response.map(|envelope| envelope.data).map_err(|error| error.code().to_string())
 }
 
 /// The values of a subscription that ends by itself.
-pub(super) async fn values(client: &Client, operation: &str, input: Value) -> Vec<Value> {
+pub(super) async fn collect_values(client: &Client, operation: &str, input: Value) -> Vec<Value> {
     let values = client.subscribe(CallRequest::new(operation, input));
     let values = values.map(|value| value.unwrap().envelope.into_value().unwrap().data);
-    in_time(operation, values.collect()).await
+    with_timeout(operation, values.collect()).await
 }
 
 /// The code that a stream ends with, whatever comes before it.
-pub(super) async fn last_code(
+pub(super) async fn final_error_code(
     mut values: BoxStream<'static, Result<Outcome, CallError>>,
 ) -> Option<String> {
-    while let Some(value) = in_time("the end of a stream", values.next()).await {
+    while let Some(value) = with_timeout("the end of a stream", values.next()).await {
         if let Err(error) = value {
             return Some(error.code().to_string());
         }
@@ -119,29 +129,29 @@ pub(super) async fn last_code(
 }
 
 /// What `hub.list` says about an operation.
-pub(super) async fn status(client: &Client, id: &str) -> String {
+pub(super) async fn operation_status(client: &Client, id: &str) -> String {
     let namespace = id.split('.').next().unwrap();
-    let page = data(client, "hub.list", json!({"namespace": namespace})).await.unwrap();
+    let page = call_data(client, "hub.list", json!({"namespace": namespace})).await.unwrap();
     let listed = page["operations"].as_array().unwrap().iter().find(|found| found["id"] == id);
     listed.map_or("not listed", |found| found["status"].as_str().unwrap()).to_owned()
 }
 
 /// A peer that is nothing but a socket, and says whatever it likes.
-pub(super) struct Raw(WebSocketStream<TcpStream>);
+pub(super) struct RawPeer(WebSocketStream<TcpStream>);
 
-impl Raw {
-    pub(super) async fn connect(running: &Running, token: Option<&Token>) -> Self {
-        Self::over(running, token, TcpStream::connect(running.address).await.unwrap()).await
+impl RawPeer {
+    pub(super) async fn connect(running: &TestGateway, token: Option<&Token>) -> Self {
+        Self::handshake(running, token, TcpStream::connect(running.address).await.unwrap()).await
     }
 
     /// With a receive buffer so small that whoever sends soon notices that nobody reads.
-    pub(super) async fn narrow(running: &Running) -> Self {
+    pub(super) async fn connect_with_small_buffer(running: &TestGateway) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4 * 1024).unwrap();
-        Self::over(running, None, socket.connect(running.address).await.unwrap()).await
+        Self::handshake(running, None, socket.connect(running.address).await.unwrap()).await
     }
 
-    async fn over(running: &Running, token: Option<&Token>, stream: TcpStream) -> Self {
+    async fn handshake(running: &TestGateway, token: Option<&Token>, stream: TcpStream) -> Self {
         let mut request = running.hub_url().into_client_request().unwrap();
         if let Some(token) = token {
             let bearer = format!("Bearer {}", token.reveal()).parse().unwrap();
@@ -151,38 +161,39 @@ impl Raw {
         Self(socket)
     }
 
-    pub(super) async fn say(&mut self, kind: &str, id: &str, mut payload: Value) {
+    pub(super) async fn send_event(&mut self, kind: &str, id: &str, mut payload: Value) {
         if !id.is_empty() {
             payload["requestId"] = id.into();
         }
-        self.say_frame(&json!({"type": kind, "id": id, "payload": payload})).await;
+        self.send_frame(&json!({"type": kind, "id": id, "payload": payload})).await;
     }
 
-    pub(super) async fn say_frame(&mut self, frame: &Value) {
+    pub(super) async fn send_frame(&mut self, frame: &Value) {
         self.0.send(Message::text(frame.to_string())).await.unwrap();
     }
 
-    pub(super) async fn ask(&mut self, id: &str, operation: &str, input: Value) {
+    pub(super) async fn call(&mut self, id: &str, operation: &str, input: Value) {
         let payload = json!({"operationId": operation, "input": input});
-        self.say("call.requested", id, payload).await;
+        self.send_event("call.requested", id, payload).await;
     }
 
     pub(super) async fn respond(&mut self, id: &str, data: &str) {
         let meta = json!({"source": "local", "operationId": "raw.answer", "timestamp": 1});
-        self.say("call.responded", id, json!({"output": {"data": data, "meta": meta}})).await;
+        self.send_event("call.responded", id, json!({"output": {"data": data, "meta": meta}}))
+            .await;
     }
 
     /// Offers one query, `wire.ask`, under a name.
     pub(super) async fn register(&mut self, id: &str, name: &str) -> Value {
         let operations = json!([{"namespace": "wire", "name": "ask", "type": "query"}]);
-        self.ask(id, "hub.register", json!({"name": name, "operations": operations})).await;
-        self.next().await
+        self.call(id, "hub.register", json!({"name": name, "operations": operations})).await;
+        self.next_event().await
     }
 
     /// The next event.
-    pub(super) async fn next(&mut self) -> Value {
+    pub(super) async fn next_event(&mut self) -> Value {
         loop {
-            match in_time("an event", self.0.next()).await.unwrap().unwrap() {
+            match with_timeout("an event", self.0.next()).await.unwrap().unwrap() {
                 Message::Text(text) => return serde_json::from_str(&text).unwrap(),
                 Message::Close(frame) => panic!("closed: {frame:?}"),
                 _ => {}
@@ -192,14 +203,14 @@ impl Raw {
 
     /// Says goodbye, and goes on reading.
     pub(super) async fn close(&mut self) {
-        let goodbye = CloseFrame { code: CloseCode::Normal, reason: "done".into() };
-        self.0.send(Message::Close(Some(goodbye))).await.unwrap();
+        let close_reason = CloseFrame { code: CloseCode::Normal, reason: "done".into() };
+        self.0.send(Message::Close(Some(close_reason))).await.unwrap();
     }
 
     /// Reads to the end, gives the close code, and waits for the gateway to hang up, as browsers do.
     pub(super) async fn close_code(&mut self) -> u16 {
         let mut code = None;
-        while let Some(Ok(message)) = in_time("a close frame", self.0.next()).await {
+        while let Some(Ok(message)) = with_timeout("a close frame", self.0.next()).await {
             if let Message::Close(frame) = message {
                 code = frame.map(|frame| frame.code.into());
             }

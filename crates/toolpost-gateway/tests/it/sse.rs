@@ -1,17 +1,19 @@
 //! Subscriptions as server-sent events.
 
-mod returning;
+mod resume;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use toolpost::{Handler, HandlerError, Kind, Operation, OperationSpec, Output, Schema};
+use toolpost::{
+    Handler, HandlerError, HandlerOutput, Operation, OperationKind, OperationSpec, Schema,
+};
 use toolpost_gateway::GatewaySettings;
 
-use super::{Running, client};
+use super::{TestGateway, client};
 
 #[tokio::test]
-async fn values_come_one_by_one_and_the_end_is_said() {
-    let gateway = Running::start().await;
+async fn subscription_streams_values_then_complete() {
+    let gateway = TestGateway::start().await;
     let request = client().post(gateway.url("/api/demo/clock"));
     let response = request.json(&json!({"count": 3, "everyMs": 5})).send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "text/event-stream");
@@ -30,8 +32,8 @@ async fn values_come_one_by_one_and_the_end_is_said() {
 }
 
 #[tokio::test]
-async fn each_event_can_be_an_envelope() {
-    let gateway = Running::start().await;
+async fn events_can_be_envelopes() {
+    let gateway = TestGateway::start().await;
     let request = client().post(gateway.url("/api/demo/clock?envelope=true"));
     let text = request
         .json(&json!({"count": 1, "everyMs": 1}))
@@ -48,16 +50,16 @@ async fn each_event_can_be_an_envelope() {
 }
 
 #[tokio::test]
-async fn a_value_that_is_not_what_was_declared_is_no_data() {
-    let mut spec = OperationSpec::new(&"t.feed".parse().unwrap(), Kind::Subscription);
+async fn schema_mismatch_is_sent_as_error_event() {
+    let mut spec = OperationSpec::new(&"t.feed".parse().unwrap(), OperationKind::Subscription);
     spec.output_schema = Schema::new(json!({"type": "integer"})).unwrap();
     let values = Handler::stream_fn(|_, _| {
         let values = [json!(1), json!("no number"), json!(3)]
-            .map(|value| Ok::<_, HandlerError>(Output::Data(value.into())));
+            .map(|value| Ok::<_, HandlerError>(HandlerOutput::Data(value.into())));
         futures::stream::iter(values).boxed()
     });
     let feed = Operation::from_spec(spec).handler(values).build().unwrap();
-    let gateway = Running::with([feed], GatewaySettings::default()).await;
+    let gateway = TestGateway::start_with([feed], GatewaySettings::default()).await;
     for (form, expected) in
         [("false", ["", "error", "", "complete"]), ("true", ["", "", "", "complete"])]
     {
@@ -68,22 +70,22 @@ async fn a_value_that_is_not_what_was_declared_is_no_data() {
             event.lines().find_map(|line| line.strip_prefix("event: ")).unwrap_or_default()
         });
         assert_eq!(names.collect::<Vec<_>>(), expected, "{text}");
-        let said = events[1].lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
-        let said: Value = serde_json::from_str(said).unwrap();
+        let message = events[1].lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+        let message: Value = serde_json::from_str(message).unwrap();
         match form {
             "false" => {
-                assert_eq!(said["error"]["code"], "OUTPUT_VALIDATION_FAILED");
-                assert_eq!(said["error"]["details"]["data"], "no number");
+                assert_eq!(message["error"]["code"], "OUTPUT_VALIDATION_FAILED");
+                assert_eq!(message["error"]["details"]["data"], "no number");
             }
-            _ => assert_eq!(said["data"], "no number"),
+            _ => assert_eq!(message["data"], "no number"),
         }
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_refusal_has_a_status_and_not_a_stream() {
-    let gateway = Running::start().await;
+async fn rejected_subscription_returns_status() {
+    let gateway = TestGateway::start().await;
     let request = client().post(gateway.url("/api/demo/clock"));
     let response = request.json(&json!({"everyMs": 0})).send().await.unwrap();
     assert_eq!(response.status().as_u16(), 422);
@@ -92,23 +94,23 @@ async fn a_refusal_has_a_status_and_not_a_stream() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_has_a_heartbeat() {
+async fn idle_stream_sends_keep_alive() {
     let mut settings = GatewaySettings::default();
-    settings.heartbeat = std::time::Duration::from_millis(20);
-    let gateway = Running::with([], settings).await;
+    settings.heartbeat_interval = std::time::Duration::from_millis(20);
+    let gateway = TestGateway::start_with([], settings).await;
     let request = client().post(gateway.url("/api/demo/clock"));
     let response = request.json(&json!({"count": 2, "everyMs": 300})).send().await.unwrap();
     let text = response.text().await.unwrap();
-    assert!(text.contains(": still here\n\n"), "{text}");
+    assert!(text.contains(": keep-alive\n\n"), "{text}");
     assert!(text.contains("event: complete\n") && text.ends_with("-3\ndata: {}\n\n"), "{text}");
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn a_client_who_leaves_and_does_not_return_ends_the_subscription() {
+async fn disconnected_client_ends_subscription_after_window() {
     let mut settings = GatewaySettings::default();
-    settings.http.return_time = std::time::Duration::from_millis(20);
-    let gateway = Running::with([], settings).await;
+    settings.http.resume_window = std::time::Duration::from_millis(20);
+    let gateway = TestGateway::start_with([], settings).await;
     let request = client().post(gateway.url("/api/demo/clock"));
     let response = request.json(&json!({"count": 100_000, "everyMs": 5})).send().await.unwrap();
     let mut body = response.bytes_stream();

@@ -6,7 +6,7 @@ const MS_PER_DAY: i64 = 86_400_000;
 ///
 /// A year outside 0..=9999 gets a sign and six digits or more, as ISO 8601 asks for.
 pub fn timestamp(epoch_ms: i64) -> String {
-    let (year, month, day) = civil(epoch_ms.div_euclid(MS_PER_DAY));
+    let (year, month, day) = civil_from_days(epoch_ms.div_euclid(MS_PER_DAY));
     let ms = epoch_ms.rem_euclid(MS_PER_DAY);
     let (hour, minute) = (ms / 3_600_000, ms / 60_000 % 60);
     let (second, milli) = (ms / 1000 % 60, ms % 1000);
@@ -21,7 +21,7 @@ pub fn timestamp(epoch_ms: i64) -> String {
 ///
 /// The year is counted from March, so that the leap day is the last of its year and every
 /// month's start is a straight line rounded down.
-fn civil(days: i64) -> (i64, i64, i64) {
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
     const DAYS_PER_400_YEARS: i64 = 146_097;
     const DAYS_FROM_YEAR_0_MARCH: i64 = 719_468;
     let shifted = days + DAYS_FROM_YEAR_0_MARCH;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_moments() {
+    fn timestamp_formats_iso_8601() {
         let cases = [
             (0, "1970-01-01T00:00:00.000Z"),
             (-1, "1969-12-31T23:59:59.999Z"),
@@ -66,10 +66,10 @@ mod tests {
     }
 
     #[test]
-    fn counts_every_day_of_two_cycles_in_order() {
-        let mut previous = civil(-1);
+    fn civil_from_days_is_monotonic_over_two_cycles() {
+        let mut previous = civil_from_days(-1);
         for days in 0..2 * 146_097 {
-            let today = civil(days);
+            let today = civil_from_days(days);
             let (year, month, day) = previous;
             let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
             let last = match month {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_the_ends_of_time() {
+    fn timestamp_formats_min_and_max() {
         assert!(timestamp(i64::MAX).starts_with("+292278994-08-17T07:12:55.807Z"));
         assert!(timestamp(i64::MIN).starts_with("-292275055-05-16T16:47:04.192Z"));
     }

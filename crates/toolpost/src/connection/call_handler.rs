@@ -14,130 +14,140 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::drive::say;
-use super::peer::{Peer, Running};
+use super::event_loop::send_or_spawn;
+use super::shared::{InflightRequest, PeerHandle};
 use crate::access::{Authority, Identity};
 use crate::clock;
 use crate::error::CallError;
 use crate::handler::{AbortHandle, ProgressSender, RequestId};
-use crate::link::QUEUE;
 use crate::outcome::Outcome;
-use crate::pipeline::{Call, CallRequest, Pipeline, Started, Subscription};
-use crate::protocol::{Event, Requested};
+use crate::pipeline::{Call, CallRequest, Pipeline, StartedCall, Subscription};
+use crate::protocol::{CallEvent, RequestEvent};
+use crate::transport::SEND_QUEUE_CAPACITY;
 
 /// Runs what a peer asks for, on the authority that the link gives it and no other: trust never
 /// crosses a link.
 #[derive(Debug, Clone)]
 pub struct CallHandler {
     pipeline: Pipeline,
-    callers: Callers,
-    attached: Option<Attached>,
+    caller_identity: CallerIdentity,
+    attached: Option<CallAttachment>,
     draining: CancellationToken,
 }
 
 #[derive(Clone)]
-struct Attached(Arc<dyn Any + Send + Sync>);
+struct CallAttachment(Arc<dyn Any + Send + Sync>);
 
-/// Who is taken to be asking.
+/// Which identity requests are attributed to.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Callers {
+pub enum CallerIdentity {
     /// The one whom the link has authenticated, whatever the events say.
     Authenticated(Option<Arc<Identity>>),
     /// Whom the events name: the peer is a hub that has authenticated its callers.
-    AsTold,
+    Forwarded,
 }
 
 impl CallHandler {
     /// A handler in front of a pipeline.
-    pub fn new(pipeline: Pipeline, callers: Callers) -> Self {
+    pub fn new(pipeline: Pipeline, caller_identity: CallerIdentity) -> Self {
         let draining = CancellationToken::new();
-        Self { pipeline, callers, attached: None, draining }
+        Self { pipeline, caller_identity, attached: None, draining }
     }
 
     /// Lets handlers ask what connection a call came in on.
     #[must_use]
-    pub(crate) fn attach(mut self, attached: Arc<dyn Any + Send + Sync>) -> Self {
-        self.attached = Some(Attached(attached));
+    pub(crate) fn with_attachment(mut self, attached: Arc<dyn Any + Send + Sync>) -> Self {
+        self.attached = Some(CallAttachment(attached));
         self
     }
 
     /// A signal after which nothing new is begun and streams end.
     #[must_use]
-    pub fn until(mut self, draining: CancellationToken) -> Self {
+    pub fn with_drain_token(mut self, draining: CancellationToken) -> Self {
         self.draining = draining;
         self
     }
 
-    pub(super) fn serve(&self, peer: &Arc<Peer>, request: Requested, tasks: &mut JoinSet<()>) {
+    pub(super) fn serve(
+        &self,
+        peer: &Arc<PeerHandle>,
+        request: RequestEvent,
+        tasks: &mut JoinSet<()>,
+    ) {
         if self.draining.is_cancelled() {
-            return self.refuse(peer, request, stopping(), tasks);
+            return self.reject(peer, request, shutting_down(), tasks);
         }
         let id = Arc::clone(&request.id);
         let operation = Arc::clone(&request.operation);
         let window = request.window;
-        let (request, authority) = self.to_call(peer, &operation, request);
+        let (request, authority) = self.to_call_request(peer, &operation, request);
         // Whoever counts values subscribes, and waits for an end also where there is one answer.
         let started = match window {
-            Some(_) => Started::Stream(self.pipeline.start_subscription(request, authority)),
+            Some(_) => StartedCall::Stream(self.pipeline.start_subscription(request, authority)),
             None => self.pipeline.start(request, authority),
         };
         let mut call = match started {
-            Started::Stream(values) => return self.stream(peer, id, values, window, tasks),
-            Started::Call(call) => call,
+            StartedCall::Stream(values) => {
+                return self.serve_stream(peer, id, values, window, tasks);
+            }
+            StartedCall::Call(call) => call,
         };
         // Most calls are answered by their first poll, and those need no task.
-        if let Some(ended) = (&mut call).now_or_never() {
-            return say(peer, answer(id, ended), tasks);
+        if let Some(result) = (&mut call).now_or_never() {
+            return send_or_spawn(peer, response_event(id, result), tasks);
         }
-        let running =
-            Running { abort: Some(call.abort_handle()), credit: None, answers_once: true };
-        peer.begin_serving(Arc::clone(&id), running);
-        tasks.spawn(Answering::Runs { call, peer: Arc::clone(peer), id });
+        let running = InflightRequest {
+            abort: Some(call.abort_handle()),
+            credit: None,
+            single_response: true,
+        };
+        peer.begin_request(Arc::clone(&id), running);
+        tasks.spawn(RespondingCall::Running { call, peer: Arc::clone(peer), id });
     }
 
     /// Answers a request that does not become a call, after it was written down like one.
-    pub(super) fn refuse(
+    pub(super) fn reject(
         &self,
-        peer: &Arc<Peer>,
-        request: Requested,
+        peer: &Arc<PeerHandle>,
+        request: RequestEvent,
         error: CallError,
         tasks: &mut JoinSet<()>,
     ) {
-        let event = Event::Failed { id: Arc::clone(&request.id), error: error.clone() };
-        let (handler, asking) = (self.clone(), Arc::clone(peer));
-        let noting = async move {
+        let event = CallEvent::Failed { id: Arc::clone(&request.id), error: error.clone() };
+        let (handler, connection) = (self.clone(), Arc::clone(peer));
+        let recording = async move {
             let operation = Arc::clone(&request.operation);
-            let (request, authority) = handler.to_call(&asking, &operation, request);
-            handler.pipeline.refuse(request, authority, &error).await;
+            let (request, authority) = handler.to_call_request(&connection, &operation, request);
+            handler.pipeline.record_rejected(request, authority, &error).await;
         };
-        let mut noting = noting.boxed();
-        if (&mut noting).now_or_never().is_some() {
-            return say(peer, event, tasks);
+        let mut recording = recording.boxed();
+        if (&mut recording).now_or_never().is_some() {
+            return send_or_spawn(peer, event, tasks);
         }
         let outgoing = peer.outgoing.clone();
         tasks.spawn(async move {
-            noting.await;
+            recording.await;
             // A peer that is gone needs no answer.
             drop(outgoing.send(event).await);
         });
     }
 
-    fn to_call<'a>(
+    fn to_call_request<'a>(
         &self,
-        peer: &Arc<Peer>,
+        peer: &Arc<PeerHandle>,
         operation: &'a str,
-        request: Requested,
+        request: RequestEvent,
     ) -> (CallRequest<'a>, Authority) {
         let remaining = request.remaining_ms(clock::epoch_ms());
-        let identity = match &self.callers {
-            Callers::Authenticated(identity) => identity.clone(),
-            Callers::AsTold => request.identity,
+        let identity = match &self.caller_identity {
+            CallerIdentity::Authenticated(identity) => identity.clone(),
+            CallerIdentity::Forwarded => request.identity,
         };
         let mut call = CallRequest::new(operation, request.input)
             .request_id(Arc::clone(&request.id))
-            .door("call")
-            .progress(progress(peer, request.id))
+            .endpoint("hub")
+            .progress(progress_sender(peer, request.id))
             .shared_metadata(request.metadata);
         if let Some(remaining) = remaining {
             call = call.timeout(Duration::from_millis(remaining));
@@ -148,15 +158,15 @@ impl CallHandler {
         if let Some(parent) = request.parent_id {
             call = call.parent_request_id(RequestId::from(parent));
         }
-        if let Some(Attached(attached)) = &self.attached {
+        if let Some(CallAttachment(attached)) = &self.attached {
             call = call.attach_any(Arc::clone(attached));
         }
-        (call, Authority::outside(identity))
+        (call, Authority::untrusted(identity))
     }
 
-    fn stream(
+    fn serve_stream(
         &self,
-        peer: &Arc<Peer>,
+        peer: &Arc<PeerHandle>,
         id: Arc<str>,
         values: Subscription,
         window: Option<u32>,
@@ -164,10 +174,13 @@ impl CallHandler {
     ) {
         let credit = window.map(|window| Arc::new(Semaphore::new(window as usize)));
         let abort = values.abort_handle();
-        let running =
-            Running { abort: Some(abort.clone()), credit: credit.clone(), answers_once: false };
-        peer.begin_serving(Arc::clone(&id), running);
-        let streaming = Streaming {
+        let running = InflightRequest {
+            abort: Some(abort.clone()),
+            credit: credit.clone(),
+            single_response: false,
+        };
+        peer.begin_request(Arc::clone(&id), running);
+        let streaming = ServedStream {
             peer: Arc::clone(peer),
             id,
             values,
@@ -181,64 +194,68 @@ impl CallHandler {
 
 /// A call whose answer goes to the peer. Written by hand, because there may be ten thousands that
 /// wait, and an `async` block would keep room for what only some of them need.
-enum Answering {
-    Runs {
+enum RespondingCall {
+    Running {
         call: Call,
-        peer: Arc<Peer>,
+        peer: Arc<PeerHandle>,
         id: Arc<str>,
     },
     /// Answered, and without room for the answer so far.
-    Sends(BoxFuture<'static, ()>),
-    Over,
+    Sending(BoxFuture<'static, ()>),
+    Done,
 }
 
-impl Future for Answering {
+impl Future for RespondingCall {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if let Self::Runs { call, .. } = &mut *self {
-            let ended = ready!(Pin::new(call).poll(cx));
-            let Self::Runs { peer, id, .. } = std::mem::replace(&mut *self, Self::Over) else {
+        if let Self::Running { call, .. } = &mut *self {
+            let result = ready!(Pin::new(call).poll(cx));
+            let Self::Running { peer, id, .. } = std::mem::replace(&mut *self, Self::Done) else {
                 return Poll::Ready(());
             };
-            peer.end_serving(&id);
+            peer.end_request(&id);
             // A peer that is gone needs no answer.
-            if let Err(TrySendError::Full(event)) = peer.outgoing.try_send(answer(id, ended)) {
+            if let Err(TrySendError::Full(event)) =
+                peer.outgoing.try_send(response_event(id, result))
+            {
                 let outgoing = peer.outgoing.clone();
-                *self = Self::Sends(async move { drop(outgoing.send(event).await) }.boxed());
+                *self = Self::Sending(async move { drop(outgoing.send(event).await) }.boxed());
             }
         }
         match &mut *self {
-            Self::Sends(sending) => sending.as_mut().poll(cx),
-            Self::Runs { .. } | Self::Over => Poll::Ready(()),
+            Self::Sending(sending) => sending.as_mut().poll(cx),
+            Self::Running { .. } | Self::Done => Poll::Ready(()),
         }
     }
 }
 
-fn answer(id: Arc<str>, ended: Result<Outcome, CallError>) -> Event {
-    match ended {
-        Ok(outcome) => Event::Responded { id, outcome },
-        Err(error) => Event::Failed { id, error },
+fn response_event(id: Arc<str>, result: Result<Outcome, CallError>) -> CallEvent {
+    match result {
+        Ok(outcome) => CallEvent::Responded { id, outcome },
+        Err(error) => CallEvent::Failed { id, error },
     }
 }
 
-fn stopping() -> CallError {
-    CallError::unavailable("the far end is stopping")
+fn shutting_down() -> CallError {
+    CallError::unavailable("the peer is shutting down")
 }
 
 /// Reports of a call that outlives its connection go nowhere.
-fn progress(peer: &Arc<Peer>, id: Arc<str>) -> ProgressSender {
+fn progress_sender(peer: &Arc<PeerHandle>, id: Arc<str>) -> ProgressSender {
     let peer = Arc::downgrade(peer);
     ProgressSender::from_fn(move |progress| {
-        if let Some(peer) = peer.upgrade().filter(|peer| peer.outgoing.capacity() > QUEUE / 2) {
-            let _ = peer.outgoing.try_send(Event::Progress { id: Arc::clone(&id), progress });
+        if let Some(peer) =
+            peer.upgrade().filter(|peer| peer.outgoing.capacity() > SEND_QUEUE_CAPACITY / 2)
+        {
+            let _ = peer.outgoing.try_send(CallEvent::Progress { id: Arc::clone(&id), progress });
         }
     })
 }
 
 /// A subscription of the peer: polled only while there is room for what it gives.
-struct Streaming {
-    peer: Arc<Peer>,
+struct ServedStream {
+    peer: Arc<PeerHandle>,
     id: Arc<str>,
     values: Subscription,
     credit: Option<Arc<Semaphore>>,
@@ -246,58 +263,59 @@ struct Streaming {
     draining: CancellationToken,
 }
 
-impl Streaming {
+impl ServedStream {
     async fn run(mut self) {
         let last = loop {
             // Whoever is not wanted any more says so when it is polled.
             tokio::select! {
                 biased;
-                () = self.abort.unwanted() => {}
+                () = self.abort.canceled_or_expired() => {}
                 () = self.draining.cancelled() => {
-                    break Event::Failed { id: Arc::clone(&self.id), error: stopping() };
+                    break CallEvent::Failed { id: Arc::clone(&self.id), error: shutting_down() };
                 }
-                () = room(self.credit.as_deref(), &self.peer.outgoing) => {}
+                () = wait_for_capacity(self.credit.as_deref(), &self.peer.outgoing) => {}
             }
             let value = tokio::select! {
                 biased;
                 value = self.values.next() => value,
-                () = self.draining.cancelled() => Some(Err(stopping())),
+                () = self.draining.cancelled() => Some(Err(shutting_down())),
             };
             let id = Arc::clone(&self.id);
             match value {
                 Some(Ok(outcome)) => {
-                    if self.peer.outgoing.send(Event::Responded { id, outcome }).await.is_err() {
+                    if self.peer.outgoing.send(CallEvent::Responded { id, outcome }).await.is_err()
+                    {
                         return;
                     }
                 }
-                Some(Err(error)) => break Event::Failed { id, error },
-                None => break Event::Completed { id },
+                Some(Err(error)) => break CallEvent::Failed { id, error },
+                None => break CallEvent::Completed { id },
             }
         };
-        self.peer.end_serving(&self.id);
+        self.peer.end_request(&self.id);
         let _ = self.peer.outgoing.send(last).await;
     }
 }
 
 /// Waits until the peer has granted another value and the queue has a place for it.
-async fn room(credit: Option<&Semaphore>, outgoing: &Sender<Event>) {
+async fn wait_for_capacity(credit: Option<&Semaphore>, outgoing: &Sender<CallEvent>) {
     if let Some(credit) = credit
         && let Ok(permit) = credit.acquire().await
     {
         permit.forget();
     }
-    until_room(outgoing).await;
+    wait_for_queue(outgoing).await;
 }
 
 /// Waits for a place without keeping it, since the next value may be long in coming.
-async fn until_room(outgoing: &Sender<Event>) {
+async fn wait_for_queue(outgoing: &Sender<CallEvent>) {
     if outgoing.capacity() == 0 {
         drop(outgoing.reserve().await);
     }
 }
 
-impl std::fmt::Debug for Attached {
+impl std::fmt::Debug for CallAttachment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Attached")
+        f.write_str("CallAttachment")
     }
 }

@@ -9,17 +9,17 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
 use serde_json::Value;
 
-use super::peer::Peer;
-use super::remote::{self, Asked, Behalf};
+use super::remote::{self, OnBehalfOf, OutgoingRequest};
+use super::shared::PeerHandle;
 use crate::access::Authority;
 use crate::envelope::Envelope;
 use crate::error::CallError;
 use crate::handler::{AbortHandle, RequestId};
-use crate::link::CloseReason;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::pipeline::{Call, CallRequest, Pipeline, Started, Subscription};
-use crate::protocol::Event;
+use crate::pipeline::{Call, CallRequest, Pipeline, StartedCall, Subscription};
+use crate::protocol::CallEvent;
+use crate::transport::CloseReason;
 
 /// Calls operations: of a pipeline in this process, or of whoever is at the other end of a link.
 /// Cloning it is cheap.
@@ -34,7 +34,7 @@ use crate::protocol::Event;
 /// let length = async |text: String| Ok::<_, HandlerError>(text.len());
 /// registry.register(Operation::query("text.length", length).build().unwrap()).unwrap();
 ///
-/// let client = Client::in_process(Pipeline::new(registry), Authority::outside(None));
+/// let client = Client::in_process(Pipeline::new(registry), Authority::untrusted(None));
 /// let outcome = client.call(CallRequest::new("text.length", json!("hello"))).await.unwrap();
 /// assert_eq!(outcome.envelope.into_value().unwrap().data, 5);
 /// # }
@@ -49,12 +49,12 @@ enum Route {
         pipeline: Pipeline,
         authority: Authority,
     },
-    Remote(Arc<Peer>),
+    Remote(Arc<PeerHandle>),
 }
 
 /// Something that was to be an answer is not an envelope.
 #[derive(Debug, thiserror::Error)]
-#[error("an answer is an envelope, with `data` and a `meta` that names its source")]
+#[error("a response must be an envelope: `data` and a `meta` with its source")]
 pub struct NotAnEnvelope(pub Payload);
 
 impl Client {
@@ -63,7 +63,7 @@ impl Client {
         Self(Route::InProcess { pipeline, authority })
     }
 
-    pub(super) fn remote(peer: Arc<Peer>) -> Self {
+    pub(super) fn remote(peer: Arc<PeerHandle>) -> Self {
         Self(Route::Remote(peer))
     }
 
@@ -72,21 +72,31 @@ impl Client {
     /// # Cancellation
     ///
     /// Dropping the call aborts it at its far end, a mutation too. So does its deadline.
-    pub fn call(&self, request: CallRequest<'_>) -> Calling {
-        self.call_for(request, None)
+    pub fn call(&self, request: CallRequest<'_>) -> ClientCall {
+        self.call_on_behalf(request, None)
     }
 
     /// A call on behalf of somebody, whom the far end is told.
-    pub(crate) fn call_for(&self, request: CallRequest<'_>, behalf: Option<Behalf>) -> Calling {
-        Calling(match &self.0 {
+    pub(crate) fn call_on_behalf(
+        &self,
+        request: CallRequest<'_>,
+        on_behalf_of: Option<OnBehalfOf>,
+    ) -> ClientCall {
+        ClientCall(match &self.0 {
             Route::InProcess { pipeline, authority } => {
                 in_process(pipeline, request, authority.clone())
             }
             Route::Remote(peer) => {
-                let asked = Asked::new(request, behalf, peer.settings.call_timeout);
-                let id = Arc::clone(asked.id());
-                let running = remote::call(Arc::clone(peer), asked).boxed();
-                CallingForm::Remote { peer: Arc::clone(peer), id, running, early: OnceLock::new() }
+                let outgoing =
+                    OutgoingRequest::new(request, on_behalf_of, peer.settings.call_timeout);
+                let id = Arc::clone(outgoing.id());
+                let running = remote::call(Arc::clone(peer), outgoing).boxed();
+                ClientCallState::Remote {
+                    peer: Arc::clone(peer),
+                    id,
+                    running,
+                    early_abort: OnceLock::new(),
+                }
             }
         })
     }
@@ -100,30 +110,32 @@ impl Client {
         &self,
         request: CallRequest<'_>,
     ) -> BoxStream<'static, Result<Outcome, CallError>> {
-        self.subscribe_for(request, None)
+        self.subscribe_on_behalf(request, None)
     }
 
-    pub(crate) fn subscribe_for(
+    pub(crate) fn subscribe_on_behalf(
         &self,
         request: CallRequest<'_>,
-        behalf: Option<Behalf>,
+        on_behalf_of: Option<OnBehalfOf>,
     ) -> BoxStream<'static, Result<Outcome, CallError>> {
         match &self.0 {
             Route::InProcess { pipeline, authority } => {
                 pipeline.start_subscription(request, authority.clone()).boxed()
             }
-            Route::Remote(peer) => {
-                remote::subscribe(Arc::clone(peer), Asked::new(request, behalf, None))
-            }
+            Route::Remote(peer) => remote::subscribe(
+                Arc::clone(peer),
+                OutgoingRequest::new(request, on_behalf_of, None),
+            ),
         }
     }
 
-    /// Calls an operation and parses what it gives.
+    /// Calls an operation and parses its result as JSON.
     ///
     /// # Errors
     ///
     /// Whatever the call fails with.
-    pub async fn execute(
+    #[doc(alias = "execute")]
+    pub async fn call_json(
         &self,
         operation: &str,
         input: impl Into<Payload>,
@@ -145,25 +157,26 @@ impl Client {
         output: impl Into<Payload>,
     ) -> Result<(), NotAnEnvelope> {
         let envelope = Envelope::detect_payload(output.into()).map_err(NotAnEnvelope)?;
-        self.answer(Event::Responded { id: id.to_shared(), outcome: envelope.into() }).await;
+        self.send_response(CallEvent::Responded { id: id.to_shared(), outcome: envelope.into() })
+            .await;
         Ok(())
     }
 
     /// Fails a request of the peer.
     pub async fn emit_error(&self, id: &RequestId, error: CallError) {
-        self.answer(Event::Failed { id: id.to_shared(), error }).await;
+        self.send_response(CallEvent::Failed { id: id.to_shared(), error }).await;
     }
 
     /// Ends a subscription of the peer.
     pub async fn complete(&self, id: &RequestId) {
-        self.answer(Event::Completed { id: id.to_shared() }).await;
+        self.send_response(CallEvent::Completed { id: id.to_shared() }).await;
     }
 
-    async fn answer(&self, event: Event) {
+    async fn send_response(&self, event: CallEvent) {
         if let Route::Remote(peer) = &self.0 {
             match event {
-                Event::Responded { .. } => peer.answered(event.id()),
-                _ => peer.end_serving(event.id()),
+                CallEvent::Responded { .. } => peer.mark_responded(event.id()),
+                _ => peer.end_request(event.id()),
             }
             // A peer that is gone needs no answer.
             let _ = peer.outgoing.send(event).await;
@@ -182,29 +195,29 @@ impl Client {
     pub fn pending_count(&self) -> usize {
         match &self.0 {
             Route::InProcess { pipeline, .. } => pipeline.in_flight(),
-            Route::Remote(peer) => peer.pending(),
+            Route::Remote(peer) => peer.pending_count(),
         }
     }
 
     /// How many requests of the peer are being worked on.
-    pub fn serving_count(&self) -> usize {
+    pub fn inflight_count(&self) -> usize {
         match &self.0 {
             Route::InProcess { .. } => 0,
-            Route::Remote(peer) => peer.serving(),
+            Route::Remote(peer) => peer.inflight_count(),
         }
     }
 
     /// Waits until no request of the peer is being worked on.
-    pub(crate) async fn idle(&self) {
+    pub(crate) async fn wait_idle(&self) {
         if let Route::Remote(peer) = &self.0 {
-            peer.idle().await;
+            peer.wait_idle().await;
         }
     }
 
     /// Ends the connection, after what is queued has been sent.
     pub fn close(&self, reason: CloseReason) {
         if let Route::Remote(peer) = &self.0 {
-            peer.closing.close(reason);
+            peer.close_handle.close(reason);
         }
     }
 
@@ -212,118 +225,127 @@ impl Client {
     pub async fn closed(&self) {
         match &self.0 {
             Route::InProcess { .. } => std::future::pending().await,
-            Route::Remote(peer) => peer.closing.closed().await,
+            Route::Remote(peer) => peer.close_handle.closed().await,
         }
     }
 
     /// Whether nothing can be asked any more.
     pub fn is_closed(&self) -> bool {
-        matches!(&self.0, Route::Remote(peer) if peer.closing.is_closed())
+        matches!(&self.0, Route::Remote(peer) if peer.close_handle.is_closed())
     }
 
     /// Why it ended, once it has.
     pub fn close_reason(&self) -> Option<CloseReason> {
         match &self.0 {
             Route::InProcess { .. } => None,
-            Route::Remote(peer) => peer.closing.reason().cloned(),
+            Route::Remote(peer) => peer.close_handle.reason().cloned(),
         }
     }
 }
 
-fn in_process(pipeline: &Pipeline, request: CallRequest<'_>, authority: Authority) -> CallingForm {
-    match pipeline.start_for_one(request, authority) {
-        Started::Stream(values) => CallingForm::First(Some(values)),
-        Started::Call(call) => CallingForm::InProcess(Some(call)),
+fn in_process(
+    pipeline: &Pipeline,
+    request: CallRequest<'_>,
+    authority: Authority,
+) -> ClientCallState {
+    match pipeline.start_single(request, authority) {
+        StartedCall::Stream(values) => ClientCallState::FirstValue(Some(values)),
+        StartedCall::Call(call) => ClientCallState::InProcess(Some(call)),
     }
 }
 
-fn abort(peer: &Peer, id: &Arc<str>, reason: &str) -> bool {
+fn abort(peer: &PeerHandle, id: &Arc<str>, reason: &str) -> bool {
     let error = CallError::aborted(format!("the call was aborted: {reason}"));
-    peer.give_up(id, reason, error)
+    peer.abort_request(id, reason, error)
 }
 
 /// A call on its way; see [`Client::call`].
 #[must_use = "a call does nothing until it is awaited"]
-pub struct Calling(CallingForm);
+pub struct ClientCall(ClientCallState);
 
-enum CallingForm {
+enum ClientCallState {
     InProcess(Option<Call>),
     /// A subscription, of which a call takes the first value.
-    First(Option<Subscription>),
+    FirstValue(Option<Subscription>),
     Remote {
-        peer: Arc<Peer>,
+        peer: Arc<PeerHandle>,
         id: Arc<str>,
         running: BoxFuture<'static, Result<Outcome, CallError>>,
         /// Made with the first handle; most calls have none.
-        early: OnceLock<EarlyAbort>,
+        early_abort: OnceLock<EarlyAbortReason>,
     },
 }
 
 /// The reason of an abort, kept for a call that is not pending yet: nobody has polled it.
-type EarlyAbort = Arc<OnceLock<String>>;
+type EarlyAbortReason = Arc<OnceLock<String>>;
 
 /// Stops a call from somewhere else.
 #[derive(Clone)]
-pub struct CallAbort(AbortForm);
+pub struct ClientAbortHandle(AbortTarget);
 
 #[derive(Clone)]
-enum AbortForm {
+enum AbortTarget {
     InProcess(AbortHandle),
-    Remote(Arc<Peer>, Arc<str>, EarlyAbort),
-    Over,
+    Remote(Arc<PeerHandle>, Arc<str>, EarlyAbortReason),
+    Finished,
 }
 
-impl CallAbort {
+impl ClientAbortHandle {
     /// Asks the call to stop, here and at its far end; a call that has ended is not disturbed.
     pub fn abort(&self, reason: &str) {
         match &self.0 {
-            AbortForm::InProcess(handle) => handle.abort(reason),
-            AbortForm::Remote(peer, id, early) => {
+            AbortTarget::InProcess(handle) => handle.abort(reason),
+            AbortTarget::Remote(peer, id, early) => {
                 let _ = early.set(reason.to_owned());
                 abort(peer, id, reason);
             }
-            AbortForm::Over => {}
+            AbortTarget::Finished => {}
         }
     }
 }
 
-impl Calling {
+impl ClientCall {
     /// A handle that stops it.
-    pub fn abort_handle(&self) -> CallAbort {
-        CallAbort(match &self.0 {
-            CallingForm::InProcess(Some(call)) => AbortForm::InProcess(call.abort_handle()),
-            CallingForm::First(Some(values)) => AbortForm::InProcess(values.abort_handle()),
-            CallingForm::InProcess(None) | CallingForm::First(None) => AbortForm::Over,
-            CallingForm::Remote { peer, id, early, .. } => {
-                let early = Arc::clone(early.get_or_init(EarlyAbort::default));
-                AbortForm::Remote(Arc::clone(peer), Arc::clone(id), early)
+    pub fn abort_handle(&self) -> ClientAbortHandle {
+        ClientAbortHandle(match &self.0 {
+            ClientCallState::InProcess(Some(call)) => AbortTarget::InProcess(call.abort_handle()),
+            ClientCallState::FirstValue(Some(values)) => {
+                AbortTarget::InProcess(values.abort_handle())
+            }
+            ClientCallState::InProcess(None) | ClientCallState::FirstValue(None) => {
+                AbortTarget::Finished
+            }
+            ClientCallState::Remote { peer, id, early_abort: early, .. } => {
+                let early = Arc::clone(early.get_or_init(EarlyAbortReason::default));
+                AbortTarget::Remote(Arc::clone(peer), Arc::clone(id), early)
             }
         })
     }
 }
 
-impl Future for Calling {
+impl Future for ClientCall {
     type Output = Result<Outcome, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            CallingForm::InProcess(call) => {
-                let running = call.as_mut().expect("a call is not polled after it has answered");
+            ClientCallState::InProcess(call) => {
+                let running = call.as_mut().expect("a call is not polled after completion");
                 let polled = Pin::new(running).poll(cx);
                 if polled.is_ready() {
                     *call = None;
                 }
                 polled
             }
-            CallingForm::First(values) => {
-                let running = values.as_mut().expect("a call is not polled after it has answered");
+            ClientCallState::FirstValue(values) => {
+                let running = values.as_mut().expect("a call is not polled after completion");
                 let first = ready!(Pin::new(running).poll_next(cx));
                 // Its source is stopped by this.
                 *values = None;
-                let none = || Err(CallError::aborted("the operation completed without an answer"));
-                Poll::Ready(first.unwrap_or_else(none))
+                let no_response =
+                    || Err(CallError::aborted("the operation completed without a response"));
+                Poll::Ready(first.unwrap_or_else(no_response))
             }
-            CallingForm::Remote { peer, id, running, early } => {
+            ClientCallState::Remote { peer, id, running, early_abort: early } => {
                 let polled = running.as_mut().poll(cx);
                 // Pending from here on, so that a handle finds it; this is for one that did not.
                 match early.get().and_then(|early| early.get()) {
@@ -337,10 +359,10 @@ impl Future for Calling {
     }
 }
 
-impl Drop for Calling {
+impl Drop for ClientCall {
     fn drop(&mut self) {
-        if let CallingForm::InProcess(Some(call)) = &self.0 {
-            call.abort_handle().abort("the caller gave up");
+        if let ClientCallState::InProcess(Some(call)) = &self.0 {
+            call.abort_handle().abort("the caller canceled the call");
         }
     }
 }
@@ -351,14 +373,14 @@ impl std::fmt::Debug for Client {
     }
 }
 
-impl std::fmt::Debug for Calling {
+impl std::fmt::Debug for ClientCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Calling").finish_non_exhaustive()
+        f.debug_struct("ClientCall").finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for CallAbort {
+impl std::fmt::Debug for ClientAbortHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallAbort").finish_non_exhaustive()
+        f.debug_struct("ClientAbortHandle").finish_non_exhaustive()
     }
 }

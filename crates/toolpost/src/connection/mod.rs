@@ -5,11 +5,11 @@
 
 mod call_handler;
 mod client;
-mod drive;
-mod peer;
+mod event_loop;
+mod reconnect;
 mod remote;
-mod session;
-mod values;
+mod shared;
+mod stream;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,47 +19,47 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::link::{CloseReason, Link};
-use crate::protocol::Requested;
+use crate::protocol::RequestEvent;
+use crate::transport::{Channel, CloseReason};
 
-pub use call_handler::{CallHandler, Callers};
-pub use client::{CallAbort, Calling, Client, NotAnEnvelope};
-pub(crate) use remote::Behalf;
-pub(crate) use session::connected;
-pub use session::{Session, SessionSettings, Status};
+pub use call_handler::{CallHandler, CallerIdentity};
+pub use client::{Client, ClientAbortHandle, ClientCall, NotAnEnvelope};
+pub(crate) use reconnect::wait_connected;
+pub use reconnect::{ConnectionStatus, ReconnectSettings, ReconnectingClient};
+pub(crate) use remote::OnBehalfOf;
 
-use peer::Peer;
+use shared::PeerHandle;
 
 /// The numbers that bound a connection.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ConnectionSettings {
     /// How many requests of ours may wait for an answer; more fail as `OVERLOADED`.
-    pub pending: usize,
+    pub max_pending: usize,
     /// How many requests of the peer are worked on; more are refused as `OVERLOADED`.
-    pub serving: usize,
+    pub max_inflight: usize,
     /// The deadline of a call that names none. Without one the far end says how long it takes, and the
     /// call ends with it or with the connection.
     pub call_timeout: Option<Duration>,
     /// How many values of a subscription are taken before the consumer has seen any. It begins with
     /// a few, and grows while their size allows it.
-    pub window: u32,
+    pub max_window: u32,
     /// How many values, and how many bytes of them, are kept for a consumer whose source knows no
     /// window; beyond that the subscription fails as `OVERLOADED`.
-    pub kept_values: usize,
-    /// See [`ConnectionSettings::kept_values`].
-    pub kept_bytes: usize,
+    pub max_buffered_values: usize,
+    /// See [`ConnectionSettings::max_buffered_values`].
+    pub max_buffered_bytes: usize,
 }
 
 impl Default for ConnectionSettings {
     fn default() -> Self {
         Self {
-            pending: 65_536,
-            serving: 4_096,
+            max_pending: 65_536,
+            max_inflight: 4_096,
             call_timeout: Some(Duration::from_secs(300)),
-            window: 256,
-            kept_values: 4_096,
-            kept_bytes: 64 * 1024 * 1024,
+            max_window: 256,
+            max_buffered_values: 4_096,
+            max_buffered_bytes: 64 * 1024 * 1024,
         }
     }
 }
@@ -67,36 +67,43 @@ impl Default for ConnectionSettings {
 /// What is done with the requests of the peer.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Serve {
+pub enum IncomingRequests {
     /// They are refused: this end only calls.
-    Nothing,
+    Reject,
     /// They are calls of operations.
-    Operations(CallHandler),
+    Call(CallHandler),
     /// Somebody else answers them, with [`Client::respond`] and its neighbors. A full channel makes
     /// the peer wait.
-    Requests(mpsc::Sender<Requested>),
+    Channel(mpsc::Sender<RequestEvent>),
 }
 
 /// A connection that is to be run.
 #[must_use = "a connection does nothing until it is run"]
 pub struct Connection {
-    peer: Arc<Peer>,
-    link: LinkParts,
-    serve: Serve,
+    peer: Arc<PeerHandle>,
+    transport: TransportParts,
+    incoming_requests: IncomingRequests,
 }
 
-struct LinkParts {
-    incoming: futures::stream::BoxStream<'static, drive::Incoming>,
+struct TransportParts {
+    incoming: futures::stream::BoxStream<'static, event_loop::IncomingEvent>,
     pump: BoxFuture<'static, ()>,
 }
 
 impl Connection {
     /// A connection over a link, and the client that calls through it.
-    pub fn new(link: Link, serve: Serve, settings: ConnectionSettings) -> (Client, Self) {
-        let Link { outgoing, incoming, pump, closing } = link;
-        let peer = Arc::new(Peer::new(outgoing, closing, settings));
-        let link = LinkParts { incoming, pump };
-        (Client::remote(Arc::clone(&peer)), Self { peer, link, serve })
+    pub fn new(
+        link: Channel,
+        serve: IncomingRequests,
+        settings: ConnectionSettings,
+    ) -> (Client, Self) {
+        let Channel { outgoing, incoming, pump, close_handle: handle } = link;
+        let peer = Arc::new(PeerHandle::new(outgoing, handle, settings));
+        let link = TransportParts { incoming, pump };
+        (
+            Client::remote(Arc::clone(&peer)),
+            Self { peer, transport: link, incoming_requests: serve },
+        )
     }
 
     /// The client that calls through it.
@@ -111,25 +118,25 @@ impl Connection {
     /// Dropping the future ends the connection: what is pending fails, queries of the peer are
     /// canceled, its mutations run on in the pipeline.
     pub async fn run(self) -> CloseReason {
-        self.run_until_lost(|| ()).await
+        self.run_with_on_close(|| ()).await
     }
 
     /// As [`Connection::run`]; `lost` is called as soon as nothing can be asked any more, while the
     /// far end may still be hearing why. Dropping the future drops it.
-    pub(crate) async fn run_until_lost(self, lost: impl FnOnce()) -> CloseReason {
-        let Self { peer, link, serve } = self;
-        let LinkParts { incoming, mut pump } = link;
-        let end = End(&peer);
+    pub(crate) async fn run_with_on_close(self, on_close: impl FnOnce()) -> CloseReason {
+        let Self { peer, transport: link, incoming_requests: serve } = self;
+        let TransportParts { incoming, mut pump } = link;
+        let end = DisconnectGuard(&peer);
         let mut tasks = JoinSet::new();
         let pump_ended = tokio::select! {
             biased;
-            () = drive::drive(&peer, incoming, &serve, &mut tasks).boxed() => false,
+            () = event_loop::run(&peer, incoming, &serve, &mut tasks).boxed() => false,
             () = &mut pump => true,
         };
         // What waits for this connection learns of its end before the far end does.
         drop(end);
         tasks.shutdown().await;
-        lost();
+        on_close();
         if !pump_ended {
             pump.await;
         }
@@ -138,16 +145,18 @@ impl Connection {
 }
 
 /// Ends what is pending however the connection ends.
-struct End<'a>(&'a Peer);
+struct DisconnectGuard<'a>(&'a PeerHandle);
 
-impl Drop for End<'_> {
+impl Drop for DisconnectGuard<'_> {
     fn drop(&mut self) {
-        self.0.lose();
+        self.0.disconnect();
     }
 }
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection").field("serve", &self.serve).finish_non_exhaustive()
+        f.debug_struct("Connection")
+            .field("incoming_requests", &self.incoming_requests)
+            .finish_non_exhaustive()
     }
 }

@@ -4,8 +4,8 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::members::Members;
-use super::meta::write_extra;
+use super::members::JsonMembers;
+use super::meta::serialize_extra;
 
 /// One block of a tool's answer.
 ///
@@ -133,15 +133,17 @@ impl ContentBlock {
     /// block that holds its JSON.
     pub fn from_value(value: Value) -> Self {
         match value {
-            Value::Object(members) if is_known(&members) => Self::from_known(members),
+            Value::Object(members) if has_required_members(&members) => {
+                Self::from_supported(members)
+            }
             other => Self::text(other.to_string()),
         }
     }
 
     /// Whether the block is of a known type and has what its type requires.
     #[cfg(feature = "mcp")]
-    pub(crate) fn is_known(value: &Value) -> bool {
-        value.as_object().is_some_and(is_known)
+    pub(crate) fn is_supported(value: &Value) -> bool {
+        value.as_object().is_some_and(has_required_members)
     }
 
     /// The block as JSON, equal to what it was read from.
@@ -160,9 +162,9 @@ impl ContentBlock {
         }
     }
 
-    fn from_known(members: Map<String, Value>) -> Self {
-        let mut members = Members::new(members);
-        match members.string("type").as_deref() {
+    fn from_supported(members: Map<String, Value>) -> Self {
+        let mut members = JsonMembers::new(members);
+        match members.take_string("type").as_deref() {
             Some("image") => Self::Image(MediaBlock::from_members(members)),
             Some("audio") => Self::Audio(MediaBlock::from_members(members)),
             Some("resource") => Self::Resource(ResourceBlock::from_members(members)),
@@ -173,7 +175,7 @@ impl ContentBlock {
 }
 
 /// Whether the type is known and everything that it requires is there as a string.
-fn is_known(members: &Map<String, Value>) -> bool {
+fn has_required_members(members: &Map<String, Value>) -> bool {
     let has = |key: &str| members.get(key).is_some_and(Value::is_string);
     match members.get("type").and_then(Value::as_str) {
         Some("text") => has("text"),
@@ -188,64 +190,64 @@ fn is_known(members: &Map<String, Value>) -> bool {
 }
 
 impl TextBlock {
-    fn from_members(mut members: Members) -> Self {
+    fn from_members(mut members: JsonMembers) -> Self {
         Self {
-            text: members.string("text").unwrap_or_default(),
-            annotations: Annotations::take_from(&mut members),
-            extra: members.rest(),
+            text: members.take_string("text").unwrap_or_default(),
+            annotations: Annotations::take_from_members(&mut members),
+            extra: members.into_rest(),
         }
     }
 }
 
 impl MediaBlock {
-    fn from_members(mut members: Members) -> Self {
+    fn from_members(mut members: JsonMembers) -> Self {
         Self {
-            data: members.string("data").unwrap_or_default(),
-            mime_type: members.string("mimeType").unwrap_or_default(),
-            annotations: Annotations::take_from(&mut members),
-            extra: members.rest(),
+            data: members.take_string("data").unwrap_or_default(),
+            mime_type: members.take_string("mimeType").unwrap_or_default(),
+            annotations: Annotations::take_from_members(&mut members),
+            extra: members.into_rest(),
         }
     }
 }
 
 impl ResourceBlock {
-    fn from_members(mut members: Members) -> Self {
-        let mut resource = Members::new(members.object("resource").unwrap_or_default());
+    fn from_members(mut members: JsonMembers) -> Self {
+        let mut resource = JsonMembers::new(members.take_object("resource").unwrap_or_default());
         Self {
             resource: ResourceContents {
-                uri: resource.string("uri").unwrap_or_default(),
-                mime_type: resource.string("mimeType"),
-                text: resource.string("text"),
-                blob: resource.string("blob"),
-                extra: resource.rest(),
+                uri: resource.take_string("uri").unwrap_or_default(),
+                mime_type: resource.take_string("mimeType"),
+                text: resource.take_string("text"),
+                blob: resource.take_string("blob"),
+                extra: resource.into_rest(),
             },
-            annotations: Annotations::take_from(&mut members),
-            extra: members.rest(),
+            annotations: Annotations::take_from_members(&mut members),
+            extra: members.into_rest(),
         }
     }
 }
 
 impl ResourceLinkBlock {
-    fn from_members(mut members: Members) -> Self {
+    fn from_members(mut members: JsonMembers) -> Self {
         Self {
-            uri: members.string("uri").unwrap_or_default(),
-            name: members.string("name").unwrap_or_default(),
-            description: members.string("description"),
-            mime_type: members.string("mimeType"),
-            annotations: Annotations::take_from(&mut members),
-            extra: members.rest(),
+            uri: members.take_string("uri").unwrap_or_default(),
+            name: members.take_string("name").unwrap_or_default(),
+            description: members.take_string("description"),
+            mime_type: members.take_string("mimeType"),
+            annotations: Annotations::take_from_members(&mut members),
+            extra: members.into_rest(),
         }
     }
 }
 
 impl Annotations {
-    fn take_from(members: &mut Members) -> Option<Self> {
-        let mut hints = Members::new(members.object("annotations")?);
+    fn take_from_members(members: &mut JsonMembers) -> Option<Self> {
+        let mut hints = JsonMembers::new(members.take_object("annotations")?);
         Some(Self {
-            audience: hints.strings("audience"),
-            priority: hints.number("priority"),
-            last_modified: hints.string("lastModified"),
-            extra: hints.rest(),
+            audience: hints.take_strings("audience"),
+            priority: hints.take_number("priority"),
+            last_modified: hints.take_string("lastModified"),
+            extra: hints.into_rest(),
         })
     }
 }
@@ -271,13 +273,13 @@ impl Serialize for ContentBlock {
             Self::ResourceLink(block) => {
                 map.serialize_entry("uri", &block.uri)?;
                 map.serialize_entry("name", &block.name)?;
-                write_some(&mut map, "description", block.description.as_ref())?;
-                write_some(&mut map, "mimeType", block.mime_type.as_ref())?;
+                serialize_optional(&mut map, "description", block.description.as_ref())?;
+                serialize_optional(&mut map, "mimeType", block.mime_type.as_ref())?;
                 (&block.annotations, &block.extra)
             }
         };
-        write_some(&mut map, "annotations", annotations.as_ref())?;
-        write_extra(&mut map, extra)?;
+        serialize_optional(&mut map, "annotations", annotations.as_ref())?;
+        serialize_extra(&mut map, extra)?;
         map.end()
     }
 }
@@ -286,10 +288,10 @@ impl Serialize for ResourceContents {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("uri", &self.uri)?;
-        write_some(&mut map, "mimeType", self.mime_type.as_ref())?;
-        write_some(&mut map, "text", self.text.as_ref())?;
-        write_some(&mut map, "blob", self.blob.as_ref())?;
-        write_extra(&mut map, &self.extra)?;
+        serialize_optional(&mut map, "mimeType", self.mime_type.as_ref())?;
+        serialize_optional(&mut map, "text", self.text.as_ref())?;
+        serialize_optional(&mut map, "blob", self.blob.as_ref())?;
+        serialize_extra(&mut map, &self.extra)?;
         map.end()
     }
 }
@@ -297,10 +299,10 @@ impl Serialize for ResourceContents {
 impl Serialize for Annotations {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        write_some(&mut map, "audience", self.audience.as_ref())?;
-        write_some(&mut map, "priority", self.priority.as_ref())?;
-        write_some(&mut map, "lastModified", self.last_modified.as_ref())?;
-        write_extra(&mut map, &self.extra)?;
+        serialize_optional(&mut map, "audience", self.audience.as_ref())?;
+        serialize_optional(&mut map, "priority", self.priority.as_ref())?;
+        serialize_optional(&mut map, "lastModified", self.last_modified.as_ref())?;
+        serialize_extra(&mut map, &self.extra)?;
         map.end()
     }
 }
@@ -311,7 +313,7 @@ impl<'de> Deserialize<'de> for ContentBlock {
     }
 }
 
-fn write_some<M: SerializeMap, T: Serialize>(
+fn serialize_optional<M: SerializeMap, T: Serialize>(
     map: &mut M,
     key: &str,
     value: Option<&T>,
@@ -326,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_blocks_come_out_equal() {
+    fn content_block_supported_types_round_trip() {
         for wire in [
             json!({"type": "text", "text": "a"}),
             json!({"type": "text", "text": "a", "annotations": {"priority": 1, "x": 2}, "_meta": {}}),
@@ -347,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_known_block_becomes_its_json_as_text() {
+    fn content_block_unsupported_becomes_json_text() {
         for wire in [
             json!({"type": "hologram", "text": "a"}),
             json!({"text": "no type"}),

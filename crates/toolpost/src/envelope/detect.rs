@@ -52,23 +52,23 @@ impl Envelope<Payload> {
                 Err(value) => Err(value.into()),
             };
         };
-        read_raw(raw.get()).ok_or(payload)
+        parse_raw(raw.get()).ok_or(payload)
     }
 }
 
 #[derive(Deserialize)]
-struct Shallow<'a> {
+struct ShallowEnvelope<'a> {
     #[serde(borrow)]
     data: &'a RawValue,
     meta: Map<String, Value>,
 }
 
 /// Skips over the text once; only an object can be an envelope, so anything else is not touched.
-fn read_raw(text: &str) -> Option<Envelope<Payload>> {
+fn parse_raw(text: &str) -> Option<Envelope<Payload>> {
     if !text.starts_with('{') {
         return None;
     }
-    let shallow: Shallow<'_> = serde_json::from_str(text).ok()?;
+    let shallow: ShallowEnvelope<'_> = serde_json::from_str(text).ok()?;
     let meta = Meta::from_members(shallow.meta).ok()?;
     Some(Envelope { data: Payload::from(shallow.data.to_owned()), meta })
 }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn envelopes_of_every_source() {
+    fn detect_accepts_envelopes_of_every_source() {
         for meta in [
             local(),
             http(),
@@ -152,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_is_one_however_it_is_written() {
+    fn detect_accepts_integral_floats_as_integers() {
         check("1.0", &json!({"data": 1, "meta": with(local(), "timestamp", json!(1.0))}), true);
         check("2e2", &json!({"data": 1, "meta": with(http(), "statusCode", json!(2e2))}), true);
     }
 
     #[test]
-    fn look_alikes_and_wrong_types_are_plain_data() {
+    fn detect_rejects_lookalikes_and_wrong_types() {
         for value in [
             json!(null),
             json!("data"),

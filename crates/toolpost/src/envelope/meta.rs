@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::block::ContentBlock;
-use super::members::{Members, as_integer};
+use super::members::{JsonMembers, as_integer};
 
 /// Where a result came from; tells its variants apart by `source` on the wire.
 ///
@@ -109,8 +109,8 @@ impl Meta {
         if !Self::recognizes(&members) {
             return Err(members);
         }
-        let mut members = Members::new(members);
-        Ok(match members.string("source").as_deref() {
+        let mut members = JsonMembers::new(members);
+        Ok(match members.take_string("source").as_deref() {
             Some("http") => Self::Http(Box::new(HttpMeta::from_members(members))),
             Some("mcp") => Self::Mcp(Box::new(McpMeta::from_members(members))),
             _ => Self::Local(LocalMeta::from_members(members)),
@@ -129,11 +129,11 @@ impl LocalMeta {
             && members.get("timestamp").is_some_and(|time| as_integer(time).is_some())
     }
 
-    fn from_members(mut members: Members) -> Self {
+    fn from_members(mut members: JsonMembers) -> Self {
         Self {
-            operation_id: members.string("operationId").unwrap_or_default().into(),
-            timestamp: members.integer("timestamp").unwrap_or_default(),
-            extra: Some(members.rest()).filter(|rest| !rest.is_empty()).map(Box::new),
+            operation_id: members.take_string("operationId").unwrap_or_default().into(),
+            timestamp: members.take_integer("timestamp").unwrap_or_default(),
+            extra: Some(members.into_rest()).filter(|rest| !rest.is_empty()).map(Box::new),
         }
     }
 }
@@ -188,17 +188,17 @@ impl HttpMeta {
                 .is_some_and(|headers| headers.values().all(Value::is_string))
     }
 
-    fn from_members(mut members: Members) -> Self {
-        let status_code = members.any("statusCode").as_ref().and_then(as_status);
+    fn from_members(mut members: JsonMembers) -> Self {
+        let status_code = members.take_value("statusCode").as_ref().and_then(as_status);
         let headers =
-            members.any("headers").and_then(|headers| serde_json::from_value(headers).ok());
+            members.take_value("headers").and_then(|headers| serde_json::from_value(headers).ok());
         Self {
             status_code: status_code.unwrap_or_default(),
             headers: headers.unwrap_or_default(),
-            content_type: members.string("contentType").unwrap_or_default(),
-            set_cookie: members.some_strings("setCookie").unwrap_or_default(),
-            sse: SseMeta::take_from(&mut members),
-            extra: members.rest(),
+            content_type: members.take_string("contentType").unwrap_or_default(),
+            set_cookie: members.take_nonempty_strings("setCookie").unwrap_or_default(),
+            sse: SseMeta::take_from_members(&mut members),
+            extra: members.into_rest(),
         }
     }
 }
@@ -221,18 +221,18 @@ impl SseMeta {
     }
 
     /// Taken only when it is understood whole, so that nothing inside it can get lost.
-    fn take_from(members: &mut Members) -> Option<Self> {
-        let fields = members.object("sse")?;
-        let mut known = Members::new(fields.clone());
-        let read = known.string("eventType").zip(known.string("lastEventId")).map(
+    fn take_from_members(members: &mut JsonMembers) -> Option<Self> {
+        let fields = members.take_object("sse")?;
+        let mut known = JsonMembers::new(fields.clone());
+        let read = known.take_string("eventType").zip(known.take_string("lastEventId")).map(
             |(event_type, last_event_id)| Self {
                 event_type,
                 last_event_id,
-                retry: known.unsigned("retry"),
+                retry: known.take_unsigned("retry"),
             },
         );
-        if read.is_none() || !known.rest().is_empty() {
-            members.put_back("sse", fields);
+        if read.is_none() || !known.into_rest().is_empty() {
+            members.restore("sse", fields);
             return None;
         }
         read
@@ -274,14 +274,14 @@ impl McpMeta {
                 .is_some_and(|blocks| blocks.iter().all(Value::is_object))
     }
 
-    fn from_members(mut members: Members) -> Self {
-        let blocks = members.array("content").unwrap_or_default();
+    fn from_members(mut members: JsonMembers) -> Self {
+        let blocks = members.take_array("content").unwrap_or_default();
         Self {
-            is_error: members.boolean("isError").unwrap_or_default(),
+            is_error: members.take_bool("isError").unwrap_or_default(),
             content: blocks.into_iter().map(ContentBlock::from_value).collect(),
-            structured_content: members.any("structuredContent"),
-            meta: members.object("_meta"),
-            extra: members.rest(),
+            structured_content: members.take_value("structuredContent"),
+            meta: members.take_object("_meta"),
+            extra: members.into_rest(),
         }
     }
 }
@@ -291,24 +291,24 @@ impl Serialize for Meta {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("source", self.source())?;
         match self {
-            Self::Local(meta) => meta.write(&mut map)?,
-            Self::Http(meta) => meta.write(&mut map)?,
-            Self::Mcp(meta) => meta.write(&mut map)?,
+            Self::Local(meta) => meta.serialize_members(&mut map)?,
+            Self::Http(meta) => meta.serialize_members(&mut map)?,
+            Self::Mcp(meta) => meta.serialize_members(&mut map)?,
         }
         map.end()
     }
 }
 
 impl LocalMeta {
-    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry("operationId", &*self.operation_id)?;
         map.serialize_entry("timestamp", &self.timestamp)?;
-        self.extra.as_ref().map_or(Ok(()), |extra| write_extra(map, extra))
+        self.extra.as_ref().map_or(Ok(()), |extra| serialize_extra(map, extra))
     }
 }
 
 impl HttpMeta {
-    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry("statusCode", &self.status_code)?;
         map.serialize_entry("headers", &self.headers)?;
         map.serialize_entry("contentType", &self.content_type)?;
@@ -318,12 +318,12 @@ impl HttpMeta {
         if let Some(sse) = &self.sse {
             map.serialize_entry("sse", sse)?;
         }
-        write_extra(map, &self.extra)
+        serialize_extra(map, &self.extra)
     }
 }
 
 impl McpMeta {
-    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry("isError", &self.is_error)?;
         map.serialize_entry("content", &self.content)?;
         if let Some(structured) = &self.structured_content {
@@ -332,11 +332,11 @@ impl McpMeta {
         if let Some(meta) = &self.meta {
             map.serialize_entry("_meta", meta)?;
         }
-        write_extra(map, &self.extra)
+        serialize_extra(map, &self.extra)
     }
 }
 
-pub(super) fn write_extra<M: SerializeMap>(
+pub(super) fn serialize_extra<M: SerializeMap>(
     map: &mut M,
     extra: &Map<String, Value>,
 ) -> Result<(), M::Error> {

@@ -28,7 +28,7 @@ pub use schemas::{
     META_SCHEMA,
 };
 
-/// A result and where it came from; every call, over every door, ends in one or in a
+/// A result and where it came from; every call, over every endpoint, ends in one or in a
 /// [`CallError`].
 ///
 /// ```
@@ -85,22 +85,22 @@ impl<T> Envelope<T> {
     /// `EXECUTION_ERROR` with the content blocks in its details, where the `mcp` meta says
     /// `isError`.
     pub fn into_result(self) -> Result<T, CallError> {
-        match self.failure() {
+        match self.tool_error() {
             Some(error) => Err(error),
             None => Ok(self.data),
         }
     }
 
     /// The error that a tool's failure becomes, where it is one.
-    pub(crate) fn failure(&self) -> Option<CallError> {
+    pub(crate) fn tool_error(&self) -> Option<CallError> {
         match &self.meta {
-            Meta::Mcp(meta) if meta.is_error => Some(tool_failure(meta)),
+            Meta::Mcp(meta) if meta.is_error => Some(error_from_tool(meta)),
             _ => None,
         }
     }
 }
 
-fn tool_failure(meta: &McpMeta) -> CallError {
+fn error_from_tool(meta: &McpMeta) -> CallError {
     let text = meta.content.iter().find_map(|block| match block {
         ContentBlock::Text(block) => Some(block.text.clone()),
         _ => None,
@@ -139,14 +139,14 @@ impl Envelope<Payload> {
 }
 
 #[derive(Deserialize)]
-struct Wire<T> {
+struct EnvelopeIn<T> {
     data: T,
     meta: Map<String, Value>,
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Envelope<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = Wire::deserialize(deserializer)?;
+        let wire = EnvelopeIn::deserialize(deserializer)?;
         match Meta::from_members(wire.meta) {
             Ok(meta) => Ok(Self { data: wire.data, meta }),
             Err(_) => Err(serde::de::Error::custom(
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_failure_becomes_an_error_with_its_content() {
+    fn into_result_maps_tool_error_to_call_error() {
         let meta = McpMeta::new(vec![ContentBlock::text("no such file")]).with_error();
         let envelope = Envelope::mcp(json!([]), meta);
         assert!(envelope.is_error());
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_its_data() {
+    fn into_result_returns_data_without_tool_error() {
         let meta = McpMeta::new(vec![]);
         assert_eq!(Envelope::mcp(json!(1), meta).into_result().unwrap(), json!(1));
         assert_eq!(Envelope::local((), "demo.note").into_result().unwrap(), ());

@@ -15,7 +15,7 @@ pub enum NextPage {
 }
 
 /// The common places of a cursor in a body, most specific first.
-const CURSORS: [&str; 9] = [
+const CURSOR_POINTERS: [&str; 9] = [
     "/nextCursor",
     "/next_cursor",
     "/nextPageToken",
@@ -28,7 +28,7 @@ const CURSORS: [&str; 9] = [
 ];
 
 /// The common places of an address in a body. A key may hold `@`, so these are pointers too.
-const ADDRESSES: [&str; 6] =
+const URL_POINTERS: [&str; 6] =
     ["/@odata.nextLink", "/links/next", "/_links/next/href", "/paging/next", "/next_url", "/next"];
 
 impl Envelope<Value> {
@@ -40,32 +40,32 @@ impl Envelope<Value> {
     /// use serde_json::json;
     ///
     /// let envelope = Envelope::local(json!({"items": [], "nextCursor": "abc"}), "demo.list");
-    /// assert_eq!(envelope.page(), Some(NextPage::Cursor("abc".into())));
+    /// assert_eq!(envelope.next_page(), Some(NextPage::Cursor("abc".into())));
     /// ```
-    pub fn page(&self) -> Option<NextPage> {
+    pub fn next_page(&self) -> Option<NextPage> {
         match &self.meta {
-            Meta::Http(meta) => link_next(meta).or_else(|| in_body(&self.data)),
-            Meta::Mcp(meta) => in_body(&self.data).or_else(|| {
+            Meta::Http(meta) => next_link(meta).or_else(|| next_page_in_body(&self.data)),
+            Meta::Mcp(meta) => next_page_in_body(&self.data).or_else(|| {
                 let extra =
                     meta.extra.get("nextCursor").or_else(|| meta.meta.as_ref()?.get("nextCursor"));
-                extra.and_then(text).map(NextPage::Cursor)
+                extra.and_then(nonempty_text).map(NextPage::Cursor)
             }),
-            Meta::Local(_) => in_body(&self.data),
+            Meta::Local(_) => next_page_in_body(&self.data),
         }
     }
 }
 
-fn in_body(data: &Value) -> Option<NextPage> {
-    let cursor = CURSORS.iter().find_map(|at| data.pointer(at).and_then(text));
+fn next_page_in_body(data: &Value) -> Option<NextPage> {
+    let cursor = CURSOR_POINTERS.iter().find_map(|at| data.pointer(at).and_then(nonempty_text));
     cursor.map(NextPage::Cursor).or_else(|| {
-        let next = ADDRESSES.iter().find_map(|at| data.pointer(at).and_then(text))?;
+        let next = URL_POINTERS.iter().find_map(|at| data.pointer(at).and_then(nonempty_text))?;
         let is_address = next.contains("://") || next.starts_with(['/', '?']);
         Some(if is_address { NextPage::Url(next) } else { NextPage::Cursor(next) })
     })
 }
 
 /// An empty cursor is how several services say that there is no next page.
-fn text(value: &Value) -> Option<String> {
+fn nonempty_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -74,7 +74,7 @@ fn text(value: &Value) -> Option<String> {
 }
 
 /// `<url>; rel="next"` among the links of RFC 8288.
-fn link_next(meta: &HttpMeta) -> Option<NextPage> {
+fn next_link(meta: &HttpMeta) -> Option<NextPage> {
     let mut rest = meta.headers.get("link")?.as_str();
     while let Some((_, from_url)) = rest.split_once('<') {
         let (url, behind) = from_url.split_once('>')?;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_a_body() {
+    fn next_page_reads_body_fields() {
         for (data, expected) in [
             (json!({"nextCursor": "a"}), cursor("a")),
             (json!({"next_cursor": 7}), cursor("7")),
@@ -131,12 +131,12 @@ mod tests {
             (json!([1, 2]), None),
             (json!("nextCursor"), None),
         ] {
-            assert_eq!(Envelope::local(data.clone(), "a.b").page(), expected, "{data}");
+            assert_eq!(Envelope::local(data.clone(), "a.b").next_page(), expected, "{data}");
         }
     }
 
     #[test]
-    fn links_of_a_header_come_first() {
+    fn next_page_prefers_link_header() {
         for (link, expected) in [
             (r#"<https://a.example/2>; rel="next""#, url("https://a.example/2")),
             (
@@ -149,14 +149,14 @@ mod tests {
         ] {
             let meta = HttpMeta::new(200, [("Link", link)]);
             let envelope = Envelope::http(json!({"next_cursor": "body"}), meta);
-            assert_eq!(envelope.page(), expected, "{link}");
+            assert_eq!(envelope.next_page(), expected, "{link}");
         }
     }
 
     #[test]
-    fn an_mcp_cursor_beside_the_content() {
+    fn next_page_reads_mcp_next_cursor() {
         let mut meta = McpMeta::new(vec![]);
         meta.extra.insert("nextCursor".to_owned(), json!("m"));
-        assert_eq!(Envelope::mcp(json!([]), meta).page(), cursor("m"));
+        assert_eq!(Envelope::mcp(json!([]), meta).next_page(), cursor("m"));
     }
 }

@@ -155,7 +155,7 @@ mod tests {
     use crate::schema::Schema;
 
     #[test]
-    fn what_we_write_fits_what_we_export() {
+    fn serialized_envelopes_match_exported_schema() {
         let schema = Schema::new(ENVELOPE_SCHEMA.clone()).unwrap();
         let sse = SseMeta::new("message", "7").with_retry(3);
         let http =
@@ -168,24 +168,24 @@ mod tests {
             Envelope::mcp(json!({}), McpMeta::new(blocks).with_structured_content(json!({}))),
         ] {
             let wire = serde_json::to_value(&envelope).unwrap();
-            assert_eq!(schema.check(&wire).unwrap(), [], "{wire}");
+            assert_eq!(schema.validate(&wire).unwrap(), [], "{wire}");
         }
     }
 
     #[test]
-    fn what_is_not_an_envelope_does_not_fit() {
+    fn exported_schema_rejects_non_envelopes() {
         let schema = Schema::new(ENVELOPE_SCHEMA.clone()).unwrap();
         for wire in [
             json!({"data": 1}),
             json!({"data": 1, "meta": {"source": "local"}}),
             json!({"data": 1, "meta": {"source": "rss", "operationId": "a.b", "timestamp": 1}}),
         ] {
-            assert_ne!(schema.check(&wire).unwrap(), [], "{wire}");
+            assert_ne!(schema.validate(&wire).unwrap(), [], "{wire}");
         }
     }
 
     #[test]
-    fn every_part_compiles_alone() {
+    fn exported_schema_parts_compile_standalone() {
         for part in [
             &META_SCHEMA,
             &LOCAL_META_SCHEMA,

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::CallContext;
 use crate::error::CallError;
-use crate::spec::Kind;
+use crate::spec::OperationKind;
 
 /// The signal of one call. Nested calls hang below it through the context of their caller, and are
 /// canceled with it.
@@ -17,14 +17,14 @@ pub(super) struct Cancellation {
     /// Made when somebody first has to wait; a call that is answered at once never needs it.
     token: OnceLock<CancellationToken>,
     /// The first cause wins; a call ends once.
-    cause: OnceLock<Cause>,
+    cause: OnceLock<CancelCause>,
     /// Set when a mutation is dispatched: from then on a caller who merely goes away does not
     /// stop it.
-    outlives_caller: AtomicBool,
+    is_detached: AtomicBool,
 }
 
 #[derive(Debug)]
-enum Cause {
+enum CancelCause {
     Aborted(Option<String>),
     Disconnected,
     Deadline,
@@ -50,33 +50,33 @@ impl CallContext {
     }
 
     pub(crate) fn abort(&self, reason: Option<String>) {
-        self.cancel(Cause::Aborted(reason));
+        self.cancel(CancelCause::Aborted(reason));
     }
 
-    pub(crate) fn pass_deadline(&self) {
-        self.cancel(Cause::Deadline);
+    pub(crate) fn cancel_by_deadline(&self) {
+        self.cancel(CancelCause::Deadline);
     }
 
     /// The caller went away, which is not the same as asking to stop.
-    pub(crate) fn disconnect(&self) {
-        if !self.parts().cancellation.outlives_caller.load(Ordering::Acquire) {
-            self.cancel(Cause::Disconnected);
+    pub(crate) fn cancel_by_disconnect(&self) {
+        if !self.parts().cancellation.is_detached.load(Ordering::Acquire) {
+            self.cancel(CancelCause::Disconnected);
         }
     }
 
-    pub(crate) fn outlive_caller(&self) {
-        self.parts().cancellation.outlives_caller.store(true, Ordering::Release);
+    pub(crate) fn detach_from_caller(&self) {
+        self.parts().cancellation.is_detached.store(true, Ordering::Release);
     }
 
     /// The call turned out to be a mere way to another operation, and ends as that one would: with
     /// its caller, unless it writes.
-    pub(crate) fn act_as(&self, kind: Kind, idempotent: bool) {
-        let _ = self.parts().acts_as.set((kind, idempotent));
-        let outlives_caller = kind == Kind::Mutation;
-        self.parts().cancellation.outlives_caller.store(outlives_caller, Ordering::Release);
+    pub(crate) fn set_effective_kind(&self, kind: OperationKind, idempotent: bool) {
+        let _ = self.parts().effective_kind.set((kind, idempotent));
+        let outlives_caller = kind == OperationKind::Mutation;
+        self.parts().cancellation.is_detached.store(outlives_caller, Ordering::Release);
     }
 
-    fn cancel(&self, cause: Cause) {
+    fn cancel(&self, cause: CancelCause) {
         let signal = &self.parts().cancellation;
         // Only the first cause counts: whoever comes later finds the call already ended.
         let _ = signal.cause.set(cause);
@@ -87,24 +87,24 @@ impl CallContext {
     }
 
     /// Whether the call should stop.
-    pub fn is_cancelled(&self) -> bool {
+    pub fn is_canceled(&self) -> bool {
         self.cause().is_some()
     }
 
     /// The error that the call ends with after the signal.
     pub(crate) fn cancellation_error(&self) -> CallError {
         match self.cause() {
-            Some(Cause::Deadline) => CallError::timeout("the deadline of the call passed"),
-            Some(Cause::Disconnected) => CallError::aborted("the caller went away"),
-            Some(Cause::Aborted(Some(reason))) => {
+            Some(CancelCause::Deadline) => CallError::timeout("the deadline of the call passed"),
+            Some(CancelCause::Disconnected) => CallError::aborted("the caller disconnected"),
+            Some(CancelCause::Aborted(Some(reason))) => {
                 CallError::aborted(format!("the call was aborted: {reason}"))
             }
-            Some(Cause::Aborted(None)) | None => CallError::aborted("the call was aborted"),
+            Some(CancelCause::Aborted(None)) | None => CallError::aborted("the call was aborted"),
         }
     }
 
     /// A nested call that was canceled from above has its cause further up.
-    fn cause(&self) -> Option<&Cause> {
+    fn cause(&self) -> Option<&CancelCause> {
         let mut context = self;
         loop {
             if let Some(cause) = context.parts().cancellation.cause.get() {
@@ -125,7 +125,7 @@ impl AbortHandle {
     }
 
     /// Resolves when the call should stop, or its deadline has passed.
-    pub(crate) async fn unwanted(&self) {
+    pub(crate) async fn canceled_or_expired(&self) {
         let deadline = async {
             // It may have moved meanwhile.
             while let Some(deadline) = self.0.deadline() {
@@ -137,7 +137,7 @@ impl AbortHandle {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = self.0.cancelled() => {}
+            () = self.0.canceled() => {}
             () = deadline => {}
         }
     }

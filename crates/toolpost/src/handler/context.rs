@@ -13,15 +13,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::cancellation::Cancellation;
+use super::client_channel::ClientChannel;
 use super::default_deadline::DefaultDeadline;
-use super::progress::{LogLine, Progress, ProgressSender};
+use super::progress::{LogMessage, Progress, ProgressSender};
 use super::request_id::RequestId;
-use super::respondent::Respondent;
 use crate::access::Identity;
 use crate::error::CallError;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::spec::Kind;
+use crate::spec::OperationKind;
 
 /// The circumstances of one call: ids, identity, deadline, cancellation, progress, and a way on
 /// to other operations through [`build_env`](crate::build_env). Cloning it is cheap.
@@ -40,46 +40,46 @@ pub(crate) struct ContextParts {
     default_deadline: DefaultDeadline,
     progress: ProgressSender,
     /// Who can be asked while the call runs.
-    respondent: Option<Respondent>,
+    client_channel: Option<ClientChannel>,
     metadata: Option<Arc<Map<String, Value>>>,
     attached: Option<Attachment>,
     pub(super) cancellation: Cancellation,
     /// What the call really does, where that is known only after it was dispatched.
-    pub(super) acts_as: OnceLock<(Kind, bool)>,
+    pub(super) effective_kind: OnceLock<(OperationKind, bool)>,
     /// The call that this one is part of, in this process.
     pub(super) caller: Option<CallContext>,
     /// How many calls are above.
     depth: u32,
     /// Set while the call has its turn at an exclusive operation.
-    has_turn: AtomicBool,
+    holds_lock: AtomicBool,
     /// Set once the call has a place at its source.
-    has_place: AtomicBool,
-    nesting: Arc<dyn Nesting>,
+    holds_source_permit: AtomicBool,
+    nested_caller: Arc<dyn NestedCaller>,
     /// The snapshot of the catalog that this call and those inside it see; its type is the
     /// pipeline's business.
     snapshot: Arc<dyn Any + Send + Sync>,
 }
 
 /// What a call begins with, from outside or out of a handler.
-pub(crate) struct Beginning {
+pub(crate) struct CallStart {
     pub(crate) operation: Arc<str>,
     pub(crate) request_id: RequestId,
     pub(crate) parent_request_id: Option<RequestId>,
     pub(crate) identity: Option<Arc<Identity>>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) progress: ProgressSender,
-    pub(crate) respondent: Option<Respondent>,
+    pub(crate) client_channel: Option<ClientChannel>,
     pub(crate) metadata: Option<Arc<Map<String, Value>>>,
     pub(crate) attached: Option<Attachment>,
 }
 
-/// Something that the door knows and one kind of handler asks for, such as the connection a call
+/// Something that the endpoint knows and one kind of handler asks for, such as the connection a call
 /// came in on. It never leaves the process, and nested calls do not see it.
 pub(crate) type Attachment = Arc<dyn Any + Send + Sync>;
 
 /// How a handler's calls get back into the pipeline, without the handler knowing the pipeline.
-pub(crate) trait Nesting: Send + Sync {
-    fn execute(
+pub(crate) trait NestedCaller: Send + Sync {
+    fn call(
         self: Arc<Self>,
         call: NestedCall<'_>,
     ) -> BoxFuture<'static, Result<Outcome, CallError>>;
@@ -90,7 +90,7 @@ pub(crate) trait Nesting: Send + Sync {
     ) -> BoxStream<'static, Result<Outcome, CallError>>;
 
     /// Runs what is left of a call that nobody waits for any more, in an owned task.
-    fn adopt(&self, runtime: &Handle, context: CallContext, rest: BoxFuture<'static, ()>);
+    fn spawn_detached(&self, runtime: &Handle, context: CallContext, rest: BoxFuture<'static, ()>);
 }
 
 /// One call out of a handler.
@@ -99,14 +99,14 @@ pub(crate) struct NestedCall<'a> {
     pub(crate) operation: &'a str,
     pub(crate) input: Payload,
     pub(crate) timeout: Option<Duration>,
-    pub(crate) standing: NestedStanding,
+    pub(crate) authority: NestedAuthority,
     /// Whether whoever watches the caller sees how far it is.
-    pub(crate) is_seen: bool,
+    pub(crate) forwards_progress: bool,
 }
 
 /// As whom a handler calls on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NestedStanding {
+pub(crate) enum NestedAuthority {
     /// As itself: it is running, so it may.
     Trusted,
     /// As the one who called it, with that one's rights and no others.
@@ -115,47 +115,47 @@ pub(crate) enum NestedStanding {
 
 impl CallContext {
     pub(crate) fn root(
-        nesting: Arc<dyn Nesting>,
+        nesting: Arc<dyn NestedCaller>,
         snapshot: Arc<dyn Any + Send + Sync>,
-        call: Beginning,
+        call: CallStart,
     ) -> Self {
         Self::new(nesting, snapshot, call, None, 0)
     }
 
     /// A call out of a handler: on the caller's behalf, with what is left of its time. Whoever
     /// watches the caller can be asked in a call that is made in its place.
-    pub(crate) fn below(
+    pub(crate) fn nested(
         call: &NestedCall<'_>,
         operation: Arc<str>,
         metadata: Option<Arc<Map<String, Value>>>,
     ) -> Self {
         let (caller, above) = (call.from, &call.from.0);
-        let own = call.timeout.and_then(from_now);
+        let own = call.timeout.and_then(deadline_after);
         let progress =
-            if call.is_seen { above.progress.clone() } else { ProgressSender::default() };
-        let respondent = match call.standing {
-            NestedStanding::AsCaller => above.respondent.clone(),
-            NestedStanding::Trusted => None,
+            if call.forwards_progress { above.progress.clone() } else { ProgressSender::default() };
+        let client_channel = match call.authority {
+            NestedAuthority::AsCaller => above.client_channel.clone(),
+            NestedAuthority::Trusted => None,
         };
-        let call = Beginning {
+        let call = CallStart {
             operation,
-            request_id: RequestId::fresh(),
+            request_id: RequestId::generate(),
             parent_request_id: Some(above.request_id.clone()),
             identity: above.identity.clone(),
             deadline: own.into_iter().chain(above.deadline).min(),
             progress,
-            respondent,
+            client_channel,
             metadata,
             attached: None,
         };
-        let (nesting, snapshot) = (Arc::clone(&above.nesting), Arc::clone(&above.snapshot));
+        let (nesting, snapshot) = (Arc::clone(&above.nested_caller), Arc::clone(&above.snapshot));
         Self::new(nesting, snapshot, call, Some(caller.clone()), above.depth + 1)
     }
 
     fn new(
-        nesting: Arc<dyn Nesting>,
+        nesting: Arc<dyn NestedCaller>,
         snapshot: Arc<dyn Any + Send + Sync>,
-        call: Beginning,
+        call: CallStart,
         caller: Option<Self>,
         depth: u32,
     ) -> Self {
@@ -167,16 +167,16 @@ impl CallContext {
             deadline: call.deadline,
             default_deadline: DefaultDeadline::default(),
             progress: call.progress,
-            respondent: call.respondent,
+            client_channel: call.client_channel,
             metadata: call.metadata,
             attached: call.attached,
             cancellation: Cancellation::default(),
-            acts_as: OnceLock::new(),
+            effective_kind: OnceLock::new(),
             caller,
             depth,
-            has_turn: AtomicBool::new(false),
-            has_place: AtomicBool::new(false),
-            nesting,
+            holds_lock: AtomicBool::new(false),
+            holds_source_permit: AtomicBool::new(false),
+            nested_caller: nesting,
             snapshot,
         }))
     }
@@ -196,7 +196,7 @@ impl CallContext {
         self.0.parent_request_id.as_ref()
     }
 
-    /// Who called, as the door authenticated it, or on whose behalf a nested call happens.
+    /// Who called, as the endpoint authenticated it, or on whose behalf a nested call happens.
     pub fn identity(&self) -> Option<&Identity> {
         self.0.identity.as_deref()
     }
@@ -212,8 +212,8 @@ impl CallContext {
     }
 
     /// What the call turned out to do, and whether twice is the same as once.
-    pub(crate) fn acting_as(&self) -> Option<(Kind, bool)> {
-        self.0.acts_as.get().copied()
+    pub(crate) fn effective_kind(&self) -> Option<(OperationKind, bool)> {
+        self.0.effective_kind.get().copied()
     }
 
     /// What came with the request beside its input, such as a trace context.
@@ -221,7 +221,7 @@ impl CallContext {
         self.0.metadata.as_deref()
     }
 
-    /// What the door attached, if it is of this type.
+    /// What the endpoint attached, if it is of this type.
     pub fn attached<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.0.attached.as_deref()?.downcast_ref()
     }
@@ -230,12 +230,12 @@ impl CallContext {
     /// it first waits for something, and so has a call inside it. Such a deadline stands still while a
     /// person is waited for, so whoever has waited for it looks again.
     pub fn deadline(&self) -> Option<Instant> {
-        let defaults = self.and_above().filter_map(|call| call.0.default_deadline.get());
+        let defaults = self.self_and_ancestors().filter_map(|call| call.0.default_deadline.get());
         self.0.deadline.into_iter().chain(defaults).min()
     }
 
     /// The deadline, after giving one to a call that named none.
-    pub(crate) fn deadline_or(&self, timeout: Duration) -> Option<Instant> {
+    pub(crate) fn deadline_or_start_default(&self, timeout: Duration) -> Option<Instant> {
         self.deadline().or_else(|| self.0.default_deadline.start(timeout))
     }
 
@@ -244,7 +244,7 @@ impl CallContext {
     }
 
     /// This call, and those that it is part of.
-    pub(super) fn and_above(&self) -> impl Iterator<Item = &Self> {
+    pub(super) fn self_and_ancestors(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |call| call.0.caller.as_ref())
     }
 
@@ -254,7 +254,7 @@ impl CallContext {
     }
 
     /// Resolves when the call should stop: aborted, out of time, or abandoned.
-    pub async fn cancelled(&self) {
+    pub async fn canceled(&self) {
         self.token().cancelled().await;
     }
 
@@ -274,13 +274,13 @@ impl CallContext {
     }
 
     /// Tells the caller something for its log.
-    pub fn log(&self, line: LogLine) {
+    pub fn log(&self, line: LogMessage) {
         self.0.progress.log(line);
     }
 
     /// Who can be asked something while the call runs, if there is somebody.
-    pub fn respondent(&self) -> Option<&Respondent> {
-        self.0.respondent.as_ref()
+    pub fn client_channel(&self) -> Option<&ClientChannel> {
+        self.0.client_channel.as_ref()
     }
 
     pub(super) fn parts(&self) -> &ContextParts {
@@ -295,35 +295,39 @@ impl CallContext {
         &*self.0.snapshot
     }
 
-    pub(crate) fn nesting(&self) -> Arc<dyn Nesting> {
-        Arc::clone(&self.0.nesting)
+    pub(crate) fn nested_caller(&self) -> Arc<dyn NestedCaller> {
+        Arc::clone(&self.0.nested_caller)
     }
 
-    pub(crate) fn take_turn(&self) {
-        self.0.has_turn.store(true, Ordering::Release);
+    pub(crate) fn mark_lock_held(&self) {
+        self.0.holds_lock.store(true, Ordering::Release);
     }
 
-    pub(crate) fn take_place(&self) {
-        self.0.has_place.store(true, Ordering::Release);
+    pub(crate) fn mark_source_permit_held(&self) {
+        self.0.holds_source_permit.store(true, Ordering::Release);
     }
 
     /// Whether a call above has a place at the source of an operation of which `is_meant` holds.
-    pub(crate) fn holds_place(&self, is_meant: impl Fn(&str) -> bool) -> bool {
-        let mut places =
-            self.and_above().skip(1).filter(|call| call.0.has_place.load(Ordering::Acquire));
-        places.any(|call| is_meant(&call.0.operation))
+    pub(crate) fn ancestor_holds_source_permit(&self, predicate: impl Fn(&str) -> bool) -> bool {
+        let mut holders = self
+            .self_and_ancestors()
+            .skip(1)
+            .filter(|call| call.0.holds_source_permit.load(Ordering::Acquire));
+        holders.any(|call| predicate(&call.0.operation))
     }
 
     /// Whether a call above has its turn at the operation that this call wants.
-    pub(crate) fn waits_for_itself(&self) -> bool {
-        let mut turns =
-            self.and_above().skip(1).filter(|call| call.0.has_turn.load(Ordering::Acquire));
-        turns.any(|call| call.0.operation == self.0.operation)
+    pub(crate) fn would_deadlock(&self) -> bool {
+        let mut lock_holders = self
+            .self_and_ancestors()
+            .skip(1)
+            .filter(|call| call.0.holds_lock.load(Ordering::Acquire));
+        lock_holders.any(|call| call.0.operation == self.0.operation)
     }
 }
 
 /// The instant that far away; a time beyond the end of the clock is no deadline.
-pub(crate) fn from_now(timeout: Duration) -> Option<Instant> {
+pub(crate) fn deadline_after(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }
 

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::context::{CallContext, from_now};
+use super::context::{CallContext, deadline_after};
 
 /// When a call that named no deadline ends. It begins to count when the call first has to wait, and
 /// stands still while a person is waited for, in the call or in one inside it.
 #[derive(Debug, Default)]
 pub(super) struct DefaultDeadline {
     at: OnceLock<Instant>,
-    pauses: Mutex<Pauses>,
+    pauses: Mutex<DeadlinePauses>,
 }
 
 /// For how long it stood still.
 #[derive(Debug, Default)]
-struct Pauses {
+struct DeadlinePauses {
     /// How many are waited for now, and since when there is one.
-    people: u32,
+    waiters: u32,
     since: Option<Instant>,
     /// The pauses that are over.
-    over: Duration,
+    elapsed: Duration,
 }
 
 impl DefaultDeadline {
@@ -31,49 +31,49 @@ impl DefaultDeadline {
         let at = self.at.get()?;
         let pauses = self.pauses();
         let current = pauses.since.map(|since| since.elapsed()).unwrap_or_default();
-        at.checked_add(pauses.over + current)
+        at.checked_add(pauses.elapsed + current)
     }
 
     pub(super) fn start(&self, timeout: Duration) -> Option<Instant> {
-        let deadline = from_now(timeout)?;
+        let deadline = deadline_after(timeout)?;
         self.at.get_or_init(|| deadline);
         self.get()
     }
 
     fn pause(&self) {
         let mut pauses = self.pauses();
-        pauses.people += 1;
+        pauses.waiters += 1;
         pauses.since.get_or_insert_with(Instant::now);
     }
 
-    fn go_on(&self) {
+    fn resume(&self) {
         let mut pauses = self.pauses();
-        pauses.people -= 1;
-        if pauses.people == 0 {
+        pauses.waiters -= 1;
+        if pauses.waiters == 0 {
             let current = pauses.since.take().map(|since| since.elapsed());
-            pauses.over += current.unwrap_or_default();
+            pauses.elapsed += current.unwrap_or_default();
         }
     }
 
-    fn pauses(&self) -> MutexGuard<'_, Pauses> {
+    fn pauses(&self) -> MutexGuard<'_, DeadlinePauses> {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The default deadlines of a call and of those that it is part of stand still until this is dropped.
 #[must_use]
-pub(crate) struct Pause(CallContext);
+pub(crate) struct DeadlinePause(CallContext);
 
-impl Pause {
-    pub(crate) fn of(context: &CallContext) -> Self {
-        context.and_above().for_each(|call| call.default_deadline().pause());
+impl DeadlinePause {
+    pub(crate) fn new(context: &CallContext) -> Self {
+        context.self_and_ancestors().for_each(|call| call.default_deadline().pause());
         Self(context.clone())
     }
 }
 
-impl Drop for Pause {
+impl Drop for DeadlinePause {
     fn drop(&mut self) {
-        self.0.and_above().for_each(|call| call.default_deadline().go_on());
+        self.0.self_and_ancestors().for_each(|call| call.default_deadline().resume());
     }
 }
 
@@ -83,8 +83,9 @@ mod tests {
 
     /// Each row: what is done after a second each, and how many seconds are left of ten at the end.
     #[tokio::test(start_paused = true)]
-    async fn it_stands_still_while_a_person_is_waited_for() {
-        for (steps, left) in [("..", 8), ("p.g.", 9), ("pp.g.g.", 9), (".p...g", 9), ("p....", 10)]
+    async fn default_deadline_pauses_while_waiting_for_approval() {
+        for (steps, expected) in
+            [("..", 8), ("p.g.", 9), ("pp.g.g.", 9), (".p...g", 9), ("p....", 10)]
         {
             let deadline = DefaultDeadline::default();
             assert_eq!(deadline.get(), None);
@@ -92,12 +93,12 @@ mod tests {
             for step in steps.chars() {
                 match step {
                     'p' => deadline.pause(),
-                    'g' => deadline.go_on(),
+                    'g' => deadline.resume(),
                     _ => tokio::time::advance(Duration::from_secs(1)).await,
                 }
             }
             let remaining = deadline.get().map(|at| (at - Instant::now()).as_secs());
-            assert_eq!(remaining, Some(left), "{steps}");
+            assert_eq!(remaining, Some(expected), "{steps}");
         }
     }
 }

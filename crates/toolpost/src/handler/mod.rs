@@ -1,11 +1,11 @@
 //! What runs when an operation is called, and what it is given.
 
 mod cancellation;
+mod client_channel;
 mod context;
 mod default_deadline;
 mod progress;
 mod request_id;
-mod respondent;
 mod typed;
 
 use std::sync::Arc;
@@ -19,22 +19,26 @@ use crate::error::HandlerError;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::Schema;
-use crate::spec::Kind;
+use crate::spec::OperationKind;
 
 pub use cancellation::AbortHandle;
+pub use client_channel::{
+    ClientChannel, MultiRoundTrip, RespondToServer, ServerRequest, ServerRequestError,
+};
 pub use context::CallContext;
-pub(crate) use context::{Attachment, Beginning, NestedCall, NestedStanding, Nesting, from_now};
-pub(crate) use default_deadline::Pause;
-pub use progress::{LogLine, Progress, ProgressSender, Watch};
+pub(crate) use context::{
+    Attachment, CallStart, NestedAuthority, NestedCall, NestedCaller, deadline_after,
+};
+pub(crate) use default_deadline::DeadlinePause;
+pub use progress::{LogMessage, Progress, ProgressObserver, ProgressSender};
 pub use request_id::RequestId;
-pub use respondent::{Question, Respond, Respondent, Returning, Unanswered};
 pub use typed::{IntoOnceHandler, IntoStreamHandler};
 
 /// Answers once; the open set behind queries and mutations.
 ///
 /// # Cancellation
 ///
-/// Cancellation is a signal: [`CallContext::cancelled`]. The caller is answered at once; the
+/// Cancellation is a signal: [`CallContext::canceled`]. The caller is answered at once; the
 /// future is then polled on for the pipeline's wind-up time, and dropped after that.
 pub trait OnceHandler: Send + Sync + 'static {
     /// Starts the work of one call.
@@ -42,7 +46,7 @@ pub trait OnceHandler: Send + Sync + 'static {
         &self,
         context: CallContext,
         input: Payload,
-    ) -> BoxFuture<'static, Result<Output, HandlerError>>;
+    ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>>;
 }
 
 /// Answers many times; the open set behind subscriptions.
@@ -56,13 +60,13 @@ pub trait StreamHandler: Send + Sync + 'static {
         &self,
         context: CallContext,
         input: Payload,
-    ) -> BoxStream<'static, Result<Output, HandlerError>>;
+    ) -> BoxStream<'static, Result<HandlerOutput, HandlerError>>;
 }
 
 /// What a handler returned, and therefore how the result pipeline treats it.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Output {
+pub enum HandlerOutput {
     /// The value of a Rust type: plain data, whatever it looks like.
     Data(Payload),
     /// JSON from a dynamic handler or a wire: an envelope if it looks like one.
@@ -70,12 +74,12 @@ pub enum Output {
     /// An envelope, made by an adapter.
     Envelope(Envelope<Payload>),
     /// An envelope whose data is of one of the shapes that the operation declares, and which one.
-    Shaped(Envelope<Payload>, Schema),
+    WithSchema(Envelope<Payload>, Schema),
     /// What another call ended with, handed on with its repairs and warnings.
-    Relayed(Outcome),
+    Forwarded(Outcome),
 }
 
-impl Output {
+impl HandlerOutput {
     /// A value that no Rust type stands behind.
     pub fn dynamic(value: Value) -> Self {
         Self::Dynamic(value.into())
@@ -94,10 +98,10 @@ pub enum Handler {
 
 impl Handler {
     /// Whether this kind of handler can serve that kind of operation.
-    pub fn serves(&self, kind: Kind) -> bool {
+    pub fn supports(&self, kind: OperationKind) -> bool {
         match self {
-            Self::Once(_) => kind != Kind::Subscription,
-            Self::Stream(_) => kind == Kind::Subscription,
+            Self::Once(_) => kind != OperationKind::Subscription,
+            Self::Stream(_) => kind == OperationKind::Subscription,
         }
     }
 
@@ -105,7 +109,7 @@ impl Handler {
     pub fn once_fn<F, Fut>(function: F) -> Self
     where
         F: Fn(CallContext, Payload) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Output, HandlerError>> + Send + 'static,
+        Fut: Future<Output = Result<HandlerOutput, HandlerError>> + Send + 'static,
     {
         Self::Once(Arc::new(OnceFn(function)))
     }
@@ -114,7 +118,7 @@ impl Handler {
     pub fn stream_fn<F, S>(function: F) -> Self
     where
         F: Fn(CallContext, Payload) -> S + Send + Sync + 'static,
-        S: futures::Stream<Item = Result<Output, HandlerError>> + Send + 'static,
+        S: futures::Stream<Item = Result<HandlerOutput, HandlerError>> + Send + 'static,
     {
         Self::Stream(Arc::new(StreamFn(function)))
     }
@@ -134,13 +138,13 @@ struct OnceFn<F>(F);
 impl<F, Fut> OnceHandler for OnceFn<F>
 where
     F: Fn(CallContext, Payload) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Output, HandlerError>> + Send + 'static,
+    Fut: Future<Output = Result<HandlerOutput, HandlerError>> + Send + 'static,
 {
     fn call(
         &self,
         context: CallContext,
         input: Payload,
-    ) -> BoxFuture<'static, Result<Output, HandlerError>> {
+    ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>> {
         Box::pin((self.0)(context, input))
     }
 }
@@ -150,13 +154,13 @@ struct StreamFn<F>(F);
 impl<F, S> StreamHandler for StreamFn<F>
 where
     F: Fn(CallContext, Payload) -> S + Send + Sync + 'static,
-    S: futures::Stream<Item = Result<Output, HandlerError>> + Send + 'static,
+    S: futures::Stream<Item = Result<HandlerOutput, HandlerError>> + Send + 'static,
 {
     fn subscribe(
         &self,
         context: CallContext,
         input: Payload,
-    ) -> BoxStream<'static, Result<Output, HandlerError>> {
+    ) -> BoxStream<'static, Result<HandlerOutput, HandlerError>> {
         Box::pin((self.0)(context, input))
     }
 }

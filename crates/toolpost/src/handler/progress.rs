@@ -28,7 +28,7 @@ impl Progress {
 
     /// Says where it ends.
     #[must_use]
-    pub fn of(mut self, total: f64) -> Self {
+    pub fn with_total(mut self, total: f64) -> Self {
         self.total = Some(total);
         self
     }
@@ -44,7 +44,7 @@ impl Progress {
 /// Something that a call says while it is running, for the log of its caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct LogLine {
+pub struct LogMessage {
     /// How much it matters: `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert` or
     /// `emergency`.
     #[serde(default)]
@@ -57,7 +57,7 @@ pub struct LogLine {
     pub data: Value,
 }
 
-impl LogLine {
+impl LogMessage {
     /// A line without a logger.
     pub fn new(level: impl Into<String>, data: impl Into<Value>) -> Self {
         Self { level: level.into(), logger: None, data: data.into() }
@@ -65,17 +65,17 @@ impl LogLine {
 }
 
 /// Somebody who watches a running call. It is called by the handler and must return at once.
-pub trait Watch: Send + Sync {
+pub trait ProgressObserver: Send + Sync {
     /// A report of how far the call has come.
     fn progress(&self, progress: Progress);
 
     /// Something that the call says; who does not care does nothing.
-    fn log(&self, line: LogLine) {
-        drop(line);
+    fn log(&self, message: LogMessage) {
+        drop(message);
     }
 }
 
-impl<F: Fn(Progress) + Send + Sync> Watch for F {
+impl<F: Fn(Progress) + Send + Sync> ProgressObserver for F {
     fn progress(&self, progress: Progress) {
         self(progress);
     }
@@ -84,7 +84,7 @@ impl<F: Fn(Progress) + Send + Sync> Watch for F {
 /// Where progress goes: into a bounded channel, or to somebody who must not wait. A report that
 /// finds no room is dropped, because a later one says more and a slow watcher must not slow the work.
 #[derive(Clone, Default)]
-pub struct ProgressSender(Option<Arc<dyn Watch>>);
+pub struct ProgressSender(Option<Arc<dyn ProgressObserver>>);
 
 impl ProgressSender {
     /// Sends reports into a bounded channel.
@@ -94,25 +94,25 @@ impl ProgressSender {
     }
 
     /// Gives reports to a function, which is called by the handler and must return at once.
-    pub fn from_fn(watch: impl Fn(Progress) + Send + Sync + 'static) -> Self {
-        Self::to(Arc::new(watch))
+    pub fn from_fn(observer: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        Self::from_observer(Arc::new(observer))
     }
 
     /// Gives reports, and what the call says, to somebody.
-    pub fn to(watch: Arc<dyn Watch>) -> Self {
-        Self(Some(watch))
+    pub fn from_observer(observer: Arc<dyn ProgressObserver>) -> Self {
+        Self(Some(observer))
     }
 
     /// Tells whoever watches, if somebody does.
     pub fn send(&self, progress: Progress) {
-        if let Some(watch) = &self.0 {
-            watch.progress(progress);
+        if let Some(observer) = &self.0 {
+            observer.progress(progress);
         }
     }
 
-    pub(crate) fn log(&self, line: LogLine) {
-        if let Some(watch) = &self.0 {
-            watch.log(line);
+    pub(crate) fn log(&self, message: LogMessage) {
+        if let Some(observer) = &self.0 {
+            observer.log(message);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The id that follows a call from its door to the far end and back.
+//! The id of a call on every transport, in every log line and record.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -12,35 +12,35 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A fresh id is a random number of this process and a counter, written out only when somebody
 /// reads it: most calls are never looked at.
 #[derive(Clone)]
-pub struct RequestId(Form);
+pub struct RequestId(RequestIdRepr);
 
 #[derive(Clone)]
-enum Form {
-    Fresh(u64),
-    Given(Arc<str>),
+enum RequestIdRepr {
+    Generated(u64),
+    Provided(Arc<str>),
 }
 
-static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one("toolpost"));
-static NEXT: AtomicU64 = AtomicU64::new(1);
+static PROCESS_PREFIX: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one("toolpost"));
+static NEXT_SEQUENCE: AtomicU64 = AtomicU64::new(1);
 
 impl RequestId {
     /// An id that nobody else has.
-    pub fn fresh() -> Self {
-        Self(Form::Fresh(NEXT.fetch_add(1, Ordering::Relaxed)))
+    pub fn generate() -> Self {
+        Self(RequestIdRepr::Generated(NEXT_SEQUENCE.fetch_add(1, Ordering::Relaxed)))
     }
 
     /// The id as text, shared where it was given as text.
     pub(crate) fn to_shared(&self) -> Arc<str> {
         match &self.0 {
-            Form::Fresh(number) => fresh_text(*number).into(),
-            Form::Given(text) => Arc::clone(text),
+            RequestIdRepr::Generated(number) => generated_text(*number).into(),
+            RequestIdRepr::Provided(text) => Arc::clone(text),
         }
     }
 }
 
 impl<T: Into<Arc<str>>> From<T> for RequestId {
     fn from(text: T) -> Self {
-        Self(Form::Given(text.into()))
+        Self(RequestIdRepr::Provided(text.into()))
     }
 }
 
@@ -48,7 +48,7 @@ impl<T: Into<Arc<str>>> From<T> for RequestId {
 impl PartialEq for RequestId {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Form::Fresh(own), Form::Fresh(other)) => own == other,
+            (RequestIdRepr::Generated(own), RequestIdRepr::Generated(other)) => own == other,
             _ => self.to_string() == other.to_string(),
         }
     }
@@ -65,8 +65,8 @@ impl Hash for RequestId {
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Form::Fresh(number) => f.write_str(&fresh_text(*number)),
-            Form::Given(text) => f.write_str(text),
+            RequestIdRepr::Generated(number) => f.write_str(&generated_text(*number)),
+            RequestIdRepr::Provided(text) => f.write_str(text),
         }
     }
 }
@@ -78,10 +78,10 @@ impl fmt::Debug for RequestId {
 }
 
 /// The digits of a fresh id. `format!` would take longer than the rest of sending it.
-fn fresh_text(number: u64) -> FreshText {
-    let mut text = FreshText { bytes: [b'0'; 32], start: 8 };
-    let mut write = |mut number: u64, mut at: usize, least: usize| {
-        let end = at - least;
+fn generated_text(number: u64) -> GeneratedText {
+    let mut text = GeneratedText { bytes: [b'0'; 32], start: 8 };
+    let mut write = |mut number: u64, mut at: usize, min: usize| {
+        let end = at - min;
         while number > 0 || at > end {
             at -= 1;
             text.bytes[at] = b"0123456789abcdef"[(number & 15) as usize];
@@ -90,16 +90,16 @@ fn fresh_text(number: u64) -> FreshText {
         at
     };
     let start = write(number, 32, 8);
-    text.start = write(*PROCESS, start, 16);
+    text.start = write(*PROCESS_PREFIX, start, 16);
     text
 }
 
-struct FreshText {
+struct GeneratedText {
     bytes: [u8; 32],
     start: usize,
 }
 
-impl std::ops::Deref for FreshText {
+impl std::ops::Deref for GeneratedText {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -107,8 +107,8 @@ impl std::ops::Deref for FreshText {
     }
 }
 
-impl From<FreshText> for Arc<str> {
-    fn from(text: FreshText) -> Self {
+impl From<GeneratedText> for Arc<str> {
+    fn from(text: GeneratedText) -> Self {
         Arc::from(&*text)
     }
 }
@@ -132,19 +132,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fresh_id_is_sixteen_digits_of_the_process_and_at_least_eight_of_its_own() {
+    fn generated_request_id_has_process_prefix_and_sequence() {
         for number in [0, 1, 0xabc, u64::from(u32::MAX), 1 << 32, u64::MAX] {
-            assert_eq!(&*fresh_text(number), format!("{:016x}{number:08x}", *PROCESS));
+            assert_eq!(&*generated_text(number), format!("{:016x}{number:08x}", *PROCESS_PREFIX));
         }
     }
 
     #[test]
-    fn an_id_is_the_same_after_it_was_written() {
-        let fresh = RequestId::fresh();
+    fn request_id_equal_after_serialization() {
+        let fresh = RequestId::generate();
         let back = RequestId::from(fresh.to_string());
         assert_eq!(fresh, back);
         assert!(HashSet::from([fresh.clone()]).contains(&back));
-        assert_ne!(fresh, RequestId::fresh());
+        assert_ne!(fresh, RequestId::generate());
         assert_ne!(RequestId::from("a"), RequestId::from("b"));
     }
 }

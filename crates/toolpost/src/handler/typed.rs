@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{CallContext, OnceHandler, Output, StreamHandler};
+use super::{CallContext, HandlerOutput, OnceHandler, StreamHandler};
 use crate::error::{CallError, HandlerError};
 use crate::payload::Payload;
 use crate::schema::{Issue, Schema};
@@ -29,7 +29,7 @@ pub trait IntoStreamHandler<Marker> {
 }
 
 /// A function in the shape that both kinds are brought into.
-struct Typed<F>(F);
+struct TypedHandler<F>(F);
 
 impl<F, I, Fut, O, E> IntoOnceHandler<fn(I) -> Result<O, E>> for F
 where
@@ -40,7 +40,7 @@ where
     E: Into<HandlerError> + 'static,
 {
     fn into_handler(self) -> (Arc<dyn OnceHandler>, Schema, Schema) {
-        let run = Typed(move |_: CallContext, input: Payload| once(input, &self));
+        let run = TypedHandler(move |_: CallContext, input: Payload| call_typed(input, &self));
         (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
     }
 }
@@ -54,8 +54,8 @@ where
     E: Into<HandlerError> + 'static,
 {
     fn into_handler(self) -> (Arc<dyn OnceHandler>, Schema, Schema) {
-        let run = Typed(move |context: CallContext, input: Payload| {
-            once(input, |input| self(context, input))
+        let run = TypedHandler(move |context: CallContext, input: Payload| {
+            call_typed(input, |input| self(context, input))
         });
         (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
     }
@@ -70,7 +70,7 @@ where
     E: Into<HandlerError> + 'static,
 {
     fn into_handler(self) -> (Arc<dyn StreamHandler>, Schema, Schema) {
-        let run = Typed(move |_: CallContext, input: Payload| stream(input, &self));
+        let run = TypedHandler(move |_: CallContext, input: Payload| subscribe_typed(input, &self));
         (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
     }
 }
@@ -84,16 +84,16 @@ where
     E: Into<HandlerError> + 'static,
 {
     fn into_handler(self) -> (Arc<dyn StreamHandler>, Schema, Schema) {
-        let run = Typed(move |context: CallContext, input: Payload| {
-            stream(input, |input| self(context, input))
+        let run = TypedHandler(move |context: CallContext, input: Payload| {
+            subscribe_typed(input, |input| self(context, input))
         });
         (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
     }
 }
 
-impl<F> OnceHandler for Typed<F>
+impl<F> OnceHandler for TypedHandler<F>
 where
-    F: Fn(CallContext, Payload) -> BoxFuture<'static, Result<Output, HandlerError>>
+    F: Fn(CallContext, Payload) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>>
         + Send
         + Sync
         + 'static,
@@ -102,14 +102,14 @@ where
         &self,
         context: CallContext,
         input: Payload,
-    ) -> BoxFuture<'static, Result<Output, HandlerError>> {
+    ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>> {
         (self.0)(context, input)
     }
 }
 
-impl<F> StreamHandler for Typed<F>
+impl<F> StreamHandler for TypedHandler<F>
 where
-    F: Fn(CallContext, Payload) -> BoxStream<'static, Result<Output, HandlerError>>
+    F: Fn(CallContext, Payload) -> BoxStream<'static, Result<HandlerOutput, HandlerError>>
         + Send
         + Sync
         + 'static,
@@ -118,56 +118,54 @@ where
         &self,
         context: CallContext,
         input: Payload,
-    ) -> BoxStream<'static, Result<Output, HandlerError>> {
+    ) -> BoxStream<'static, Result<HandlerOutput, HandlerError>> {
         (self.0)(context, input)
     }
 }
 
-fn once<I, Fut, O, E>(
+fn call_typed<I, Fut, O, E>(
     input: Payload,
     run: impl FnOnce(I) -> Fut,
-) -> BoxFuture<'static, Result<Output, HandlerError>>
+) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>>
 where
     I: DeserializeOwned,
     Fut: Future<Output = Result<O, E>> + Send + 'static,
     O: Serialize + 'static,
     E: Into<HandlerError> + 'static,
 {
-    match read(input) {
-        Ok(input) => run(input).map(write).boxed(),
+    match parse_input(input) {
+        Ok(input) => run(input).map(serialize_output).boxed(),
         Err(error) => std::future::ready(Err(error)).boxed(),
     }
 }
 
-fn stream<I, S, O, E>(
+fn subscribe_typed<I, S, O, E>(
     input: Payload,
     run: impl FnOnce(I) -> S,
-) -> BoxStream<'static, Result<Output, HandlerError>>
+) -> BoxStream<'static, Result<HandlerOutput, HandlerError>>
 where
     I: DeserializeOwned,
     S: Stream<Item = Result<O, E>> + Send + 'static,
     O: Serialize + 'static,
     E: Into<HandlerError> + 'static,
 {
-    match read(input) {
-        Ok(input) => run(input).map(write).boxed(),
+    match parse_input(input) {
+        Ok(input) => run(input).map(serialize_output).boxed(),
         Err(error) => futures::stream::once(std::future::ready(Err(error))).boxed(),
     }
 }
 
 /// A schema and a type can disagree, for example about a string's form; then the type decides.
-fn read<I: DeserializeOwned>(input: Payload) -> Result<I, HandlerError> {
+fn parse_input<I: DeserializeOwned>(input: Payload) -> Result<I, HandlerError> {
     input.into_typed().map_err(|error| {
         let issue = Issue::new("", error.to_string());
-        CallError::validation("the input does not fit the operation", &[issue])
-            .before_sending()
-            .into()
+        CallError::validation("the input does not fit the operation", &[issue]).not_sent().into()
     })
 }
 
-fn write<O: Serialize, E: Into<HandlerError>>(
+fn serialize_output<O: Serialize, E: Into<HandlerError>>(
     result: Result<O, E>,
-) -> Result<Output, HandlerError> {
+) -> Result<HandlerOutput, HandlerError> {
     let value = serde_json::to_value(result.map_err(Into::into)?)?;
-    Ok(Output::Data(value.into()))
+    Ok(HandlerOutput::Data(value.into()))
 }

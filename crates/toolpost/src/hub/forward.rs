@@ -7,26 +7,28 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 
-use super::slot::Slot;
-use crate::connection::Behalf;
+use super::spoke_registry::SpokeRoute;
+use crate::connection::OnBehalfOf;
 use crate::error::{CallError, HandlerError};
-use crate::handler::{CallContext, Handler, OnceHandler, Output, ProgressSender, StreamHandler};
+use crate::handler::{
+    CallContext, Handler, HandlerOutput, OnceHandler, ProgressSender, StreamHandler,
+};
 use crate::payload::Payload;
 use crate::pipeline::CallRequest;
-use crate::spec::Kind;
+use crate::spec::OperationKind;
 
 /// Where a call goes, and under which id it is known there.
-pub(super) struct Forward {
-    pub(super) slot: Arc<Slot>,
+pub(super) struct ForwardHandler {
+    pub(super) route: Arc<SpokeRoute>,
     pub(super) operation: String,
     pub(super) timeout: Option<Duration>,
 }
 
-impl Forward {
-    pub(super) fn handler(self, kind: Kind) -> Handler {
+impl ForwardHandler {
+    pub(super) fn into_handler(self, kind: OperationKind) -> Handler {
         match kind {
-            Kind::Subscription => Handler::Stream(Arc::new(self)),
-            Kind::Query | Kind::Mutation => Handler::Once(Arc::new(self)),
+            OperationKind::Subscription => Handler::Stream(Arc::new(self)),
+            OperationKind::Query | OperationKind::Mutation => Handler::Once(Arc::new(self)),
         }
     }
 
@@ -48,29 +50,30 @@ impl Forward {
     }
 }
 
-impl OnceHandler for Forward {
+impl OnceHandler for ForwardHandler {
     fn call(
         &self,
         context: CallContext,
         input: Payload,
-    ) -> BoxFuture<'static, Result<Output, HandlerError>> {
-        let client = match self.slot.client() {
+    ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>> {
+        let client = match self.route.client() {
             Ok(client) => client,
             Err(error) => return std::future::ready(Err(error.into())).boxed(),
         };
         let reports = context.clone();
         let progress = ProgressSender::from_fn(move |progress| reports.report(progress));
         let request = self.request(&context, input, self.timeout).progress(progress);
-        let calling = client.call_for(request, Some(Behalf(context.shared_identity())));
-        let slot = Arc::clone(&self.slot);
+        let client_call =
+            client.call_on_behalf(request, Some(OnBehalfOf(context.shared_identity())));
+        let route = Arc::clone(&self.route);
         async move {
             tokio::select! {
                 biased;
-                answer = calling => {
-                    Ok(Output::Relayed(answer.map_err(|error| slot.name_loss(&client, error))?))
+                response = client_call => {
+                    Ok(HandlerOutput::Forwarded(response.map_err(|error| route.attribute_disconnect(&client, error))?))
                 }
                 // Dropping the call tells the far end.
-                () = context.cancelled() => {
+                () = context.canceled() => {
                     Err(CallError::aborted("the call was canceled").into())
                 }
             }
@@ -79,13 +82,13 @@ impl OnceHandler for Forward {
     }
 }
 
-impl StreamHandler for Forward {
+impl StreamHandler for ForwardHandler {
     fn subscribe(
         &self,
         context: CallContext,
         input: Payload,
-    ) -> BoxStream<'static, Result<Output, HandlerError>> {
-        let client = match self.slot.client() {
+    ) -> BoxStream<'static, Result<HandlerOutput, HandlerError>> {
+        let client = match self.route.client() {
             Ok(client) => client,
             Err(error) => {
                 return futures::stream::once(std::future::ready(Err(error.into()))).boxed();
@@ -93,14 +96,17 @@ impl StreamHandler for Forward {
         };
         // The operator bounds calls; a stream may go on for as long as its consumer wants.
         let request = self.request(&context, input, None);
-        let values = client.subscribe_for(request, Some(Behalf(context.shared_identity())));
-        let until_cancelled = async move { context.cancelled().await };
-        let slot = Arc::clone(&self.slot);
+        let values =
+            client.subscribe_on_behalf(request, Some(OnBehalfOf(context.shared_identity())));
+        let until_canceled = async move { context.canceled().await };
+        let route = Arc::clone(&self.route);
         values
             .map(move |value| {
-                Ok(Output::Relayed(value.map_err(|error| slot.name_loss(&client, error))?))
+                Ok(HandlerOutput::Forwarded(
+                    value.map_err(|error| route.attribute_disconnect(&client, error))?,
+                ))
             })
-            .take_until(until_cancelled.boxed())
+            .take_until(until_canceled.boxed())
             .boxed()
     }
 }

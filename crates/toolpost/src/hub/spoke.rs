@@ -8,18 +8,19 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::register::Registered;
+use super::register::RegisterOutput;
 use crate::connection::{
-    CallHandler, Callers, Client, Session, SessionSettings, Status, connected,
+    CallHandler, CallerIdentity, Client, ConnectionStatus, ReconnectSettings, ReconnectingClient,
+    wait_connected,
 };
 use crate::error::CallError;
-use crate::link::Connector;
 use crate::operation::{Operation, OperationError};
 use crate::pipeline::{CallRequest, Pipeline};
 use crate::registry::Registry;
+use crate::transport::Connector;
 
-/// How long a hub may take to take an offer.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a hub may take to process a registration.
+const REGISTER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Operations under one name, offered to a hub for as long as the session lives.
 ///
@@ -28,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// # async fn offer() -> Result<(), Box<dyn std::error::Error>> {
 /// use toolpost::{HandlerError, Operation};
 /// use toolpost::hub::Spoke;
-/// use toolpost::link::WsConnector;
+/// use toolpost::transport::WsConnector;
 ///
 /// let greet = async |name: String| Ok::<_, HandlerError>(format!("Hello, {name}"));
 /// let spoke = Spoke::new("box").operation(Operation::query("text.greet", greet).build()?)?;
@@ -41,18 +42,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Spoke {
     name: String,
     registry: Registry,
-    settings: SessionSettings,
+    settings: ReconnectSettings,
 }
 
 impl Spoke {
     /// A spoke without operations.
     pub fn new(name: impl Into<String>) -> Self {
-        Self::with(name, Registry::new())
+        Self::with_registry(name, Registry::new())
     }
 
     /// A spoke that offers a registry, and every change of it.
-    pub fn with(name: impl Into<String>, registry: Registry) -> Self {
-        Self { name: name.into(), registry, settings: SessionSettings::default() }
+    pub fn with_registry(name: impl Into<String>, registry: Registry) -> Self {
+        Self { name: name.into(), registry, settings: ReconnectSettings::default() }
     }
 
     /// Offers one more operation.
@@ -67,46 +68,56 @@ impl Spoke {
 
     /// How it waits, and what bounds it.
     #[must_use]
-    pub fn settings(mut self, settings: SessionSettings) -> Self {
+    pub fn settings(mut self, settings: ReconnectSettings) -> Self {
         self.settings = settings;
         self
     }
 
     /// Connects, registers, and does both again whenever the connection is lost.
-    pub fn connect(self, connector: impl Connector) -> SpokeSession {
+    pub fn connect(self, connector: impl Connector) -> SpokeHandle {
         let pipeline = Pipeline::new(self.registry.clone());
-        let handler = CallHandler::new(pipeline.clone(), Callers::AsTold);
-        let offer = Arc::new(Offer { name: self.name, registry: self.registry });
-        let greeted = Arc::clone(&offer);
-        let greeting = Arc::new(move |client: Client| {
-            let offer = Arc::clone(&greeted);
-            async move { offer.make(&client).await }.boxed()
+        let handler = CallHandler::new(pipeline.clone(), CallerIdentity::Forwarded);
+        let registration = Arc::new(SpokeRegistration { name: self.name, registry: self.registry });
+        let shared_registration = Arc::clone(&registration);
+        let on_connect = Arc::new(move |client: Client| {
+            let registration = Arc::clone(&shared_registration);
+            async move { registration.register(&client).await }.boxed()
         });
         // From before the first offer, so that no change falls between the two.
-        let changes = offer.registry.changes();
-        let session = Session::greeting(connector, Some(handler), greeting, self.settings);
-        let renewing = tokio::spawn(offer.renew(changes, session.status()));
-        SpokeSession { session: Some(session), renewing, pipeline }
+        let changes = registration.registry.watch_changes();
+        let session = ReconnectingClient::start_with_on_connect(
+            connector,
+            Some(handler),
+            on_connect,
+            self.settings,
+        );
+        let reregister_task =
+            tokio::spawn(registration.reregister_on_change(changes, session.status()));
+        SpokeHandle { client: Some(session), reregister_task, pipeline }
     }
 }
 
-struct Offer {
+struct SpokeRegistration {
     name: String,
     registry: Registry,
 }
 
-impl Offer {
-    async fn make(&self, client: &Client) -> Result<(), CallError> {
+impl SpokeRegistration {
+    async fn register(&self, client: &Client) -> Result<(), CallError> {
         let catalog = self.registry.catalog();
         let specs: Vec<_> = catalog.list().iter().map(|operation| operation.spec()).collect();
-        let offer = json!({"name": self.name, "operations": specs});
-        let request = CallRequest::new("hub.register", offer).timeout(PATIENCE);
-        let answer = client.call(request).await?;
-        let registered: Registered = answer.envelope.data.into_typed().map_err(|error| {
-            CallError::execution(format!("the hub gave an odd answer: {error}"))
+        let registration = json!({"name": self.name, "operations": specs});
+        let request = CallRequest::new("hub.register", registration).timeout(REGISTER_TIMEOUT);
+        let reply = client.call(request).await?;
+        let registered: RegisterOutput = reply.envelope.data.into_typed().map_err(|error| {
+            CallError::execution(format!("unexpected response from the hub: {error}"))
         })?;
-        for refused in &registered.refused {
-            tracing::warn!(operation = refused.id, reason = refused.reason, "refused by the hub");
+        for rejection in &registered.refused {
+            tracing::warn!(
+                operation = rejection.id,
+                reason = rejection.reason,
+                "operation rejected by hub"
+            );
         }
         tracing::info!(spoke = self.name, registered = registered.registered.len(), "registered");
         Ok(())
@@ -114,15 +125,15 @@ impl Offer {
 
     /// Offers again whenever the registry has changed. Whoever is connecting may have read it before
     /// the change, so this waits for the connection and offers once more than may be needed.
-    async fn renew(
+    async fn reregister_on_change(
         self: Arc<Self>,
         mut changes: watch::Receiver<u64>,
-        status: watch::Receiver<Status>,
+        status: watch::Receiver<ConnectionStatus>,
     ) {
         while changes.changed().await.is_ok() {
-            let Ok(client) = connected(status.clone()).await else { return };
-            if let Err(error) = self.make(&client).await {
-                tracing::warn!(%error, "the changed offer was not registered");
+            let Ok(client) = wait_connected(status.clone()).await else { return };
+            if let Err(error) = self.register(&client).await {
+                tracing::warn!(%error, "failed to register changed operations");
             }
         }
     }
@@ -130,25 +141,25 @@ impl Offer {
 
 /// A spoke at work. Dropping it ends it.
 #[derive(Debug)]
-pub struct SpokeSession {
-    session: Option<Session>,
-    renewing: JoinHandle<()>,
+pub struct SpokeHandle {
+    client: Option<ReconnectingClient>,
+    reregister_task: JoinHandle<()>,
     pipeline: Pipeline,
 }
 
-impl SpokeSession {
+impl SpokeHandle {
     /// Waits until the hub has taken the offer, and gives a client of the hub.
     ///
     /// # Errors
     ///
     /// `UNAVAILABLE`: the session has ended.
     pub async fn ready(&self) -> Result<Client, CallError> {
-        self.session().connected().await
+        self.client().wait_connected().await
     }
 
     /// The session with the hub.
-    pub fn session(&self) -> &Session {
-        self.session.as_ref().expect("it is taken only when this is closed or dropped")
+    pub fn client(&self) -> &ReconnectingClient {
+        self.client.as_ref().expect("it is taken only when this is closed or dropped")
     }
 
     /// The pipeline that runs the calls of the hub.
@@ -158,14 +169,14 @@ impl SpokeSession {
 
     /// Leaves the hub.
     pub async fn close(mut self) {
-        if let Some(session) = self.session.take() {
+        if let Some(session) = self.client.take() {
             session.close().await;
         }
     }
 }
 
-impl Drop for SpokeSession {
+impl Drop for SpokeHandle {
     fn drop(&mut self) {
-        self.renewing.abort();
+        self.reregister_task.abort();
     }
 }

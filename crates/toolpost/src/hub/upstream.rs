@@ -10,27 +10,27 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Hub, Inner};
-use crate::connection::{Client, Session, SessionSettings, Status};
+use super::{Hub, HubInner};
+use crate::connection::{Client, ConnectionStatus, ReconnectSettings, ReconnectingClient};
 use crate::error::{CallError, ErrorCode};
-use crate::link::Connector;
-use crate::spec::FROM_HUB;
+use crate::spec::HUB_META_KEY;
+use crate::transport::Connector;
 
 /// How often the list of the other hub is read again.
-const RENEWAL: Duration = Duration::from_secs(30);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How soon is looked whether calls have ended.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How many specs are asked for at a time.
-const ASKED_AT_ONCE: usize = 32;
+const MAX_CONCURRENT_REQUESTS: usize = 32;
 
 /// A connection to another hub, whose operations stand in this one's registry. Dropping it ends it.
 #[derive(Debug)]
 pub struct Upstream {
-    session: Session,
+    client: ReconnectingClient,
     /// Set when another one has its name, so that this one does not take it back.
-    retired: CancellationToken,
+    replaced: CancellationToken,
 }
 
 impl Upstream {
@@ -39,116 +39,130 @@ impl Upstream {
         hub: &Hub,
         name: &str,
         connector: impl Connector,
-        settings: SessionSettings,
+        settings: ReconnectSettings,
     ) -> Self {
         let (inner, name) = (Arc::downgrade(&hub.0), name.to_owned());
-        let retired = CancellationToken::new();
-        let until = retired.clone();
-        let greeting = Arc::new(move |client: Client| {
+        let replaced = CancellationToken::new();
+        let until = replaced.clone();
+        let on_connect = Arc::new(move |client: Client| {
             let (inner, name, until) = (inner.clone(), name.clone(), until.clone());
             async move {
                 let inner = inner.upgrade().ok_or_else(|| CallError::unavailable("no hub"))?;
-                let number = inner.next_peer.fetch_add(1, Ordering::Relaxed);
-                take_over(&inner, &name, number, &client).await?;
-                inner.keep(number, &client, None);
-                inner.tasks.clone().spawn(follow(inner, name, number, client, until));
+                let connection_id = inner.next_connection_id.fetch_add(1, Ordering::Relaxed);
+                import_operations(&inner, &name, connection_id, &client).await?;
+                inner.track_connection(connection_id, &client, None);
+                inner.tasks.clone().spawn(sync_operations(
+                    inner,
+                    name,
+                    connection_id,
+                    client,
+                    until,
+                ));
                 Ok(())
             }
             .boxed()
         });
-        Self { session: Session::greeting(connector, None, greeting, settings), retired }
+        Self {
+            client: ReconnectingClient::start_with_on_connect(
+                connector, None, on_connect, settings,
+            ),
+            replaced,
+        }
     }
 
     /// Where the connection stands, now and whenever that changes.
-    pub fn status(&self) -> watch::Receiver<Status> {
-        self.session.status()
+    pub fn status(&self) -> watch::Receiver<ConnectionStatus> {
+        self.client.status()
     }
 
     /// Waits for the calls that are on their way through it, for as long as `patience`, and ends it.
     /// Another one that has taken its name over is not disturbed.
-    pub async fn retire(self, patience: Duration) {
-        self.retired.cancel();
-        let Some(client) = self.session.client() else { return };
+    pub async fn drain(self, timeout: Duration) {
+        self.replaced.cancel();
+        let Some(client) = self.client.client() else { return };
         let idle = async {
             while client.pending_count() > 0 && !client.is_closed() {
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(DRAIN_POLL_INTERVAL).await;
             }
         };
-        let _ = tokio::time::timeout(patience, idle).await;
+        let _ = tokio::time::timeout(timeout, idle).await;
     }
 }
 
 /// Reads the list again from time to time, and takes the operations offline when the link is lost.
-async fn follow(
-    inner: Arc<Inner>,
+async fn sync_operations(
+    inner: Arc<HubInner>,
     name: String,
-    number: u64,
+    connection_id: u64,
     client: Client,
-    retired: CancellationToken,
+    replaced: CancellationToken,
 ) {
     while !client.is_closed() {
         tokio::select! {
             () = client.closed() => {}
-            () = tokio::time::sleep(RENEWAL), if !retired.is_cancelled() => {
-                if retired.is_cancelled() {
+            () = tokio::time::sleep(REFRESH_INTERVAL), if !replaced.is_cancelled() => {
+                if replaced.is_cancelled() {
                     continue;
                 }
-                if let Err(error) = take_over(&inner, &name, number, &client).await {
-                    tracing::warn!(hub = name, %error, "the list of the other hub was not read");
+                if let Err(error) = import_operations(&inner, &name, connection_id, &client).await {
+                    tracing::warn!(hub = name, %error, "failed to list operations of upstream hub");
                 }
             }
         }
     }
-    inner.peers().remove(&number);
-    inner.take_offline(number);
+    inner.connections().remove(&connection_id);
+    inner.take_offline(connection_id);
 }
 
-async fn take_over(
-    inner: &Arc<Inner>,
+async fn import_operations(
+    inner: &Arc<HubInner>,
     name: &str,
-    number: u64,
+    connection_id: u64,
     client: &Client,
 ) -> Result<(), CallError> {
-    let ids = listed(client, inner.settings.operations).await?;
+    let ids = list_operations(client, inner.settings.max_operations).await?;
     let specs: Vec<Value> = futures::stream::iter(ids)
-        .map(|id| async move { spec(client, name, &id).await })
-        .buffered(ASKED_AT_ONCE)
+        .map(|id| async move { fetch_spec(client, name, &id).await })
+        .buffered(MAX_CONCURRENT_REQUESTS)
         .try_filter_map(|spec| std::future::ready(Ok(spec)))
         .try_collect()
         .await?;
     // The operator of this hub named the other one, so the name is the operator's.
-    let registered = inner.install(name, "", number, client, specs).await?;
-    for refused in &registered.refused {
-        let (operation, reason) = (&refused.id, &refused.reason);
-        tracing::debug!(hub = name, operation, reason, "not taken over");
+    let registered = inner.register_spoke(name, "", connection_id, client, specs).await?;
+    for rejected in &registered.refused {
+        let (operation, reason) = (&rejected.id, &rejected.reason);
+        tracing::debug!(hub = name, operation, reason, "operation not imported");
     }
     Ok(())
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Page {
-    operations: Vec<Listed>,
+struct ListPage {
+    operations: Vec<ListItem>,
     next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Listed {
+struct ListItem {
     id: String,
 }
 
-async fn listed(client: &Client, most: usize) -> Result<Vec<String>, CallError> {
+async fn list_operations(client: &Client, max: usize) -> Result<Vec<String>, CallError> {
     let mut ids = Vec::new();
     let mut input = json!({});
     loop {
-        let page = client.execute("hub.list", input).await?;
-        let page: Page = serde_json::from_value(page.data)
-            .map_err(|error| CallError::execution(format!("the list cannot be read: {error}")))?;
+        let page = client.call_json("hub.list", input).await?;
+        let page: ListPage = serde_json::from_value(page.data).map_err(|error| {
+            CallError::execution(format!(
+                "the operation list of the upstream hub is invalid: {error}"
+            ))
+        })?;
         let foreign = page.operations.into_iter().map(|listed| listed.id);
-        ids.extend(foreign.filter(|id| !is_about_itself(id)));
+        ids.extend(foreign.filter(|id| !is_builtin(id)));
         match page.next_cursor {
             // A list without an end is not read to it.
-            Some(_) if ids.len() > most => return Ok(ids),
+            Some(_) if ids.len() > max => return Ok(ids),
             Some(cursor) => input = json!({"cursor": cursor}),
             None => return Ok(ids),
         }
@@ -156,30 +170,30 @@ async fn listed(client: &Client, most: usize) -> Result<Vec<String>, CallError> 
 }
 
 /// Whether an operation is how the other gateway is asked about itself, or run; each has its own.
-fn is_about_itself(id: &str) -> bool {
+fn is_builtin(id: &str) -> bool {
     id.starts_with("hub.") || id.starts_with("gateway.")
 }
 
 /// Whether an operation that was listed a moment ago is not for us any more.
-fn is_gone(error: &CallError) -> bool {
+fn is_not_found_or_denied(error: &CallError) -> bool {
     matches!(error.code(), ErrorCode::OperationNotFound | ErrorCode::AccessDenied)
 }
 
 /// The spec of one operation; one that vanished in between or came from a third hub is left out.
-async fn spec(client: &Client, name: &str, id: &str) -> Result<Option<Value>, CallError> {
-    let mut spec = match client.execute("hub.schema", json!({"id": id})).await {
-        Ok(answer) => answer.data,
-        Err(error) if is_gone(&error) => return Ok(None),
+async fn fetch_spec(client: &Client, name: &str, id: &str) -> Result<Option<Value>, CallError> {
+    let mut spec = match client.call_json("hub.schema", json!({"id": id})).await {
+        Ok(response) => response.data,
+        Err(error) if is_not_found_or_denied(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
-    if spec.get("_meta").is_some_and(|meta| meta.get(FROM_HUB).is_some()) {
+    if spec.get("_meta").is_some_and(|meta| meta.get(HUB_META_KEY).is_some()) {
         return Ok(None);
     }
     let Some(members) = spec.as_object_mut() else { return Ok(None) };
     // A `_meta` that is none is left for whoever reads the spec to refuse.
     let meta = members.entry("_meta").or_insert_with(|| json!({}));
     if let Some(meta) = meta.as_object_mut() {
-        meta.insert(FROM_HUB.to_owned(), name.into());
+        meta.insert(HUB_META_KEY.to_owned(), name.into());
     }
     // Who may call it there was decided there; who may call it here is decided here.
     members.insert("accessControl".to_owned(), json!({"requiredScopes": []}));

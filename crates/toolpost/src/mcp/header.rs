@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 const ANNOTATION: &str = "x-mcp-header";
 
 /// The largest whole number that every reader of JSON understands alike.
-const MAX_SAFE: i64 = (1 << 53) - 1;
+const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// An argument, and the header it goes into.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,34 +25,34 @@ pub(crate) struct HeaderParam {
 /// # Errors
 ///
 /// Which annotation breaks which rule; such a tool must not be used over HTTP.
-pub(crate) fn annotated(schema: &Value) -> Result<Vec<HeaderParam>, String> {
-    let mut found = Found::default();
+pub(crate) fn header_params(schema: &Value) -> Result<Vec<HeaderParam>, String> {
+    let mut found = HeaderParamCollector::default();
     found.walk(schema, &mut Vec::new(), true)?;
     Ok(found.params)
 }
 
 /// Takes the annotations out of a schema.
-pub(crate) fn strip(schema: &mut Value) {
+pub(crate) fn strip_annotations(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             // A property may have that name too, and is no text.
             if members.get(ANNOTATION).is_some_and(|annotation| !annotation.is_object()) {
                 members.shift_remove(ANNOTATION);
             }
-            members.values_mut().for_each(strip);
+            members.values_mut().for_each(strip_annotations);
         }
-        Value::Array(items) => items.iter_mut().for_each(strip),
+        Value::Array(items) => items.iter_mut().for_each(strip_annotations),
         _ => {}
     }
 }
 
 #[derive(Default)]
-struct Found {
+struct HeaderParamCollector {
     params: Vec<HeaderParam>,
     names: HashSet<String>,
 }
 
-impl Found {
+impl HeaderParamCollector {
     /// Walks the whole schema: an annotation at a place that no chain of `properties` leads to is
     /// wrong too.
     fn walk(&mut self, at: &Value, path: &mut Vec<String>, reachable: bool) -> Result<(), String> {
@@ -97,18 +97,18 @@ impl Found {
         path: &[String],
         reachable: bool,
     ) -> Result<(), String> {
-        let said = format!("{ANNOTATION} {annotation}");
+        let label = format!("{ANNOTATION} {annotation}");
         let Some(name) = annotation.as_str().filter(|name| is_token(name)) else {
-            return Err(format!("{said} is not the name of a header"));
+            return Err(format!("{label} is not the name of a header"));
         };
         if !reachable || path.is_empty() {
-            return Err(format!("{said} stands where no chain of properties leads"));
+            return Err(format!("{label} stands where no chain of properties leads"));
         }
         if !matches!(kind.and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
-            return Err(format!("{said} is on something that is no string, integer or boolean"));
+            return Err(format!("{label} is on something that is no string, integer or boolean"));
         }
         if !self.names.insert(name.to_ascii_lowercase()) {
-            return Err(format!("{said} is there twice"));
+            return Err(format!("{label} is there twice"));
         }
         self.params.push(HeaderParam { path: path.to_vec(), header: format!("Mcp-Param-{name}") });
         Ok(())
@@ -123,7 +123,7 @@ fn is_token(name: &str) -> bool {
 
 impl HeaderParam {
     /// The value of the header for a call with these arguments, if it has one.
-    pub(super) fn value(&self, arguments: &Value) -> Option<String> {
+    pub(super) fn header_value(&self, arguments: &Value) -> Option<String> {
         let value = self.path.iter().try_fold(arguments, |at, name| at.get(name))?;
         match value {
             Value::String(text) => Some(encode(text)),
@@ -131,7 +131,9 @@ impl HeaderParam {
             Value::Number(number) => Some(match number.as_f64().filter(|n| n.fract() == 0.0) {
                 // `42.0` is the integer 42.
                 #[expect(clippy::cast_possible_truncation, reason = "checked by the guard")]
-                Some(whole) if whole.abs() <= MAX_SAFE as f64 => (whole as i64).to_string(),
+                Some(integral) if integral.abs() <= MAX_SAFE_INTEGER as f64 => {
+                    (integral as i64).to_string()
+                }
                 _ => number.to_string(),
             }),
             _ => None,
@@ -145,7 +147,7 @@ impl HeaderParam {
     /// # Errors
     ///
     /// How the two differ.
-    pub(crate) fn check(&self, arguments: &Value, sent: Option<&str>) -> Result<(), String> {
+    pub(crate) fn verify(&self, arguments: &Value, sent: Option<&str>) -> Result<(), String> {
         let name = &self.header;
         let value = self.path.iter().try_fold(arguments, |at, name| at.get(name));
         let value = value.filter(|value| !value.is_null());
@@ -157,7 +159,7 @@ impl HeaderParam {
             }
             (Some(value), Some(sent)) => match decode(sent) {
                 None => Err(format!("the header {name} cannot be read")),
-                Some(said) if says(value, &said) => Ok(()),
+                Some(decoded) if text_matches_value(value, &decoded) => Ok(()),
                 Some(_) => Err(format!("the header {name} does not say what the argument says")),
             },
         }
@@ -165,13 +167,13 @@ impl HeaderParam {
 }
 
 /// Whether a text says what a value is; numbers are compared as numbers.
-fn says(value: &Value, said: &str) -> bool {
+fn text_matches_value(value: &Value, sent: &str) -> bool {
     match value {
-        Value::String(text) => text == said,
-        Value::Bool(yes) => said == if *yes { "true" } else { "false" },
+        Value::String(text) => text == sent,
+        Value::Bool(yes) => sent == if *yes { "true" } else { "false" },
         Value::Number(number) => {
-            number.to_string() == said
-                || said.parse().ok().is_some_and(|said: f64| number.as_f64() == Some(said))
+            number.to_string() == sent
+                || sent.parse().ok().is_some_and(|sent: f64| number.as_f64() == Some(sent))
         }
         _ => false,
     }
@@ -180,10 +182,10 @@ fn says(value: &Value, said: &str) -> bool {
 /// The text that a client made a header of, base64 between marks undone; `None` if no client would
 /// have made this one.
 pub fn decode(sent: &str) -> Option<Cow<'_, str>> {
-    let packed = sent.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
-    match packed {
-        Some(packed) => {
-            let bytes = BASE64.decode(packed.as_bytes()).ok()?;
+    let encoded = sent.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    match encoded {
+        Some(encoded) => {
+            let bytes = BASE64.decode(encoded.as_bytes()).ok()?;
             String::from_utf8(bytes).ok().map(Cow::Owned)
         }
         None => Some(Cow::Borrowed(sent)),
@@ -208,19 +210,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn annotations_are_found_and_checked() {
+    fn header_annotations_are_collected_and_validated() {
         let property = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
         let good = json!({"properties": {
             "a": {"type": "string", "x-mcp-header": "Region"},
             "b": {"type": "object", "properties": {"c": {"type": "integer", "x-mcp-header": "N"}}},
             "x-mcp-header": {"type": "string"},
         }});
-        let found = annotated(&good).unwrap();
-        let shown: Vec<_> =
+        let found = header_params(&good).unwrap();
+        let pairs: Vec<_> =
             found.iter().map(|param| (param.path.join("/"), param.header.as_str())).collect();
         let expected = [("a".to_owned(), "Mcp-Param-Region"), ("b/c".to_owned(), "Mcp-Param-N")];
-        assert_eq!(shown, expected);
-        assert_eq!(annotated(&Value::Null), Ok(vec![]));
+        assert_eq!(pairs, expected);
+        assert_eq!(header_params(&Value::Null), Ok(vec![]));
         for bad in [
             property(json!({"type": "string", "x-mcp-header": ""})),
             property(json!({"type": "string", "x-mcp-header": "My Region"})),
@@ -240,12 +242,12 @@ mod tests {
                 "b": {"type": "string", "x-mcp-header": "my"},
             }}),
         ] {
-            assert!(annotated(&bad).is_err(), "{bad}");
+            assert!(header_params(&bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn values_are_encoded_when_they_must_be() {
+    fn header_value_is_base64_encoded_when_needed() {
         let param = |path: &[&str]| HeaderParam {
             path: path.iter().map(|name| (*name).to_owned()).collect(),
             header: "Mcp-Param-X".to_owned(),
@@ -272,11 +274,11 @@ mod tests {
             (json!({"a": {"b": "x"}}), &["a", "b"], Some("x")),
             (json!({"a": 3}), &["a", "b"], None),
         ] {
-            assert_eq!(param(path).value(&arguments).as_deref(), expected, "{arguments}");
+            assert_eq!(param(path).header_value(&arguments).as_deref(), expected, "{arguments}");
         }
     }
     #[test]
-    fn headers_are_compared_with_arguments() {
+    fn header_must_match_argument_value() {
         let param = HeaderParam { path: vec!["a".to_owned()], header: "Mcp-Param-A".to_owned() };
         for (arguments, sent, agrees) in [
             (json!({"a": "x"}), Some("x"), true),
@@ -295,7 +297,7 @@ mod tests {
             (json!({"a": "世"}), Some("=?base64?!!?="), false),
             (json!({"a": "世"}), Some("=?BASE64?5LiW?="), false),
         ] {
-            assert_eq!(param.check(&arguments, sent).is_ok(), agrees, "{arguments} {sent:?}");
+            assert_eq!(param.verify(&arguments, sent).is_ok(), agrees, "{arguments} {sent:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A server on the network: every message is a POST, and every answer a document or a stream.
 
-mod access;
-mod listen;
+mod auth;
+mod notification_stream;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,72 +13,72 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::access::Access;
-use super::ask::Ask;
-use super::failure::Failure;
+use self::auth::HttpAuth;
+use super::dispatcher::{Dispatcher, ReplyFn};
+use super::error::RequestError;
 use super::header;
-use super::pending::Answer;
+use super::pending::RequestResult;
+use super::protocol_version::{ProtocolGeneration, ProtocolProfile};
+use super::request::ClientRequest;
 use super::rpc;
 use super::settings::{HttpSettings, McpSettings};
 use super::source::SourceHooks;
-use super::speech::{Era, Speech};
-use super::switch::{Reply, Switch};
-use crate::direct::Direct;
+use crate::loopback::LoopbackClient;
 use crate::sse::SseDecoder;
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+const SESSION_ID_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL_VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
-const NO_ANSWER: &str = "the server ended its answer before the result";
+const MISSING_RESPONSE: &str = "the server ended the response before the result";
 
 /// What is read of the body of a refusal.
-const REFUSAL_BYTES: usize = 64 * 1024;
+const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 /// What is set aside for a body before any of it is there.
-const MOST_AT_ONCE: u64 = 1024 * 1024;
+const MAX_PREALLOCATION: u64 = 1024 * 1024;
 /// How long the end of a stream is waited for once the answer is there, so that the connection can be
 /// used again.
-const CODA: Duration = Duration::from_millis(20);
+const STREAM_END_GRACE: Duration = Duration::from_millis(20);
 /// A server that wants to be asked again at once is asked a little later.
-const LEAST_RESUME: Duration = Duration::from_millis(100);
+const MIN_RESUME_DELAY: Duration = Duration::from_millis(100);
 /// How many messages that nobody waits for are under way at once, and for how long each may be.
-const ASIDES: usize = 16;
-const ASIDE: Duration = Duration::from_secs(5);
+const MAX_DETACHED_POSTS: usize = 16;
+const DETACHED_POST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many answers to questions of the server wait for their turn; more are lost.
-const ANSWERS: usize = 256;
+const MAX_QUEUED_RESPONSES: usize = 256;
 /// How long is waited before a stream that broke off is asked for again, unless the server says.
-const RESUME: Duration = Duration::from_secs(1);
+const DEFAULT_RESUME_DELAY: Duration = Duration::from_secs(1);
 
 /// The connection to a server on the network. Cloning it shares everything.
 #[derive(Debug, Clone)]
-pub(super) struct Http(Arc<Inner>);
+pub(super) struct HttpTransport(Arc<HttpTransportInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct HttpTransportInner {
     client: reqwest::Client,
     /// The short way, where there is one.
-    direct: Option<Direct>,
+    loopback: Option<LoopbackClient>,
     url: Url,
     headers: HeaderMap,
-    access: Access,
+    auth: HttpAuth,
     /// What a server before 2026-07-28 knows us by.
-    session: OnceLock<HeaderValue>,
+    session_id: OnceLock<HeaderValue>,
     /// The protocol version, once it is agreed on.
-    version: OnceLock<HeaderValue>,
-    switch: Switch,
-    most_bytes: usize,
-    over: watch::Sender<Option<String>>,
+    protocol_version: OnceLock<HeaderValue>,
+    dispatcher: Dispatcher,
+    max_message_bytes: usize,
+    closed: watch::Sender<Option<String>>,
     stop: CancellationToken,
     /// Canceled when the server's own words are of no interest any more.
     stop_listening: CancellationToken,
     tasks: TaskTracker,
     /// Room for messages that nobody waits for.
-    asides: Arc<Semaphore>,
+    post_permits: Arc<Semaphore>,
     /// Room for answers to questions of the server.
-    answers: Arc<Semaphore>,
+    response_permits: Arc<Semaphore>,
 }
 
-impl Http {
+impl HttpTransport {
     /// Prepares a connection; nothing is sent yet.
     ///
     /// # Errors
@@ -88,94 +88,108 @@ impl Http {
         settings: &McpSettings,
         http: &HttpSettings,
         hooks: &SourceHooks,
-        switch: Switch,
+        dispatcher: Dispatcher,
         tasks: &TaskTracker,
-    ) -> Result<Self, Failure> {
-        let clients =
-            access::clients(&http.url).map_err(|error| Failure::unreachable(error.to_string()));
+    ) -> Result<Self, RequestError> {
+        let clients = auth::build_clients(&http.url)
+            .map_err(|error| RequestError::unreachable(error.to_string()));
         let [client, aside] = clients?;
-        let access = Access::new(aside, http, hooks);
+        let access = HttpAuth::new(aside, http, hooks);
         let stop = CancellationToken::new();
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(HttpTransportInner {
             client,
-            direct: Direct::to(&http.url, access::CONNECTING),
+            loopback: LoopbackClient::for_server(&http.url, auth::CONNECT_TIMEOUT),
             url: http.url.clone(),
-            headers: access::headers(http)?,
-            access,
-            session: OnceLock::new(),
-            version: OnceLock::new(),
-            switch,
-            most_bytes: settings.message_bytes,
-            over: watch::Sender::new(None),
+            headers: auth::configured_headers(http)?,
+            auth: access,
+            session_id: OnceLock::new(),
+            protocol_version: OnceLock::new(),
+            dispatcher,
+            max_message_bytes: settings.message_bytes,
+            closed: watch::Sender::new(None),
             stop_listening: stop.child_token(),
             stop,
             tasks: tasks.clone(),
-            asides: Arc::new(Semaphore::new(ASIDES)),
-            answers: Arc::new(Semaphore::new(ANSWERS)),
+            post_permits: Arc::new(Semaphore::new(MAX_DETACHED_POSTS)),
+            response_permits: Arc::new(Semaphore::new(MAX_QUEUED_RESPONSES)),
         })))
     }
 
     /// Sends a request and waits for its answer. Dropping it tells the server in the way of its era.
-    pub(super) async fn ask(&self, speech: &Speech, ask: &Ask<'_>) -> Answer {
-        let mut ticket = self.0.switch.pending.open(ask)?;
-        let text = ask.text(ticket.id, speech)?;
-        let heard = ticket.heard.clone();
-        let mut cancel = Cancel { http: self, speech, id: ticket.id, is_due: false };
-        cancel.is_due = ask.is_cancellable() && speech.era == Era::Legacy;
-        let id = ticket.id;
-        let answered = tokio::select! {
+    pub(super) async fn request(
+        &self,
+        protocol: &ProtocolProfile,
+        request: &ClientRequest<'_>,
+    ) -> RequestResult {
+        let mut pending_request = self.0.dispatcher.pending.register(request)?;
+        let text = request.encode(pending_request.id, protocol)?;
+        let activity = pending_request.activity.clone();
+        let mut cancel =
+            CancelOnDrop { http: self, protocol, id: pending_request.id, is_armed: false };
+        cancel.is_armed =
+            request.is_cancellable() && protocol.generation == ProtocolGeneration::Legacy;
+        let id = pending_request.id;
+        let result = tokio::select! {
             biased;
-            exchanged = self.exchange(speech, ask, text, id) => match exchanged {
-                // Whoever takes the answer out of the ticket is the only one who could.
-                Ok(()) => ticket.answer.try_recv().unwrap_or_else(|_| Err(no_answer())),
-                Err(failure) => ticket.answer.try_recv().unwrap_or(Err(failure)),
+            exchanged = self.exchange(protocol, request, text, id) => match exchanged {
+                // Only this task takes the response out of the pending request.
+                Ok(()) => pending_request.response.try_recv().unwrap_or_else(|_| Err(missing_response())),
+                Err(failure) => pending_request.response.try_recv().unwrap_or(Err(failure)),
             },
-            answer = &mut ticket.answer => answer.unwrap_or_else(|_| Err(no_answer())),
-            failure = heard.too_long(ask.patience) => return Err(failure),
+            reply = &mut pending_request.response => reply.unwrap_or_else(|_| Err(missing_response())),
+            failure = activity.timed_out(request.timeouts) => return Err(failure),
         };
-        cancel.is_due = false;
-        answered
+        cancel.is_armed = false;
+        result
     }
 
     /// One request with everything that comes back for it.
     async fn exchange(
         &self,
-        speech: &Speech,
-        ask: &Ask<'_>,
+        protocol: &ProtocolProfile,
+        request: &ClientRequest<'_>,
         text: String,
         id: u64,
-    ) -> Result<(), Failure> {
-        let headers = self.request_headers(speech, ask)?;
+    ) -> Result<(), RequestError> {
+        let headers = self.request_headers(protocol, request)?;
         let response = self.0.send(Method::POST, headers, Some(text)).await?;
-        if ask.method == "initialize"
-            && let Some(session) = response.headers().get(SESSION)
+        if request.method == "initialize"
+            && let Some(session) = response.headers().get(SESSION_ID_HEADER)
         {
-            let _ = self.0.session.set(session.clone());
+            let _ = self.0.session_id.set(session.clone());
         }
-        if is_stream(&response) {
-            return self.follow(speech, response, id).await;
+        if is_event_stream(&response) {
+            return self.read_response_stream(protocol, response, id).await;
         }
-        let body = self.0.body(response).await?;
-        self.take(&body, Some(id))
+        let body = self.0.read_body(response).await?;
+        self.handle_message(&body, Some(id))
     }
 
     /// Reads a stream; if it breaks off before the answer, and the server gave it a number, asks for
     /// the rest of it.
-    async fn follow(&self, speech: &Speech, response: Response, id: u64) -> Result<(), Failure> {
-        let mut place = Place::default();
-        let mut read = self.read_stream(response, &mut place, Some(id)).await;
-        while self.0.switch.pending.is_waiting(id) {
-            let can_be_resumed = speech.era == Era::Legacy && !place.last_event.is_empty();
-            let is_broken = read.as_ref().err().is_none_or(Failure::is_loss);
-            if !(can_be_resumed && is_broken) {
-                return read.and(Err(no_answer()));
+    async fn read_response_stream(
+        &self,
+        protocol: &ProtocolProfile,
+        response: Response,
+        id: u64,
+    ) -> Result<(), RequestError> {
+        let mut cursor = StreamCursor::default();
+        let mut read = self.read_stream(response, &mut cursor, Some(id)).await;
+        while self.0.dispatcher.pending.is_pending(id) {
+            let is_resumable = protocol.generation == ProtocolGeneration::Legacy
+                && !cursor.last_event_id.is_empty();
+            let is_broken = read.as_ref().err().is_none_or(RequestError::is_disconnect);
+            if !(is_resumable && is_broken) {
+                return read.and(Err(missing_response()));
             }
-            tokio::time::sleep(place.retry.unwrap_or(RESUME).max(LEAST_RESUME)).await;
+            tokio::time::sleep(cursor.retry.unwrap_or(DEFAULT_RESUME_DELAY).max(MIN_RESUME_DELAY))
+                .await;
             // Whatever becomes of this, the request itself was sent.
-            let resumed = self.open_stream(speech, &place).await;
-            let response =
-                resumed.map_err(|failure| Failure::lost(format!("{NO_ANSWER}; {failure}")))?;
-            read = self.read_stream(response, &mut place, Some(id)).await;
+            let resumed = self.open_stream(protocol, &cursor).await;
+            let response = resumed.map_err(|failure| {
+                RequestError::disconnected(format!("{MISSING_RESPONSE}; {failure}"))
+            })?;
+            read = self.read_stream(response, &mut cursor, Some(id)).await;
         }
         Ok(())
     }
@@ -184,141 +198,161 @@ impl Http {
     async fn read_stream(
         &self,
         mut response: Response,
-        place: &mut Place,
+        cursor: &mut StreamCursor,
         id: Option<u64>,
-    ) -> Result<(), Failure> {
-        let mut decoder = SseDecoder::with_limit(self.0.most_bytes);
+    ) -> Result<(), RequestError> {
+        let mut decoder = SseDecoder::with_limit(self.0.max_message_bytes);
         loop {
-            let is_answered = id.is_some_and(|id| !self.0.switch.pending.is_waiting(id));
+            let is_answered = id.is_some_and(|id| !self.0.dispatcher.pending.is_pending(id));
             let next = response.chunk();
             let chunk = match is_answered {
-                true => tokio::time::timeout(CODA, next).await.unwrap_or(Ok(None)),
+                true => tokio::time::timeout(STREAM_END_GRACE, next).await.unwrap_or(Ok(None)),
                 false => next.await,
             };
             let chunk = match chunk {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return Ok(()),
-                Err(error) => return Err(Failure::lost(chain(&error))),
+                Err(error) => return Err(RequestError::disconnected(root_cause(&error))),
             };
             let fed = decoder.feed(&chunk, |event| {
                 if event.event == "message" && !event.data.is_empty() {
-                    self.take_event(&event.data, id);
+                    self.handle_event(&event.data, id);
                 }
             });
-            place.advance(&decoder);
+            cursor.advance(&decoder);
             if fed.is_err() {
-                return Err(Failure::too_large(self.0.most_bytes + 1, self.0.most_bytes));
+                return Err(RequestError::too_large(
+                    self.0.max_message_bytes + 1,
+                    self.0.max_message_bytes,
+                ));
             }
         }
     }
 
-    fn take_event(&self, text: &str, about: Option<u64>) {
-        if let Err(failure) = self.take(text, about) {
-            let (source, failure) = (self.0.switch.inbox.source(), failure.to_string());
-            tracing::warn!(source, failure, "an event that is no message");
+    fn handle_event(&self, text: &str, request_id: Option<u64>) {
+        if let Err(failure) = self.handle_message(text, request_id) {
+            let (source, failure) =
+                (self.0.dispatcher.message_handler.source(), failure.to_string());
+            tracing::warn!(source, failure, "invalid message in event stream");
         }
     }
 
-    fn take(&self, text: &str, about: Option<u64>) -> Result<(), Failure> {
-        let reply = || -> Reply {
+    fn handle_message(&self, text: &str, request_id: Option<u64>) -> Result<(), RequestError> {
+        let reply = || -> ReplyFn {
             let http = self.clone();
-            Box::new(move |text| http.post_answer(text))
+            Box::new(move |text| http.post_response(text))
         };
-        self.0.switch.take(text, about, &reply).map_err(|error| {
-            let said: String = text.chars().take(200).collect();
-            Failure::Unusable(format!("the server answered with something else: {error}: {said}"))
+        self.0.dispatcher.dispatch(text, request_id, &reply).map_err(|error| {
+            let snippet: String = text.chars().take(200).collect();
+            RequestError::InvalidResponse(format!(
+                "the server sent an invalid message: {error}: {snippet}"
+            ))
         })
     }
 
     /// Sends a message that nobody waits for, in a task.
-    fn post_aside(&self, text: String) {
-        let Ok(room) = Arc::clone(&self.0.asides).try_acquire_owned() else {
-            let source = self.0.switch.inbox.source();
-            return tracing::debug!(source, "the server does not take what it is told");
+    fn post_detached(&self, text: String) {
+        let Ok(permit) = Arc::clone(&self.0.post_permits).try_acquire_owned() else {
+            let source = self.0.dispatcher.message_handler.source();
+            return tracing::debug!(source, "too many posts in flight; message dropped");
         };
         let http = self.clone();
-        self.0.tasks.spawn(async move { http.post_alone(text, room).await });
+        self.0.tasks.spawn(async move { http.post_with_permit(text, permit).await });
     }
 
     /// Sends what the server wants to know. It waits for that, so this waits for room.
-    fn post_answer(&self, text: String) {
-        let Ok(answering) = Arc::clone(&self.0.answers).try_acquire_owned() else {
-            let source = self.0.switch.inbox.source();
-            return tracing::debug!(source, "the server asks more than it listens");
+    fn post_response(&self, text: String) {
+        let Ok(permit) = Arc::clone(&self.0.response_permits).try_acquire_owned() else {
+            let source = self.0.dispatcher.message_handler.source();
+            return tracing::debug!(source, "too many queued responses; response dropped");
         };
         let http = self.clone();
         self.0.tasks.spawn(async move {
-            let room = Arc::clone(&http.0.asides).acquire_owned();
-            if let Ok(Ok(room)) = tokio::time::timeout(ASIDE, room).await {
-                http.post_alone(text, room).await;
+            let post_permit = Arc::clone(&http.0.post_permits).acquire_owned();
+            if let Ok(Ok(post_permit)) =
+                tokio::time::timeout(DETACHED_POST_TIMEOUT, post_permit).await
+            {
+                http.post_with_permit(text, post_permit).await;
             }
-            drop(answering);
+            drop(permit);
         });
     }
 
-    async fn post_alone(&self, text: String, room: OwnedSemaphorePermit) {
+    async fn post_with_permit(&self, text: String, permit: OwnedSemaphorePermit) {
         let mut headers = self.0.common_headers();
-        if let Some(version) = self.0.version.get() {
-            headers.insert(VERSION, version.clone());
+        if let Some(version) = self.0.protocol_version.get() {
+            headers.insert(PROTOCOL_VERSION_HEADER, version.clone());
         }
         let sending = self.0.send(Method::POST, headers, Some(text));
-        if let Ok(Err(failure)) = tokio::time::timeout(ASIDE, sending).await {
-            let (source, failure) = (self.0.switch.inbox.source(), failure.to_string());
-            tracing::debug!(source, failure, "a message was not taken");
+        if let Ok(Err(failure)) = tokio::time::timeout(DETACHED_POST_TIMEOUT, sending).await {
+            let (source, failure) =
+                (self.0.dispatcher.message_handler.source(), failure.to_string());
+            tracing::debug!(source, failure, "failed to post message");
         }
-        drop(room);
+        drop(permit);
     }
 
     /// Sends a notification.
-    pub(super) async fn notify(&self, speech: &Speech, method: &str) -> Result<(), Failure> {
-        let text = rpc::write(None, method, &[], speech.meta()).unwrap_or_default();
+    pub(super) async fn notify(
+        &self,
+        protocol: &ProtocolProfile,
+        method: &str,
+    ) -> Result<(), RequestError> {
+        let text =
+            rpc::encode_request(None, method, &[], protocol.default_meta()).unwrap_or_default();
         let mut headers = self.0.common_headers();
-        insert(&mut headers, VERSION, &speech.version)?;
-        if let Some(version) = headers.get(VERSION) {
-            let _ = self.0.version.set(version.clone());
+        insert_header(&mut headers, PROTOCOL_VERSION_HEADER, &protocol.version)?;
+        if let Some(version) = headers.get(PROTOCOL_VERSION_HEADER) {
+            let _ = self.0.protocol_version.set(version.clone());
         }
         self.0.send(Method::POST, headers, Some(text)).await.map(drop)
     }
 
-    fn request_headers(&self, speech: &Speech, ask: &Ask<'_>) -> Result<HeaderMap, Failure> {
+    fn request_headers(
+        &self,
+        protocol: &ProtocolProfile,
+        request: &ClientRequest<'_>,
+    ) -> Result<HeaderMap, RequestError> {
         let mut headers = self.0.common_headers();
         // Before the handshake no version is agreed on.
-        if ask.method != "initialize" {
-            insert(&mut headers, VERSION, &speech.version)?;
+        if request.method != "initialize" {
+            insert_header(&mut headers, PROTOCOL_VERSION_HEADER, &protocol.version)?;
         }
-        if speech.era == Era::Modern {
-            insert(&mut headers, HeaderName::from_static("mcp-method"), ask.method)?;
-            if let Some(subject) = ask.subject {
+        if protocol.generation == ProtocolGeneration::Modern {
+            insert_header(&mut headers, HeaderName::from_static("mcp-method"), request.method)?;
+            if let Some(subject) = request.subject {
                 let subject = header::encode(subject);
-                insert(&mut headers, HeaderName::from_static("mcp-name"), &subject)?;
+                insert_header(&mut headers, HeaderName::from_static("mcp-name"), &subject)?;
             }
-            for (name, value) in &ask.headers {
-                let name = HeaderName::from_bytes(name.as_bytes())
-                    .map_err(|_| Failure::Unusable(format!("`{name}` is no header")))?;
-                insert(&mut headers, name, value)?;
+            for (name, value) in &request.headers {
+                let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+                    RequestError::InvalidResponse(format!("`{name}` is not a valid header name"))
+                })?;
+                insert_header(&mut headers, name, value)?;
             }
         }
         Ok(headers)
     }
 
-    /// Resolves when the connection is not to be used any more, with words about it.
-    pub(super) async fn over(&self) -> String {
-        let mut over = self.0.over.subscribe();
-        let said = over.wait_for(Option::is_some).await.ok().and_then(|words| words.clone());
-        said.unwrap_or_else(|| "the connection was closed".to_owned())
+    /// Resolves with the reason when the connection is closed.
+    pub(super) async fn closed(&self) -> String {
+        let mut close_reason = self.0.closed.subscribe();
+        let snippet =
+            close_reason.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+        snippet.unwrap_or_else(|| "the connection was closed".to_owned())
     }
 
     /// Says that the server is not there any more.
-    pub(super) fn lose(&self, words: &str) {
-        self.0.over.send_if_modified(|over| {
-            let is_news = over.is_none();
-            over.get_or_insert_with(|| words.to_owned());
-            is_news
+    pub(super) fn mark_disconnected(&self, reason: &str) {
+        self.0.closed.send_if_modified(|close_reason| {
+            let is_first = close_reason.is_none();
+            close_reason.get_or_insert_with(|| reason.to_owned());
+            is_first
         });
     }
 
     /// Lets what is under way come to its end, and begins nothing new.
-    pub(super) fn retire(&self) {
+    pub(super) fn drain(&self) {
         self.0.stop_listening.cancel();
     }
 
@@ -328,32 +362,35 @@ impl Http {
             return;
         }
         self.0.stop.cancel();
-        self.lose("the connection was closed");
-        self.0.switch.pending.close(&Failure::lost("the connection was closed"));
+        self.mark_disconnected("the connection was closed");
+        self.0
+            .dispatcher
+            .pending
+            .fail_all(&RequestError::disconnected("the connection was closed"));
         // A runtime that is dropped has no time for a farewell.
         if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
         let http = self.clone();
         self.0.tasks.spawn(async move {
-            if http.0.session.get().is_some() {
+            if http.0.session_id.get().is_some() {
                 let deleting = http.0.send(Method::DELETE, http.0.common_headers(), None);
                 // A server that keeps sessions for ever may well refuse this.
                 let _ = tokio::time::timeout(Duration::from_secs(2), deleting).await;
             }
-            http.0.access.close().await;
+            http.0.auth.close().await;
         });
     }
 }
 
-impl Inner {
+impl HttpTransportInner {
     fn common_headers(&self) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let accept = HeaderValue::from_static("application/json, text/event-stream");
         headers.insert(ACCEPT, accept);
-        if let Some(session) = self.session.get() {
-            headers.insert(SESSION, session.clone());
+        if let Some(session) = self.session_id.get() {
+            headers.insert(SESSION_ID_HEADER, session.clone());
         }
         headers
     }
@@ -364,7 +401,7 @@ impl Inner {
         method: Method,
         headers: HeaderMap,
         body: Option<String>,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response, RequestError> {
         // It may be sent more than once.
         let body = body.map(Bytes::from);
         let request = || {
@@ -374,75 +411,85 @@ impl Inner {
             *request.body_mut() = body.clone().map(reqwest::Body::from);
             RequestBuilder::from_parts(self.client.clone(), request)
         };
-        let response = self.access.send(request, self.direct.as_ref()).await?;
+        let response = self.auth.send(request, self.loopback.as_ref()).await?;
         match response.status() {
             status if status.is_success() => Ok(response),
             status => {
-                let refused = refusal(status.as_u16(), response).await;
-                let forgotten = self.session.get().and_then(|_| refused.forgotten_session());
-                Err(forgotten.unwrap_or(refused.failure))
+                let rejected = read_error_response(status.as_u16(), response).await;
+                let session_error =
+                    self.session_id.get().and_then(|_| rejected.as_session_not_found());
+                Err(session_error.unwrap_or(rejected.error))
             }
         }
     }
 
-    async fn body(&self, response: Response) -> Result<String, Failure> {
+    async fn read_body(&self, response: Response) -> Result<String, RequestError> {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let kind = kind.unwrap_or("nothing that is named").to_owned();
+        let kind = kind.unwrap_or("no content type").to_owned();
         let status = response.status();
-        let body = limited(response, self.most_bytes).await?;
+        let body = read_limited(response, self.max_message_bytes).await?;
         if body.is_empty() {
-            return Err(Failure::Unusable(format!("the server answered {status} with nothing")));
+            return Err(RequestError::InvalidResponse(format!(
+                "the server responded {status} with an empty body"
+            )));
         }
         if !kind.contains("json") {
-            let message = format!("the server answered with {kind} instead of JSON");
-            return Err(Failure::Unusable(message));
+            let message = format!("the server responded with {kind} instead of JSON");
+            return Err(RequestError::InvalidResponse(message));
         }
-        String::from_utf8(body)
-            .map_err(|_| Failure::Unusable("the answer of the server is not UTF-8".to_owned()))
+        String::from_utf8(body).map_err(|_| {
+            RequestError::InvalidResponse("the response is not valid UTF-8".to_owned())
+        })
     }
 }
 
 /// An answer that is none of success.
-struct Refusal {
-    failure: Failure,
+struct HttpErrorResponse {
+    error: RequestError,
     /// Whether it is the answer to the request itself, and not only to the HTTP around it.
-    answers_request: bool,
+    is_rpc_response: bool,
 }
 
-async fn refusal(status: u16, response: Response) -> Refusal {
-    let body = limited(response, REFUSAL_BYTES).await.unwrap_or_default();
+async fn read_error_response(status: u16, response: Response) -> HttpErrorResponse {
+    let body = read_limited(response, MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&body).into_owned();
     let (mut error, mut answers_request) = (None, false);
-    let _ = rpc::read(&text, &mut |message| {
-        if let rpc::Message::Response { answer: Err(said), id } = message {
-            error = Some(Box::new(said));
+    let _ = rpc::parse(&text, &mut |message| {
+        if let rpc::RpcMessage::Response { result: Err(snippet), id } = message {
+            error = Some(Box::new(snippet));
             answers_request = id.is_some();
         }
     });
-    let mut words: String = match text.trim_start().starts_with('<') {
-        true => without_tags(&text).chars().take(200).collect(),
+    let mut excerpt: String = match text.trim_start().starts_with('<') {
+        true => strip_tags(&text).chars().take(200).collect(),
         false => text.trim().chars().take(500).collect(),
     };
     if matches!(status, 404 | 405) && error.is_none() {
-        words.push_str("; is this the address of an MCP endpoint? Many end with /mcp");
+        excerpt.push_str("; is this the URL of an MCP endpoint? Many end with /mcp");
     }
-    Refusal { failure: Failure::Refused { status, error, words }, answers_request }
+    HttpErrorResponse {
+        error: RequestError::HttpStatus { status, error, body: excerpt },
+        is_rpc_response: answers_request,
+    }
 }
 
-impl Refusal {
+impl HttpErrorResponse {
     /// That the server does not know our session any more, if that is what it says. Many a server
     /// says with 400 what it should say with 404; then it is only likely.
-    fn forgotten_session(&self) -> Option<Failure> {
-        let Failure::Refused { status, error, words } = &self.failure else { return None };
-        let said = error.as_deref().map_or(words, |error| &error.message).to_ascii_lowercase();
+    fn as_session_not_found(&self) -> Option<RequestError> {
+        let RequestError::HttpStatus { status, error, body: body_text } = &self.error else {
+            return None;
+        };
+        let snippet =
+            error.as_deref().map_or(body_text, |error| &error.message).to_ascii_lowercase();
         let phrases = ["session id", "session not found", "valid session", "unknown session"];
-        let says_so = phrases.iter().any(|phrase| said.contains(phrase));
+        let mentions_session = phrases.iter().any(|phrase| snippet.contains(phrase));
         match status {
-            404 if says_so || !self.answers_request => {
-                Some(Failure::SessionGone { is_certain: true })
+            404 if mentions_session || !self.is_rpc_response => {
+                Some(RequestError::SessionNotFound { is_confirmed: true })
             }
-            400 if says_so && !self.answers_request => {
-                Some(Failure::SessionGone { is_certain: false })
+            400 if mentions_session && !self.is_rpc_response => {
+                Some(RequestError::SessionNotFound { is_confirmed: false })
             }
             _ => None,
         }
@@ -450,7 +497,7 @@ impl Refusal {
 }
 
 /// The words of a page for people.
-fn without_tags(page: &str) -> String {
+fn strip_tags(page: &str) -> String {
     let pieces = page.split('<').map(|piece| piece.split_once('>').map_or("", |(_, text)| text));
     let words: Vec<&str> = pieces.flat_map(str::split_whitespace).collect();
     words.join(" ")
@@ -458,15 +505,15 @@ fn without_tags(page: &str) -> String {
 
 /// How far a stream was read, over all its connections.
 #[derive(Debug, Default)]
-struct Place {
-    last_event: String,
+struct StreamCursor {
+    last_event_id: String,
     retry: Option<Duration>,
 }
 
-impl Place {
+impl StreamCursor {
     fn advance(&mut self, decoder: &SseDecoder) {
-        if self.last_event != decoder.last_event_id() && !decoder.last_event_id().is_empty() {
-            decoder.last_event_id().clone_into(&mut self.last_event);
+        if self.last_event_id != decoder.last_event_id() && !decoder.last_event_id().is_empty() {
+            decoder.last_event_id().clone_into(&mut self.last_event_id);
         }
         self.retry = decoder.retry().or(self.retry);
     }
@@ -474,47 +521,54 @@ impl Place {
 
 /// Tells a server before 2026-07-28 that nobody waits any more; a later one sees that its stream was
 /// closed.
-struct Cancel<'a> {
-    http: &'a Http,
-    speech: &'a Speech,
+struct CancelOnDrop<'a> {
+    http: &'a HttpTransport,
+    protocol: &'a ProtocolProfile,
     id: u64,
-    is_due: bool,
+    is_armed: bool,
 }
 
-impl Drop for Cancel<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if !self.is_due {
+        if !self.is_armed {
             return;
         }
-        if let Ok(text) = self.speech.cancellation(self.id) {
-            self.http.post_aside(text);
+        if let Ok(text) = self.protocol.cancellation(self.id) {
+            self.http.post_detached(text);
         }
     }
 }
 
-fn no_answer() -> Failure {
-    Failure::lost(NO_ANSWER)
+fn missing_response() -> RequestError {
+    RequestError::disconnected(MISSING_RESPONSE)
 }
 
-fn is_stream(response: &Response) -> bool {
+fn is_event_stream(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
 }
 
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), Failure> {
-    let value = HeaderValue::from_str(value)
-        .map_err(|_| Failure::Unusable(format!("a value that cannot stand in `{name}`")))?;
+fn insert_header(
+    headers: &mut HeaderMap,
+    name: HeaderName,
+    value: &str,
+) -> Result<(), RequestError> {
+    let value = HeaderValue::from_str(value).map_err(|_| {
+        RequestError::InvalidResponse(format!("invalid value for the header `{name}`"))
+    })?;
     headers.insert(name, value);
     Ok(())
 }
 
-async fn limited(mut response: Response, most: usize) -> Result<Vec<u8>, Failure> {
+async fn read_limited(mut response: Response, max: usize) -> Result<Vec<u8>, RequestError> {
     // What the server says of the length is no reason to take more than a little at once.
-    let announced = response.content_length().map_or(0, |bytes| bytes.min(MOST_AT_ONCE));
+    let announced = response.content_length().map_or(0, |bytes| bytes.min(MAX_PREALLOCATION));
     let mut body = Vec::with_capacity(announced as usize);
-    while let Some(chunk) = response.chunk().await.map_err(|error| Failure::lost(chain(&error)))? {
-        if body.len() + chunk.len() > most {
-            return Err(Failure::too_large(body.len() + chunk.len(), most));
+    while let Some(chunk) =
+        response.chunk().await.map_err(|error| RequestError::disconnected(root_cause(&error)))?
+    {
+        if body.len() + chunk.len() > max {
+            return Err(RequestError::too_large(body.len() + chunk.len(), max));
         }
         body.extend_from_slice(&chunk);
     }
@@ -522,14 +576,14 @@ async fn limited(mut response: Response, most: usize) -> Result<Vec<u8>, Failure
 }
 
 /// What went wrong with its reasons, without the address, which may hold a secret.
-fn chain(error: &dyn std::error::Error) -> String {
+fn root_cause(error: &dyn std::error::Error) -> String {
     let mut reasons = Vec::new();
     let mut next = error.source();
     while let Some(reason) = next {
         reasons.push(reason.to_string());
         next = reason.source();
     }
-    reasons.pop().unwrap_or_else(|| "the connection broke".to_owned())
+    reasons.pop().unwrap_or_else(|| "connection lost".to_owned())
 }
 
 #[cfg(test)]
@@ -538,7 +592,7 @@ mod tests {
     use crate::mcp::rpc::RpcError;
 
     #[test]
-    fn only_words_about_the_session_are_taken_for_its_end() {
+    fn error_response_maps_to_session_not_found() {
         let rows = [
             (404, None, "not found", false, Some(true)),
             (404, Some("Session not found"), "", false, Some(true)),
@@ -551,20 +605,20 @@ mod tests {
             (400, Some("which session id?"), "", true, None),
             (500, Some("Session not found"), "", false, None),
         ];
-        for (status, message, words, answers_request, expected) in rows {
+        for (status, message, body_text, answers_request, expected) in rows {
             let error = message.map(|message| Box::new(RpcError::new(-32000, message)));
-            let words = words.to_owned();
-            let failure = Failure::Refused { status, error, words };
-            let refusal = Refusal { failure, answers_request };
-            let forgotten = refusal.forgotten_session().map(|failure| failure.is_before_sending());
+            let body_text = body_text.to_owned();
+            let failure = RequestError::HttpStatus { status, error, body: body_text };
+            let rejection = HttpErrorResponse { error: failure, is_rpc_response: answers_request };
+            let forgotten = rejection.as_session_not_found().map(|failure| failure.was_not_sent());
             assert_eq!(forgotten, expected, "{status} {message:?} {answers_request}");
         }
     }
 
     #[test]
-    fn the_words_of_a_page_are_those_that_people_see() {
+    fn strip_tags_keeps_visible_text() {
         let page = "<!DOCTYPE html>\n<html><body>\n<h1>Bad   gateway</h1></body></html>";
-        assert_eq!(without_tags(page), "Bad gateway");
-        assert_eq!(without_tags("<"), "");
+        assert_eq!(strip_tags(page), "Bad gateway");
+        assert_eq!(strip_tags("<"), "");
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::desk::Desk;
-use super::follow;
-use super::method::{self, Method};
-use super::session::{Listed, Session};
-use super::source::{Adjust, SourceHooks};
+use super::method::{self, PassthroughMethod};
+use super::session::{ClientSession, ToolList};
+use super::source::{SourceHooks, SpecTransform};
+use super::source_handle::SourceHandle;
+use super::subscriptions;
 use super::tool;
 use super::tool_handler::ToolHandler;
 use crate::handler::Handler;
@@ -16,22 +16,23 @@ use crate::spec::OperationSpec;
 
 /// Operations, and what was odd on the way to them.
 #[derive(Debug, Default)]
-pub(super) struct Import {
+pub(super) struct ImportedOperations {
     pub(super) operations: Vec<Operation>,
     pub(super) warnings: Vec<String>,
 }
 
 pub(super) fn import(
-    desk: &Arc<Desk>,
-    session: &Session,
-    listed: &Listed,
+    handle: &Arc<SourceHandle>,
+    session: &ClientSession,
+    listed: &ToolList,
     hooks: &SourceHooks,
-) -> Import {
-    let adjust = hooks.adjust.as_ref();
-    let mut import = Import { warnings: listed.warnings.clone(), ..Import::default() };
+) -> ImportedOperations {
+    let transform = hooks.transform.as_ref();
+    let mut import =
+        ImportedOperations { warnings: listed.warnings.clone(), ..ImportedOperations::default() };
     let mut names = HashSet::new();
     for tool in &listed.tools {
-        let read = match tool::read(&desk.name, tool, session.is_modern_http()) {
+        let read = match tool::parse(&handle.name, tool, session.is_modern_http()) {
             Ok(read) => read,
             Err(reason) => {
                 import.warnings.push(reason);
@@ -39,54 +40,57 @@ pub(super) fn import(
             }
         };
         if !names.insert(read.spec.name.clone()) {
-            import
-                .warnings
-                .push(format!("`{}` is listed twice; the first is taken", read.spec.name));
+            import.warnings.push(format!("`{}` is listed twice; using the first", read.spec.name));
             continue;
         }
         import.warnings.extend(read.warnings);
-        let handler = ToolHandler::new(desk, &read.spec, read.headers);
-        import.add(adjusted(adjust, read.spec), Handler::Once(Arc::new(handler)));
+        let handler = ToolHandler::new(handle, &read.spec, read.header_params);
+        import.add(apply_transform(transform, read.spec), Handler::Once(Arc::new(handler)));
     }
-    for method in method::offered(&session.peer) {
+    for method in method::supported_methods(&session.server) {
         // A tool of the same name is what its server means by it.
         if names.contains(method.name) {
             continue;
         }
         names.insert(method.name.to_owned());
-        let handler = Method::handler(method, desk);
-        import.add(adjusted(adjust, method.spec(&desk.name)), handler);
+        let handler = PassthroughMethod::handler(method, handle);
+        import.add(apply_transform(transform, method.spec(&handle.name)), handler);
     }
-    if session.peer.tells_of_resources() && names.insert(follow::SUBSCRIBE.to_owned()) {
-        let mut adjusted = adjusted(adjust, follow::spec(&desk.name));
-        if let Some((spec, _)) = &mut adjusted {
+    if session.server.supports_resource_subscribe()
+        && names.insert(subscriptions::SUBSCRIBE_METHOD.to_owned())
+    {
+        let mut transformed = apply_transform(transform, subscriptions::spec(&handle.name));
+        if let Some((spec, _)) = &mut transformed {
             // It lasts, and would keep everybody else waiting.
             spec.exclusive = false;
         }
-        import.add(adjusted, follow::handler(desk));
+        import.add(transformed, subscriptions::handler(handle));
     }
-    if let Some(review) = &hooks.review {
+    if let Some(lint) = &hooks.lint {
         let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
         names.sort_unstable();
-        import.warnings.extend(review(&names));
+        import.warnings.extend(lint(&names));
     }
     import
 }
 
-fn adjusted(adjust: Option<&Adjust>, spec: OperationSpec) -> Option<(OperationSpec, ResultPolicy)> {
-    match adjust {
-        Some(adjust) => adjust(spec),
+fn apply_transform(
+    transform: Option<&SpecTransform>,
+    spec: OperationSpec,
+) -> Option<(OperationSpec, ResultPolicy)> {
+    match transform {
+        Some(transform) => transform(spec),
         None => Some((spec, ResultPolicy::default())),
     }
 }
 
-impl Import {
-    fn add(&mut self, adjusted: Option<(OperationSpec, ResultPolicy)>, handler: Handler) {
-        let Some((spec, policy)) = adjusted else { return };
+impl ImportedOperations {
+    fn add(&mut self, transformed: Option<(OperationSpec, ResultPolicy)>, handler: Handler) {
+        let Some((spec, policy)) = transformed else { return };
         let name = spec.name.clone();
         match Operation::from_spec(spec).handler(handler).policy(policy).build() {
             Ok(operation) => self.operations.push(operation),
-            Err(error) => self.warnings.push(format!("`{name}` is left out: {error}")),
+            Err(error) => self.warnings.push(format!("`{name}` is skipped: {error}")),
         }
     }
 }

@@ -4,40 +4,40 @@ use serde_json::Value;
 
 /// Reads a document. A surrogate that stands alone, which JavaScript writes when a text is cut inside
 /// a character, is read as the sign for what cannot be said.
-pub(super) fn read(text: &str) -> serde_json::Result<Value> {
-    serde_json::from_str(text).or_else(|error| match without_lone_surrogates(text) {
-        Some(mended) => serde_json::from_str(&mended),
+pub(super) fn parse_lenient(text: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(text).or_else(|error| match replace_lone_surrogates(text) {
+        Some(repaired) => serde_json::from_str(&repaired),
         None => Err(error),
     })
 }
 
 /// The text with every lone surrogate replaced; `None` if there is none.
-fn without_lone_surrogates(text: &str) -> Option<String> {
-    let mut mended = String::with_capacity(text.len());
+fn replace_lone_surrogates(text: &str) -> Option<String> {
+    let mut repaired = String::with_capacity(text.len());
     let (mut rest, mut found) = (text, false);
     while let Some(at) = rest.find('\\') {
-        mended.push_str(&rest[..at]);
+        repaired.push_str(&rest[..at]);
         let escape = &rest[at..];
-        let length = match (unit(escape), escape.get(6..).and_then(unit)) {
+        let length = match (utf16_unit(escape), escape.get(6..).and_then(utf16_unit)) {
             (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
             (Some(0xD800..=0xDFFF), _) => {
                 found = true;
-                mended.push_str("\\ufffd");
+                repaired.push_str("\\ufffd");
                 rest = &escape[6..];
                 continue;
             }
             (Some(_), _) => 6,
             (None, _) => escape.chars().take(2).map(char::len_utf8).sum(),
         };
-        mended.push_str(&escape[..length]);
+        repaired.push_str(&escape[..length]);
         rest = &escape[length..];
     }
-    mended.push_str(rest);
-    found.then_some(mended)
+    repaired.push_str(rest);
+    found.then_some(repaired)
 }
 
 /// The number of `\uXXXX` at the beginning.
-fn unit(text: &str) -> Option<u16> {
+fn utf16_unit(text: &str) -> Option<u16> {
     u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
 }
 
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_surrogate_that_stands_alone_is_replaced() {
+    fn lone_surrogate_is_replaced() {
         for (text, expected) in [
             (r#""\ud83d\ude00""#, Some(json!("😀"))),
             (r#""a\ud83d""#, Some(json!("a\u{fffd}"))),
@@ -60,7 +60,7 @@ mod tests {
             (r#""\"#, None),
             ("{", None),
         ] {
-            assert_eq!(read(text).ok(), expected, "{text}");
+            assert_eq!(parse_lenient(text).ok(), expected, "{text}");
         }
     }
 }

@@ -6,17 +6,17 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::desk::{Desk, Errand};
-use super::follow::SUBSCRIBE;
-use super::greeting::Peer;
+use super::handshake::RemoteServer;
 use super::json;
 use super::rpc::Param;
+use super::source_handle::{SourceHandle, UpstreamCall};
+use super::subscriptions::SUBSCRIBE_METHOD;
 use crate::envelope::{ContentBlock, Envelope, McpMeta};
 use crate::error::{CallError, HandlerError};
-use crate::handler::{CallContext, Handler, Output};
+use crate::handler::{CallContext, Handler, HandlerOutput};
 use crate::payload::Payload;
 use crate::schema::Schema;
-use crate::spec::{Kind, OperationId, OperationSpec};
+use crate::spec::{OperationId, OperationKind, OperationSpec};
 
 /// The member of an operation's `_meta` that names the method of the protocol that it passes on.
 pub const METHOD_META: &str = "toolpost/method";
@@ -30,78 +30,78 @@ pub const METHOD_META: &str = "toolpost/method";
 ///
 /// ```
 /// use toolpost::mcp::{METHOD_META, method_of};
-/// use toolpost::{Kind, OperationSpec};
+/// use toolpost::{OperationKind, OperationSpec};
 ///
-/// let mut spec = OperationSpec::new(&"box.prompts/get".parse().unwrap(), Kind::Query);
+/// let mut spec = OperationSpec::new(&"box.prompts/get".parse().unwrap(), OperationKind::Query);
 /// assert_eq!(method_of(&spec), None);
 /// spec.meta.get_or_insert_default().insert(METHOD_META.to_owned(), "prompts/get".into());
 /// assert_eq!(method_of(&spec), Some("prompts/get"));
 /// ```
 pub fn method_of(spec: &OperationSpec) -> Option<&'static str> {
-    let marked = spec.meta.as_ref()?.get(METHOD_META)?.as_str()?;
-    let (name, kind) = match METHODS.iter().find(|method| method.name == marked) {
-        Some(method) => (method.name, Kind::Query),
-        None if marked == SUBSCRIBE => (SUBSCRIBE, Kind::Subscription),
+    let method_name = spec.meta.as_ref()?.get(METHOD_META)?.as_str()?;
+    let (name, kind) = match PASSTHROUGH_METHODS.iter().find(|method| method.name == method_name) {
+        Some(method) => (method.name, OperationKind::Query),
+        None if method_name == SUBSCRIBE_METHOD => (SUBSCRIBE_METHOD, OperationKind::Subscription),
         None => return None,
     };
-    let hubs = spec.name.strip_suffix(marked)?;
-    let is_named = hubs.is_empty() || hubs.ends_with('.');
-    (is_named && spec.kind == kind).then_some(name)
+    let hubs = spec.name.strip_suffix(method_name)?;
+    let is_full_segment = hubs.is_empty() || hubs.ends_with('.');
+    (is_full_segment && spec.kind == kind).then_some(name)
 }
 
 /// A method of the protocol that is an operation.
 #[derive(Debug)]
-pub(super) struct Method {
+pub(super) struct PassthroughMethod {
     /// The method, and the name of the operation.
     pub(super) name: &'static str,
     /// What the server must say it has.
     capability: &'static str,
     /// The input that names what it is about.
-    subject: Option<&'static str>,
+    subject_param: Option<&'static str>,
     description: &'static str,
     input: fn() -> Value,
 }
 
-const METHODS: [Method; 6] = [
-    Method {
+const PASSTHROUGH_METHODS: [PassthroughMethod; 6] = [
+    PassthroughMethod {
         name: "resources/list",
         capability: "resources",
-        subject: None,
+        subject_param: None,
         description: "Lists the resources of the server, a page at a time.",
         input: page_input,
     },
-    Method {
+    PassthroughMethod {
         name: "resources/templates/list",
         capability: "resources",
-        subject: None,
+        subject_param: None,
         description: "Lists the templates of resource addresses of the server, a page at a time.",
         input: page_input,
     },
-    Method {
+    PassthroughMethod {
         name: "resources/read",
         capability: "resources",
-        subject: Some("uri"),
+        subject_param: Some("uri"),
         description: "Reads a resource of the server.",
         input: read_input,
     },
-    Method {
+    PassthroughMethod {
         name: "prompts/list",
         capability: "prompts",
-        subject: None,
+        subject_param: None,
         description: "Lists the prompts of the server, a page at a time.",
         input: page_input,
     },
-    Method {
+    PassthroughMethod {
         name: "prompts/get",
         capability: "prompts",
-        subject: Some("name"),
+        subject_param: Some("name"),
         description: "Fills in a prompt of the server.",
         input: prompt_input,
     },
-    Method {
+    PassthroughMethod {
         name: "completion/complete",
         capability: "completions",
-        subject: None,
+        subject_param: None,
         description: "Suggests values for an argument of a prompt or of a resource template.",
         input: completion_input,
     },
@@ -143,15 +143,17 @@ fn completion_input() -> Value {
 }
 
 /// What this server offers.
-pub(super) fn offered(peer: &Peer) -> impl Iterator<Item = &'static Method> {
-    METHODS.iter().filter(|method| peer.has(method.capability))
+pub(super) fn supported_methods(
+    server: &RemoteServer,
+) -> impl Iterator<Item = &'static PassthroughMethod> {
+    PASSTHROUGH_METHODS.iter().filter(|method| server.has_capability(method.capability))
 }
 
-impl Method {
+impl PassthroughMethod {
     pub(super) fn spec(&self, source: &str) -> OperationSpec {
         let id =
             OperationId::new(source, self.name).or_else(|_| OperationId::new("mcp", self.name));
-        let mut spec = OperationSpec::new(&id.expect("the names are plain"), Kind::Query);
+        let mut spec = OperationSpec::new(&id.expect("the names are plain"), OperationKind::Query);
         spec.description = self.description.to_owned();
         spec.tags = vec!["mcp".to_owned()];
         spec.meta = Some(Map::from_iter([(METHOD_META.to_owned(), self.name.into())]));
@@ -159,15 +161,15 @@ impl Method {
         spec
     }
 
-    pub(super) fn handler(&'static self, desk: &Arc<Desk>) -> Handler {
-        let desk = Arc::clone(desk);
+    pub(super) fn handler(&'static self, handle: &Arc<SourceHandle>) -> Handler {
+        let handle = Arc::clone(handle);
         Handler::once_fn(move |context, input| {
-            let desk = Arc::clone(&desk);
+            let handle = Arc::clone(&handle);
             async move {
                 tokio::select! {
                     biased;
-                    called = self.call(&desk, &context, input) => called,
-                    () = context.cancelled() => {
+                    called = self.call(&handle, &context, input) => called,
+                    () = context.canceled() => {
                         Err(CallError::aborted("the call was canceled").into())
                     }
                 }
@@ -177,33 +179,33 @@ impl Method {
 
     async fn call(
         &self,
-        desk: &Desk,
+        handle: &SourceHandle,
         context: &CallContext,
         input: Payload,
-    ) -> Result<Output, HandlerError> {
+    ) -> Result<HandlerOutput, HandlerError> {
         let input: Map<String, Value> = input
             .into_typed()
-            .map_err(|error| CallError::validation(error.to_string(), &[]).before_sending())?;
+            .map_err(|error| CallError::validation(error.to_string(), &[]).not_sent())?;
         // What stands in `_meta` is between us and the server.
         let given = input.iter().filter(|(name, _)| *name != "_meta");
         let params: Vec<_> =
             given.map(|(name, value)| (name.as_str(), Param::Value(value))).collect();
-        let subject = self.subject.and_then(|name| input.get(name)).and_then(Value::as_str);
-        let errand = Errand {
+        let subject = self.subject_param.and_then(|name| input.get(name)).and_then(Value::as_str);
+        let upstream_call = UpstreamCall {
             method: self.name,
             params: &params,
             subject,
             headers: Vec::new(),
             is_repeatable: true,
         };
-        let answer = desk.run(context, errand).await?;
-        Ok(Output::Envelope(envelope(answer)?))
+        let result = handle.call(context, upstream_call).await?;
+        Ok(HandlerOutput::Envelope(into_envelope(result)?))
     }
 }
 
 /// What is read of a result; the rest of it stays text.
 #[derive(Default, Deserialize)]
-struct Members<'a> {
+struct ResourceResultMembers<'a> {
     #[serde(borrow)]
     contents: Option<&'a RawValue>,
     #[serde(borrow, rename = "_meta")]
@@ -212,20 +214,21 @@ struct Members<'a> {
 
 /// The whole result is the data, as it came; the contents of resources are blocks too, as far as
 /// they can be held.
-fn envelope(answer: Box<RawValue>) -> Result<Envelope<Payload>, CallError> {
-    if !answer.get().starts_with('{') {
+fn into_envelope(result: Box<RawValue>) -> Result<Envelope<Payload>, CallError> {
+    if !result.get().starts_with('{') {
         return Err(CallError::execution("the result is not an object"));
     }
-    let members: Members<'_> = serde_json::from_str(answer.get()).unwrap_or_default();
+    let members: ResourceResultMembers<'_> = serde_json::from_str(result.get()).unwrap_or_default();
     let read = |member: Option<&RawValue>| {
-        let member = json::read(member?.get());
-        member.inspect_err(|error| tracing::warn!(%error, "a result is kept as text only")).ok()
+        let member = json::parse_lenient(member?.get());
+        member.inspect_err(|error| tracing::warn!(%error, "result kept as text only")).ok()
     };
     let contents = match read(members.contents) {
         Some(Value::Array(contents)) => contents,
         _ => Vec::new(),
     };
-    let block = |contents| Map::from_iter([type_resource(), ("resource".to_owned(), contents)]);
+    let block =
+        |contents| Map::from_iter([resource_type_member(), ("resource".to_owned(), contents)]);
     let blocks =
         contents.into_iter().map(|contents| ContentBlock::from_value(block(contents).into()));
     let mut meta = McpMeta::new(blocks.collect());
@@ -233,10 +236,10 @@ fn envelope(answer: Box<RawValue>) -> Result<Envelope<Payload>, CallError> {
         Some(Value::Object(members)) => Some(members),
         _ => None,
     };
-    Ok(Envelope::mcp(answer.into(), meta))
+    Ok(Envelope::mcp(result.into(), meta))
 }
 
-fn type_resource() -> (String, Value) {
+fn resource_type_member() -> (String, Value) {
     ("type".to_owned(), "resource".into())
 }
 
@@ -246,15 +249,15 @@ mod tests {
     use crate::envelope::Meta;
 
     #[test]
-    fn the_result_is_the_data_and_resources_are_blocks() {
+    fn method_result_is_data_with_resource_content_blocks() {
         let text = r#"{"contents":[{"uri":"a:b","text":"t"}],"_meta":{"k":1},"newer":2}"#;
-        let envelope = envelope(RawValue::from_string(text.to_owned()).unwrap()).unwrap();
+        let envelope = into_envelope(RawValue::from_string(text.to_owned()).unwrap()).unwrap();
         let written = serde_json::to_value(&envelope).unwrap();
         assert_eq!(written["data"], serde_json::from_str::<Value>(text).unwrap());
         let block = json!({"type": "resource", "resource": {"uri": "a:b", "text": "t"}});
         assert_eq!(written["meta"]["content"], json!([block]));
         assert_eq!(written["meta"]["_meta"], json!({"k": 1}));
-        for method in &METHODS {
+        for method in &PASSTHROUGH_METHODS {
             let spec = method.spec("box");
             assert!(spec.input_schema.compile().is_ok(), "{}", method.name);
             assert_eq!(spec.id().unwrap().name(), method.name);
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_held_is_passed_on_as_it_came() {
+    fn method_result_passes_unparsable_json_through() {
         let deep = format!(r#"{{"contents":[{}1{}]}}"#, "[".repeat(200), "]".repeat(200));
         for (text, blocks) in [
             (r#"{"contents":[{"uri":"a:b","text":"cut \ud83d"}]}"#, 1),
@@ -272,37 +275,42 @@ mod tests {
             (r#"{"\ud83d":1}"#, 0),
             (&deep, 0),
         ] {
-            let envelope = envelope(RawValue::from_string(text.to_owned()).unwrap()).unwrap();
+            let envelope = into_envelope(RawValue::from_string(text.to_owned()).unwrap()).unwrap();
             assert_eq!(envelope.data.as_raw().unwrap().get(), text);
             let Meta::Mcp(meta) = envelope.meta else { panic!("{text}") };
             assert_eq!((meta.content.len(), meta.meta), (blocks, None), "{text}");
         }
         let list = RawValue::from_string("[1]".to_owned()).unwrap();
-        assert!(envelope(list).unwrap_err().message().contains("not an object"));
+        assert!(into_envelope(list).unwrap_err().message().contains("not an object"));
     }
 
     #[test]
-    fn a_method_is_known_by_its_mark_its_name_and_its_kind() {
+    fn method_of_requires_meta_name_and_kind() {
         let mark = |method: &str| Some(json!({METHOD_META: method}));
         for (id, meta, kind, expected) in [
-            ("box.prompts/get", mark("prompts/get"), Kind::Query, Some("prompts/get")),
-            ("far.box.prompts/get", mark("prompts/get"), Kind::Query, Some("prompts/get")),
-            ("a.b.c.prompts/get", mark("prompts/get"), Kind::Query, Some("prompts/get")),
-            ("box.prompts/get", None, Kind::Query, None),
-            ("box.prompts/get", Some(json!({METHOD_META: 1})), Kind::Query, None),
-            ("box.prompts/get", mark("prompts/list"), Kind::Query, None),
-            ("box.tools/call", mark("tools/call"), Kind::Query, None),
-            ("box.my-prompts/get", mark("prompts/get"), Kind::Query, None),
-            ("box.delete", mark("prompts/get"), Kind::Query, None),
-            ("box.prompts/get", mark("prompts/get"), Kind::Mutation, None),
-            ("box.resources/subscribe", mark(SUBSCRIBE), Kind::Subscription, Some(SUBSCRIBE)),
-            ("box.resources/subscribe", mark(SUBSCRIBE), Kind::Query, None),
+            ("box.prompts/get", mark("prompts/get"), OperationKind::Query, Some("prompts/get")),
+            ("far.box.prompts/get", mark("prompts/get"), OperationKind::Query, Some("prompts/get")),
+            ("a.b.c.prompts/get", mark("prompts/get"), OperationKind::Query, Some("prompts/get")),
+            ("box.prompts/get", None, OperationKind::Query, None),
+            ("box.prompts/get", Some(json!({METHOD_META: 1})), OperationKind::Query, None),
+            ("box.prompts/get", mark("prompts/list"), OperationKind::Query, None),
+            ("box.tools/call", mark("tools/call"), OperationKind::Query, None),
+            ("box.my-prompts/get", mark("prompts/get"), OperationKind::Query, None),
+            ("box.delete", mark("prompts/get"), OperationKind::Query, None),
+            ("box.prompts/get", mark("prompts/get"), OperationKind::Mutation, None),
+            (
+                "box.resources/subscribe",
+                mark(SUBSCRIBE_METHOD),
+                OperationKind::Subscription,
+                Some(SUBSCRIBE_METHOD),
+            ),
+            ("box.resources/subscribe", mark(SUBSCRIBE_METHOD), OperationKind::Query, None),
         ] {
             let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
             spec.meta = meta.as_ref().and_then(Value::as_object).cloned();
             assert_eq!(method_of(&spec), expected, "{id} {meta:?} {kind:?}");
         }
-        for method in &METHODS {
+        for method in &PASSTHROUGH_METHODS {
             assert_eq!(method_of(&method.spec("box")), Some(method.name));
         }
     }

@@ -6,53 +6,53 @@
 //! | file | holds |
 //! |---|---|
 //! | `settings` | what is settled about a source before it is connected |
-//! | `source` | connecting, listing, following, connecting again |
-//! | `greeting`, `speech` | which protocol version a server speaks, and how requests are worded in it |
-//! | `session` | a server that was greeted: its lists, requests, and the input it asks for |
-//! | `wire` | the two ways to a server: `stdio` with `process` and `lines`, `http` with `oauth` |
-//! | `rpc`, `pending`, `switch`, `inbox` | messages, who waits for which, and what a server says |
-//! | `inquiry` | what a server asks while it works, and who answers |
+//! | `source` | connecting, listing, reloading, reconnecting |
+//! | `handshake`, `protocol_version` | negotiating the protocol version, and request metadata for it |
+//! | `session` | an initialized session: tool lists, requests, and requested input |
+//! | `transport` | the two transports: `stdio` with `process` and `line_reader`, `http` with `oauth` |
+//! | `rpc`, `pending`, `dispatcher`, `server_messages` | messages, pending requests, server messages |
+//! | `elicitation` | server requests during a call: elicitation, sampling, roots |
 //! | `tool`, `header`, `method`, `import` | what a server has, as operations |
-//! | `follow` | the resources that somebody follows, and the server that tells when they change |
-//! | `desk`, `tool_handler`, `result` | a call, its repetition, and its result as an envelope |
+//! | `subscriptions` | resource subscriptions |
+//! | `source_handle`, `tool_handler`, `result` | a call, its retry, and its result as an envelope |
 
-mod ask;
-mod desk;
-mod failure;
-mod follow;
-mod greeting;
+mod dispatcher;
+mod elicitation;
+mod error;
+mod handshake;
 pub(crate) mod header;
 mod http;
 mod import;
-mod inbox;
-mod inquiry;
 mod json;
-mod lines;
+mod line_reader;
 mod method;
 mod oauth;
 #[doc(hidden)]
 pub mod parsers;
 mod pending;
 mod process;
+mod protocol_version;
+mod request;
 mod result;
 mod rpc;
+mod server_messages;
 mod session;
 mod settings;
 mod source;
-mod speech;
+mod source_handle;
 mod stdio;
-mod switch;
+mod subscriptions;
 mod tool;
 mod tool_handler;
-mod wire;
+mod transport;
 
-pub use failure::{ServerError, server_error};
+pub use error::{ServerError, server_error};
 pub use header::decode as decode_header;
-pub use lines::{Line, Lines, TooLong};
+pub use line_reader::{InputLine, LineReader, OversizedLine};
 pub use method::{METHOD_META, method_of};
 pub use oauth::{
-    Authorizer, ClientRegistration, CredentialStore, Credentials, FileStore, Loopback, MemoryStore,
-    OAuth, OAuthError, StoreError, StoreGuard, Tokens,
+    Authorizer, ClientRegistration, CredentialStore, Credentials, FileStore, LoopbackAuthorizer,
+    MemoryStore, OAuth, OAuthError, StoreError, StoreGuard, Tokens,
 };
 pub use process::{DEPTH_VARIABLE, watch_child};
 pub(crate) use result::SOURCE_MEMBER;
@@ -60,5 +60,5 @@ pub use settings::{
     Elicitation, HttpSettings, McpSettings, McpTransport, OAuthSettings, Root, Roots, Sampling,
     StdioSettings,
 };
-pub use source::{Adjust, Found, McpSource, Review, SourceHooks, SourceStatus};
+pub use source::{ConfigLint, McpSource, McpSourceStatus, ServerInfo, SourceHooks, SpecTransform};
 pub use tool::TOOL_META;

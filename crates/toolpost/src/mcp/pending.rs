@@ -1,4 +1,4 @@
-//! Requests that wait for their answers, and what is heard about them meanwhile.
+//! Requests that wait for a response, with their progress and server requests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,247 +11,259 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::ask::{Ask, Patience, after};
-use super::failure::Failure;
-use crate::handler::{LogLine, Progress, ProgressSender, Respondent};
+use super::error::RequestError;
+use super::request::{ClientRequest, Timeouts, deadline_after};
+use crate::handler::{ClientChannel, LogMessage, Progress, ProgressSender};
 
-/// How many questions of a server about one request are open at once.
-const MOST_QUESTIONS: usize = 16;
+/// The maximum number of open server requests for one pending request.
+const MAX_SERVER_REQUESTS: usize = 16;
 
-pub(super) type Answer = Result<Box<RawValue>, Failure>;
+pub(super) type RequestResult = Result<Box<RawValue>, RequestError>;
 
 /// The requests that wait.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct McpPendingRequests {
     last_id: AtomicU64,
-    waiting: Mutex<Waiting>,
+    state: Mutex<PendingState>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    calls: HashMap<u64, Entry>,
+struct PendingState {
+    requests: HashMap<u64, PendingEntry>,
     /// Why nothing can wait any more.
-    closed: Option<Failure>,
+    closed: Option<RequestError>,
 }
 
-impl Waiting {
-    fn only_errand(&self) -> Option<u64> {
-        let mut errands = self.calls.iter().filter(|(_, entry)| entry.is_errand);
-        errands.next().filter(|_| errands.next().is_none()).map(|(id, _)| *id)
+impl PendingState {
+    fn only_upstream_call(&self) -> Option<u64> {
+        let mut upstream_calls = self.requests.iter().filter(|(_, entry)| entry.is_upstream_call);
+        upstream_calls.next().filter(|_| upstream_calls.next().is_none()).map(|(id, _)| *id)
     }
 }
 
 #[derive(Debug)]
-struct Entry {
-    answer: oneshot::Sender<Answer>,
+struct PendingEntry {
+    sender: oneshot::Sender<RequestResult>,
     progress: ProgressSender,
-    heard: Arc<Heard>,
-    /// Whether it is made for somebody who called.
-    is_errand: bool,
-    /// Who can be asked about it.
-    respondent: Option<Respondent>,
-    /// What is being asked; it ends with the request.
-    questions: Vec<AbortOnDropHandle<()>>,
+    activity: Arc<Activity>,
+    /// Whether the request was made for an operation call.
+    is_upstream_call: bool,
+    /// Where server requests are forwarded to.
+    client_channel: Option<ClientChannel>,
+    /// The async tasks that forward server requests; aborted with the request.
+    server_requests: Vec<AbortOnDropHandle<()>>,
 }
 
-/// Whom a question of a server is for.
+/// The client that a server request is forwarded to.
 #[derive(Debug)]
-pub(super) struct Asked {
-    /// The request that it is about.
-    pub(super) id: u64,
-    pub(super) respondent: Respondent,
-    heard: Arc<Heard>,
+pub(super) struct ServerRequestTarget {
+    /// The pending request that it belongs to.
+    pub(super) request_id: u64,
+    pub(super) client_channel: ClientChannel,
+    activity: Arc<Activity>,
 }
 
-impl Asked {
-    /// While a question is open, the server is not the one who is silent.
-    pub(super) async fn waiting<F: Future>(self, answering: F) -> F::Output {
-        self.heard.questions.fetch_add(1, Ordering::Relaxed);
-        let _closed = Closed(self.heard);
-        answering.await
+impl ServerRequestTarget {
+    /// Pauses the idle timeout while a server request is open.
+    pub(super) async fn track<F: Future>(self, response_future: F) -> F::Output {
+        self.activity.open_server_requests.fetch_add(1, Ordering::Relaxed);
+        let _closed = OpenRequestGuard(self.activity);
+        response_future.await
     }
 }
 
-/// Takes note that a question is not open any more.
-struct Closed(Arc<Heard>);
+/// Ends an open server request when dropped.
+struct OpenRequestGuard(Arc<Activity>);
 
-impl Drop for Closed {
+impl Drop for OpenRequestGuard {
     fn drop(&mut self) {
-        self.0.now();
-        self.0.questions.fetch_sub(1, Ordering::Relaxed);
+        self.0.touch();
+        self.0.open_server_requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// One request that waits. Dropping it forgets the request.
 #[derive(Debug)]
-pub(super) struct Ticket<'a> {
+pub(super) struct PendingRequest<'a> {
     pub(super) id: u64,
-    pub(super) answer: oneshot::Receiver<Answer>,
-    pub(super) heard: Arc<Heard>,
-    pending: &'a Pending,
+    pub(super) response: oneshot::Receiver<RequestResult>,
+    pub(super) activity: Arc<Activity>,
+    pending: &'a McpPendingRequests,
 }
 
-/// When something was last heard about a request.
+/// The last activity of a pending request.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct Activity {
     start: Instant,
     last_ms: AtomicU64,
     /// How many questions of the server are open.
-    questions: AtomicU64,
+    open_server_requests: AtomicU64,
 }
 
-impl Heard {
-    fn now(&self) {
+impl Activity {
+    fn touch(&self) {
         let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_ms.store(elapsed, Ordering::Relaxed);
     }
 
-    /// The moment at which the silence becomes longer than `patience`.
-    fn patience_ends(&self, patience: Duration) -> Instant {
-        let last = match self.questions.load(Ordering::Relaxed) {
+    /// The instant at which the idle timeout expires.
+    fn idle_deadline(&self, timeout: Duration) -> Instant {
+        let last = match self.open_server_requests.load(Ordering::Relaxed) {
             0 => self.start + Duration::from_millis(self.last_ms.load(Ordering::Relaxed)),
             _ => Instant::now(),
         };
-        after(last, patience)
+        deadline_after(last, timeout)
     }
 
-    /// Waits until nothing was heard for a while, or until the end of all patience, and says which.
-    pub(super) async fn too_long(&self, patience: Patience) -> Failure {
-        let Patience { silence, until: end } = patience;
+    /// Waits for the idle timeout or the deadline, and returns the matching error.
+    pub(super) async fn timed_out(&self, timeout: Timeouts) -> RequestError {
+        let Timeouts { idle: silence, deadline: end } = timeout;
         loop {
-            let next = self.patience_ends(silence).min(end);
+            let next = self.idle_deadline(silence).min(end);
             if next <= Instant::now() {
                 break;
             }
             tokio::time::sleep_until(next).await;
         }
-        Failure::TimedOut(if Instant::now() >= end {
+        RequestError::TimedOut(if Instant::now() >= end {
             let allowed = end.saturating_duration_since(self.start);
             let tenths = (allowed.as_secs_f64() * 10.0).round();
             let waited = Duration::from_secs_f64(tenths / 10.0);
-            format!("no answer within {waited:?}, which is the most that is allowed")
+            format!("no response within {waited:?}, the maximum allowed")
         } else {
-            format!(
-                "no answer and no sign of progress for {silence:?}, the `timeout` of the source"
-            )
+            format!("no response and no progress for {silence:?}, the `timeout` of the source")
         })
     }
 }
 
-impl Pending {
+impl McpPendingRequests {
     /// A request with a new id.
-    pub(super) fn open(&self, ask: &Ask<'_>) -> Result<Ticket<'_>, Failure> {
+    pub(super) fn register(
+        &self,
+        request: &ClientRequest<'_>,
+    ) -> Result<PendingRequest<'_>, RequestError> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let (sender, answer) = oneshot::channel();
-        let heard = Arc::new(Heard {
+        let (sender, reply) = oneshot::channel();
+        let activity = Arc::new(Activity {
             start: Instant::now(),
             last_ms: AtomicU64::new(0),
-            questions: AtomicU64::new(0),
+            open_server_requests: AtomicU64::new(0),
         });
         let mut waiting = self.lock();
         if let Some(failure) = &waiting.closed {
-            return Err(Failure::unreachable(failure.to_string()));
+            return Err(RequestError::unreachable(failure.to_string()));
         }
-        let entry = Entry {
-            answer: sender,
-            progress: ask.progress.clone().unwrap_or_default(),
-            heard: Arc::clone(&heard),
-            is_errand: ask.is_errand(),
-            respondent: ask.respondent.cloned(),
-            questions: Vec::new(),
+        let entry = PendingEntry {
+            sender,
+            progress: request.progress.clone().unwrap_or_default(),
+            activity: Arc::clone(&activity),
+            is_upstream_call: request.is_upstream_call(),
+            client_channel: request.client_channel.cloned(),
+            server_requests: Vec::new(),
         };
-        waiting.calls.insert(id, entry);
-        Ok(Ticket { id, answer, heard, pending: self })
+        waiting.requests.insert(id, entry);
+        Ok(PendingRequest { id, response: reply, activity, pending: self })
     }
 
-    /// Whoever waits under this id gets the answer; whether somebody did.
-    pub(super) fn answer(&self, id: u64, answer: Answer) -> bool {
-        let entry = self.lock().calls.remove(&id);
-        entry.is_some_and(|entry| entry.answer.send(answer).is_ok())
+    /// Delivers the response to the pending request; returns whether one was waiting.
+    pub(super) fn complete(&self, id: u64, reply: RequestResult) -> bool {
+        let entry = self.lock().requests.remove(&id);
+        entry.is_some_and(|entry| entry.sender.send(reply).is_ok())
     }
 
-    /// Whether somebody still waits under this id.
-    pub(super) fn is_waiting(&self, id: u64) -> bool {
-        self.lock().calls.contains_key(&id)
+    /// Whether a request with this id is pending.
+    pub(super) fn is_pending(&self, id: u64) -> bool {
+        self.lock().requests.contains_key(&id)
     }
 
     /// A `notifications/progress`.
-    pub(super) fn progress(&self, params: &RawValue) {
-        let Ok(report) = serde_json::from_str::<Report>(params.get()) else { return };
-        let Some(id) = report.id() else { return };
+    pub(super) fn handle_progress(&self, params: &RawValue) {
+        let Ok(report) = serde_json::from_str::<ProgressParams>(params.get()) else { return };
+        let Some(id) = report.request_id() else { return };
         // The watcher is called outside the lock.
-        let told = self.lock().calls.get(&id).map(|entry| {
-            entry.heard.now();
+        let progress_sender = self.lock().requests.get(&id).map(|entry| {
+            entry.activity.touch();
             entry.progress.clone()
         });
-        if let Some(told) = told {
-            let Report { progress, total, message, .. } = report;
+        if let Some(progress_sender) = progress_sender {
+            let ProgressParams { progress, total, message, .. } = report;
             let mut progress = Progress::new(progress);
             (progress.total, progress.message) = (total, message);
-            told.send(progress);
+            progress_sender.send(progress);
         }
     }
 
-    /// A line for the log of whoever waits under this id.
-    pub(super) fn log(&self, id: u64, line: LogLine) {
-        let told = self.lock().calls.get(&id).map(|entry| entry.progress.clone());
-        if let Some(told) = told {
-            told.log(line);
+    /// Forwards a log line to the pending request.
+    pub(super) fn forward_log(&self, id: u64, line: LogMessage) {
+        let progress_sender = self.lock().requests.get(&id).map(|entry| entry.progress.clone());
+        if let Some(progress_sender) = progress_sender {
+            progress_sender.log(line);
         }
     }
 
-    /// Who is behind the request that a question of the server is about. One that came without a
-    /// request is about the only one that is made for somebody; if there are several, it could be
-    /// about any of them, and nobody is asked what another's call needs.
+    /// The client that a server request is forwarded to. Without a request id, it is the client of
+    /// the only pending upstream call; with several pending calls there is none, so that one caller
+    /// never receives the request for another.
     ///
     /// # Errors
     ///
-    /// Too much is asked about that request already.
-    pub(super) fn asked(&self, about: Option<u64>) -> Result<Option<Asked>, String> {
+    /// Too many server requests are open for that request.
+    pub(super) fn server_request_target(
+        &self,
+        request_id: Option<u64>,
+    ) -> Result<Option<ServerRequestTarget>, String> {
         let mut waiting = self.lock();
-        let id = about.or_else(|| waiting.only_errand());
-        let entry = id.and_then(|id| waiting.calls.get_mut(&id));
+        let id = request_id.or_else(|| waiting.only_upstream_call());
+        let entry = id.and_then(|id| waiting.requests.get_mut(&id));
         let Some((id, entry)) = id.zip(entry) else { return Ok(None) };
-        entry.questions.retain(|question| !question.is_finished());
-        if entry.questions.len() >= MOST_QUESTIONS {
-            return Err(format!("{MOST_QUESTIONS} questions are open already"));
+        entry.server_requests.retain(|server_request| !server_request.is_finished());
+        if entry.server_requests.len() >= MAX_SERVER_REQUESTS {
+            return Err(format!("{MAX_SERVER_REQUESTS} server requests are already open"));
         }
-        let heard = Arc::clone(&entry.heard);
-        Ok(entry.respondent.clone().map(|respondent| Asked { id, respondent, heard }))
+        let activity = Arc::clone(&entry.activity);
+        Ok(entry.client_channel.clone().map(|client_channel| ServerRequestTarget {
+            request_id: id,
+            client_channel,
+            activity,
+        }))
     }
 
-    /// Runs what asks somebody about a request, for as long as the request waits.
-    pub(super) fn run(&self, id: u64, asking: impl Future<Output = ()> + Send + 'static) {
-        if let Some(entry) = self.lock().calls.get_mut(&id) {
-            entry.questions.push(AbortOnDropHandle::new(tokio::spawn(asking)));
+    /// Spawns an async task that is aborted with the pending request.
+    pub(super) fn spawn_for(
+        &self,
+        id: u64,
+        request_future: impl Future<Output = ()> + Send + 'static,
+    ) {
+        if let Some(entry) = self.lock().requests.get_mut(&id) {
+            entry.server_requests.push(AbortOnDropHandle::new(tokio::spawn(request_future)));
         }
     }
 
     /// Everybody who waits gets the same failure, and nobody can wait any more.
-    pub(super) fn close(&self, failure: &Failure) {
+    pub(super) fn fail_all(&self, failure: &RequestError) {
         let calls = {
             let mut waiting = self.lock();
             waiting.closed.get_or_insert_with(|| failure.clone());
-            std::mem::take(&mut waiting.calls)
+            std::mem::take(&mut waiting.requests)
         };
         for entry in calls.into_values() {
-            let _ = entry.answer.send(Err(failure.clone()));
+            let _ = entry.sender.send(Err(failure.clone()));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PendingState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Ticket<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
-        self.pending.lock().calls.remove(&self.id);
+        self.pending.lock().requests.remove(&self.id);
     }
 }
 
 #[derive(Deserialize)]
-struct Report {
+struct ProgressParams {
     #[serde(rename = "progressToken")]
     token: serde_json::Value,
     progress: f64,
@@ -259,8 +271,8 @@ struct Report {
     message: Option<String>,
 }
 
-impl Report {
-    fn id(&self) -> Option<u64> {
+impl ProgressParams {
+    fn request_id(&self) -> Option<u64> {
         self.token.as_u64().or_else(|| self.token.as_str()?.parse().ok())
     }
 }
@@ -273,85 +285,97 @@ mod tests {
         RawValue::from_string(text.to_owned()).unwrap()
     }
 
-    fn ask(progress: ProgressSender) -> Ask<'static> {
-        let mut ask = Ask::new("tools/call", &[], Patience::of(Duration::ZERO));
-        ask.progress = Some(progress);
-        ask
+    fn request(progress: ProgressSender) -> ClientRequest<'static> {
+        let mut request = ClientRequest::new("tools/call", &[], Timeouts::total(Duration::ZERO));
+        request.progress = Some(progress);
+        request
     }
 
     #[tokio::test]
-    async fn an_answer_reaches_the_one_who_waits_and_only_once() {
-        let pending = Pending::default();
-        let ticket = pending.open(&ask(ProgressSender::default())).unwrap();
-        let other = pending.open(&ask(ProgressSender::default())).unwrap();
-        assert_ne!(ticket.id, other.id);
-        assert!(pending.answer(ticket.id, Ok(raw("1"))));
-        assert!(!pending.answer(ticket.id, Ok(raw("2"))));
-        assert!(!pending.answer(99, Ok(raw("3"))));
-        let mut ticket = ticket;
-        assert_eq!((&mut ticket.answer).await.unwrap().unwrap().get(), "1");
-        let gone = other.id;
+    async fn pending_request_completes_only_once() {
+        let pending = McpPendingRequests::default();
+        let pending_request = pending.register(&request(ProgressSender::default())).unwrap();
+        let other = pending.register(&request(ProgressSender::default())).unwrap();
+        assert_ne!(pending_request.id, other.id);
+        assert!(pending.complete(pending_request.id, Ok(raw("1"))));
+        assert!(!pending.complete(pending_request.id, Ok(raw("2"))));
+        assert!(!pending.complete(99, Ok(raw("3"))));
+        let mut pending_request = pending_request;
+        assert_eq!((&mut pending_request.response).await.unwrap().unwrap().get(), "1");
+        let dropped_id = other.id;
         drop(other);
-        assert!(!pending.answer(gone, Ok(raw("4"))));
+        assert!(!pending.complete(dropped_id, Ok(raw("4"))));
     }
 
     #[tokio::test]
-    async fn the_end_reaches_everybody() {
-        let pending = Pending::default();
-        let mut ticket = pending.open(&ask(ProgressSender::default())).unwrap();
-        pending.close(&Failure::lost("gone"));
-        assert!(matches!((&mut ticket.answer).await, Ok(Err(Failure::Lost { sent: true, .. }))));
-        let late = pending.open(&ask(ProgressSender::default()));
-        assert!(matches!(late, Err(Failure::Lost { sent: false, .. })));
+    async fn fail_all_fails_pending_and_rejects_new_requests() {
+        let pending = McpPendingRequests::default();
+        let mut pending_request = pending.register(&request(ProgressSender::default())).unwrap();
+        pending.fail_all(&RequestError::disconnected("gone"));
+        assert!(matches!(
+            (&mut pending_request.response).await,
+            Ok(Err(RequestError::Disconnected { sent: true, .. }))
+        ));
+        let late = pending.register(&request(ProgressSender::default()));
+        assert!(matches!(late, Err(RequestError::Disconnected { sent: false, .. })));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn progress_prolongs_up_to_a_hard_end() {
-        let pending = Pending::default();
+    async fn progress_extends_idle_timeout_up_to_deadline() {
+        let pending = McpPendingRequests::default();
         let (sender, mut reports) = tokio::sync::mpsc::channel(8);
-        let ticket = pending.open(&ask(ProgressSender::new(sender))).unwrap();
-        let (silence, most) = (Duration::from_secs(10), Duration::from_secs(25));
-        let heard = Arc::clone(&ticket.heard);
-        let patience = Patience::new(silence, most);
-        let waiting = tokio::spawn(async move { heard.too_long(patience).await.to_string() });
+        let pending_request = pending.register(&request(ProgressSender::new(sender))).unwrap();
+        let (silence, max) = (Duration::from_secs(10), Duration::from_secs(25));
+        let activity = Arc::clone(&pending_request.activity);
+        let timeout = Timeouts::new(silence, max);
+        let waiting = tokio::spawn(async move { activity.timed_out(timeout).await.to_string() });
         for second in [6, 6, 6] {
             tokio::time::sleep(Duration::from_secs(second)).await;
             assert!(!waiting.is_finished());
-            let text = format!(r#"{{"progressToken":{},"progress":1,"total":2}}"#, ticket.id);
-            pending.progress(&raw(&text));
+            let text =
+                format!(r#"{{"progressToken":{},"progress":1,"total":2}}"#, pending_request.id);
+            pending.handle_progress(&raw(&text));
         }
-        assert_eq!(reports.recv().await, Some(Progress::new(1.0).of(2.0)));
-        assert!(waiting.await.unwrap().contains("the most that is allowed"));
-        assert_eq!(ticket.heard.start.elapsed(), most);
+        assert_eq!(reports.recv().await, Some(Progress::new(1.0).with_total(2.0)));
+        assert!(waiting.await.unwrap().contains("the maximum allowed"));
+        assert_eq!(pending_request.activity.start.elapsed(), max);
         for odd in ["{}", "1", r#"{"progressToken":[],"progress":1}"#, r#"{"progressToken":1}"#] {
-            pending.progress(&raw(odd));
+            pending.handle_progress(&raw(odd));
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn while_a_question_is_open_the_server_is_not_the_silent_one() {
-        let pending = Pending::default();
-        let somebody = Respondent::Returning(Arc::default());
-        let mut asking = ask(ProgressSender::default());
-        asking.respondent = Some(&somebody);
-        let ticket = pending.open(&asking).unwrap();
-        let heard = Arc::clone(&ticket.heard);
-        let patience = Patience::new(Duration::from_secs(10), Duration::from_secs(100));
-        let waiting = tokio::spawn(async move { heard.too_long(patience).await.to_string() });
-        let asked = pending.asked(None).unwrap().unwrap();
-        asked.waiting(tokio::time::sleep(Duration::from_secs(50))).await;
+    async fn open_server_request_pauses_idle_timeout_and_is_limited() {
+        let pending = McpPendingRequests::default();
+        let client_channel = ClientChannel::MultiRoundTrip(Arc::default());
+        let mut client_request = request(ProgressSender::default());
+        client_request.client_channel = Some(&client_channel);
+        let pending_request = pending.register(&client_request).unwrap();
+        let activity = Arc::clone(&pending_request.activity);
+        let timeout = Timeouts::new(Duration::from_secs(10), Duration::from_secs(100));
+        let waiting = tokio::spawn(async move { activity.timed_out(timeout).await.to_string() });
+        let target = pending.server_request_target(None).unwrap().unwrap();
+        target.track(tokio::time::sleep(Duration::from_secs(50))).await;
         assert!(!waiting.is_finished());
-        assert!(waiting.await.unwrap().contains("no sign of progress"));
-        assert!(ticket.heard.start.elapsed() < Duration::from_secs(80));
+        assert!(waiting.await.unwrap().contains("no progress"));
+        assert!(pending_request.activity.start.elapsed() < Duration::from_secs(80));
 
-        // So much is asked at once, and no more; and nothing where it could be about another.
-        for _ in 0..MOST_QUESTIONS {
-            assert!(pending.asked(Some(ticket.id)).unwrap().is_some());
-            pending.run(ticket.id, std::future::pending());
+        // The number of open server requests is limited, and an ambiguous one has no target.
+        for _ in 0..MAX_SERVER_REQUESTS {
+            assert!(pending.server_request_target(Some(pending_request.id)).unwrap().is_some());
+            pending.spawn_for(pending_request.id, std::future::pending());
         }
-        assert!(pending.asked(Some(ticket.id)).unwrap_err().contains("open already"));
-        let other = pending.open(&asking).unwrap();
-        assert!(pending.asked(None).unwrap().is_none());
-        assert_eq!(pending.asked(Some(other.id)).unwrap().unwrap().id, other.id);
+        assert!(
+            pending
+                .server_request_target(Some(pending_request.id))
+                .unwrap_err()
+                .contains("already open")
+        );
+        let other = pending.register(&client_request).unwrap();
+        assert!(pending.server_request_target(None).unwrap().is_none());
+        assert_eq!(
+            pending.server_request_target(Some(other.id)).unwrap().unwrap().request_id,
+            other.id
+        );
     }
 }

@@ -20,12 +20,12 @@ pub(crate) const SOURCE_MEMBER: &str = "toolpost/source";
 
 /// How the results of a source are read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
+pub(super) struct ResultOptions {
     pub(super) parse_json_text: bool,
     pub(super) tool_envelope: bool,
 }
 
-impl From<&McpSettings> for Reading {
+impl From<&McpSettings> for ResultOptions {
     fn from(settings: &McpSettings) -> Self {
         let McpSettings { parse_json_text, tool_envelope, .. } = *settings;
         Self { parse_json_text, tool_envelope }
@@ -34,7 +34,7 @@ impl From<&McpSettings> for Reading {
 
 /// The members of a tool's result; what is large stays text.
 #[derive(Default)]
-struct Members<'a> {
+struct ToolResult<'a> {
     content: Option<&'a RawValue>,
     structured: Option<&'a RawValue>,
     is_error: bool,
@@ -42,24 +42,24 @@ struct Members<'a> {
     extra: Map<String, Value>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for ToolResult<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Members<'de>;
+        struct ToolResultVisitor;
+        impl<'de> Visitor<'de> for ToolResultVisitor {
+            type Value = ToolResult<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("the result of a tool")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Members::default();
+                let mut members = ToolResult::default();
                 while let Some(name) = map.next_key::<String>()? {
                     match name.as_str() {
                         "content" => members.content = Some(map.next_value()?),
                         "structuredContent" => members.structured = Some(map.next_value()?),
-                        "isError" => members.take_is_error(&map.next_value()?),
-                        "_meta" => members.take_meta(map.next_value()?),
+                        "isError" => members.set_is_error(&map.next_value()?),
+                        "_meta" => members.set_meta(map.next_value()?),
                         // The protocol's own; a complete result needs no word about it.
                         "resultType" => drop(map.next_value::<IgnoredAny>()?),
                         "source" => {
@@ -72,17 +72,17 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
                 Ok(members)
             }
         }
-        deserializer.deserialize_map(Read)
+        deserializer.deserialize_map(ToolResultVisitor)
     }
 }
 
-impl Members<'_> {
+impl ToolResult<'_> {
     /// Something that is neither a boolean nor absent is taken for the worse of the two.
-    fn take_is_error(&mut self, value: &Value) {
+    fn set_is_error(&mut self, value: &Value) {
         self.is_error = !matches!(value, Value::Bool(false) | Value::Null);
     }
 
-    fn take_meta(&mut self, value: Value) {
+    fn set_meta(&mut self, value: Value) {
         match value {
             Value::Object(meta) => self.meta = Some(meta),
             Value::Null => {}
@@ -96,27 +96,27 @@ impl Members<'_> {
 /// # Errors
 ///
 /// It is no object, or has nothing of a result.
-pub(super) fn envelope(
+pub(super) fn to_envelope(
     raw: &RawValue,
     output: &Schema,
-    reading: Reading,
+    options: ResultOptions,
 ) -> Result<Envelope<Payload>, String> {
-    read_envelope(raw, output, reading).or_else(|error| {
+    parse_envelope(raw, output, options).or_else(|error| {
         // A character that was cut in two is mended; what cannot be held is kept as text.
-        match json::read(raw.get()) {
+        match json::parse_lenient(raw.get()) {
             Ok(value) => {
-                let mended = RawValue::from_string(value.to_string());
-                read_envelope(&mended.map_err(|error| error.to_string())?, output, reading)
+                let repaired = RawValue::from_string(value.to_string());
+                parse_envelope(&repaired.map_err(|error| error.to_string())?, output, options)
             }
-            Err(_) if raw.get().starts_with('{') => Ok(as_text(raw, &error)),
+            Err(_) if raw.get().starts_with('{') => Ok(text_envelope(raw, &error)),
             Err(_) => Err(error),
         }
     })
 }
 
 /// A result that nests too deeply or has numbers beyond all bounds, as the text that it is.
-fn as_text(raw: &RawValue, error: &str) -> Envelope<Payload> {
-    tracing::warn!(error, "the result of a tool is kept as text");
+fn text_envelope(raw: &RawValue, error: &str) -> Envelope<Payload> {
+    tracing::warn!(error, "tool result kept as text");
     let block = ContentBlock::text(raw.get());
     let data = Value::Array(vec![block.clone().into_value()]);
     let mut meta = McpMeta::new(vec![block]);
@@ -124,25 +124,25 @@ fn as_text(raw: &RawValue, error: &str) -> Envelope<Payload> {
     Envelope::mcp(data.into(), meta)
 }
 
-fn read_envelope(
+fn parse_envelope(
     raw: &RawValue,
     output: &Schema,
-    reading: Reading,
+    options: ResultOptions,
 ) -> Result<Envelope<Payload>, String> {
-    let members: Members<'_> = serde_json::from_str(raw.get())
+    let members: ToolResult<'_> = serde_json::from_str(raw.get())
         .map_err(|error| format!("the result cannot be read: {error}"))?;
-    let blocks = blocks(members.content)?;
+    let blocks = parse_blocks(members.content)?;
     let structured = members.structured.map(|raw| serde_json::from_str::<Value>(raw.get()));
     let structured = structured.transpose().map_err(|error| error.to_string())?;
     let structured = structured.filter(|value| !value.is_null());
-    let mut meta = McpMeta::new(blocks.read);
+    let mut meta = McpMeta::new(blocks.blocks);
     meta.is_error = members.is_error;
     (meta.meta, meta.extra) = (members.meta, members.extra);
     let data = match (&structured, members.structured) {
         // A schema looks into it anyway, and a copy costs less than reading the text again.
         (Some(value), _) if !output.is_unknown() => value.clone().into(),
         (Some(_), Some(raw)) => raw.to_owned().into(),
-        _ => meaning(&meta, output, reading).unwrap_or(blocks.data),
+        _ => interpret_blocks(&meta, output, options).unwrap_or(blocks.data),
     };
     meta.structured_content = structured;
     Ok(Envelope::mcp(data, meta))
@@ -158,15 +158,15 @@ fn compact(raw: &RawValue) -> Payload {
     }
 }
 
-struct Blocks {
-    read: Vec<ContentBlock>,
+struct ContentBlocks {
+    blocks: Vec<ContentBlock>,
     /// The same as data.
     data: Payload,
 }
 
-fn blocks(content: Option<&RawValue>) -> Result<Blocks, String> {
+fn parse_blocks(content: Option<&RawValue>) -> Result<ContentBlocks, String> {
     let Some(content) = content.filter(|content| content.get() != "null") else {
-        return Ok(Blocks { read: Vec::new(), data: Value::Array(Vec::new()).into() });
+        return Ok(ContentBlocks { blocks: Vec::new(), data: Value::Array(Vec::new()).into() });
     };
     let parsed: Value = serde_json::from_str(content.get()).map_err(|error| error.to_string())?;
     let (items, is_list) = match parsed {
@@ -174,32 +174,32 @@ fn blocks(content: Option<&RawValue>) -> Result<Blocks, String> {
         // One block, where a list of them should be.
         other => (vec![other], false),
     };
-    let is_known = items.iter().all(ContentBlock::is_known);
+    let is_known = items.iter().all(ContentBlock::is_supported);
     let read: Vec<_> = items.into_iter().map(ContentBlock::from_value).collect();
     // What was understood is copied as text; what was not has become text blocks.
     let data = match is_list && is_known {
         true => compact(content),
         false => read.iter().cloned().map(ContentBlock::into_value).collect::<Value>().into(),
     };
-    Ok(Blocks { read, data })
+    Ok(ContentBlocks { blocks: read, data })
 }
 
 /// What the blocks mean beyond being blocks.
-fn meaning(meta: &McpMeta, output: &Schema, reading: Reading) -> Option<Payload> {
-    if reading.tool_envelope
-        && let Some(payload) = tool_payload(&meta.content)
+fn interpret_blocks(meta: &McpMeta, output: &Schema, options: ResultOptions) -> Option<Payload> {
+    if options.tool_envelope
+        && let Some(payload) = tool_envelope_payload(&meta.content)
     {
         return Some(payload.into());
     }
-    if meta.is_error || (output.is_unknown() && !reading.parse_json_text) {
+    if meta.is_error || (output.is_unknown() && !options.parse_json_text) {
         return None;
     }
-    let value: Value = serde_json::from_str(only_text(&meta.content)?).ok()?;
-    let fits = output.is_unknown() || output.fits(&value).unwrap_or(false);
+    let value: Value = serde_json::from_str(single_text(&meta.content)?).ok()?;
+    let fits = output.is_unknown() || output.is_valid(&value).unwrap_or(false);
     fits.then(|| value.into())
 }
 
-fn only_text(blocks: &[ContentBlock]) -> Option<&str> {
+fn single_text(blocks: &[ContentBlock]) -> Option<&str> {
     let mut texts = blocks.iter().filter_map(|block| match block {
         ContentBlock::Text(block) => Some(block.text.as_str()),
         _ => None,
@@ -209,15 +209,15 @@ fn only_text(blocks: &[ContentBlock]) -> Option<&str> {
 }
 
 /// The payload of the two blocks of a ToolEnvelope.
-fn tool_payload(blocks: &[ContentBlock]) -> Option<Value> {
+fn tool_envelope_payload(blocks: &[ContentBlock]) -> Option<Value> {
     let [ContentBlock::Text(_), ContentBlock::Text(second)] = blocks else { return None };
     if !second.text.starts_with(tool_envelope::PREFIX) {
         return None;
     }
-    match tool_envelope::Reader::default().read_block(&second.text) {
+    match tool_envelope::EnvelopeReader::default().read_block(&second.text) {
         Ok(envelope) => Some(envelope.payload),
         Err(error) => {
-            tracing::debug!(%error, "the second block looks like a ToolEnvelope and is none");
+            tracing::debug!(%error, "second block has the ToolEnvelope prefix but is invalid");
             None
         }
     }
@@ -230,24 +230,25 @@ mod tests {
     use super::*;
     use crate::envelope::Meta;
 
-    const PLAIN: Reading = Reading { parse_json_text: false, tool_envelope: true };
+    const PLAIN: ResultOptions = ResultOptions { parse_json_text: false, tool_envelope: true };
 
-    fn read(result: &Value, output: &Schema, reading: Reading) -> Envelope<Value> {
+    fn parse(result: &Value, output: &Schema, options: ResultOptions) -> Envelope<Value> {
         let raw = RawValue::from_string(result.to_string()).unwrap();
-        envelope(&raw, output, reading).unwrap().into_value().unwrap()
+        to_envelope(&raw, output, options).unwrap().into_value().unwrap()
     }
 
-    fn object() -> Schema {
+    fn object_schema() -> Schema {
         let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}},
             "required": ["a"]});
         Schema::new(schema).unwrap()
     }
 
     #[test]
-    fn the_data_is_what_the_tool_means() {
+    fn tool_result_data_prefers_structured_content() {
         let text = |text: &str| json!({"type": "text", "text": text});
         let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
-        let (unknown, json_text) = (Schema::unknown(), Reading { parse_json_text: true, ..PLAIN });
+        let (unknown, json_text) =
+            (Schema::unknown(), ResultOptions { parse_json_text: true, ..PLAIN });
         let envelope = "__ENVELOPE_V1__:eyJwYXlsb2FkIjp7ImEiOjF9LCJtZXRhIjp7InRvb2wiOiJ0IiwidHMiO\
                         iIyMDI1LTA2LTE3VDE4OjMwOjAwLjAwMFoiLCJ2ZXJzaW9uIjoxfX0=";
         let rows = [
@@ -265,11 +266,16 @@ mod tests {
             (json!({"structuredContent": null, "content": []}), &unknown, PLAIN, json!([])),
             (json!({"content": text("lone")}), &unknown, PLAIN, json!([text("lone")])),
             // Text that is JSON.
-            (json!({"content": [text("{\"a\":1}")]}), &object(), PLAIN, json!({"a": 1})),
-            (json!({"content": [image, text("{\"a\":1}")]}), &object(), PLAIN, json!({"a": 1})),
+            (json!({"content": [text("{\"a\":1}")]}), &object_schema(), PLAIN, json!({"a": 1})),
+            (
+                json!({"content": [image, text("{\"a\":1}")]}),
+                &object_schema(),
+                PLAIN,
+                json!({"a": 1}),
+            ),
             (
                 json!({"content": [text("{\"a\":\"x\"}")]}),
-                &object(),
+                &object_schema(),
                 PLAIN,
                 json!([text("{\"a\":\"x\"}")]),
             ),
@@ -284,7 +290,7 @@ mod tests {
             ),
             (
                 json!({"content": [text("{\"a\":1}")], "isError": true}),
-                &object(),
+                &object_schema(),
                 json_text,
                 json!([text("{\"a\":1}")]),
             ),
@@ -293,7 +299,7 @@ mod tests {
             (
                 json!({"content": [text("done"), text(envelope)]}),
                 &unknown,
-                Reading { tool_envelope: false, ..PLAIN },
+                ResultOptions { tool_envelope: false, ..PLAIN },
                 json!([text("done"), text(envelope)]),
             ),
             (
@@ -304,13 +310,13 @@ mod tests {
             ),
             (json!({"content": [text(envelope)]}), &unknown, PLAIN, json!([text(envelope)])),
         ];
-        for (result, schema, reading, expected) in rows {
-            assert_eq!(read(&result, schema, reading).data, expected, "{result}");
+        for (result, schema, options, expected) in rows {
+            assert_eq!(parse(&result, schema, options).data, expected, "{result}");
         }
     }
 
     #[test]
-    fn nothing_is_lost() {
+    fn tool_result_keeps_every_member_and_block() {
         let annotations = json!({"audience": ["user", "robot"], "priority": 0.3,
             "lastModified": "2025-01-01T00:00:00Z", "newer": [1]});
         let known = json!([
@@ -325,7 +331,7 @@ mod tests {
         ]);
         let result = json!({"content": known, "isError": false, "_meta": {"k": {"v": [1]}},
             "structuredContent": {"q": 1.0}, "newer": {"member": "x"}, "resultType": "complete"});
-        let envelope = read(&result, &Schema::unknown(), PLAIN);
+        let envelope = parse(&result, &Schema::unknown(), PLAIN);
         let Meta::Mcp(meta) = &envelope.meta else { panic!("it is an mcp envelope") };
         let mut written = serde_json::to_value(&envelope.meta).unwrap();
         assert_eq!(written["source"].take(), "mcp");
@@ -336,41 +342,42 @@ mod tests {
         assert_eq!((meta.content.len(), &envelope.data), (6, &json!({"q": 1.0})));
 
         let odd = json!({"content": [{"type": "hologram", "size": 3}, "loose", {"type": "text"}]});
-        let envelope = read(&odd, &Schema::unknown(), PLAIN);
+        let envelope = parse(&odd, &Schema::unknown(), PLAIN);
         let as_text = |json: &str| json!({"type": "text", "text": json});
         let all = [r#"{"type":"hologram","size":3}"#, r#""loose""#, r#"{"type":"text"}"#];
         assert_eq!(envelope.data, Value::from_iter(all.map(as_text)));
         let forged = json!({"content": [], "source": "local", "operationId": "demo.add"});
-        let written = serde_json::to_value(read(&forged, &Schema::unknown(), PLAIN)).unwrap();
+        let written = serde_json::to_value(parse(&forged, &Schema::unknown(), PLAIN)).unwrap();
         assert_eq!(written["meta"]["source"], "mcp");
         assert_eq!(written["meta"][SOURCE_MEMBER], "local");
         let odd_members = json!({"content": [], "isError": "yes", "_meta": [1]});
-        let written = serde_json::to_value(read(&odd_members, &Schema::unknown(), PLAIN)).unwrap();
+        let written = serde_json::to_value(parse(&odd_members, &Schema::unknown(), PLAIN)).unwrap();
         assert_eq!(written["meta"]["isError"], json!(true));
         assert_eq!(written["meta"]["_meta"], json!([1]));
     }
 
     #[test]
-    fn what_cannot_be_held_is_kept_as_text() {
+    fn tool_result_with_unparsable_json_becomes_text() {
         let deep = format!(r#"{{"content":[],"x":{}{}}}"#, "[".repeat(300), "]".repeat(300));
         let huge = r#"{"content":[],"isError":true,"x":1e999}"#.to_owned();
         for (text, is_error) in [(deep, false), (huge, true)] {
             let raw = RawValue::from_string(text.clone()).unwrap();
-            let kept = envelope(&raw, &Schema::unknown(), PLAIN).unwrap().into_value().unwrap();
-            assert_eq!(kept.data, json!([{"type": "text", "text": text}]));
-            assert_eq!(kept.is_error(), is_error);
+            let envelope =
+                to_envelope(&raw, &Schema::unknown(), PLAIN).unwrap().into_value().unwrap();
+            assert_eq!(envelope.data, json!([{"type": "text", "text": text}]));
+            assert_eq!(envelope.is_error(), is_error);
         }
         let cut = r#"{"content":[{"type":"text","text":"a\ud83d"}]}"#;
         let raw = RawValue::from_string(cut.to_owned()).unwrap();
-        let mended = envelope(&raw, &Schema::unknown(), PLAIN).unwrap().into_value().unwrap();
-        assert_eq!(mended.data, json!([{"type": "text", "text": "a\u{fffd}"}]));
+        let repaired = to_envelope(&raw, &Schema::unknown(), PLAIN).unwrap().into_value().unwrap();
+        assert_eq!(repaired.data, json!([{"type": "text", "text": "a\u{fffd}"}]));
     }
 
     #[test]
-    fn what_is_no_result_is_refused() {
+    fn tool_result_must_be_an_object() {
         for text in ["1", "null", "[]", "\"x\""] {
             let raw = RawValue::from_string(text.to_owned()).unwrap();
-            assert!(envelope(&raw, &Schema::unknown(), PLAIN).is_err(), "{text}");
+            assert!(to_envelope(&raw, &Schema::unknown(), PLAIN).is_err(), "{text}");
         }
     }
 }

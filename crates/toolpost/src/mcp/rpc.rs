@@ -10,9 +10,9 @@ use crate::payload::Payload;
 
 /// One message from the server.
 #[derive(Debug)]
-pub(super) enum Message<'a> {
+pub(super) enum RpcMessage<'a> {
     /// The answer to a request of ours; one whose id is none that we give has none.
-    Response { id: Option<u64>, answer: Result<&'a RawValue, RpcError> },
+    Response { id: Option<u64>, result: Result<&'a RawValue, RpcError> },
     /// A request of the server.
     Request { id: &'a RawValue, method: Cow<'a, str>, params: Option<&'a RawValue> },
     /// Something that wants no answer.
@@ -56,7 +56,7 @@ impl RpcError {
 }
 
 #[derive(Deserialize)]
-struct Members<'a> {
+struct RawMessage<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -70,31 +70,34 @@ struct Members<'a> {
 }
 
 /// Reads a message, or the several of a batch as 2025-03-26 allows.
-pub(super) fn read(text: &str, each: &mut dyn FnMut(Message<'_>)) -> Result<(), String> {
+pub(super) fn parse(text: &str, each: &mut dyn FnMut(RpcMessage<'_>)) -> Result<(), String> {
     if text.trim_start().starts_with('[') {
         let all: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        return all.into_iter().try_for_each(|one| read_one(one.get(), each));
+        return all.into_iter().try_for_each(|one| parse_one(one.get(), each));
     }
-    read_one(text, each)
+    parse_one(text, each)
 }
 
-fn read_one(text: &str, each: &mut dyn FnMut(Message<'_>)) -> Result<(), String> {
-    let members: Members<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+fn parse_one(text: &str, each: &mut dyn FnMut(RpcMessage<'_>)) -> Result<(), String> {
+    let members: RawMessage<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let message = match members {
-        Members { method: Some(method), id: Some(id), params, .. } => {
-            Message::Request { id, method, params }
+        RawMessage { method: Some(method), id: Some(id), params, .. } => {
+            RpcMessage::Request { id, method, params }
         }
-        Members { method: Some(method), params, .. } => Message::Notification { method, params },
-        Members { error: Some(error), id, .. } => {
-            Message::Response { id: id.and_then(own_id), answer: Err(read_error(error)) }
+        RawMessage { method: Some(method), params, .. } => {
+            RpcMessage::Notification { method, params }
         }
-        Members { result: Some(result), id, .. } => {
-            Message::Response { id: id.and_then(own_id), answer: Ok(result) }
+        RawMessage { error: Some(error), id, .. } => RpcMessage::Response {
+            id: id.and_then(parse_request_id),
+            result: Err(parse_error(error)),
+        },
+        RawMessage { result: Some(result), id, .. } => {
+            RpcMessage::Response { id: id.and_then(parse_request_id), result: Ok(result) }
         }
-        Members { id, .. } => {
-            // `result: null` is none of the shapes that MCP has, and still an answer.
-            let answer = Err(RpcError::new(0, "the answer has neither a result nor an error"));
-            Message::Response { id: id.and_then(own_id), answer }
+        RawMessage { id, .. } => {
+            // `result: null` is none of the shapes that MCP has, and still a response.
+            let response = Err(RpcError::new(0, "the response has neither a result nor an error"));
+            RpcMessage::Response { id: id.and_then(parse_request_id), result: response }
         }
     };
     each(message);
@@ -102,15 +105,15 @@ fn read_one(text: &str, each: &mut dyn FnMut(Message<'_>)) -> Result<(), String>
 }
 
 /// Our ids are numbers; a server that gives them back as text is understood.
-fn own_id(id: &RawValue) -> Option<u64> {
+fn parse_request_id(id: &RawValue) -> Option<u64> {
     let text = id.get().trim_matches('"');
     text.strip_suffix(".0").unwrap_or(text).parse().ok()
 }
 
-fn read_error(error: &RawValue) -> RpcError {
+fn parse_error(error: &RawValue) -> RpcError {
     serde_json::from_str(error.get()).unwrap_or_else(|_| RpcError {
         code: 0,
-        message: "the server answered with an error that is none".to_owned(),
+        message: "the server returned an invalid error object".to_owned(),
         data: serde_json::from_str(error.get()).ok(),
     })
 }
@@ -135,14 +138,14 @@ impl Serialize for Param<'_> {
     }
 }
 
-pub(super) type Params<'a> = [(&'a str, Param<'a>)];
+pub(super) type RequestParams<'a> = [(&'a str, Param<'a>)];
 
 /// The text of a request, or of a notification if it has no id. `meta` are the members of `_meta`,
 /// without braces.
-pub(super) fn write(
+pub(super) fn encode_request(
     id: Option<u64>,
     method: &str,
-    params: &Params<'_>,
+    params: &RequestParams<'_>,
     meta: &str,
 ) -> Result<String, serde_json::Error> {
     let mut text = Vec::with_capacity(256 + meta.len());
@@ -171,12 +174,12 @@ pub(super) fn write(
         text.push(b'}');
     }
     text.extend_from_slice(b"}}");
-    flatten(&mut text);
+    replace_newlines(&mut text);
     Ok(String::from_utf8(text).expect("JSON is written as UTF-8"))
 }
 
 /// A message is one line on a pipe; a line break can only stand between the tokens of JSON.
-fn flatten(text: &mut [u8]) {
+fn replace_newlines(text: &mut [u8]) {
     let mut from = 0;
     while let Some(found) = memchr::memchr2(b'\n', b'\r', &text[from..]) {
         text[from + found] = b' ';
@@ -185,12 +188,12 @@ fn flatten(text: &mut [u8]) {
 }
 
 /// The text of our answer to a request of the server.
-pub(super) fn write_answer(
+pub(super) fn encode_response(
     id: &RawValue,
-    answer: Result<&impl std::fmt::Display, &RpcError>,
+    response: Result<&impl std::fmt::Display, &RpcError>,
 ) -> String {
     let id = id.get();
-    let mut text = match answer {
+    let mut text = match response {
         Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
         Err(error) => {
             let error = serde_json::to_string(error).unwrap_or_else(|_| "{}".to_owned());
@@ -198,32 +201,32 @@ pub(super) fn write_answer(
         }
     }
     .into_bytes();
-    flatten(&mut text);
+    replace_newlines(&mut text);
     String::from_utf8(text).expect("line breaks were replaced by spaces")
 }
 
 /// The id in a message that is too long to be read whole: it stands before the result, or it is the
 /// last member but for the version. An id inside of the result is something else.
-pub(super) fn id_at_the_edges(head: &[u8], tail: &[u8]) -> Option<u64> {
+pub(super) fn id_from_truncated(head: &[u8], tail: &[u8]) -> Option<u64> {
     let head = String::from_utf8_lossy(head);
     let before = head.find(r#""result""#).map(|end| &head[..end])?;
     if before.contains(r#""method""#) {
         return None;
     }
-    let first = || number(before.split_once(r#""id""#)?.1);
+    let first = || leading_number(before.split_once(r#""id""#)?.1);
     let last = || {
         let tail = String::from_utf8_lossy(tail);
         let end = tail.trim_end().strip_suffix('}')?.trim_end();
         let end = end.strip_suffix(r#","jsonrpc":"2.0""#).unwrap_or(end);
         let (_, id) = end.rsplit_once(r#""id""#)?;
         let is_all = id.trim_start_matches([':', ' ', '"']).trim_end_matches('"');
-        is_all.bytes().all(|byte| byte.is_ascii_digit()).then(|| number(id))?
+        is_all.bytes().all(|byte| byte.is_ascii_digit()).then(|| leading_number(id))?
     };
     first().or_else(last)
 }
 
 /// The number behind the name of a member.
-fn number(text: &str) -> Option<u64> {
+fn leading_number(text: &str) -> Option<u64> {
     let digits = text.trim_start().strip_prefix(':')?.trim_start().trim_start_matches('"');
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     digits[..end].parse().ok()
@@ -235,16 +238,16 @@ mod tests {
 
     use super::*;
 
-    fn shown(text: &str) -> Result<Vec<String>, String> {
+    fn describe(text: &str) -> Result<Vec<String>, String> {
         let mut all = Vec::new();
-        read(text, &mut |message| {
+        parse(text, &mut |message| {
             all.push(match message {
-                Message::Response { id, answer: Ok(result) } => format!("{id:?} {result}"),
-                Message::Response { id, answer: Err(error) } => {
+                RpcMessage::Response { id, result: Ok(result) } => format!("{id:?} {result}"),
+                RpcMessage::Response { id, result: Err(error) } => {
                     format!("{id:?} {} {}", error.code, error.message)
                 }
-                Message::Request { id, method, .. } => format!("{id}? {method}"),
-                Message::Notification { method, params } => {
+                RpcMessage::Request { id, method, .. } => format!("{id}? {method}"),
+                RpcMessage::Notification { method, params } => {
                     format!("{method} {}", params.map_or("-", RawValue::get))
                 }
             });
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_apart() {
+    fn rpc_parse_classifies_messages() {
         let rows = [
             (r#"{"jsonrpc":"2.0","id":7,"result":{"a": 1}}"#, r#"Some(7) {"a": 1}"#),
             (r#"{"result":{},"jsonrpc":"2.0","id":"7"}"#, "Some(7) {}"),
@@ -262,27 +265,24 @@ mod tests {
             (r#"{"id":7.5,"result":1}"#, "None 1"),
             (r#"{"id":1,"error":{"code":-32601,"message":"no"}}"#, "Some(1) -32601 no"),
             (r#"{"id":null,"error":{"code":-32700}}"#, "None -32700 "),
-            (
-                r#"{"id":1,"error":"odd"}"#,
-                "Some(1) 0 the server answered with an error that is none",
-            ),
-            (r#"{"id":1}"#, "Some(1) 0 the answer has neither a result nor an error"),
+            (r#"{"id":1,"error":"odd"}"#, "Some(1) 0 the server returned an invalid error object"),
+            (r#"{"id":1}"#, "Some(1) 0 the response has neither a result nor an error"),
             (r#"{"id":"q","method":"ping"}"#, r#""q"? ping"#),
             (r#"{"method":"notifications/x","params":[1]}"#, "notifications/x [1]"),
             (r#"{"method":"a\u0062"}"#, "ab -"),
         ];
         for (text, expected) in rows {
-            assert_eq!(shown(text), Ok(vec![expected.to_owned()]), "{text}");
+            assert_eq!(describe(text), Ok(vec![expected.to_owned()]), "{text}");
         }
         let batch = r#" [{"id":1,"result":1},{"method":"m"}]"#;
-        assert_eq!(shown(batch).unwrap(), ["Some(1) 1", "m -"]);
+        assert_eq!(describe(batch).unwrap(), ["Some(1) 1", "m -"]);
         for bad in ["", "hello", "{", "[1]", r#"{"id":1,"id":2}"#, "3", "null"] {
-            assert!(shown(bad).is_err(), "{bad}");
+            assert!(describe(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn a_request_is_one_line() {
+    fn rpc_request_is_encoded_on_one_line() {
         let input = Payload::from_json("{\n \"a\": 1\r\n}".to_owned()).unwrap();
         let (list, name) = (json!([1]), "e\"cho");
         let params = [
@@ -290,7 +290,7 @@ mod tests {
             ("arguments", Param::Payload(&input)),
             ("list", Param::Value(&list)),
         ];
-        let text = write(Some(3), "tools/call", &params, r#""progressToken":3"#).unwrap();
+        let text = encode_request(Some(3), "tools/call", &params, r#""progressToken":3"#).unwrap();
         assert!(!text.contains('\n'));
         assert_eq!(
             serde_json::from_str::<Value>(&text).unwrap(),
@@ -298,12 +298,15 @@ mod tests {
                 "name": "e\"cho", "arguments": {"a": 1}, "list": [1],
                 "_meta": {"progressToken": 3}}})
         );
-        let bare = write(None, "notifications/initialized", &[], "").unwrap();
-        assert_eq!(bare, r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":{}}"#);
+        let notification = encode_request(None, "notifications/initialized", &[], "").unwrap();
+        assert_eq!(
+            notification,
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":{}}"#
+        );
     }
 
     #[test]
-    fn the_id_of_a_message_that_is_too_long() {
+    fn rpc_id_is_found_in_truncated_message() {
         let rows: [(&str, &str, Option<u64>); 10] = [
             (r#"{"jsonrpc":"2.0","id":5,"result":{"content":[{"#, "]}}", Some(5)),
             (r#"{"result":{"id":9,"content":"#, r#"]},"jsonrpc":"2.0","id":5}"#, Some(5)),
@@ -317,7 +320,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","result":{"#, r#""x"},"id":77}"#, Some(77)),
         ];
         for (head, tail, expected) in rows {
-            assert_eq!(id_at_the_edges(head.as_bytes(), tail.as_bytes()), expected, "{head}");
+            assert_eq!(id_from_truncated(head.as_bytes(), tail.as_bytes()), expected, "{head}");
         }
     }
 }

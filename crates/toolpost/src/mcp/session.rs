@@ -13,168 +13,177 @@ use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-use super::ask::{Ask, Patience};
-use super::failure::Failure;
-use super::follow::Watches;
-use super::greeting::{self, Peer};
-use super::inbox::Inbox;
-use super::inquiry::{self, Topic};
+use super::dispatcher::Dispatcher;
+use super::elicitation::{self, ServerRequestKind};
+use super::error::RequestError;
+use super::handshake::{self, RemoteServer};
 use super::json;
-use super::pending::Answer;
+use super::pending::RequestResult;
+use super::protocol_version::ProtocolGeneration;
+use super::request::{ClientRequest, Timeouts};
 use super::rpc::{Param, RpcError};
+use super::server_messages::ServerMessageHandler;
 use super::settings::{McpSettings, McpTransport};
 use super::source::SourceHooks;
-use super::speech::Era;
-use super::switch::Switch;
-use super::wire::Wire;
-use crate::handler::{Respondent, Returning};
+use super::subscriptions::ResourceSubscriptions;
+use super::transport::ClientTransport;
+use crate::handler::{ClientChannel, MultiRoundTrip};
 
 /// How often a server may ask for more input within one call.
-const ROUNDS: usize = 10;
+const MAX_INPUT_ROUNDS: usize = 10;
 /// The longest that is waited for a change of the lists; then the question is asked again.
-const LISTENING: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_LISTEN: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a server has to say that it will tell about changes before its lists are read anyway.
-const OPENING: Duration = Duration::from_secs(2);
+const LISTEN_ACK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection on which requests can be made.
 #[derive(Debug)]
-pub(super) struct Session {
-    wire: Wire,
-    pub(super) peer: Peer,
-    inbox: Inbox,
+pub(super) struct ClientSession {
+    transport: ClientTransport,
+    pub(super) server: RemoteServer,
+    message_handler: ServerMessageHandler,
     settings: Arc<McpSettings>,
 }
 
 /// What a server listed.
 #[derive(Debug, Default)]
-pub(super) struct Listed {
+pub(super) struct ToolList {
     pub(super) tools: Vec<Value>,
     pub(super) warnings: Vec<String>,
 }
 
-impl Session {
+impl ClientSession {
     /// Connects and greets. `era` is what is known from before, and is learnt.
     pub(super) async fn connect(
         source: &Arc<str>,
         settings: &Arc<McpSettings>,
-        watches: &Arc<Watches>,
+        subscriptions: &Arc<ResourceSubscriptions>,
         hooks: &SourceHooks,
         tasks: &TaskTracker,
-        era: &mut Option<Era>,
-    ) -> Result<Self, Failure> {
-        let connect = async |known: Option<Era>| {
-            let inbox = Inbox::new(Arc::clone(source), Arc::clone(settings)).with_watches(watches);
-            let wire = Wire::open(settings, hooks, Switch::new(inbox.clone()), tasks)?;
-            match greeting::greet(&wire, settings, known).await {
-                Ok(peer) => Ok(Self { wire, peer, inbox, settings: Arc::clone(settings) }),
+        generation: &mut Option<ProtocolGeneration>,
+    ) -> Result<Self, RequestError> {
+        let connect = async |known: Option<ProtocolGeneration>| {
+            let message_handler =
+                ServerMessageHandler::new(Arc::clone(source), Arc::clone(settings))
+                    .with_subscriptions(subscriptions);
+            let transport = ClientTransport::open(
+                settings,
+                hooks,
+                Dispatcher::new(message_handler.clone()),
+                tasks,
+            )?;
+            match handshake::negotiate(&transport, settings, known).await {
+                Ok(server) => {
+                    Ok(Self { transport, server, message_handler, settings: Arc::clone(settings) })
+                }
                 Err(failure) => {
-                    wire.stop();
+                    transport.stop();
                     Err(failure)
                 }
             }
         };
         let is_process = matches!(settings.transport, McpTransport::Stdio(_));
-        let connected = match connect(*era).await {
+        let connected = match connect(*generation).await {
             Ok(session) => Ok(session),
             // A process that was asked what it does not know, and left or fell silent: a new one is
             // greeted in the old way at once.
-            Err(failure) if is_process && era.is_none() && settings.protocol.is_none() => {
+            Err(failure) if is_process && generation.is_none() && settings.protocol.is_none() => {
                 let failure = failure.to_string();
-                tracing::debug!(%source, failure, "greeted again, in the old way");
-                connect(Some(Era::Legacy)).await
+                tracing::debug!(%source, failure, "retrying with the legacy handshake");
+                connect(Some(ProtocolGeneration::Legacy)).await
             }
             // What was known is not true any more.
-            Err(failure) if era.is_some() && settings.protocol.is_none() => {
+            Err(failure) if generation.is_some() && settings.protocol.is_none() => {
                 let failure = failure.to_string();
-                tracing::debug!(%source, failure, "greeted again, as if for the first time");
-                *era = None;
+                tracing::debug!(%source, failure, "retrying handshake without a known generation");
+                *generation = None;
                 connect(None).await
             }
             Err(failure) => Err(failure),
         };
         let session = connected?;
-        *era = Some(session.peer.speech.era);
+        *generation = Some(session.server.protocol.generation);
         Ok(session)
     }
 
     /// The source that this is a session of.
     pub(super) fn source(&self) -> &str {
-        self.inbox.source()
+        self.message_handler.source()
     }
 
     pub(super) fn is_modern_http(&self) -> bool {
-        self.wire.is_http() && self.peer.speech.era == Era::Modern
+        self.transport.is_http() && self.server.protocol.generation == ProtocolGeneration::Modern
     }
 
-    /// Whether an answer that broke off says nothing about the server: over HTTP each has a connection
+    /// Whether a response that broke off says nothing about the server: over HTTP each has a connection
     /// of its own.
-    pub(super) fn outlives_an_answer(&self) -> bool {
-        self.wire.is_http()
+    pub(super) fn survives_broken_response(&self) -> bool {
+        self.transport.is_http()
     }
 
     /// Told when the list of tools has changed.
     pub(super) fn tools_changed(&self) -> &Notify {
-        &self.inbox.tools_changed
+        &self.message_handler.tools_changed
     }
 
     /// Waits until the server says that other lists than that of its tools have changed, and gives
     /// what the methods of these begin with.
-    pub(super) async fn offer_changed(&self) -> Vec<&'static str> {
-        self.inbox.offer_changed.notified().await;
+    pub(super) async fn lists_changed(&self) -> Vec<&'static str> {
+        self.message_handler.lists_changed.notified().await;
         let parts = [
-            (&self.inbox.prompts_changed, "prompts/"),
-            (&self.inbox.resources_changed, "resources/"),
+            (&self.message_handler.prompts_changed, "prompts/"),
+            (&self.message_handler.resources_changed, "resources/"),
         ];
         let changed = parts.into_iter().filter(|(flag, _)| flag.swap(false, Ordering::Relaxed));
         changed.map(|(_, part)| part).collect()
     }
 
     /// Resolves when the server is gone, with words about it.
-    pub(super) async fn over(&self) -> String {
-        self.wire.over().await
+    pub(super) async fn closed(&self) -> String {
+        self.transport.closed().await
     }
 
-    pub(super) fn lose(&self, words: &str) {
-        self.wire.lose(words);
+    pub(super) fn mark_disconnected(&self, reason: &str) {
+        self.transport.mark_disconnected(reason);
     }
 
     pub(super) fn stop(&self) {
-        self.wire.stop();
+        self.transport.stop();
     }
 
     /// Ends it as far as nobody uses it.
-    pub(super) fn retire(&self) {
-        self.wire.retire();
+    pub(super) fn drain(&self) {
+        self.transport.drain();
     }
 
     /// Every tool, page by page, within the time and the room that one server has.
-    pub(super) async fn list_tools(&self) -> Result<Listed, Failure> {
-        if !self.peer.has("tools") {
-            return Ok(Listed::default());
+    pub(super) async fn list_tools(&self) -> Result<ToolList, RequestError> {
+        if !self.server.has_capability("tools") {
+            return Ok(ToolList::default());
         }
-        let most = self.settings.start_timeout;
-        tokio::time::timeout(most, self.list_pages()).await.unwrap_or_else(|_| {
-            Err(Failure::TimedOut(format!("the list of tools has no end within {most:?}")))
+        let max = self.settings.start_timeout;
+        tokio::time::timeout(max, self.list_pages()).await.unwrap_or_else(|_| {
+            Err(RequestError::TimedOut(format!("the tool list did not end within {max:?}")))
         })
     }
 
-    async fn list_pages(&self) -> Result<Listed, Failure> {
-        let (mut listed, mut seen, mut bytes) = (Listed::default(), HashSet::new(), 0);
-        let (most, most_bytes) = (self.settings.tools, self.settings.message_bytes);
+    async fn list_pages(&self) -> Result<ToolList, RequestError> {
+        let (mut listed, mut seen, mut bytes) = (ToolList::default(), HashSet::new(), 0);
+        let (max, max_bytes) = (self.settings.max_tools, self.settings.message_bytes);
         let mut cursor: Option<String> = None;
         loop {
-            let answer = self.page(cursor.as_deref()).await?;
-            bytes += answer.get().len();
-            let page = Page::read(&answer)?;
+            let response = self.list_page(cursor.as_deref()).await?;
+            bytes += response.get().len();
+            let page = ToolPage::parse(&response)?;
             listed.add(&page.tools);
             let end = match page.next_cursor {
-                _ if listed.tools.len() > most || seen.len() > most => {
-                    listed.tools.truncate(most);
-                    format!("only the first {most} tools are taken")
+                _ if listed.tools.len() > max || seen.len() > max => {
+                    listed.tools.truncate(max);
+                    format!("only the first {max} tools are used")
                 }
                 None => return Ok(listed),
-                Some(_) if bytes > most_bytes => {
-                    format!("the rest of the list is left out: {bytes} bytes of it were read")
+                Some(_) if bytes > max_bytes => {
+                    format!("the rest of the list is skipped: {bytes} bytes of it were read")
                 }
                 Some(next) if !seen.insert(next.clone()) => {
                     "the list of tools repeats itself".to_owned()
@@ -189,204 +198,237 @@ impl Session {
         }
     }
 
-    async fn page(&self, cursor: Option<&str>) -> Answer {
+    async fn list_page(&self, cursor: Option<&str>) -> RequestResult {
         let params: Vec<_> =
             cursor.map(|cursor| ("cursor", Param::Text(cursor))).into_iter().collect();
-        let patience = Patience::of(self.settings.start_timeout);
-        let ask = Ask::new("tools/list", &params, patience);
-        self.wire.ask(&self.peer.speech, &ask).await
+        let timeouts = Timeouts::total(self.settings.start_timeout);
+        let client_request = ClientRequest::new("tools/list", &params, timeouts);
+        self.transport.request(&self.server.protocol, &client_request).await
     }
 
     /// The changes that a server wants to be asked about; `None` for one that does not.
-    fn changes(&self) -> Option<Value> {
-        let tells = |part: &&str| {
-            let part = self.peer.capabilities.get(*part);
+    fn list_changed_filter(&self) -> Option<Value> {
+        let has_list_changed = |part: &&str| {
+            let part = self.server.capabilities.get(*part);
             part.and_then(|part| part.get("listChanged")) == Some(&Value::Bool(true))
         };
-        let parts = ["tools", "prompts", "resources"].into_iter().filter(tells);
-        let wanted: Map<_, _> =
+        let parts = ["tools", "prompts", "resources"].into_iter().filter(has_list_changed);
+        let notifications: Map<_, _> =
             parts.map(|part| (format!("{part}ListChanged"), true.into())).collect();
-        (self.peer.speech.era == Era::Modern && !wanted.is_empty()).then_some(Value::Object(wanted))
+        (self.server.protocol.generation == ProtocolGeneration::Modern && !notifications.is_empty())
+            .then_some(Value::Object(notifications))
     }
 
     /// Begins to listen to changes of the lists, and waits until the server does so too: what changes
     /// before is not told. What it returns never ends.
-    pub(super) async fn begin_listening(self: &Arc<Self>) -> BoxFuture<'static, ()> {
-        let Some(wanted) = self.changes() else { return std::future::pending().boxed() };
+    pub(super) async fn subscribe_list_changes(self: &Arc<Self>) -> BoxFuture<'static, ()> {
+        let Some(notifications) = self.list_changed_filter() else {
+            return std::future::pending().boxed();
+        };
         let session = Arc::clone(self);
-        let mut listening = async move { session.listen(&wanted).await }.boxed();
+        let mut listening =
+            async move { session.listen_list_changes(&notifications).await }.boxed();
         tokio::select! {
             () = &mut listening => {}
-            () = self.inbox.listening.notified() => {}
-            () = tokio::time::sleep(OPENING) => {}
+            () = self.message_handler.listen_acknowledged.notified() => {}
+            () = tokio::time::sleep(LISTEN_ACK_TIMEOUT) => {}
         }
         listening
     }
 
-    async fn listen(&self, wanted: &Value) {
-        let params = [("notifications", Param::Value(wanted))];
-        let ask = Ask::new("subscriptions/listen", &params, Patience::of(LISTENING));
+    async fn listen_list_changes(&self, notifications: &Value) {
+        let params = [("notifications", Param::Value(notifications))];
+        let client_request =
+            ClientRequest::new("subscriptions/listen", &params, Timeouts::total(MAX_LISTEN));
         let mut pause = Duration::from_secs(1);
         loop {
-            match self.wire.ask(&self.peer.speech, &ask).await {
+            match self.transport.request(&self.server.protocol, &client_request).await {
                 Err(failure) if failure.rpc().is_some() => {
                     let failure = failure.to_string();
-                    tracing::debug!(failure, "the server does not tell about changes after all");
-                    self.inbox.listening.notify_one();
+                    tracing::debug!(failure, "server rejected subscriptions/listen");
+                    self.message_handler.listen_acknowledged.notify_one();
                     return std::future::pending().await;
                 }
                 Err(failure) => {
-                    tracing::debug!(failure = failure.to_string(), "listening broke off");
+                    tracing::debug!(
+                        failure = failure.to_string(),
+                        "list change stream disconnected"
+                    );
                     pause = (pause * 2).min(Duration::from_secs(60));
                 }
                 Ok(_) => pause = Duration::from_secs(1),
             }
             tokio::time::sleep(pause).await;
             // Whatever changed meanwhile was not heard.
-            self.inbox.tools_changed.notify_one();
+            self.message_handler.tools_changed.notify_one();
         }
     }
 
     /// Makes a request, and answers what the server wants to know before it answers.
-    pub(super) async fn request(&self, ask: &Ask<'_>) -> Result<Box<RawValue>, Failure> {
-        let mut answer = self.ask_first(ask).await?;
-        for _ in 1..ROUNDS {
-            let Some(wanted) = self.wanted(&answer) else { return Ok(answer) };
-            if let Some(returning) = self.leaves(ask, &wanted)? {
-                return Err(Failure::Asked(returning.leave(answer)));
+    pub(super) async fn request(
+        &self,
+        client_request: &ClientRequest<'_>,
+    ) -> Result<Box<RawValue>, RequestError> {
+        let mut response = self.send_first(client_request).await?;
+        for _ in 1..MAX_INPUT_ROUNDS {
+            let Some(required) = self.input_required(&response) else { return Ok(response) };
+            if let Some(round_trip) = self.defer_to_client(client_request, &required)? {
+                return Err(RequestError::InputRequired(round_trip.require_input(response)));
             }
-            answer = self.ask_again(ask, &wanted).await?;
+            response = self.resend_with_input(client_request, &required).await?;
         }
-        match self.wanted(&answer) {
-            None => Ok(answer),
-            Some(_) => {
-                Err(Failure::NeedsInput(format!("the server asked for input {ROUNDS} times")))
-            }
+        match self.input_required(&response) {
+            None => Ok(response),
+            Some(_) => Err(RequestError::InputUnavailable(format!(
+                "the server requested input {MAX_INPUT_ROUNDS} times"
+            ))),
         }
     }
 
     /// The request, with what whoever called brings along since the server asked for it.
-    async fn ask_first(&self, ask: &Ask<'_>) -> Answer {
-        let returning = match (self.peer.speech.era, ask.respondent) {
-            (Era::Modern, Some(Respondent::Returning(returning))) => returning,
-            _ => return self.wire.ask(&self.peer.speech, ask).await,
+    async fn send_first(&self, client_request: &ClientRequest<'_>) -> RequestResult {
+        let round_trip = match (self.server.protocol.generation, client_request.client_channel) {
+            (ProtocolGeneration::Modern, Some(ClientChannel::MultiRoundTrip(round_trip))) => {
+                round_trip
+            }
+            _ => return self.transport.request(&self.server.protocol, client_request).await,
         };
-        let brought = [(RESPONSES, &returning.answers), (STATE, &returning.state)];
-        let brought = brought.into_iter().filter_map(|(name, brought)| {
-            let brought = brought.as_deref()?;
-            Some((name, Param::Raw(brought)))
+        let input_params = [
+            (INPUT_RESPONSES, &round_trip.input_responses),
+            (REQUEST_STATE, &round_trip.request_state),
+        ];
+        let input_params = input_params.into_iter().filter_map(|(name, input_params)| {
+            let input_params = input_params.as_deref()?;
+            Some((name, Param::Raw(input_params)))
         });
-        let params: Vec<_> = ask.params.iter().copied().chain(brought).collect();
-        let ask = Ask { params: &params, ..ask.clone() };
-        self.wire.ask(&self.peer.speech, &ask).await
+        let params: Vec<_> = client_request.params.iter().copied().chain(input_params).collect();
+        let client_request = ClientRequest { params: &params, ..client_request.clone() };
+        self.transport.request(&self.server.protocol, &client_request).await
     }
 
-    fn wanted<'a>(&self, answer: &'a RawValue) -> Option<InputRequired<'a>> {
-        match self.peer.speech.era {
-            Era::Legacy => None,
-            Era::Modern => InputRequired::read(answer),
+    fn input_required<'a>(&self, response: &'a RawValue) -> Option<InputRequired<'a>> {
+        match self.server.protocol.generation {
+            ProtocolGeneration::Legacy => None,
+            ProtocolGeneration::Modern => InputRequired::parse(response),
         }
     }
 
-    /// Who is told at the end of the call what is wanted, if that is for him and he may be asked.
-    fn leaves<'a>(
+    /// The client that receives the input requests at the end of the call, if they are for it.
+    fn defer_to_client<'a>(
         &self,
-        ask: &Ask<'a>,
-        wanted: &InputRequired<'_>,
-    ) -> Result<Option<&'a Returning>, Failure> {
-        let Some(Respondent::Returning(returning)) = ask.respondent else { return Ok(None) };
-        let (mut for_the_client, mut settled) = (false, false);
-        for request in wanted.requests()?.values() {
-            match self.topic(request) {
-                Some(topic) => {
-                    self.check(ask, topic, request)?;
-                    for_the_client = true;
+        client_request: &ClientRequest<'a>,
+        required: &InputRequired<'_>,
+    ) -> Result<Option<&'a MultiRoundTrip>, RequestError> {
+        let Some(ClientChannel::MultiRoundTrip(round_trip)) = client_request.client_channel else {
+            return Ok(None);
+        };
+        let (mut forwarded, mut from_settings) = (false, false);
+        for request in required.requests()?.values() {
+            match self.forwarded_kind(request) {
+                Some(kind) => {
+                    self.check_client_supports(client_request, kind, request)?;
+                    forwarded = true;
                 }
-                None => settled = true,
+                None => from_settings = true,
             }
         }
-        match (for_the_client, settled) {
-            (true, true) => Err(Failure::NeedsInput(
-                "the server asks the client and the settings of the source in one question; leave \
+        match (forwarded, from_settings) {
+            (true, true) => Err(RequestError::InputUnavailable(
+                "the server requests input from the client and from the source settings at once; leave \
                  both to the client, or neither"
                     .to_owned(),
             )),
             (false, true) => Ok(None),
             // A question without requests only wants to be asked again, which is up to the client.
-            (_, false) => Ok(Some(returning)),
+            (_, false) => Ok(Some(round_trip)),
         }
     }
 
     /// What a request of the server is about, if that is left to the client.
-    fn topic(&self, request: &InputRequest<'_>) -> Option<Topic> {
-        Topic::of(&request.method).filter(|topic| self.inbox.leaves_to_the_client(*topic))
+    fn forwarded_kind(&self, request: &InputRequest<'_>) -> Option<ServerRequestKind> {
+        ServerRequestKind::from_method(&request.method)
+            .filter(|kind| self.message_handler.is_forwarded(*kind))
     }
 
-    fn check(
+    fn check_client_supports(
         &self,
-        ask: &Ask<'_>,
-        topic: Topic,
+        client_request: &ClientRequest<'_>,
+        kind: ServerRequestKind,
         request: &InputRequest<'_>,
-    ) -> Result<(), Failure> {
-        inquiry::check(ask.respondent, topic, request.params).map_err(|why| {
-            let refused = self.inbox.not_asked(&request.method, request.params, &why);
-            Failure::NeedsInput(refused.message)
-        })
+    ) -> Result<(), RequestError> {
+        elicitation::check_supported(client_request.client_channel, kind, request.params).map_err(
+            |reason| {
+                let rejected =
+                    self.message_handler.reject_request(&request.method, request.params, &reason);
+                RequestError::InputUnavailable(rejected.message)
+            },
+        )
     }
 
     /// The same request with what the server wanted to know.
-    async fn ask_again(&self, ask: &Ask<'_>, wanted: &InputRequired<'_>) -> Answer {
-        let responding = tokio::time::timeout_at(ask.patience.until, self.respond(ask, wanted));
+    async fn resend_with_input(
+        &self,
+        client_request: &ClientRequest<'_>,
+        required: &InputRequired<'_>,
+    ) -> RequestResult {
+        let responding = tokio::time::timeout_at(
+            client_request.timeouts.deadline,
+            self.collect_input(client_request, required),
+        );
         let responses = responding.await.map_err(|_| {
-            Failure::TimedOut("nobody answered what the server asked in time".to_owned())
+            RequestError::TimedOut("the server request timed out without a response".to_owned())
         })??;
-        let mut params = ask.params.to_vec();
-        params.push((RESPONSES, Param::Raw(&responses)));
-        params.extend(wanted.request_state.map(|state| (STATE, Param::Raw(state))));
-        let asked = Ask { params: &params, ..ask.clone() };
-        self.wire.ask(&self.peer.speech, &asked).await
+        let mut params = client_request.params.to_vec();
+        params.push((INPUT_RESPONSES, Param::Raw(&responses)));
+        params.extend(required.request_state.map(|state| (REQUEST_STATE, Param::Raw(state))));
+        let resent = ClientRequest { params: &params, ..client_request.clone() };
+        self.transport.request(&self.server.protocol, &resent).await
     }
 
-    async fn respond(
+    async fn collect_input(
         &self,
-        ask: &Ask<'_>,
-        wanted: &InputRequired<'_>,
-    ) -> Result<Box<RawValue>, Failure> {
+        client_request: &ClientRequest<'_>,
+        required: &InputRequired<'_>,
+    ) -> Result<Box<RawValue>, RequestError> {
         let mut responses = BTreeMap::new();
-        for (key, request) in wanted.requests()? {
-            let answer = self.respond_to(ask, &request).await?;
-            let answer = answer.map_err(|RpcError { message, .. }| Failure::NeedsInput(message))?;
-            responses.insert(key, answer);
+        for (key, request) in required.requests()? {
+            let response = self.handle_input_request(client_request, &request).await?;
+            let response = response
+                .map_err(|RpcError { message, .. }| RequestError::InputUnavailable(message))?;
+            responses.insert(key, response);
         }
         Ok(serde_json::value::to_raw_value(&responses).expect("JSON by names is JSON"))
     }
 
-    async fn respond_to(
+    async fn handle_input_request(
         &self,
-        ask: &Ask<'_>,
+        client_request: &ClientRequest<'_>,
         request: &InputRequest<'_>,
-    ) -> Result<Result<Box<RawValue>, RpcError>, Failure> {
+    ) -> Result<Result<Box<RawValue>, RpcError>, RequestError> {
         let InputRequest { method, params } = request;
-        let Some(topic) = self.topic(request) else {
-            let answer = self.inbox.answer(method, *params);
-            return Ok(answer
-                .map(|answer| serde_json::value::to_raw_value(&answer).expect("a value is JSON")));
+        let Some(kind) = self.forwarded_kind(request) else {
+            let response = self.message_handler.handle_request(method, *params);
+            return Ok(response.map(|response| {
+                serde_json::value::to_raw_value(&response).expect("a value is JSON")
+            }));
         };
-        self.check(ask, topic, request)?;
-        match ask.respondent {
-            Some(Respondent::Present(present)) => {
-                Ok(inquiry::ask(&**present, method, *params).await)
+        self.check_client_supports(client_request, kind, request)?;
+        match client_request.client_channel {
+            Some(ClientChannel::Live(present)) => {
+                Ok(elicitation::forward(&**present, method, *params).await)
             }
-            _ => Err(Failure::NeedsInput("whoever called cannot be asked".to_owned())),
+            _ => Err(RequestError::InputUnavailable(
+                "the caller does not accept server requests".to_owned(),
+            )),
         }
     }
 }
 
-impl Listed {
+impl ToolList {
     /// Takes the tools of a page; one that cannot be read is reported, and the others stay.
     fn add(&mut self, tools: &[&RawValue]) {
         for tool in tools {
-            match json::read(tool.get()) {
+            match json::parse_lenient(tool.get()) {
                 Ok(tool) => self.tools.push(tool),
                 Err(error) => {
                     let beginning: String = tool.get().chars().take(80).collect();
@@ -397,23 +439,24 @@ impl Listed {
     }
 }
 
-struct Page<'a> {
+struct ToolPage<'a> {
     tools: Vec<&'a RawValue>,
     next_cursor: Option<String>,
 }
 
-impl<'a> Page<'a> {
-    fn read(answer: &'a RawValue) -> Result<Self, Failure> {
+impl<'a> ToolPage<'a> {
+    fn parse(response: &'a RawValue) -> Result<Self, RequestError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Members<'a> {
+        struct ListToolsResult<'a> {
             #[serde(borrow)]
             tools: Vec<&'a RawValue>,
             next_cursor: Option<&'a RawValue>,
         }
-        let members: Members<'_> = serde_json::from_str(answer.get()).map_err(|error| {
-            Failure::Unusable(format!("the list of tools cannot be read: {error}"))
-        })?;
+        let members: ListToolsResult<'_> =
+            serde_json::from_str(response.get()).map_err(|error| {
+                RequestError::InvalidResponse(format!("the list of tools cannot be read: {error}"))
+            })?;
         // What is no text is no cursor.
         let cursor = members.next_cursor.and_then(|raw| serde_json::from_str(raw.get()).ok());
         let next_cursor = cursor.filter(|cursor: &String| !cursor.is_empty());
@@ -425,8 +468,8 @@ impl<'a> Page<'a> {
 const INPUT_REQUIRED: &str = "input_required";
 
 /// The members of the request that brings what was wanted.
-const RESPONSES: &str = "inputResponses";
-const STATE: &str = "requestState";
+const INPUT_RESPONSES: &str = "inputResponses";
+const REQUEST_STATE: &str = "requestState";
 
 /// A result that is none yet.
 #[derive(Deserialize)]
@@ -450,17 +493,17 @@ struct InputRequest<'a> {
 }
 
 impl<'a> InputRequired<'a> {
-    fn read(answer: &'a RawValue) -> Option<Self> {
+    fn parse(response: &'a RawValue) -> Option<Self> {
         // Hardly any answer is of this kind, and to look for the word costs far less than to read.
-        memchr::memmem::find(answer.get().as_bytes(), INPUT_REQUIRED.as_bytes())?;
-        let wanted: Self = serde_json::from_str(answer.get()).ok()?;
-        (wanted.result_type.as_deref() == Some(INPUT_REQUIRED)).then_some(wanted)
+        memchr::memmem::find(response.get().as_bytes(), INPUT_REQUIRED.as_bytes())?;
+        let required: Self = serde_json::from_str(response.get()).ok()?;
+        (required.result_type.as_deref() == Some(INPUT_REQUIRED)).then_some(required)
     }
 
-    fn requests(&self) -> Result<BTreeMap<String, InputRequest<'a>>, Failure> {
+    fn requests(&self) -> Result<BTreeMap<String, InputRequest<'a>>, RequestError> {
         let Some(requests) = self.input_requests else { return Ok(BTreeMap::new()) };
         serde_json::from_str(requests.get()).map_err(|error| {
-            Failure::Unusable(format!("what the server asks for cannot be read: {error}"))
+            RequestError::InvalidResponse(format!("invalid input requests: {error}"))
         })
     }
 }

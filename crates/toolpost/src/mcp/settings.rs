@@ -30,7 +30,7 @@ pub struct McpSettings {
     /// The largest message that is taken, in bytes; the call that a larger one answers fails.
     pub message_bytes: usize,
     /// The most tools that are taken from one server.
-    pub tools: usize,
+    pub max_tools: usize,
     /// What is said when the server asks a person for something.
     pub elicitation: Elicitation,
     /// What is said when the server asks a model for something.
@@ -54,7 +54,7 @@ impl McpSettings {
             max_timeout: Duration::from_secs(300),
             restart: (Duration::from_millis(100), Duration::from_secs(30)),
             message_bytes: 64 * 1024 * 1024,
-            tools: 20_000,
+            max_tools: 20_000,
             elicitation: Elicitation::default(),
             sampling: Sampling::default(),
             roots: Roots::default(),
@@ -182,20 +182,20 @@ impl Root {
 #[non_exhaustive]
 pub enum Roots {
     /// These; none are not even offered.
-    Listed(Vec<Root>),
+    Static(Vec<Root>),
     /// Those of the client that called, if it declares that it can be asked for them.
     Client,
 }
 
 impl Default for Roots {
     fn default() -> Self {
-        Self::Listed(Vec::new())
+        Self::Static(Vec::new())
     }
 }
 
 impl From<Vec<Root>> for Roots {
     fn from(roots: Vec<Root>) -> Self {
-        Self::Listed(roots)
+        Self::Static(roots)
     }
 }
 
@@ -205,7 +205,7 @@ impl From<Vec<Root>> for Roots {
 pub enum Sampling {
     /// The server is told that there is no model: to ask one is at the expense of somebody.
     #[default]
-    Refuse,
+    Reject,
     /// The model of the client that called is asked, if it declares that it can be.
     Client,
 }
@@ -214,11 +214,11 @@ pub enum Sampling {
 #[derive(Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Elicitation {
-    /// The client that called is asked, if it declares that it can be; else it is as with `Refuse`.
+    /// The client that called is asked, if it declares that it can be; else it is as with `Reject`.
     #[default]
     Client,
     /// The server is told that nobody can be asked, and the call fails with what it wanted.
-    Refuse,
+    Reject,
     /// The person declines.
     Decline,
     /// The person closes the question.
@@ -226,25 +226,25 @@ pub enum Elicitation {
     /// The person agrees with every default, and declines what has a field without one.
     Defaults,
     /// The person answers with these fields, and with the defaults of the others.
-    Answer(Map<String, Value>),
+    Accept(Map<String, Value>),
 }
 
 /// Without the answers.
 impl fmt::Debug for Elicitation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
 impl Elicitation {
-    pub(super) fn word(&self) -> &'static str {
+    pub(super) fn as_str(&self) -> &'static str {
         match self {
             Self::Client => "client",
-            Self::Refuse => "refuse",
+            Self::Reject => "reject",
             Self::Decline => "decline",
             Self::Cancel => "cancel",
             Self::Defaults => "defaults",
-            Self::Answer(_) => "answer",
+            Self::Accept(_) => "accept",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A server as a source of operations: connected, listed, kept up to date, connected again.
 
-mod leave;
+mod handover;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,45 +12,46 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use self::leave::Leave;
-use super::desk::Desk;
-use super::failure::Failure;
-use super::follow;
+use self::handover::ReleaseRequest;
+use super::error::RequestError;
 use super::import;
 use super::method::method_of;
 use super::oauth::{Authorizer, CredentialStore};
-use super::session::{Listed, Session};
+use super::protocol_version::ProtocolGeneration;
+use super::session::{ClientSession, ToolList};
 use super::settings::McpSettings;
-use super::speech::Era;
+use super::source_handle::SourceHandle;
+use super::subscriptions;
 use crate::error::CallError;
 use crate::operation::{Operation, ResultPolicy};
 use crate::registry::{Change, Registry};
 use crate::spec::{OperationId, OperationSpec};
 
 /// How long a server must have been there for its next loss to count as the first.
-const STABLE: Duration = Duration::from_secs(30);
+const STABLE_AFTER: Duration = Duration::from_secs(30);
 /// The longest time between two readings of a list that changes all the time.
-const SLOWEST: Duration = Duration::from_secs(30);
+const MAX_RELOAD_INTERVAL: Duration = Duration::from_secs(30);
 /// When a list that could not be read is tried again.
-const AGAIN: Duration = Duration::from_secs(5);
+const RELOAD_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Changes of a list come in bursts; so much is waited for the rest of one.
-const BURST: Duration = Duration::from_millis(50);
+const DEBOUNCE: Duration = Duration::from_millis(50);
 
 /// What is made of an operation before it is registered, and how its results are treated; `None`
 /// leaves it out.
-pub type Adjust = Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
+pub type SpecTransform =
+    Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
 
 /// What is odd about the names of everything that a server has, before any is changed or left out.
-pub type Review = Arc<dyn Fn(&[&str]) -> Vec<String> + Send + Sync>;
+pub type ConfigLint = Arc<dyn Fn(&[&str]) -> Vec<String> + Send + Sync>;
 
 /// What a source needs from the one who starts it.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct SourceHooks {
     /// Changes or leaves out operations.
-    pub adjust: Option<Adjust>,
+    pub transform: Option<SpecTransform>,
     /// Says what is configured for operations that are not there.
-    pub review: Option<Review>,
+    pub lint: Option<ConfigLint>,
     /// Keeps what authorization servers gave; in memory, if absent.
     pub credentials: Option<Arc<dyn CredentialStore>>,
     /// Brings a person to an authorization server; without it nobody is asked.
@@ -66,24 +67,24 @@ impl std::fmt::Debug for SourceHooks {
 /// How a source is doing.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum SourceStatus {
+pub enum McpSourceStatus {
     /// It is being connected.
     Connecting,
     /// It is connected, and this is what it has.
-    Ready(Arc<Found>),
+    Ready(Arc<ServerInfo>),
     /// It is not there.
     Down {
         /// Why.
         reason: String,
         /// When it is connected again.
-        again_in: Duration,
+        retry_in: Duration,
     },
 }
 
 /// What was found at a server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Found {
+pub struct ServerInfo {
     /// What the server calls itself.
     pub server: String,
     /// Its version.
@@ -105,11 +106,11 @@ pub struct Found {
 /// A server whose tools are operations. Dropping it takes them away and ends the server.
 #[derive(Debug)]
 pub struct McpSource {
-    status: watch::Receiver<SourceStatus>,
+    status: watch::Receiver<McpSourceStatus>,
     /// Where other adjustments are left for the supervisor.
-    desk: Arc<Desk>,
+    handle: Arc<SourceHandle>,
     /// Tells the supervisor to leave in good order.
-    leave: oneshot::Sender<Leave>,
+    release: oneshot::Sender<ReleaseRequest>,
     tasks: TaskTracker,
     stop: DropGuard,
 }
@@ -123,7 +124,7 @@ impl McpSource {
         settings: McpSettings,
         hooks: SourceHooks,
     ) -> Self {
-        registry.expect(name, "it is being connected");
+        registry.mark_pending(name, "the server is connecting");
         Self::spawn(registry, name, settings, hooks, None)
     }
 
@@ -132,35 +133,35 @@ impl McpSource {
         name: &str,
         settings: McpSettings,
         hooks: SourceHooks,
-        predecessor: Option<leave::Predecessor>,
+        predecessor: Option<handover::Predecessor>,
     ) -> Self {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let desk = Arc::new(Desk::new(name, settings, hooks.adjust.clone()));
-        let (leave, leaving) = oneshot::channel();
+        let handle = Arc::new(SourceHandle::new(name, settings, hooks.transform.clone()));
+        let (release, release_requested) = oneshot::channel();
         let supervisor = Supervisor {
-            desk: Arc::clone(&desk),
+            handle: Arc::clone(&handle),
             registry: registry.clone(),
             hooks,
             tasks: tasks.clone(),
-            era: None,
-            is_known: false,
-            offered: Vec::new(),
+            generation: None,
+            has_listed: false,
+            registered: Vec::new(),
             predecessor,
-            has_left: false,
+            is_released: false,
         };
-        tasks.spawn(supervisor.run(stop.clone(), leaving));
+        tasks.spawn(supervisor.run(stop.clone(), release_requested));
         tasks.close();
-        Self { status: desk.status.subscribe(), desk, leave, tasks, stop: stop.drop_guard() }
+        Self { status: handle.status.subscribe(), handle, release, tasks, stop: stop.drop_guard() }
     }
 
     /// Other adjustments from now on, and how long a call may go on without a sign of progress. The
     /// server, its session and the calls in flight are left alone.
-    pub fn adjust(&self, adjust: Option<Adjust>, timeout: Duration) {
-        self.desk.set_adjust(adjust, timeout);
+    pub fn set_transform(&self, transform: Option<SpecTransform>, timeout: Duration) {
+        self.handle.set_transform(transform, timeout);
     }
 
     /// How it is doing, now and whenever that changes.
-    pub fn status(&self) -> watch::Receiver<SourceStatus> {
+    pub fn status(&self) -> watch::Receiver<McpSourceStatus> {
         self.status.clone()
     }
 
@@ -169,19 +170,21 @@ impl McpSource {
     /// # Errors
     ///
     /// `UNAVAILABLE` with the reason when the server cannot be connected, `TIMEOUT` when it takes
-    /// longer than `patience`.
-    pub async fn ready(&self, patience: Duration) -> Result<Arc<Found>, CallError> {
+    /// longer than `limit`.
+    pub async fn ready(&self, limit: Duration) -> Result<Arc<ServerInfo>, CallError> {
         let mut status = self.status.clone();
-        let settled = status.wait_for(|status| !matches!(status, SourceStatus::Connecting));
-        match tokio::time::timeout(patience, settled).await {
-            Ok(Ok(settled)) => match &*settled {
-                SourceStatus::Ready(found) => Ok(Arc::clone(found)),
-                SourceStatus::Down { reason, .. } => Err(CallError::unavailable(reason.clone())),
-                SourceStatus::Connecting => Err(CallError::unavailable("it is being connected")),
+        let resolved = status.wait_for(|status| !matches!(status, McpSourceStatus::Connecting));
+        match tokio::time::timeout(limit, resolved).await {
+            Ok(Ok(resolved)) => match &*resolved {
+                McpSourceStatus::Ready(found) => Ok(Arc::clone(found)),
+                McpSourceStatus::Down { reason, .. } => Err(CallError::unavailable(reason.clone())),
+                McpSourceStatus::Connecting => {
+                    Err(CallError::unavailable("the server is connecting"))
+                }
             },
             Ok(Err(_)) => Err(CallError::unavailable("the source was stopped")),
             Err(_) => {
-                Err(CallError::timeout(format!("the server did not answer within {patience:?}")))
+                Err(CallError::timeout(format!("the server did not respond within {limit:?}")))
             }
         }
     }
@@ -194,92 +197,98 @@ impl McpSource {
 }
 
 struct Supervisor {
-    desk: Arc<Desk>,
+    handle: Arc<SourceHandle>,
     registry: Registry,
     hooks: SourceHooks,
     tasks: TaskTracker,
     /// What the server was found to speak.
-    era: Option<Era>,
+    generation: Option<ProtocolGeneration>,
     /// Whether the server has ever said what it has.
-    is_known: bool,
+    has_listed: bool,
     /// What stands in the registry.
-    offered: Vec<OperationId>,
+    registered: Vec<OperationId>,
     /// Whose operations stand there until this one has its own.
-    predecessor: Option<leave::Predecessor>,
+    predecessor: Option<handover::Predecessor>,
     /// Whether the namespace is somebody else's affair now.
-    has_left: bool,
+    is_released: bool,
 }
 
 impl Supervisor {
-    async fn run(mut self, stop: CancellationToken, leaving: oneshot::Receiver<Leave>) {
-        let leave = tokio::select! {
+    async fn run(
+        mut self,
+        stop: CancellationToken,
+        release_requested: oneshot::Receiver<ReleaseRequest>,
+    ) {
+        let release_request = tokio::select! {
             biased;
             () = stop.cancelled() => None,
-            Ok(leave) = leaving => Some(leave),
+            Ok(release_request) = release_requested => Some(release_request),
             () = Box::pin(self.keep_connected()) => None,
         };
-        if let Some(leave) = leave {
-            stop.run_until_cancelled(self.leave(leave)).await;
+        if let Some(release_request) = release_request {
+            stop.run_until_cancelled(self.release(release_request)).await;
         }
-        if let Some(session) = self.desk.close() {
+        if let Some(session) = self.handle.close() {
             session.stop();
         }
-        self.desk.watches.close(&CallError::unavailable("the source was closed"));
-        let gone = std::mem::take(&mut self.offered).into_iter().map(Change::Unregister);
-        self.registry.apply(gone).expect("removing cannot clash");
-        if !self.has_left {
-            self.registry.settle(&self.desk.name);
+        self.handle.subscriptions.close(&CallError::unavailable("the source was closed"));
+        let removals = std::mem::take(&mut self.registered).into_iter().map(Change::Unregister);
+        self.registry.apply(removals).expect("removing cannot clash");
+        if !self.is_released {
+            self.registry.mark_ready(&self.handle.name);
         }
-        self.dismiss().await;
+        self.close_predecessor().await;
     }
 
     async fn keep_connected(&mut self) {
-        let mut backoff = Backoff::new(self.desk.settings.restart);
+        let mut backoff = Backoff::new(self.handle.settings.restart);
         loop {
-            self.desk.status.send_replace(SourceStatus::Connecting);
+            self.handle.status.send_replace(McpSourceStatus::Connecting);
             let reason = match self.connect().await {
                 Ok((session, listening)) => {
                     let since = Instant::now();
-                    let reason = self.serve(&session, listening).await;
-                    session.retire();
-                    self.desk.take();
+                    let reason = self.run_session(&session, listening).await;
+                    session.drain();
+                    self.handle.take_session();
                     self.take_offline();
-                    if since.elapsed() > STABLE {
+                    if since.elapsed() > STABLE_AFTER {
                         backoff.reset();
                     }
                     reason
                 }
                 Err(failure) => failure.to_string(),
             };
-            let again_in = backoff.next();
-            tracing::warn!(source = %self.desk.name, reason, ?again_in, "the server is down");
-            self.take_over(&reason).await;
-            if !self.is_known {
-                self.registry.expect(&self.desk.name, reason.clone());
+            let retry_in = backoff.next();
+            tracing::warn!(source = %self.handle.name, reason, ?retry_in, "the server is down");
+            self.unregister_predecessor(&reason).await;
+            if !self.has_listed {
+                self.registry.mark_pending(&self.handle.name, reason.clone());
             }
-            self.desk.say_down(reason.clone(), again_in);
-            self.rest(again_in, &reason).await;
+            self.handle.set_down(reason.clone(), retry_in);
+            self.wait_retry(retry_in, &reason).await;
         }
     }
 
     /// Connects, listens, lists, and puts what was listed into the registry.
-    async fn connect(&mut self) -> Result<(Arc<Session>, BoxFuture<'static, ()>), Failure> {
-        let desk = Arc::clone(&self.desk);
+    async fn connect(
+        &mut self,
+    ) -> Result<(Arc<ClientSession>, BoxFuture<'static, ()>), RequestError> {
+        let handle = Arc::clone(&self.handle);
         let (hooks, tasks) = (&self.hooks, &self.tasks);
-        let session = Box::pin(Session::connect(
-            &desk.name,
-            &desk.settings,
-            &desk.watches,
+        let session = Box::pin(ClientSession::connect(
+            &handle.name,
+            &handle.settings,
+            &handle.subscriptions,
             hooks,
             tasks,
-            &mut self.era,
+            &mut self.generation,
         ))
         .await?;
         let session = Arc::new(session);
-        let listening = session.begin_listening().await;
+        let listening = session.subscribe_list_changes().await;
         match session.list_tools().await {
             Ok(listed) => {
-                self.install(&session, listed).await;
+                self.register_tools_if_changed(&session, listed).await;
                 Ok((session, listening))
             }
             Err(failure) => {
@@ -290,52 +299,54 @@ impl Supervisor {
     }
 
     /// Follows the changes of the list until the server is gone.
-    async fn serve(
+    async fn run_session(
         &mut self,
-        session: &Arc<Session>,
+        session: &Arc<ClientSession>,
         mut listening: BoxFuture<'static, ()>,
     ) -> String {
-        let (watches, settings) = (Arc::clone(&self.desk.watches), Arc::clone(&self.desk.settings));
-        let keeping = self.tasks.spawn(follow::keep(watches, Arc::clone(session), settings));
-        let _keeping = AbortOnDropHandle::new(keeping);
-        let mut over = std::pin::pin!(session.over());
+        let (subscriptions, settings) =
+            (Arc::clone(&self.handle.subscriptions), Arc::clone(&self.handle.settings));
+        let maintaining =
+            self.tasks.spawn(subscriptions::maintain(subscriptions, Arc::clone(session), settings));
+        let _maintain_task = AbortOnDropHandle::new(maintaining);
+        let mut closed = std::pin::pin!(session.closed());
         loop {
             tokio::select! {
-                reason = &mut over => return reason,
+                reason = &mut closed => return reason,
                 () = &mut listening => {}
-                parts = session.offer_changed() => {
-                    self.renew(&parts);
+                parts = session.lists_changed() => {
+                    self.republish(&parts);
                     // A server that never rests is heard all the more slowly.
                     tokio::select! {
-                        reason = &mut over => return reason,
-                        () = tokio::time::sleep(BURST * 5) => {}
+                        reason = &mut closed => return reason,
+                        () = tokio::time::sleep(DEBOUNCE * 5) => {}
                     }
                 }
-                () = self.desk.adjusted.notified() => self.adjust_again(session).await,
+                () = self.handle.transform_changed.notified() => self.reapply_transform(session).await,
                 () = session.tools_changed().notified() => {
                     let reading = Instant::now();
                     tokio::select! {
-                        reason = &mut over => return reason,
-                        () = self.read_again(session) => {}
+                        reason = &mut closed => return reason,
+                        () = self.reload_tools(session) => {}
                     }
                     // A server whose list never rests is read again all the more slowly.
                     tokio::select! {
-                        reason = &mut over => return reason,
-                        () = tokio::time::sleep((reading.elapsed() * 5).min(SLOWEST)) => {}
+                        reason = &mut closed => return reason,
+                        () = tokio::time::sleep((reading.elapsed() * 5).min(MAX_RELOAD_INTERVAL)) => {}
                     }
                 }
             }
         }
     }
 
-    async fn read_again(&mut self, session: &Arc<Session>) {
-        tokio::time::sleep(BURST).await;
+    async fn reload_tools(&mut self, session: &Arc<ClientSession>) {
+        tokio::time::sleep(DEBOUNCE).await;
         match session.list_tools().await {
-            Ok(listed) => self.install(session, listed).await,
+            Ok(listed) => self.register_tools_if_changed(session, listed).await,
             Err(failure) => {
-                let (source, failure) = (&*self.desk.name, failure.to_string());
-                tracing::warn!(source, failure, "the changed list was not read");
-                tokio::time::sleep(AGAIN).await;
+                let (source, failure) = (&*self.handle.name, failure.to_string());
+                tracing::warn!(source, failure, "failed to reload the tool list");
+                tokio::time::sleep(RELOAD_RETRY_DELAY).await;
                 session.tools_changed().notify_one();
             }
         }
@@ -343,85 +354,85 @@ impl Supervisor {
 
     /// Puts what was listed into the registry. Reading many schemas takes long, so it is done where
     /// nobody waits for it.
-    async fn install(&mut self, session: &Arc<Session>, listed: Listed) {
-        let before = match &*self.desk.status.borrow() {
-            SourceStatus::Ready(found) => Some(Arc::clone(found)),
+    async fn register_tools_if_changed(&mut self, session: &Arc<ClientSession>, listed: ToolList) {
+        let before = match &*self.handle.status.borrow() {
+            McpSourceStatus::Ready(found) => Some(Arc::clone(found)),
             _ => None,
         };
         if before.is_some_and(|found| found.tools == listed.tools) {
             return;
         }
-        self.take_in(session, listed).await;
+        self.register_tools(session, listed).await;
     }
 
-    async fn take_in(&mut self, session: &Arc<Session>, listed: Listed) {
-        let (desk, reading) = (Arc::clone(&self.desk), Arc::clone(session));
+    async fn register_tools(&mut self, session: &Arc<ClientSession>, listed: ToolList) {
+        let (handle, reading) = (Arc::clone(&self.handle), Arc::clone(session));
         let mut hooks = self.hooks.clone();
-        hooks.adjust = self.desk.adjust();
+        hooks.transform = self.handle.transform();
         let importing = tokio::task::spawn_blocking(move || {
-            (import::import(&desk, &reading, &listed, &hooks), listed)
+            (import::import(&handle, &reading, &listed, &hooks), listed)
         });
         let Ok((import, listed)) = importing.await else { return };
         for warning in &import.warnings {
-            tracing::warn!(source = %self.desk.name, warning, "the tools of a source, or what is configured about them, are odd");
+            tracing::warn!(source = %self.handle.name, warning, "source import warning");
         }
-        let peer = &session.peer;
-        let found = Found {
-            server: peer.name.clone(),
-            server_version: peer.version.clone(),
-            protocol: peer.speech.version.clone(),
-            instructions: peer.instructions.clone(),
+        let server = &session.server;
+        let found = ServerInfo {
+            server: server.name.clone(),
+            server_version: server.version.clone(),
+            protocol: server.protocol.version.clone(),
+            instructions: server.instructions.clone(),
             tools: listed.tools,
-            resources: peer.has("resources"),
-            prompts: peer.has("prompts"),
+            resources: server.has_capability("resources"),
+            prompts: server.has_capability("prompts"),
             warnings: import.warnings,
         };
-        self.desk.put(Arc::clone(session));
-        let inherited = self.inherit().await;
-        self.replace(import.operations, &inherited);
-        if !std::mem::replace(&mut self.is_known, true) {
-            self.registry.settle(&self.desk.name);
+        self.handle.set_session(Arc::clone(session));
+        let taken_over = self.take_over_operations().await;
+        self.replace_operations(import.operations, &taken_over);
+        if !std::mem::replace(&mut self.has_listed, true) {
+            self.registry.mark_ready(&self.handle.name);
         }
-        self.desk.status.send_replace(SourceStatus::Ready(Arc::new(found)));
+        self.handle.status.send_replace(McpSourceStatus::Ready(Arc::new(found)));
     }
 
     /// Puts operations in the place of those of before; what is the same is not touched, unless
     /// another source had put it there.
-    fn replace(&mut self, operations: Vec<Operation>, inherited: &[OperationId]) {
+    fn replace_operations(&mut self, operations: Vec<Operation>, taken_over: &[OperationId]) {
         let catalog = self.registry.catalog();
-        let others: std::collections::HashSet<_> = inherited.iter().collect();
+        let others: std::collections::HashSet<_> = taken_over.iter().collect();
         let is_same = |before: &Operation, operation: &Operation| {
             !before.is_offline()
                 && !others.contains(before.id())
                 && before.spec() == operation.spec()
                 && before.policy() == operation.policy()
         };
-        let is_news = |operation: &Operation| {
+        let is_changed = |operation: &Operation| {
             let before = catalog.get(operation.id().as_str());
             before.is_none_or(|before| !is_same(before, operation))
         };
         let ids: Vec<_> = operations.iter().map(|operation| operation.id().clone()).collect();
-        let kept: std::collections::HashSet<_> = ids.iter().collect();
-        let before = self.offered.iter().chain(inherited);
-        let gone = before.filter(|id| !kept.contains(id)).cloned();
-        let gone: Vec<_> = gone.map(Change::Unregister).collect();
-        let news = operations.into_iter().filter(is_news).map(Change::Replace);
-        let changes: Vec<_> = gone.into_iter().chain(news).collect();
+        let current: std::collections::HashSet<_> = ids.iter().collect();
+        let before = self.registered.iter().chain(taken_over);
+        let removals = before.filter(|id| !current.contains(id)).cloned();
+        let removals: Vec<_> = removals.map(Change::Unregister).collect();
+        let replacements = operations.into_iter().filter(is_changed).map(Change::Replace);
+        let changes: Vec<_> = removals.into_iter().chain(replacements).collect();
         self.registry.apply(changes).expect("replacing and removing cannot clash");
-        self.offered = ids;
+        self.registered = ids;
     }
 
     /// Puts the operations behind some lists in their own place: whoever follows the catalog sees
     /// that there is something new behind them.
-    fn renew(&self, parts: &[&str]) {
+    fn republish(&self, parts: &[&str]) {
         let catalog = self.registry.catalog();
-        let is_behind = |operation: &&Arc<Operation>| {
+        let is_affected = |operation: &&Arc<Operation>| {
             let method = method_of(operation.spec());
             method.is_some_and(|method| parts.iter().any(|part| method.starts_with(part)))
         };
-        let offered = self.offered.iter().filter_map(|id| catalog.get(id.as_str()));
-        let changes: Vec<_> = offered
-            .filter(is_behind)
+        let registered = self.registered.iter().filter_map(|id| catalog.get(id.as_str()));
+        let changes: Vec<_> = registered
+            .filter(is_affected)
             .map(|operation| Change::Replace(Operation::clone(operation)))
             .collect();
         self.registry.apply(changes).expect("replacing cannot clash");
@@ -429,8 +440,8 @@ impl Supervisor {
 
     fn take_offline(&self) {
         let catalog = self.registry.catalog();
-        let offered = self.offered.iter().filter_map(|id| catalog.get(id.as_str()));
-        let changes: Vec<_> = offered
+        let registered = self.registered.iter().filter_map(|id| catalog.get(id.as_str()));
+        let changes: Vec<_> = registered
             .map(|operation| Change::Replace(Operation::clone(operation).with_offline(true)))
             .collect();
         self.registry.apply(changes).expect("replacing cannot clash");
@@ -439,22 +450,22 @@ impl Supervisor {
 
 /// The time between two attempts, longer each time up to a limit.
 struct Backoff {
-    first: Duration,
-    most: Duration,
+    initial: Duration,
+    max: Duration,
     next: Duration,
 }
 
 impl Backoff {
-    fn new((first, most): (Duration, Duration)) -> Self {
-        Self { first, most, next: first }
+    fn new((initial, max): (Duration, Duration)) -> Self {
+        Self { initial, max, next: initial }
     }
 
     fn reset(&mut self) {
-        self.next = self.first;
+        self.next = self.initial;
     }
 
     fn next(&mut self) -> Duration {
-        let now = self.next.min(self.most);
+        let now = self.next.min(self.max);
         self.next = now * 2;
         // Sources that were lost together do not come back in step.
         let jitter = getrandom::u32().map_or(0, |random| random % 20);

@@ -9,33 +9,33 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::ask::Ask;
-use super::failure::Failure;
-use super::lines::{Line, Lines, TooLong};
-use super::pending::Answer;
-use super::process::{self, Ended, Process};
+use super::dispatcher::{Dispatcher, ReplyFn};
+use super::error::RequestError;
+use super::line_reader::{InputLine, LineReader, OversizedLine};
+use super::pending::RequestResult;
+use super::process::{self, ProcessExit, ProcessHandle};
+use super::protocol_version::ProtocolProfile;
+use super::request::ClientRequest;
 use super::rpc;
 use super::settings::{McpSettings, StdioSettings};
-use super::speech::Speech;
-use super::switch::{Reply, Switch};
 
 /// Messages that wait to be written.
-const QUEUE: usize = 256;
+const QUEUE_CAPACITY: usize = 256;
 /// How long the last answers of a server that has ended may take to be read, and how long a server
 /// that has closed its output may take to end.
-const AFTERMATH: Duration = Duration::from_millis(500);
+const EXIT_GRACE: Duration = Duration::from_millis(500);
 
 /// The connection to a server that is a process.
 #[derive(Debug)]
-pub(super) struct Stdio {
-    switch: Switch,
+pub(super) struct StdioTransport {
+    dispatcher: Dispatcher,
     outgoing: mpsc::Sender<String>,
     /// Why it is over, once it is.
-    over: watch::Receiver<Option<String>>,
+    closed: watch::Receiver<Option<String>>,
     stop: CancellationToken,
 }
 
-impl Stdio {
+impl StdioTransport {
     /// Starts the process; its tasks are owned by `tasks`.
     ///
     /// # Errors
@@ -44,70 +44,82 @@ impl Stdio {
     pub(super) fn start(
         settings: &McpSettings,
         stdio: &StdioSettings,
-        switch: Switch,
+        dispatcher: Dispatcher,
         tasks: &TaskTracker,
-    ) -> Result<Self, Failure> {
-        let child = process::spawn(switch.inbox.source(), stdio, tasks)
-            .map_err(|error| Failure::unreachable(error.to_string()))?;
-        let (outgoing, queue) = mpsc::channel(QUEUE);
-        let (said, over) = watch::channel(None);
+    ) -> Result<Self, RequestError> {
+        let child = process::spawn(dispatcher.message_handler.source(), stdio, tasks)
+            .map_err(|error| RequestError::unreachable(error.to_string()))?;
+        let (outgoing, queue) = mpsc::channel(QUEUE_CAPACITY);
+        let (close_sender, over) = watch::channel(None);
         let stop = CancellationToken::new();
-        let deaf = CancellationToken::new();
-        tasks.spawn(write(child.stdin, queue, child.process.stopping(), deaf.clone()));
-        let reading = Reading {
-            lines: Lines::new(child.stdout, settings.message_bytes),
-            switch: switch.clone(),
+        let stdin_closed = CancellationToken::new();
+        tasks.spawn(write_queue(child.stdin, queue, child.handle.stopping(), stdin_closed.clone()));
+        let reading = OutputReader {
+            line_reader: LineReader::new(child.stdout, settings.message_bytes),
+            dispatcher: dispatcher.clone(),
             outgoing: outgoing.downgrade(),
-            most_bytes: settings.message_bytes,
+            max_bytes: settings.message_bytes,
         };
-        let keeping = keep(child.process, tasks.spawn(reading.run()), stop.clone(), deaf);
-        let pending = switch.pending.clone();
+        let exiting =
+            wait_exit(child.handle, tasks.spawn(reading.run()), stop.clone(), stdin_closed);
+        let pending = dispatcher.pending.clone();
         tasks.spawn(async move {
-            let (words, rest) = keeping.await;
-            pending.close(&Failure::lost(words.clone()));
+            let (reason, rest) = exiting.await;
+            pending.fail_all(&RequestError::disconnected(reason.clone()));
             // The next one begins when this one is really gone.
-            rest.end().await;
-            said.send_replace(Some(words));
+            rest.terminate().await;
+            close_sender.send_replace(Some(reason));
         });
-        Ok(Self { switch, outgoing, over, stop })
+        Ok(Self { dispatcher, outgoing, closed: over, stop })
     }
 
     /// Sends a request and waits for its answer. Dropping it tells the server.
-    pub(super) async fn ask(&self, speech: &Speech, ask: &Ask<'_>) -> Answer {
-        let mut ticket = self.switch.pending.open(ask)?;
-        let text = ask.text(ticket.id, speech)?;
-        let too_long = ticket.heard.clone();
-        let too_long = too_long.too_long(ask.patience);
-        let mut cancel =
-            Cancel { stdio: self, speech, id: ticket.id, is_due: ask.is_cancellable() };
+    pub(super) async fn request(
+        &self,
+        protocol: &ProtocolProfile,
+        request: &ClientRequest<'_>,
+    ) -> RequestResult {
+        let mut pending_request = self.dispatcher.pending.register(request)?;
+        let text = request.encode(pending_request.id, protocol)?;
+        let timed_out = pending_request.activity.clone();
+        let timed_out = timed_out.timed_out(request.timeouts);
+        let mut cancel = CancelOnDrop {
+            stdio: self,
+            protocol,
+            id: pending_request.id,
+            is_armed: request.is_cancellable(),
+        };
         let exchange = async {
             if self.outgoing.send(text).await.is_err() {
-                return Err(Failure::unreachable("the server is not there any more"));
+                return Err(RequestError::unreachable("the server has exited"));
             }
-            (&mut ticket.answer).await.unwrap_or_else(|_| Err(Failure::lost("nobody answers")))
+            (&mut pending_request.response)
+                .await
+                .unwrap_or_else(|_| Err(RequestError::disconnected("no response")))
         };
         tokio::select! {
             biased;
-            answer = exchange => {
-                cancel.is_due = false;
-                answer
+            response = exchange => {
+                cancel.is_armed = false;
+                response
             }
-            failure = too_long => Err(failure),
+            failure = timed_out => Err(failure),
         }
     }
 
     /// Sends a notification.
-    pub(super) async fn notify(&self, speech: &Speech, method: &str) {
-        if let Ok(text) = rpc::write(None, method, &[], speech.meta()) {
+    pub(super) async fn notify(&self, protocol: &ProtocolProfile, method: &str) {
+        if let Ok(text) = rpc::encode_request(None, method, &[], protocol.default_meta()) {
             let _ = self.outgoing.send(text).await;
         }
     }
 
     /// Resolves when the server is gone, with words about it.
-    pub(super) async fn over(&self) -> String {
-        let mut over = self.over.clone();
-        let said = over.wait_for(Option::is_some).await.ok().and_then(|words| words.clone());
-        said.unwrap_or_else(|| "the server was stopped".to_owned())
+    pub(super) async fn closed(&self) -> String {
+        let mut close_reason = self.closed.clone();
+        let message =
+            close_reason.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+        message.unwrap_or_else(|| "the server was stopped".to_owned())
     }
 
     /// Asks the server to leave; its tasks see to it.
@@ -116,26 +128,26 @@ impl Stdio {
     }
 }
 
-impl Drop for Stdio {
+impl Drop for StdioTransport {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
 /// Tells the server that nobody waits any more, unless somebody has got the answer.
-struct Cancel<'a> {
-    stdio: &'a Stdio,
-    speech: &'a Speech,
+struct CancelOnDrop<'a> {
+    stdio: &'a StdioTransport,
+    protocol: &'a ProtocolProfile,
     id: u64,
-    is_due: bool,
+    is_armed: bool,
 }
 
-impl Drop for Cancel<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if !self.is_due {
+        if !self.is_armed {
             return;
         }
-        if let Ok(text) = self.speech.cancellation(self.id) {
+        if let Ok(text) = self.protocol.cancellation(self.id) {
             // A queue that is full belongs to a server that does not read anyway.
             let _ = self.stdio.outgoing.try_send(text);
         }
@@ -143,11 +155,11 @@ impl Drop for Cancel<'_> {
 }
 
 /// Writes what is queued; closes the server's input when it is to leave.
-async fn write(
+async fn write_queue(
     mut stdin: ChildStdin,
     mut queue: mpsc::Receiver<String>,
     stopping: CancellationToken,
-    deaf: CancellationToken,
+    stdin_closed: CancellationToken,
 ) {
     let writing = async {
         while let Some(mut text) = queue.recv().await {
@@ -158,7 +170,7 @@ async fn write(
                 text.push('\n');
             }
             if stdin.write_all(text.as_bytes()).await.is_err() {
-                deaf.cancel();
+                stdin_closed.cancel();
                 break;
             }
         }
@@ -168,56 +180,58 @@ async fn write(
 
 /// Waits until the process has ended, or has said all it will, or shall stop; and gives the words
 /// for it.
-async fn keep(
-    process: Process,
-    reading: tokio::task::JoinHandle<()>,
+async fn wait_exit(
+    process: ProcessHandle,
+    reader_task: tokio::task::JoinHandle<()>,
     stop: CancellationToken,
-    deaf: CancellationToken,
-) -> (String, Process) {
-    let mut reading = reading.fuse();
-    let words = tokio::select! {
+    stdin_closed: CancellationToken,
+) -> (String, ProcessHandle) {
+    let mut reader_task = reader_task.fuse();
+    let reason = tokio::select! {
         biased;
         () = stop.cancelled() => "the server was stopped".to_owned(),
-        ended = process.ended() => {
+        exit = process.exited() => {
             // What it answered before it ended still counts.
-            let _ = tokio::time::timeout(AFTERMATH, &mut reading).await;
-            last_words(ended, &process)
+            let _ = tokio::time::timeout(EXIT_GRACE, &mut reader_task).await;
+            exit_message(exit, &process)
         }
-        _ = &mut reading => match tokio::time::timeout(AFTERMATH, process.ended()).await {
-            Ok(ended) => last_words(ended, &process),
+        _ = &mut reader_task => match tokio::time::timeout(EXIT_GRACE, process.exited()).await {
+            Ok(exit) => exit_message(exit, &process),
             Err(_) => "the server closed its output".to_owned(),
         },
-        () = deaf.cancelled() => match tokio::time::timeout(AFTERMATH, process.ended()).await {
-            Ok(ended) => last_words(ended, &process),
+        () = stdin_closed.cancelled() => match tokio::time::timeout(EXIT_GRACE, process.exited()).await {
+            Ok(exit) => exit_message(exit, &process),
             Err(_) => "the server closed its input".to_owned(),
         },
     };
-    (words, process)
+    (reason, process)
 }
 
-fn last_words(ended: Ended, process: &Process) -> String {
-    let said = process.last_words();
-    match said.trim() {
-        "" => format!("the server ended: {ended}"),
-        said => format!("the server ended: {ended}; it said: {said}"),
+fn exit_message(exit: ProcessExit, process: &ProcessHandle) -> String {
+    let stderr_text = process.stderr_tail();
+    match stderr_text.trim() {
+        "" => format!("the server ended: {exit}"),
+        stderr_text => format!("the server ended: {exit}; stderr: {stderr_text}"),
     }
 }
 
-struct Reading {
-    lines: Lines<ChildStdout>,
-    switch: Switch,
+struct OutputReader {
+    line_reader: LineReader<ChildStdout>,
+    dispatcher: Dispatcher,
     outgoing: mpsc::WeakSender<String>,
-    most_bytes: usize,
+    max_bytes: usize,
 }
 
-impl Reading {
+impl OutputReader {
     async fn run(mut self) {
-        let Self { lines, switch, outgoing, most_bytes } = &mut self;
-        let source = switch.inbox.source();
+        let Self { line_reader: lines, dispatcher, outgoing, max_bytes } = &mut self;
+        let source = dispatcher.message_handler.source();
         loop {
-            match lines.next().await {
-                Ok(Some(Line::Whole(line))) => take(switch, outgoing, line),
-                Ok(Some(Line::TooLong(long))) => refuse(switch, &long, *most_bytes),
+            match lines.next_line().await {
+                Ok(Some(InputLine::Complete(line))) => handle_line(dispatcher, outgoing, line),
+                Ok(Some(InputLine::Oversized(long))) => {
+                    reject_oversized(dispatcher, &long, *max_bytes);
+                }
                 Ok(None) => return,
                 Err(error) => return tracing::warn!(source, %error, "cannot read from the server"),
             }
@@ -227,47 +241,48 @@ impl Reading {
     }
 }
 
-fn take(switch: &Switch, outgoing: &mpsc::WeakSender<String>, line: &[u8]) {
+fn handle_line(dispatcher: &Dispatcher, outgoing: &mpsc::WeakSender<String>, line: &[u8]) {
     if line.trim_ascii().is_empty() {
         return;
     }
-    let source = switch.inbox.source();
+    let source = dispatcher.message_handler.source();
     let Ok(text) = std::str::from_utf8(line) else {
-        return refuse_garbled(switch, line);
+        return reject_invalid_utf8(dispatcher, line);
     };
-    let reply = || -> Reply {
+    let reply = || -> ReplyFn {
         let (outgoing, source) = (outgoing.clone(), source.to_owned());
         Box::new(move |text| {
-            let room = outgoing.upgrade();
-            if room.is_none_or(|outgoing| outgoing.try_send(text).is_err()) {
-                tracing::warn!(source, "the server does not read; its question stays unanswered");
+            let sender = outgoing.upgrade();
+            if sender.is_none_or(|outgoing| outgoing.try_send(text).is_err()) {
+                tracing::warn!(source, "server stdin is full; response dropped");
             }
         })
     };
-    if let Err(error) = switch.take(text, None, &reply) {
-        let said: String = text.chars().take(200).collect();
-        tracing::warn!(source, said, error, "a line of output that is no message");
+    if let Err(error) = dispatcher.dispatch(text, None, &reply) {
+        let excerpt: String = text.chars().take(200).collect();
+        tracing::warn!(source, excerpt, error, "invalid message on server stdout");
     }
 }
 
 /// The answer cannot be used, but whoever waits for it is told.
-fn refuse_garbled(switch: &Switch, line: &[u8]) {
-    let source = switch.inbox.source();
-    tracing::warn!(source, "a message that is not UTF-8");
-    let garbled = String::from_utf8_lossy(line);
-    let _ = rpc::read(&garbled, &mut |message| {
-        if let rpc::Message::Response { id: Some(id), .. } = message {
-            let failure = Failure::Unusable("the answer of the server is not UTF-8".to_owned());
-            switch.pending.answer(id, Err(failure));
+fn reject_invalid_utf8(dispatcher: &Dispatcher, line: &[u8]) {
+    let source = dispatcher.message_handler.source();
+    tracing::warn!(source, "message is not valid UTF-8");
+    let lossy = String::from_utf8_lossy(line);
+    let _ = rpc::parse(&lossy, &mut |message| {
+        if let rpc::RpcMessage::Response { id: Some(id), .. } = message {
+            let failure =
+                RequestError::InvalidResponse("the response is not valid UTF-8".to_owned());
+            dispatcher.pending.complete(id, Err(failure));
         }
     });
 }
 
-fn refuse(switch: &Switch, long: &TooLong, most_bytes: usize) {
-    let (source, bytes) = (switch.inbox.source(), long.bytes);
-    tracing::warn!(source, bytes, "a message that is too long");
-    if let Some(id) = rpc::id_at_the_edges(&long.head, &long.tail) {
-        let failure = Failure::too_large(bytes, most_bytes);
-        switch.pending.answer(id, Err(failure));
+fn reject_oversized(dispatcher: &Dispatcher, line: &OversizedLine, max_bytes: usize) {
+    let (source, bytes) = (dispatcher.message_handler.source(), line.bytes);
+    tracing::warn!(source, bytes, "message exceeds the size limit");
+    if let Some(id) = rpc::id_from_truncated(&line.head, &line.tail) {
+        let failure = RequestError::too_large(bytes, max_bytes);
+        dispatcher.pending.complete(id, Err(failure));
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::header::{self, HeaderParam};
 use crate::schema::Schema;
-use crate::spec::{Kind, OperationId, OperationSpec};
+use crate::spec::{OperationId, OperationKind, OperationSpec};
 
 /// The member of an operation's `_meta` that holds what the server says about a tool beyond what an
 /// operation has a place for.
@@ -12,10 +12,10 @@ pub const TOOL_META: &str = "toolpost/mcp";
 
 /// A tool that was understood.
 #[derive(Debug)]
-pub(super) struct Tool {
+pub(super) struct ImportedTool {
     pub(super) spec: OperationSpec,
     /// Which arguments go into headers too, over HTTP.
-    pub(super) headers: Vec<HeaderParam>,
+    pub(super) header_params: Vec<HeaderParam>,
     /// What was not understood about it.
     pub(super) warnings: Vec<String>,
 }
@@ -25,19 +25,23 @@ pub(super) struct Tool {
 /// # Errors
 ///
 /// Why it cannot be an operation; the others of the list can.
-pub(super) fn read(source: &str, tool: &Value, with_headers: bool) -> Result<Tool, String> {
+pub(super) fn parse(
+    source: &str,
+    tool: &Value,
+    with_headers: bool,
+) -> Result<ImportedTool, String> {
     let Some(members) = tool.as_object() else {
-        return Err(format!("a tool is not an object but {}", short(tool)));
+        return Err(format!("a tool is not an object but {}", truncate(tool)));
     };
     let Some(name) = members.get("name").and_then(Value::as_str) else {
-        return Err(format!("a tool has no name: {}", short(tool)));
+        return Err(format!("a tool has no name: {}", truncate(tool)));
     };
     let id = OperationId::new(source, name)
-        .map_err(|error| format!("the tool {} is left out: {error}", short(&name.into())))?;
+        .map_err(|error| format!("the tool {} is skipped: {error}", truncate(&name.into())))?;
     let mut warnings = Vec::new();
     let headers = match with_headers {
-        true => header::annotated(members.get("inputSchema").unwrap_or(&Value::Null))
-            .map_err(|reason| format!("the tool `{name}` is left out: {reason}"))?,
+        true => header::header_params(members.get("inputSchema").unwrap_or(&Value::Null))
+            .map_err(|reason| format!("the tool `{name}` is skipped: {reason}"))?,
         false => Vec::new(),
     };
     let mut spec = OperationSpec::new(&id, kind(members));
@@ -47,15 +51,15 @@ pub(super) fn read(source: &str, tool: &Value, with_headers: bool) -> Result<Too
     spec.input_schema = schema(members, name, "inputSchema", &mut warnings);
     spec.output_schema = schema(members, name, "outputSchema", &mut warnings);
     if !members.contains_key("inputSchema") {
-        warnings.push(format!("`{name}` has no inputSchema: its input is not looked at"));
+        warnings.push(format!("`{name}` has no inputSchema: its input is not validated"));
     }
-    spec.meta = rest(members);
-    Ok(Tool { spec, headers, warnings })
+    spec.meta = extra_members(members);
+    Ok(ImportedTool { spec, header_params: headers, warnings })
 }
 
 /// A tool that only reads says so; every other may have an effect.
-fn kind(members: &Map<String, Value>) -> Kind {
-    if hint(members, "readOnlyHint") { Kind::Query } else { Kind::Mutation }
+fn kind(members: &Map<String, Value>) -> OperationKind {
+    if hint(members, "readOnlyHint") { OperationKind::Query } else { OperationKind::Mutation }
 }
 
 fn hint(members: &Map<String, Value>, name: &str) -> bool {
@@ -81,19 +85,19 @@ fn schema(
     let Some(json) = members.get(name) else { return Schema::unknown() };
     let compiled = Schema::new(json.clone()).and_then(|schema| schema.compile().map(|()| schema));
     compiled.unwrap_or_else(|error| {
-        warnings.push(format!("`{tool}` has an {name} that is not looked at: {error}"));
+        warnings.push(format!("`{tool}` has an {name} that is ignored: {error}"));
         Schema::unknown()
     })
 }
 
 /// Everything that has no place of its own in an operation.
-fn rest(members: &Map<String, Value>) -> Option<Map<String, Value>> {
-    let has_place = |name: &str| {
+fn extra_members(members: &Map<String, Value>) -> Option<Map<String, Value>> {
+    let is_mapped = |name: &str| {
         matches!(name, "name" | "title" | "description" | "inputSchema" | "outputSchema")
     };
     let rest: Map<String, Value> = members
         .iter()
-        .filter(|(name, _)| !has_place(name))
+        .filter(|(name, _)| !is_mapped(name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     let meta = || Map::from_iter([(TOOL_META.to_owned(), Value::Object(rest.clone()))]);
@@ -101,7 +105,7 @@ fn rest(members: &Map<String, Value>) -> Option<Map<String, Value>> {
 }
 
 /// The beginning of something that may be very long.
-fn short(value: &Value) -> String {
+fn truncate(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -116,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_keeps_everything_it_says() {
+    fn tool_import_keeps_all_members() {
         let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}},
             "$defs": {"n": {"type": "integer"}}, "x-unknown": [1]});
         let tool = json!({
@@ -125,10 +129,10 @@ mod tests {
             "annotations": {"readOnlyHint": true, "title": "other", "openWorldHint": false},
             "icons": [{"src": "x"}], "_meta": {"a": 1}, "newer": {"b": [2]},
         });
-        let read = read("box", &tool, false).unwrap();
+        let read = parse("box", &tool, false).unwrap();
         assert!(read.warnings.is_empty(), "{:?}", read.warnings);
         let spec = read.spec;
-        assert_eq!((spec.kind, spec.idempotent), (Kind::Query, false));
+        assert_eq!((spec.kind, spec.idempotent), (OperationKind::Query, false));
         assert_eq!((spec.title.as_deref(), &*spec.description), (Some("Read"), "Reads."));
         assert_eq!(*spec.input_schema.json(), schema);
         assert_eq!(
@@ -139,48 +143,57 @@ mod tests {
     }
 
     #[test]
-    fn kinds_and_titles_come_from_the_hints() {
+    fn tool_kind_and_title_come_from_annotations() {
         for (annotations, kind, idempotent, title) in [
-            (json!({}), Kind::Mutation, false, None),
-            (json!({"readOnlyHint": true}), Kind::Query, false, None),
-            (json!({"readOnlyHint": "true"}), Kind::Mutation, false, None),
-            (json!({"idempotentHint": true, "title": "T"}), Kind::Mutation, true, Some("T")),
-            (json!("odd"), Kind::Mutation, false, None),
+            (json!({}), OperationKind::Mutation, false, None),
+            (json!({"readOnlyHint": true}), OperationKind::Query, false, None),
+            (json!({"readOnlyHint": "true"}), OperationKind::Mutation, false, None),
+            (
+                json!({"idempotentHint": true, "title": "T"}),
+                OperationKind::Mutation,
+                true,
+                Some("T"),
+            ),
+            (json!("odd"), OperationKind::Mutation, false, None),
         ] {
             let tool = json!({"name": "t", "inputSchema": {}, "annotations": annotations});
-            let spec = read("box", &tool, false).unwrap().spec;
+            let spec = parse("box", &tool, false).unwrap().spec;
             let found = (spec.kind, spec.idempotent, spec.title.as_deref());
             assert_eq!(found, (kind, idempotent, title), "{tool}");
         }
     }
 
     #[test]
-    fn an_odd_tool_is_refused_or_taken_with_a_warning() {
+    fn malformed_tool_is_skipped_or_imported_with_warning() {
         let long = "n".repeat(201);
-        for (tool, words) in [
+        for (tool, expected_message) in [
             (json!("x"), "not an object"),
             (json!({"inputSchema": {}}), "no name"),
             (json!({"name": 7}), "no name"),
-            (json!({"name": ""}), "left out"),
-            (json!({"name": long}), "left out"),
+            (json!({"name": ""}), "is skipped"),
+            (json!({"name": long}), "is skipped"),
         ] {
-            assert!(read("box", &tool, false).unwrap_err().contains(words), "{tool}");
+            assert!(parse("box", &tool, false).unwrap_err().contains(expected_message), "{tool}");
         }
-        for (tool, words) in [
+        for (tool, expected_message) in [
             (json!({"name": "t"}), "no inputSchema"),
-            (json!({"name": "t", "inputSchema": 3}), "not looked at"),
-            (json!({"name": "t", "inputSchema": {"type": "objekt"}}), "not looked at"),
+            (json!({"name": "t", "inputSchema": 3}), "is ignored"),
+            (json!({"name": "t", "inputSchema": {"type": "objekt"}}), "is ignored"),
             (
                 json!({"name": "t", "inputSchema": {"$ref": "http://127.0.0.1:9/s.json"}}),
-                "not looked at",
+                "is ignored",
             ),
             (
                 json!({"name": "t", "inputSchema": {}, "outputSchema": {"pattern": "("}}),
                 "outputSchema",
             ),
         ] {
-            let read = read("box", &tool, false).unwrap();
-            assert!(read.warnings.concat().contains(words), "{tool} {:?}", read.warnings);
+            let read = parse("box", &tool, false).unwrap();
+            assert!(
+                read.warnings.concat().contains(expected_message),
+                "{tool} {:?}",
+                read.warnings
+            );
         }
     }
 }

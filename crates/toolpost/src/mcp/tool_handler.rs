@@ -5,35 +5,39 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::desk::{Desk, Errand};
 use super::header::HeaderParam;
-use super::result::{self, Reading};
+use super::result::{self, ResultOptions};
 use super::rpc::Param;
+use super::source_handle::{SourceHandle, UpstreamCall};
 use crate::error::{CallError, HandlerError};
-use crate::handler::{CallContext, OnceHandler, Output};
+use crate::handler::{CallContext, HandlerOutput, OnceHandler};
 use crate::payload::Payload;
 use crate::schema::Schema;
-use crate::spec::{Kind, OperationSpec};
+use crate::spec::{OperationKind, OperationSpec};
 
 /// Calls a tool.
-pub(super) struct ToolHandler(Arc<Facts>);
+pub(super) struct ToolHandler(Arc<ToolHandlerInner>);
 
-struct Facts {
-    desk: Arc<Desk>,
-    tool: String,
-    headers: Vec<HeaderParam>,
-    output: Schema,
+struct ToolHandlerInner {
+    handle: Arc<SourceHandle>,
+    tool_name: String,
+    header_params: Vec<HeaderParam>,
+    output_schema: Schema,
     is_repeatable: bool,
 }
 
 impl ToolHandler {
-    pub(super) fn new(desk: &Arc<Desk>, spec: &OperationSpec, headers: Vec<HeaderParam>) -> Self {
-        Self(Arc::new(Facts {
-            desk: Arc::clone(desk),
-            tool: spec.name.clone(),
-            headers,
-            output: spec.output_schema.clone(),
-            is_repeatable: spec.kind == Kind::Query || spec.idempotent,
+    pub(super) fn new(
+        handle: &Arc<SourceHandle>,
+        spec: &OperationSpec,
+        headers: Vec<HeaderParam>,
+    ) -> Self {
+        Self(Arc::new(ToolHandlerInner {
+            handle: Arc::clone(handle),
+            tool_name: spec.name.clone(),
+            header_params: headers,
+            output_schema: spec.output_schema.clone(),
+            is_repeatable: spec.kind == OperationKind::Query || spec.idempotent,
         }))
     }
 }
@@ -43,14 +47,14 @@ impl OnceHandler for ToolHandler {
         &self,
         context: CallContext,
         input: Payload,
-    ) -> BoxFuture<'static, Result<Output, HandlerError>> {
-        let facts = Arc::clone(&self.0);
+    ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>> {
+        let inner = Arc::clone(&self.0);
         async move {
             tokio::select! {
                 biased;
-                called = facts.call(&context, input) => Ok(Output::Envelope(called?)),
+                called = inner.call(&context, input) => Ok(HandlerOutput::Envelope(called?)),
                 // Dropping the call tells the server.
-                () = context.cancelled() => {
+                () = context.canceled() => {
                     Err(CallError::aborted("the call was canceled").into())
                 }
             }
@@ -59,36 +63,38 @@ impl OnceHandler for ToolHandler {
     }
 }
 
-impl Facts {
+impl ToolHandlerInner {
     async fn call(
         &self,
         context: &CallContext,
         mut input: Payload,
     ) -> Result<crate::Envelope<Payload>, CallError> {
-        let headers = self.headers(&mut input)?;
-        let params = [("name", Param::Text(&self.tool)), ("arguments", Param::Payload(&input))];
-        let errand = Errand {
+        let headers = self.param_headers(&mut input)?;
+        let params =
+            [("name", Param::Text(&self.tool_name)), ("arguments", Param::Payload(&input))];
+        let upstream_call = UpstreamCall {
             method: "tools/call",
             params: &params,
-            subject: Some(&self.tool),
+            subject: Some(&self.tool_name),
             headers,
             is_repeatable: self.is_repeatable,
         };
-        let answer = self.desk.run(context, errand).await?;
-        let reading = Reading::from(&*self.desk.settings);
-        result::envelope(&answer, &self.output, reading)
-            .map_err(|error| CallError::execution(format!("`{}`: {error}", self.desk.name)))
+        let response = self.handle.call(context, upstream_call).await?;
+        let options = ResultOptions::from(&*self.handle.settings);
+        result::to_envelope(&response, &self.output_schema, options)
+            .map_err(|error| CallError::execution(format!("`{}`: {error}", self.handle.name)))
     }
 
-    fn headers(&self, input: &mut Payload) -> Result<Vec<(&str, String)>, CallError> {
-        if self.headers.is_empty() {
+    fn param_headers(&self, input: &mut Payload) -> Result<Vec<(&str, String)>, CallError> {
+        if self.header_params.is_empty() {
             return Ok(Vec::new());
         }
         let arguments = input
             .value()
-            .map_err(|error| CallError::validation(error.to_string(), &[]).before_sending())?;
-        let headers = self.headers.iter();
-        let headers = headers.filter_map(|param| Some((&*param.header, param.value(arguments)?)));
+            .map_err(|error| CallError::validation(error.to_string(), &[]).not_sent())?;
+        let headers = self.header_params.iter();
+        let headers =
+            headers.filter_map(|param| Some((&*param.header, param.header_value(arguments)?)));
         Ok(headers.collect())
     }
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::document::{File, Library, read};
-use super::offer::{Found, Offer, OpenApiError, offer, service};
-use super::schema::Warning;
+use super::build::{BuiltOperations, OpenApiError, ServiceInfo, build_operations, build_service};
+use super::document::{DocumentFile, DocumentSet, parse};
+use super::schema::DocumentWarning;
 use super::settings::OpenApiSettings;
 use super::source::SourceHooks;
 use crate::registry::{Change, Registry};
 
-/// Registers the operations of a document that is at hand, in namespace `name`, and says what was
-/// found. Where the settings say that the document is, relative addresses in it begin; nothing is
+/// Registers the operations of a document that is at hand, in namespace `name`, and returns a
+/// summary. Where the settings say that the document is, relative addresses in it begin; nothing is
 /// read from there, so that it must not refer to other files.
 ///
 /// Whoever wants a document to be read from a file or an address, and to be kept up to date, starts an
@@ -24,8 +24,8 @@ use crate::registry::{Change, Registry};
 /// # Examples
 ///
 /// ```
-/// use toolpost::openapi::{Location, OpenApiSettings, from_openapi};
-/// use toolpost::{Kind, Registry};
+/// use toolpost::openapi::{DocumentLocation, OpenApiSettings, from_openapi};
+/// use toolpost::{OperationKind, Registry};
 ///
 /// let document = r#"
 /// openapi: 3.1.0
@@ -43,13 +43,13 @@ use crate::registry::{Change, Registry};
 ///           content: {application/json: {schema: {type: object}}}
 /// "#;
 /// let registry = Registry::new();
-/// let settings = OpenApiSettings::new(Location::of("pets.yaml"));
+/// let settings = OpenApiSettings::new(DocumentLocation::from_path_or_url("pets.yaml"));
 /// let found = from_openapi(&registry, "pets", document, settings)?;
 /// assert_eq!((found.title.as_str(), found.counts.queries), ("Pets", 1));
 ///
 /// let catalog = registry.catalog();
 /// let operation = catalog.get("pets.readPet").expect("the document has it");
-/// assert_eq!(operation.spec().kind, Kind::Query);
+/// assert_eq!(operation.spec().kind, OperationKind::Query);
 /// # Ok::<(), toolpost::openapi::OpenApiError>(())
 /// ```
 pub fn from_openapi(
@@ -57,17 +57,18 @@ pub fn from_openapi(
     name: &str,
     document: &str,
     settings: OpenApiSettings,
-) -> Result<Found, OpenApiError> {
-    let reading =
-        read(document.as_bytes()).map_err(|error| OpenApiError::Document(error.to_string()))?;
-    let mut library = Library::new(Vec::new());
-    library.add(File { address: settings.document.address()?, tree: reading.tree });
-    let service = Arc::new(service(name, settings)?);
-    let Offer { operations, mut found, .. } =
-        offer(&service, &Arc::new(library), &SourceHooks::default())?;
-    let odd = reading.warnings.into_iter().map(|message| Warning { at: String::new(), message });
-    found.warnings.splice(0..0, odd);
-    found.counts.warnings = found.warnings.len();
+) -> Result<ServiceInfo, OpenApiError> {
+    let parsed =
+        parse(document.as_bytes()).map_err(|error| OpenApiError::Document(error.to_string()))?;
+    let mut documents = DocumentSet::new(Vec::new());
+    documents.add(DocumentFile { url: settings.document.url()?, tree: parsed.tree });
+    let service = Arc::new(build_service(name, settings)?);
+    let BuiltOperations { operations, mut info, .. } =
+        build_operations(&service, &Arc::new(documents), &SourceHooks::default())?;
+    let odd =
+        parsed.warnings.into_iter().map(|message| DocumentWarning { at: String::new(), message });
+    info.warnings.splice(0..0, odd);
+    info.counts.warnings = info.warnings.len();
     registry.apply(operations.into_iter().map(Change::Register))?;
-    Ok(found)
+    Ok(info)
 }

@@ -9,63 +9,63 @@ use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::Instant;
 
-use super::client::{Answer, Body, Client, Terms};
-use super::credential::{CredentialError, Keyring, Keys};
-use super::native;
-use super::plan::{Language, Plan};
-use super::request::{Prepared, Template};
-use super::response::{self, Redacted};
+use super::client::{HttpClient, HttpResponse, ResponseBody, SendOptions};
+use super::credential::{CredentialError, CredentialStore, OperationCredentials};
+use super::peer_gateway;
+use super::plan::{OperationPlan, ServiceProtocol};
+use super::request::{PreparedRequest, RequestTemplate};
+use super::response::{self, SecretRedactor};
 use super::settings::OpenApiSettings;
 use super::stream;
 use crate::error::{CallError, HandlerError};
-use crate::handler::{CallContext, Handler, OnceHandler, Output, StreamHandler};
+use crate::handler::{CallContext, Handler, HandlerOutput, OnceHandler, StreamHandler};
 use crate::operation::{OutputPolicy, ResultPolicy};
 use crate::payload::{Payload, PayloadError};
-use crate::spec::{Kind, OperationSpec};
+use crate::spec::{OperationKind, OperationSpec};
 
 /// What the operations of a source share.
 #[derive(Debug)]
-pub(super) struct Service {
+pub(super) struct ServiceContext {
     pub(super) name: Arc<str>,
-    pub(super) client: Client,
+    pub(super) client: HttpClient,
     pub(super) settings: OpenApiSettings,
-    pub(super) keyring: Keyring,
+    pub(super) credential_store: CredentialStore,
 }
 
 /// The way to one operation.
 #[derive(Debug)]
-pub(super) struct Route {
-    pub(super) service: Arc<Service>,
-    pub(super) plan: Arc<Plan>,
-    template: Template,
+pub(super) struct OperationRoute {
+    pub(super) service: Arc<ServiceContext>,
+    pub(super) plan: Arc<OperationPlan>,
+    template: RequestTemplate,
     /// What it shows, or why it cannot.
-    keys: Result<Keys, CredentialError>,
+    credentials: Result<OperationCredentials, CredentialError>,
     /// Whether calling it twice is the same as calling it once.
-    pub(super) is_repeatable: bool,
+    pub(super) is_idempotent: bool,
     /// Whether anybody looks into what it answers.
-    pub(super) is_looked_at: bool,
+    pub(super) needs_parsed_output: bool,
     is_stream: bool,
 }
 
-impl Route {
+impl OperationRoute {
     pub(super) fn new(
-        service: &Arc<Service>,
-        plan: Arc<Plan>,
-        template: Template,
+        service: &Arc<ServiceContext>,
+        plan: Arc<OperationPlan>,
+        template: RequestTemplate,
         spec: &OperationSpec,
         policy: ResultPolicy,
     ) -> Self {
         let is_read = matches!(plan.method, Method::GET | Method::HEAD);
-        let keys = service.keyring.keys(&plan.security);
+        let credentials = service.credential_store.for_operation(&plan.security);
         Self {
             service: Arc::clone(service),
             plan,
             template,
-            keys,
+            credentials,
             // What HTTP reads with is a query, whatever it becomes here.
-            is_repeatable: spec.kind == Kind::Query || spec.idempotent || is_read,
-            is_looked_at: policy.output != OutputPolicy::Raw,
-            is_stream: spec.kind == Kind::Subscription,
+            is_idempotent: spec.kind == OperationKind::Query || spec.idempotent || is_read,
+            needs_parsed_output: policy.output != OutputPolicy::Raw,
+            is_stream: spec.kind == OperationKind::Subscription,
         }
     }
 
@@ -86,40 +86,39 @@ impl Route {
         context: &CallContext,
         input: Payload,
         header: Option<(HeaderName, HeaderValue)>,
-    ) -> Result<(Answer, Redacted), CallError> {
-        let (answer, request) = self.send(context, input, header).await?;
-        Ok((answer, Redacted::of(&request)))
+    ) -> Result<(HttpResponse, SecretRedactor), CallError> {
+        let (http_response, request) = self.send(context, input, header).await?;
+        Ok((http_response, SecretRedactor::from_request(&request)))
     }
 
-    /// Sends the request for an input; an answer that is no success is an error.
+    /// Sends the request for an input; a status other than success is an error.
     async fn send(
         &self,
         context: &CallContext,
         input: Payload,
         header: Option<(HeaderName, HeaderValue)>,
-    ) -> Result<(Answer, Prepared), CallError> {
+    ) -> Result<(HttpResponse, PreparedRequest), CallError> {
         let client = &self.service.client;
-        let terms = Terms {
-            is_repeatable: self.is_repeatable || header.is_some(),
+        let options = SendOptions {
+            is_idempotent: self.is_idempotent || header.is_some(),
             deadline: client.deadline(context.remaining()),
             is_stream: self.is_stream,
-            language: self.plan.language,
+            protocol: self.plan.protocol,
         };
-        let mut request = self.prepare(context, input, terms.deadline)?;
+        let mut request = self.prepare(context, input, options.deadline)?;
         request.headers.extend(header);
-        let keys = self.keys.as_ref().map_err(Clone::clone)?;
-        keys.show(&mut request).await?;
-        let mut answer = client.send(&request, terms).await?;
+        let credentials = self.credentials.as_ref().map_err(Clone::clone)?;
+        credentials.apply(&mut request).await?;
+        let mut http_response = client.send(&request, options).await?;
         // A token that is not accepted any more is replaced once. Nothing was done for the old one.
-        if answer.status == 401 && keys.show_again(&mut request).await? {
-            answer = client.send(&request, terms).await?;
+        if http_response.status == 401 && credentials.apply_refreshed(&mut request).await? {
+            http_response = client.send(&request, options).await?;
         }
-        match answer {
-            Answer { status: 200..300, .. } => Ok((answer, request)),
-            Answer { status, headers, body: Body::Whole(body) } => {
-                Err(self.refusal(status, &headers, body, &Redacted::of(&request)))
-            }
-            Answer { status, .. } => Err(CallError::execution(format!("HTTP {status}"))),
+        match http_response {
+            HttpResponse { status: 200..300, .. } => Ok((http_response, request)),
+            HttpResponse { status, headers, body: ResponseBody::Complete(body) } => Err(self
+                .error_response(status, &headers, body, &SecretRedactor::from_request(&request))),
+            HttpResponse { status, .. } => Err(CallError::execution(format!("HTTP {status}"))),
         }
     }
 
@@ -128,37 +127,45 @@ impl Route {
         context: &CallContext,
         mut input: Payload,
         deadline: Instant,
-    ) -> Result<Prepared, CallError> {
-        match self.plan.language {
-            Language::Http => {
-                let unreadable = |error: PayloadError| {
-                    CallError::validation(error.to_string(), &[]).before_sending()
-                };
+    ) -> Result<PreparedRequest, CallError> {
+        match self.plan.protocol {
+            ServiceProtocol::Http => {
+                let unreadable =
+                    |error: PayloadError| CallError::validation(error.to_string(), &[]).not_sent();
                 let mut request = self.template.fill(input.value().map_err(unreadable)?)?;
-                native::trace(&mut request.headers, context);
+                peer_gateway::set_trace_headers(&mut request.headers, context);
                 Ok(request)
             }
-            Language::Toolpost => {
-                let left = deadline.saturating_duration_since(Instant::now());
+            ServiceProtocol::Toolpost => {
+                let until_deadline = deadline.saturating_duration_since(Instant::now());
                 // A stream may go on for as long as its consumer wants.
-                let timeout = if self.is_stream { context.remaining() } else { Some(left) };
-                native::fill(&self.template, context, &input, timeout, self.is_stream)
+                let timeout =
+                    if self.is_stream { context.remaining() } else { Some(until_deadline) };
+                peer_gateway::build_request(
+                    &self.template,
+                    context,
+                    &input,
+                    timeout,
+                    self.is_stream,
+                )
             }
         }
     }
 
-    fn refusal(
+    fn error_response(
         &self,
         status: u16,
         headers: &HeaderMap,
         body: Vec<u8>,
-        redacted: &Redacted,
+        redactor: &SecretRedactor,
     ) -> CallError {
-        let said = match self.plan.language {
-            Language::Http => None,
-            Language::Toolpost => native::refusal(headers, &body, redacted),
+        let peer_error = match self.plan.protocol {
+            ServiceProtocol::Http => None,
+            ServiceProtocol::Toolpost => peer_gateway::parse_error(headers, &body, redactor),
         };
-        said.unwrap_or_else(|| response::refusal(&self.plan, status, headers, body, redacted))
+        peer_error.unwrap_or_else(|| {
+            response::response_error(&self.plan, status, headers, body, redactor)
+        })
     }
 
     /// What a success becomes.
@@ -167,39 +174,53 @@ impl Route {
         status: u16,
         headers: &HeaderMap,
         body: Vec<u8>,
-    ) -> Result<Output, CallError> {
-        match self.plan.language {
-            Language::Http => {
-                Ok(response::output(&self.plan, status, headers, body, self.is_looked_at))
+    ) -> Result<HandlerOutput, CallError> {
+        match self.plan.protocol {
+            ServiceProtocol::Http => Ok(response::success_output(
+                &self.plan,
+                status,
+                headers,
+                body,
+                self.needs_parsed_output,
+            )),
+            ServiceProtocol::Toolpost => {
+                peer_gateway::parse_outcome(headers, &body).map(HandlerOutput::Forwarded)
             }
-            Language::Toolpost => native::outcome(headers, &body).map(Output::Relayed),
         }
     }
 
-    async fn call(&self, context: &CallContext, input: Payload) -> Result<Output, CallError> {
-        let (answer, _) = self.send(context, input, None).await?;
-        match answer.body {
-            Body::Whole(body) => self.output(answer.status, &answer.headers, body),
-            Body::Flowing(_) => Err(CallError::execution("the service answered with a stream")),
+    async fn call(
+        &self,
+        context: &CallContext,
+        input: Payload,
+    ) -> Result<HandlerOutput, CallError> {
+        let (http_response, _) = self.send(context, input, None).await?;
+        match http_response.body {
+            ResponseBody::Complete(body) => {
+                self.output(http_response.status, &http_response.headers, body)
+            }
+            ResponseBody::Streaming(_) => {
+                Err(CallError::execution("the service responded with a stream"))
+            }
         }
     }
 }
 
-struct RouteHandler(Arc<Route>);
+struct RouteHandler(Arc<OperationRoute>);
 
 impl OnceHandler for RouteHandler {
     fn call(
         &self,
         context: CallContext,
         input: Payload,
-    ) -> BoxFuture<'static, Result<Output, HandlerError>> {
+    ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>> {
         let route = Arc::clone(&self.0);
         async move {
             tokio::select! {
                 biased;
                 called = route.call(&context, input) => Ok(called?),
                 // Dropping the call closes its connection.
-                () = context.cancelled() => {
+                () = context.canceled() => {
                     Err(CallError::aborted("the call was canceled").into())
                 }
             }
@@ -213,7 +234,7 @@ impl StreamHandler for RouteHandler {
         &self,
         context: CallContext,
         input: Payload,
-    ) -> BoxStream<'static, Result<Output, HandlerError>> {
+    ) -> BoxStream<'static, Result<HandlerOutput, HandlerError>> {
         stream::subscribe(Arc::clone(&self.0), context, input)
     }
 }

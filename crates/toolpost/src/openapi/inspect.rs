@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::document::{Library, Node};
-use super::import::{Report, import};
-use super::load::{LoadSettings, Loaded, Location, load};
-use super::offer::{OpenApiError, homeless};
+use super::build::{OpenApiError, server_warnings};
+use super::document::{DocumentSet, TreeNode};
+use super::import::{ImportReport, import};
+use super::load::{DocumentLocation, LoadSettings, LoadedDocument, load};
 use super::request::ServerSettings;
-use super::schema::Warning;
+use super::schema::DocumentWarning;
 use super::settings::Namespaces;
 
 /// A document, and what became of everything in it.
@@ -21,7 +21,7 @@ pub struct Inspection {
     /// What the document is written by, such as `OpenAPI 3.1.0` or `Swagger 2.0`.
     pub specification: String,
     /// Its operations in the namespace that was given, what was skipped, and what is odd.
-    pub report: Report,
+    pub report: ImportReport,
 }
 
 /// Reads a document with every file that it refers to, and says what its operations would be in
@@ -35,57 +35,57 @@ pub struct Inspection {
 /// # Examples
 ///
 /// ```
-/// use toolpost::openapi::{LoadSettings, Location, ServerSettings, inspect};
+/// use toolpost::openapi::{DocumentLocation, LoadSettings, ServerSettings, inspect};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let text = r#"{"openapi": "3.1.0", "info": {"title": "Pets", "version": "2"},
 ///                "paths": {"/pets": {"get": {"responses": {"200": {"description": "All."}}}}}}"#;
-/// let here = Location::Text { text: text.into(), address: "https://pets.example/api.json".parse()? };
-/// let seen = inspect(here, &LoadSettings::default(), &ServerSettings::default(), "pets").await?;
+/// let location = DocumentLocation::Text { text: text.into(), base_url: "https://pets.example/api.json".parse()? };
+/// let seen = inspect(location, &LoadSettings::default(), &ServerSettings::default(), "pets").await?;
 /// assert_eq!((seen.title.as_str(), seen.specification.as_str()), ("Pets", "OpenAPI 3.1.0"));
 /// assert_eq!(seen.report.counts().queries, 1);
 /// # Ok(()) }
 /// ```
 pub async fn inspect(
-    location: Location,
+    location: DocumentLocation,
     settings: &LoadSettings,
     server: &ServerSettings,
     name: &str,
 ) -> Result<Inspection, OpenApiError> {
-    let Loaded { library, warnings } = load(location, settings).await?;
+    let LoadedDocument { documents, warnings } = load(location, settings).await?;
     let (name, server) = (name.to_owned(), server.clone());
     // A large document takes long, so it is read where nobody waits for it.
     let reading = tokio::task::spawn_blocking(move || {
-        let library = Arc::new(library);
-        let mut imported = import(&library, &name, Namespaces::Below)?;
-        imported.warnings.extend(homeless(&imported.operations, &server));
-        Ok::<_, OpenApiError>((library, Report::from(imported)))
+        let documents = Arc::new(documents);
+        let mut imported = import(&documents, &name, Namespaces::Below)?;
+        imported.warnings.extend(server_warnings(&imported.operations, &server));
+        Ok::<_, OpenApiError>((documents, ImportReport::from(imported)))
     });
     let failed = |_| OpenApiError::Document("it cannot be imported".to_owned());
-    let (library, mut report) = reading.await.map_err(failed)??;
-    let odd = warnings.into_iter().map(|odd| Warning { at: odd.at, message: odd.message });
+    let (documents, mut report) = reading.await.map_err(failed)??;
+    let odd = warnings.into_iter().map(|odd| DocumentWarning { at: odd.at, message: odd.message });
     report.warnings.splice(0..0, odd);
-    let (title, version) = title_and_version(&library);
-    Ok(Inspection { title, version, specification: specification(&library), report })
+    let (title, version) = title_and_version(&documents);
+    Ok(Inspection { title, version, specification: specification(&documents), report })
 }
 
 /// What a document calls its service, and which version that is.
-pub(super) fn title_and_version(library: &Library) -> (String, String) {
-    let info = library.node(library.root()).get("info");
-    let text = |name| text(info.and_then(|info| info.get(name)));
+pub(super) fn title_and_version(documents: &DocumentSet) -> (String, String) {
+    let info = documents.node(documents.root()).get("info");
+    let text = |name| scalar_text(info.and_then(|info| info.get(name)));
     (text("title"), text("version"))
 }
 
-fn specification(library: &Library) -> String {
-    let root = library.node(library.root());
+fn specification(documents: &DocumentSet) -> String {
+    let root = documents.node(documents.root());
     match root.get("swagger") {
-        Some(version) => format!("Swagger {}", text(Some(version))),
-        None => format!("OpenAPI {}", text(root.get("openapi"))),
+        Some(version) => format!("Swagger {}", scalar_text(Some(version))),
+        None => format!("OpenAPI {}", scalar_text(root.get("openapi"))),
     }
 }
 
 /// A text, or a number where one was meant to be a text, as versions often are.
-fn text(node: Option<Node<'_>>) -> String {
+fn scalar_text(node: Option<TreeNode<'_>>) -> String {
     let Some(node) = node else { return String::new() };
     let text = node.as_str().map(str::to_owned);
     text.or_else(|| node.as_number().map(ToString::to_string)).unwrap_or_default()

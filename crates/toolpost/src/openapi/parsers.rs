@@ -4,27 +4,27 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::document::{self, File, Library, Tree};
-use super::import::{self, Report};
+use super::document::{self, DocumentFile, DocumentSet, Tree};
+use super::import::{self, ImportReport};
 use super::settings::Namespaces;
 
 /// A document that was read.
 #[derive(Debug)]
-pub struct Document(Tree);
+pub struct ParsedDocument(Tree);
 
-impl Document {
+impl ParsedDocument {
     /// Reads JSON or YAML, or says why not.
-    pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        let reading = document::read(bytes).map_err(|error| error.to_string())?;
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let reading = document::parse(bytes).map_err(|error| error.to_string())?;
         Ok(Self(reading.tree))
     }
 
     /// Imports it as a document that stands alone, or says why it is none.
-    pub fn import(self) -> Result<Report, String> {
-        let address = "file:///document".parse().expect("it is an address");
-        let library = Library::new(vec![File { address, tree: self.0 }]);
-        let import = import::import(&Arc::new(library), "any", Namespaces::Below);
-        import.map(Report::from).map_err(|error| error.to_string())
+    pub fn import(self) -> Result<ImportReport, String> {
+        let url = "file:///document".parse().expect("it is an address");
+        let documents = DocumentSet::new(vec![DocumentFile { url, tree: self.0 }]);
+        let import = import::import(&Arc::new(documents), "any", Namespaces::Below);
+        import.map(ImportReport::from).map_err(|error| error.to_string())
     }
 
     /// All of it, copied out.
@@ -34,6 +34,6 @@ impl Document {
 }
 
 /// What each of the two readers of YAML makes of a text.
-pub fn each_yaml(text: &str) -> [Option<Value>; 2] {
-    document::each_yaml(text).map(|tree| tree.map(|tree| tree.root().to_value()))
+pub fn parse_yaml_with_both_readers(text: &str) -> [Option<Value>; 2] {
+    document::parse_with_both_readers(text).map(|tree| tree.map(|tree| tree.root().to_value()))
 }

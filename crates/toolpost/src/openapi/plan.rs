@@ -12,24 +12,24 @@ use crate::schema::Schema;
 
 /// How an operation is called over HTTP.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct OperationPlan {
     pub(crate) method: Method,
-    pub(crate) language: Language,
+    pub(crate) protocol: ServiceProtocol,
     /// The path as the document has it, with its `{names}`; it goes behind a server's address.
     pub(crate) path: String,
     /// Where it may be called, best first; the operation's own, else the path's, else the document's.
-    pub(crate) servers: Arc<[Server]>,
+    pub(crate) servers: Arc<[ServerTemplate]>,
     pub(crate) parameters: Vec<Parameter>,
-    pub(crate) body: Option<Body>,
-    pub(crate) responses: Vec<Response>,
+    pub(crate) body: Option<RequestBody>,
+    pub(crate) responses: Vec<DeclaredResponse>,
     /// What the caller has to show: any one of these, each of them whole. None is as good as one
     /// that asks for nothing.
-    pub(crate) security: Arc<[Requirement]>,
+    pub(crate) security: Arc<[SecurityRequirement]>,
 }
 
 /// What is spoken on the way to a service and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Language {
+pub(crate) enum ServiceProtocol {
     /// Requests and answers as the document describes them.
     Http,
     /// Another gateway: the body is the input, and the answer is the envelope or the error, as they are.
@@ -38,17 +38,17 @@ pub(crate) enum Language {
 
 /// An address with holes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Server {
+pub(crate) struct ServerTemplate {
     /// The address as the document has it; relative ones are relative to `base`.
     pub(crate) url: String,
     /// Where the document was found, if that is an address that can be called.
     pub(crate) base: Option<Url>,
     /// The name of each variable, its default and what it may be (anything, if that is empty).
-    pub(crate) variables: Vec<Variable>,
+    pub(crate) variables: Vec<ServerVariable>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Variable {
+pub(crate) struct ServerVariable {
     pub(crate) name: String,
     pub(crate) default: String,
     pub(crate) allowed: Vec<String>,
@@ -61,14 +61,14 @@ pub(crate) struct Parameter {
     pub(crate) name: String,
     /// Its name in the input, which differs where two would clash.
     pub(crate) input: String,
-    pub(crate) position: Position,
+    pub(crate) location: ParameterLocation,
     pub(crate) required: bool,
-    pub(crate) notation: Notation,
+    pub(crate) serialization: ParameterSerialization,
 }
 
 /// Where a parameter stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Position {
+pub(crate) enum ParameterLocation {
     Path,
     Query,
     /// The whole query as one value (OpenAPI 3.2); its notation is a media type.
@@ -79,7 +79,7 @@ pub(crate) enum Position {
 
 /// How a value becomes text.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Notation {
+pub(crate) enum ParameterSerialization {
     Style {
         style: Style,
         explode: bool,
@@ -108,23 +108,23 @@ pub(crate) enum Style {
 
 /// What is sent behind the head.
 #[derive(Debug, Clone)]
-pub(crate) struct Body {
+pub(crate) struct RequestBody {
     /// Its name in the input: `body`, unless that would clash.
     pub(crate) input: String,
     pub(crate) required: bool,
     /// What it may be sent as, the best first; never empty.
-    pub(crate) contents: Vec<Content>,
+    pub(crate) contents: Vec<BodyContent>,
 }
 
 /// A body of one media type.
 #[derive(Debug, Clone)]
-pub(crate) struct Content {
+pub(crate) struct BodyContent {
     /// As the document has it: it may be a range such as `image/*`.
     pub(crate) media_type: String,
     pub(crate) kind: ContentKind,
     /// For forms and parts, how each property is written; those that are not named follow the rules
     /// of their kind.
-    pub(crate) encodings: Vec<Encoding>,
+    pub(crate) encodings: Vec<PropertyEncoding>,
 }
 
 /// How the value of a body becomes bytes.
@@ -146,7 +146,7 @@ pub(crate) enum ContentKind {
 
 /// How one property of a form or of a multipart body is written.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Encoding {
+pub(crate) struct PropertyEncoding {
     pub(crate) property: String,
     /// The media types that it may have; the first one is sent, unless a `$binary` names another.
     pub(crate) content_type: Option<String>,
@@ -161,16 +161,16 @@ pub(crate) struct Encoding {
 
 /// What the service may answer with.
 #[derive(Debug, Clone)]
-pub(crate) struct Response {
+pub(crate) struct DeclaredResponse {
     pub(crate) status: StatusRange,
     /// The media types that are declared, with the schemas of what they carry.
-    pub(crate) contents: Vec<Answer>,
+    pub(crate) contents: Vec<ResponseContent>,
     /// The code of the error that is raised with it; only for answers that are no success.
     pub(crate) code: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseContent {
     pub(crate) media_type: String,
     pub(crate) schema: Schema,
 }
@@ -185,26 +185,26 @@ pub(crate) enum StatusRange {
 }
 
 /// Schemes that have to be satisfied together.
-pub(crate) type Requirement = Vec<Credential>;
+pub(crate) type SecurityRequirement = Vec<SchemeRequirement>;
 
 /// One scheme of a requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Credential {
+pub(crate) struct SchemeRequirement {
     /// The name of the scheme in the document, by which configuration finds it.
     pub(crate) name: String,
-    pub(crate) scheme: Arc<Scheme>,
+    pub(crate) scheme: Arc<SecurityScheme>,
     pub(crate) scopes: Vec<String>,
 }
 
 /// How a secret is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Scheme {
+pub(crate) enum SecurityScheme {
     Basic,
     Bearer,
     /// Another scheme of the `Authorization` header, such as `digest`, by its name.
     OtherHttp(String),
     ApiKey {
-        position: Position,
+        location: ParameterLocation,
         name: String,
     },
     /// OAuth 2.0; only the flow `clientCredentials` needs no person.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use url::Url;
 
 use super::credential::Credentials;
-use super::document::shown_url;
-use super::load::{LoadSettings, Location};
+use super::document::redact_url;
+use super::load::{DocumentLocation, LoadSettings};
 use super::request::ServerSettings;
 
 /// A service with a document, and how it is dealt with.
@@ -15,7 +15,7 @@ use super::request::ServerSettings;
 #[non_exhaustive]
 pub struct OpenApiSettings {
     /// Where its document is.
-    pub document: Location,
+    pub document: DocumentLocation,
     /// How far its document may lead. Whoever names no client there has it read by the one that calls
     /// the service.
     pub load: LoadSettings,
@@ -31,17 +31,17 @@ pub struct OpenApiSettings {
     /// How its requests are sent.
     pub client: ClientSettings,
     /// How long is waited before a document that cannot be read is read again: at first, and at most.
-    pub restart: (Duration, Duration),
+    pub reload_backoff: (Duration, Duration),
     /// Whether the document itself is given only to those who show what needs no document to say how: a
     /// bearer token, a user and a password, or headers. They go to where the document is.
-    pub is_private: bool,
+    pub document_requires_auth: bool,
     /// How often is looked whether the document has changed; never, if absent.
     pub refresh: Option<Duration>,
 }
 
 impl OpenApiSettings {
     /// The defaults for a document at this place.
-    pub fn new(document: Location) -> Self {
+    pub fn new(document: DocumentLocation) -> Self {
         Self {
             document,
             load: LoadSettings::default(),
@@ -50,8 +50,8 @@ impl OpenApiSettings {
             namespaces: Namespaces::default(),
             hosts: Vec::new(),
             client: ClientSettings::default(),
-            restart: (Duration::from_millis(500), Duration::from_secs(60)),
-            is_private: false,
+            reload_backoff: (Duration::from_millis(500), Duration::from_secs(60)),
+            document_requires_auth: false,
             refresh: None,
         }
     }
@@ -60,7 +60,7 @@ impl OpenApiSettings {
 /// Without credentials and the queries of addresses, which may hold secrets.
 impl fmt::Debug for OpenApiSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let document = self.document.address().map(|address| shown_url(&address));
+        let document = self.document.url().map(|address| redact_url(&address));
         let document = document.unwrap_or_default();
         f.debug_struct("OpenApiSettings").field("document", &document).finish_non_exhaustive()
     }
@@ -102,7 +102,7 @@ pub struct ClientSettings {
     /// Through whom requests go; if absent, through those that the environment names.
     pub proxy: Option<Url>,
     /// Authorities that are trusted beside those of the system, in PEM.
-    pub authorities: Option<String>,
+    pub ca_certificates: Option<String>,
 }
 
 /// Without the proxy, whose address may hold a password.
@@ -129,7 +129,7 @@ impl Default for ClientSettings {
             breaker: BreakerSettings::default(),
             reconnect: false,
             proxy: None,
-            authorities: None,
+            ca_certificates: None,
         }
     }
 }
@@ -141,20 +141,20 @@ pub struct RetrySettings {
     /// How often at most; 0 sends everything once.
     pub retries: u32,
     /// The longest pause before the first repetition; it doubles each time.
-    pub pause: Duration,
+    pub base_delay: Duration,
     /// The longest pause before any.
-    pub pause_max: Duration,
+    pub max_delay: Duration,
     /// The longest `Retry-After` that is waited for; whoever asks for more is not asked again.
-    pub retry_after_max: Duration,
+    pub max_retry_after: Duration,
 }
 
 impl Default for RetrySettings {
     fn default() -> Self {
         Self {
             retries: 2,
-            pause: Duration::from_millis(200),
-            pause_max: Duration::from_secs(10),
-            retry_after_max: Duration::from_secs(30),
+            base_delay: Duration::from_millis(200),
+            max_delay: Duration::from_secs(10),
+            max_retry_after: Duration::from_secs(30),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A service as a source of operations: its document read, kept up to date, read again.
 
-mod stamp;
+mod fingerprint;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use self::stamp::Stamp;
-use super::handler::Service;
-use super::import::Counts;
-use super::load::{Loaded, Location, load};
-use super::offer::{Found, Offer, OpenApiError, offer, service};
-use super::request::Prepared;
-use super::schema::Warning;
+use self::fingerprint::DocumentFingerprint;
+use super::build::{BuiltOperations, OpenApiError, ServiceInfo, build_operations, build_service};
+use super::handler::ServiceContext;
+use super::import::OperationCounts;
+use super::load::{DocumentLocation, LoadedDocument, load};
+use super::request::PreparedRequest;
+use super::schema::DocumentWarning;
 use super::settings::OpenApiSettings;
 use crate::error::CallError;
 use crate::operation::{Operation, OperationError, ResultPolicy};
@@ -25,23 +25,24 @@ use crate::registry::{Change, Registry};
 use crate::spec::{OperationId, OperationSpec};
 
 /// How often the document of a gateway is looked at, unless it is configured.
-const RENEWAL: Duration = Duration::from_secs(30);
+const GATEWAY_REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
 /// What is made of an operation before it is registered, and how its results are treated; `None`
 /// leaves it out.
-pub type Adjust = Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
+pub type OperationTransform =
+    Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
 
-/// What is odd about the names of all operations of a document, before any is changed or left out.
-pub type Review = Arc<dyn Fn(&[&str]) -> Vec<String> + Send + Sync>;
+/// Warnings about the names of all operations of a document, before any is changed or left out.
+pub type ConfigLint = Arc<dyn Fn(&[&str]) -> Vec<String> + Send + Sync>;
 
 /// What a source needs from the one who starts it.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct SourceHooks {
     /// Changes or leaves out operations.
-    pub adjust: Option<Adjust>,
+    pub transform: Option<OperationTransform>,
     /// Says what is configured for operations that are not there.
-    pub review: Option<Review>,
+    pub lint: Option<ConfigLint>,
 }
 
 impl std::fmt::Debug for SourceHooks {
@@ -53,39 +54,39 @@ impl std::fmt::Debug for SourceHooks {
 /// How a source is doing.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum SourceStatus {
+pub enum OpenApiStatus {
     /// Its document is being read.
-    Reading,
+    Loading,
     /// Its document was read, and this is what it has. Whether the service is there is seen by
     /// calling it.
-    Ready(Arc<Found>),
+    Ready(Arc<ServiceInfo>),
     /// Its document cannot be read.
     Down {
         /// Why.
         reason: String,
         /// When it is tried again.
-        again_in: Duration,
+        retry_in: Duration,
     },
 }
 
 /// The hosts of a service, for those who want to know how they are. It outlives its source.
 #[derive(Debug, Clone)]
-pub struct ServiceHosts(Arc<Service>);
+pub struct ServiceHosts(Arc<ServiceContext>);
 
 impl ServiceHosts {
     /// Whether one of them failed again and again, and is left alone or just being tried again.
-    pub fn is_any_left_alone(&self) -> bool {
-        self.0.client.leaves_alone()
+    pub fn has_open_breaker(&self) -> bool {
+        self.0.client.has_open_breaker()
     }
 }
 
 /// A service whose operations are operations here. Dropping it takes them away.
 #[derive(Debug)]
 pub struct OpenApiSource {
-    status: watch::Receiver<SourceStatus>,
+    status: watch::Receiver<OpenApiStatus>,
     hosts: ServiceHosts,
     /// Asks the supervisor for its operations, which are somebody else's from then on.
-    leave: oneshot::Sender<oneshot::Sender<Vec<OperationId>>>,
+    release: oneshot::Sender<oneshot::Sender<Vec<OperationId>>>,
     tasks: TaskTracker,
     stop: DropGuard,
 }
@@ -103,8 +104,8 @@ impl OpenApiSource {
         settings: OpenApiSettings,
         hooks: SourceHooks,
     ) -> Result<Self, OpenApiError> {
-        let service = service(name, settings)?;
-        registry.expect(name, "its document is being read");
+        let service = build_service(name, settings)?;
+        registry.mark_pending(name, "its document is being loaded");
         Ok(Self::spawn(registry, service, hooks, None))
     }
 
@@ -114,14 +115,14 @@ impl OpenApiSource {
     /// # Errors
     ///
     /// A header, the proxy or a certificate of the settings cannot be used; then the other one goes on.
-    pub fn succeed(
+    pub fn replace_with(
         self,
         registry: &Registry,
         name: &str,
         settings: OpenApiSettings,
         hooks: SourceHooks,
     ) -> Result<Self, (Self, OpenApiError)> {
-        match service(name, settings) {
+        match build_service(name, settings) {
             Ok(service) => Ok(Self::spawn(registry, service, hooks, Some(self))),
             Err(error) => Err((self, error)),
         }
@@ -129,25 +130,25 @@ impl OpenApiSource {
 
     fn spawn(
         registry: &Registry,
-        service: Service,
+        service: ServiceContext,
         hooks: SourceHooks,
         predecessor: Option<Self>,
     ) -> Self {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let (status, watched) = watch::channel(SourceStatus::Reading);
-        let (leave, leaving) = oneshot::channel();
-        let (offered, is_gateway) = Default::default();
+        let (status, watched) = watch::channel(OpenApiStatus::Loading);
+        let (release, released) = oneshot::channel();
+        let (registered, is_gateway) = Default::default();
         let (service, registry) = (Arc::new(service), registry.clone());
         let hosts = ServiceHosts(Arc::clone(&service));
         let supervisor =
-            Supervisor { service, registry, hooks, status, offered, is_gateway, predecessor };
-        tasks.spawn(supervisor.run(stop.clone(), leaving));
+            Supervisor { service, registry, hooks, status, registered, is_gateway, predecessor };
+        tasks.spawn(supervisor.run(stop.clone(), released));
         tasks.close();
-        Self { status: watched, hosts, leave, tasks, stop: stop.drop_guard() }
+        Self { status: watched, hosts, release, tasks, stop: stop.drop_guard() }
     }
 
     /// How it is doing, now and whenever that changes.
-    pub fn status(&self) -> watch::Receiver<SourceStatus> {
+    pub fn status(&self) -> watch::Receiver<OpenApiStatus> {
         self.status.clone()
     }
 
@@ -162,18 +163,20 @@ impl OpenApiSource {
     ///
     /// `UNAVAILABLE` with the reason when the document cannot be read, `TIMEOUT` when it takes longer
     /// than `patience`.
-    pub async fn ready(&self, patience: Duration) -> Result<Arc<Found>, CallError> {
+    pub async fn ready(&self, timeout: Duration) -> Result<Arc<ServiceInfo>, CallError> {
         let mut status = self.status.clone();
-        let settled = status.wait_for(|status| !matches!(status, SourceStatus::Reading));
-        match tokio::time::timeout(patience, settled).await {
-            Ok(Ok(settled)) => match &*settled {
-                SourceStatus::Ready(found) => Ok(Arc::clone(found)),
-                SourceStatus::Down { reason, .. } => Err(CallError::unavailable(reason.clone())),
-                SourceStatus::Reading => Err(CallError::unavailable("its document is being read")),
+        let final_status = status.wait_for(|status| !matches!(status, OpenApiStatus::Loading));
+        match tokio::time::timeout(timeout, final_status).await {
+            Ok(Ok(final_status)) => match &*final_status {
+                OpenApiStatus::Ready(info) => Ok(Arc::clone(info)),
+                OpenApiStatus::Down { reason, .. } => Err(CallError::unavailable(reason.clone())),
+                OpenApiStatus::Loading => {
+                    Err(CallError::unavailable("its document is being loaded"))
+                }
             },
             Ok(Err(_)) => Err(CallError::unavailable("the source was stopped")),
             Err(_) => {
-                Err(CallError::timeout(format!("the document was not read within {patience:?}")))
+                Err(CallError::timeout(format!("the document was not loaded within {timeout:?}")))
             }
         }
     }
@@ -186,22 +189,22 @@ impl OpenApiSource {
 
     /// Gives the operations away and ends the source: they stay in the registry, and whoever takes them
     /// answers for them. Calls in flight are not disturbed.
-    pub async fn hand_over(self) -> Vec<OperationId> {
-        let (heir, inherited) = oneshot::channel();
-        let _ = self.leave.send(heir);
-        let inherited = inherited.await.unwrap_or_default();
+    pub async fn release_operations(self) -> Vec<OperationId> {
+        let (successor, released_operations) = oneshot::channel();
+        let _ = self.release.send(successor);
+        let released_operations = released_operations.await.unwrap_or_default();
         self.tasks.wait().await;
-        inherited
+        released_operations
     }
 }
 
 struct Supervisor {
-    service: Arc<Service>,
+    service: Arc<ServiceContext>,
     registry: Registry,
     hooks: SourceHooks,
-    status: watch::Sender<SourceStatus>,
+    status: watch::Sender<OpenApiStatus>,
     /// What stands in the registry.
-    offered: Vec<OperationId>,
+    registered: Vec<OperationId>,
     /// Whether the document is that of a gateway.
     is_gateway: bool,
     /// Whose operations stand there until this one has its own.
@@ -212,177 +215,200 @@ impl Supervisor {
     async fn run(
         mut self,
         stop: CancellationToken,
-        leaving: oneshot::Receiver<oneshot::Sender<Vec<OperationId>>>,
+        released: oneshot::Receiver<oneshot::Sender<Vec<OperationId>>>,
     ) {
-        let heir = tokio::select! {
+        let successor = tokio::select! {
             biased;
             () = stop.cancelled() => None,
-            Ok(heir) = leaving => Some(heir),
-            () = Box::pin(self.keep()) => None,
+            Ok(successor) = released => Some(successor),
+            () = Box::pin(self.run_refresh_loop()) => None,
         };
-        if let Some(heir) = heir {
+        if let Some(successor) = successor {
             // Whoever does not take them any more has been stopped, and nobody answers for them.
-            let Err(offered) = heir.send(std::mem::take(&mut self.offered)) else { return };
-            self.offered = offered;
+            let Err(registered) = successor.send(std::mem::take(&mut self.registered)) else {
+                return;
+            };
+            self.registered = registered;
         }
-        let gone = std::mem::take(&mut self.offered).into_iter().map(Change::Unregister);
-        self.registry.apply(gone).expect("removing cannot clash");
-        self.registry.settle(&self.service.name);
+        let removed = std::mem::take(&mut self.registered).into_iter().map(Change::Unregister);
+        self.registry.apply(removed).expect("removing cannot clash");
+        self.registry.mark_ready(&self.service.name);
     }
 
-    async fn keep(&mut self) {
-        self.read_first().await;
-        let Some(interval) = interval(self.service.settings.refresh, self.is_gateway) else {
+    async fn run_refresh_loop(&mut self) {
+        self.load_initial().await;
+        let Some(interval) = refresh_interval(self.service.settings.refresh, self.is_gateway)
+        else {
             return std::future::pending().await;
         };
-        let mut stamp = self.stamp().await;
+        let mut fingerprint = self.fingerprint().await;
         loop {
             tokio::time::sleep(interval).await;
-            let now = self.stamp().await;
+            let now = self.fingerprint().await;
             // A place that says nothing about its age is read each time.
-            if now.is_some() && now == stamp {
+            if now.is_some() && now == fingerprint {
                 continue;
             }
-            match self.read().await {
-                Ok(()) => stamp = now,
+            match self.load_document().await {
+                Ok(()) => fingerprint = now,
                 Err(error) => {
                     let (source, error) = (&*self.service.name, error.to_string());
-                    tracing::warn!(source, error, "the changed document was not read");
+                    tracing::warn!(source, error, "document reload failed");
                 }
             }
         }
     }
 
-    async fn stamp(&self) -> Option<Stamp> {
-        let shown = self.shown().await.ok()?;
-        Stamp::of(self.service.client.http(), &self.service.settings.document, shown).await
+    async fn fingerprint(&self) -> Option<DocumentFingerprint> {
+        let headers = self.document_headers().await.ok()?;
+        DocumentFingerprint::read(
+            self.service.client.http(),
+            &self.service.settings.document,
+            headers,
+        )
+        .await
     }
 
     /// What is shown where the document is.
-    async fn shown(&self) -> Result<HeaderMap, OpenApiError> {
-        let Service { settings, keyring, .. } = &*self.service;
-        let Location::Url(url) = &settings.document else { return Ok(HeaderMap::new()) };
-        if !settings.is_private {
+    async fn document_headers(&self) -> Result<HeaderMap, OpenApiError> {
+        let ServiceContext { settings, credential_store, .. } = &*self.service;
+        let DocumentLocation::Url(url) = &settings.document else { return Ok(HeaderMap::new()) };
+        if !settings.document_requires_auth {
             return Ok(HeaderMap::new());
         }
         let wrong = |error: String| OpenApiError::Credentials(error);
-        let keys = keyring.keys(&[]).map_err(|error| wrong(error.to_string()))?;
-        let mut request = Prepared::to_read(url.clone());
-        keys.show(&mut request).await.map_err(|error| wrong(error.message().to_owned()))?;
+        let credentials =
+            credential_store.for_operation(&[]).map_err(|error| wrong(error.to_string()))?;
+        let mut request = PreparedRequest::get(url.clone());
+        credentials.apply(&mut request).await.map_err(|error| wrong(error.message().to_owned()))?;
         Ok(request.headers)
     }
 
     /// Reads the document until that succeeds.
-    async fn read_first(&mut self) {
-        let (mut again_in, most) = self.service.settings.restart;
-        while let Err(error) = self.read().await {
+    async fn load_initial(&mut self) {
+        let (mut retry_in, max) = self.service.settings.reload_backoff;
+        while let Err(error) = self.load_document().await {
             let reason = error.to_string();
-            self.registry.expect(&self.service.name, reason.clone());
-            self.inherit().await;
-            let gone = std::mem::take(&mut self.offered).into_iter().map(Change::Unregister);
-            self.registry.apply(gone).expect("removing cannot clash");
+            self.registry.mark_pending(&self.service.name, reason.clone());
+            self.adopt_predecessor().await;
+            let removed = std::mem::take(&mut self.registered).into_iter().map(Change::Unregister);
+            self.registry.apply(removed).expect("removing cannot clash");
             let source = &*self.service.name;
-            tracing::warn!(source, reason, ?again_in, "the document was not read");
-            self.status.send_replace(SourceStatus::Down { reason, again_in });
-            tokio::time::sleep(jittered(again_in)).await;
-            again_in = (again_in * 2).min(most);
+            tracing::warn!(source, reason, ?retry_in, "document load failed");
+            self.status.send_replace(OpenApiStatus::Down { reason, retry_in });
+            tokio::time::sleep(jittered(retry_in)).await;
+            retry_in = (retry_in * 2).min(max);
         }
     }
 
     /// Reads the document and puts what it says into the registry. Reading a large one takes long, so
     /// it is done where nobody waits for it.
-    async fn read(&mut self) -> Result<(), OpenApiError> {
+    async fn load_document(&mut self) -> Result<(), OpenApiError> {
         let settings = &self.service.settings;
-        let mut loading = settings.load.clone();
-        loading.client.get_or_insert_with(|| self.service.client.http().clone());
-        loading.headers.extend(self.shown().await?);
-        let Loaded { library, warnings } = load(settings.document.clone(), &loading).await?;
+        let mut load_settings = settings.load.clone();
+        load_settings.client.get_or_insert_with(|| self.service.client.http().clone());
+        load_settings.headers.extend(self.document_headers().await?);
+        let LoadedDocument { documents, warnings } =
+            load(settings.document.clone(), &load_settings).await?;
         let (service, hooks) = (Arc::clone(&self.service), self.hooks.clone());
-        let offering =
-            tokio::task::spawn_blocking(move || offer(&service, &Arc::new(library), &hooks));
-        let Ok(offered) = offering.await else {
+        let building = tokio::task::spawn_blocking(move || {
+            build_operations(&service, &Arc::new(documents), &hooks)
+        });
+        let Ok(registered) = building.await else {
             return Err(OpenApiError::Document("it cannot be imported".to_owned()));
         };
-        let odd = warnings.into_iter().map(|odd| Warning { at: odd.at, message: odd.message });
-        let offered = offered?;
-        self.inherit().await;
-        let found = self.take_on(offered, odd);
-        self.registry.settle(&self.service.name);
+        let load_warnings = warnings.into_iter().map(|load_warnings| DocumentWarning {
+            at: load_warnings.at,
+            message: load_warnings.message,
+        });
+        let registered = registered?;
+        self.adopt_predecessor().await;
+        let info = self.register_operations(registered, load_warnings);
+        self.registry.mark_ready(&self.service.name);
         let source = &*self.service.name;
-        tracing::info!(source, counts = ?found.counts, "the document was read");
-        self.status.send_replace(SourceStatus::Ready(Arc::new(found)));
+        tracing::info!(source, counts = ?info.counts, "document loaded");
+        self.status.send_replace(OpenApiStatus::Ready(Arc::new(info)));
         Ok(())
     }
 
-    /// What the source before this one offered is this one's to replace.
-    async fn inherit(&mut self) {
+    /// Takes over the operations of the predecessor, to replace them.
+    async fn adopt_predecessor(&mut self) {
         let Some(predecessor) = self.predecessor.take() else { return };
-        self.offered.extend(predecessor.hand_over().await);
+        self.registered.extend(predecessor.release_operations().await);
     }
 
     /// Puts what was read into the registry, and says what became of it.
-    fn take_on(&mut self, offer: Offer, odd: impl Iterator<Item = Warning>) -> Found {
-        let Offer { operations, mut found, is_gateway } = offer;
+    fn register_operations(
+        &mut self,
+        built: BuiltOperations,
+        load_warnings: impl Iterator<Item = DocumentWarning>,
+    ) -> ServiceInfo {
+        let BuiltOperations { operations, mut info, is_gateway } = built;
         self.is_gateway = is_gateway;
-        found.warnings.splice(0..0, odd);
-        let (mut free, taken) = self.divide(operations);
-        found.warnings.extend(taken.iter().map(|operation| already_here(operation.id())));
+        info.warnings.splice(0..0, load_warnings);
+        let (mut registrable, taken) = self.partition_by_conflict(operations);
+        info.warnings.extend(taken.iter().map(|operation| conflict_warning(operation.id())));
         // Somebody may have come in between.
-        while let Err(OperationError::Duplicate(id)) = self.registry.apply(self.changes(&free)) {
-            free.retain(|operation| *operation.id() != id);
-            found.warnings.push(already_here(&id));
+        while let Err(OperationError::Duplicate(id)) =
+            self.registry.apply(self.registry_changes(&registrable))
+        {
+            registrable.retain(|operation| *operation.id() != id);
+            info.warnings.push(conflict_warning(&id));
         }
-        let kinds = free.iter().map(|operation| operation.spec().kind);
-        found.counts = Counts::new(kinds, found.skipped.len(), found.warnings.len());
-        self.offered = free.iter().map(|operation| operation.id().clone()).collect();
-        found
+        let kinds = registrable.iter().map(|operation| operation.spec().kind);
+        info.counts = OperationCounts::new(kinds, info.skipped.len(), info.warnings.len());
+        self.registered = registrable.iter().map(|operation| operation.id().clone()).collect();
+        info
     }
 
     /// Those that can be registered, and those whose ids are somebody else's.
-    fn divide(&self, operations: Vec<Operation>) -> (Vec<Operation>, Vec<Operation>) {
+    fn partition_by_conflict(
+        &self,
+        operations: Vec<Operation>,
+    ) -> (Vec<Operation>, Vec<Operation>) {
         let catalog = self.registry.catalog();
-        let before: HashSet<_> = self.offered.iter().collect();
+        let before: HashSet<_> = self.registered.iter().collect();
         operations.into_iter().partition(|operation| {
             let id = operation.id();
-            self.is_own(id) || before.contains(id) || catalog.get(id.as_str()).is_none()
+            self.owns_namespace(id) || before.contains(id) || catalog.get(id.as_str()).is_none()
         })
     }
 
     /// These operations in the place of those of before.
-    fn changes(&self, operations: &[Operation]) -> Vec<Change> {
-        let kept: HashSet<_> = operations.iter().map(Operation::id).collect();
-        let before: HashSet<_> = self.offered.iter().collect();
-        let gone = self.offered.iter().filter(|id| !kept.contains(id)).cloned();
+    fn registry_changes(&self, operations: &[Operation]) -> Vec<Change> {
+        let current_ids: HashSet<_> = operations.iter().map(Operation::id).collect();
+        let before: HashSet<_> = self.registered.iter().collect();
+        let removed = self.registered.iter().filter(|id| !current_ids.contains(id)).cloned();
         let come = operations.iter().cloned().map(|operation| {
-            match self.is_own(operation.id()) || before.contains(operation.id()) {
+            match self.owns_namespace(operation.id()) || before.contains(operation.id()) {
                 true => Change::Replace(operation),
                 false => Change::Register(operation),
             }
         });
-        gone.map(Change::Unregister).chain(come).collect()
+        removed.map(Change::Unregister).chain(come).collect()
     }
 
-    /// The namespace of the source is its own; others are only taken where they are free.
-    fn is_own(&self, id: &OperationId) -> bool {
+    /// The source owns its namespace; ids in other namespaces are used only if nothing else has them.
+    fn owns_namespace(&self, id: &OperationId) -> bool {
         id.namespace() == &*self.service.name
     }
 }
 
-fn already_here(id: &OperationId) -> Warning {
+fn conflict_warning(id: &OperationId) -> DocumentWarning {
     let message = format!("{id} is registered here already; what the document says is left out");
-    Warning { at: String::new(), message }
+    DocumentWarning { at: String::new(), message }
 }
 
 /// How often is looked whether a document has changed. The operations of a gateway come and go with its
 /// sources, so its document is looked at as often as the list of a hub.
-fn interval(configured: Option<Duration>, is_gateway: bool) -> Option<Duration> {
-    configured.or_else(|| is_gateway.then_some(RENEWAL))
+fn refresh_interval(configured: Option<Duration>, is_gateway: bool) -> Option<Duration> {
+    configured.or_else(|| is_gateway.then_some(GATEWAY_REFRESH_INTERVAL))
 }
 
 /// Sources that failed together do not come back in step.
-fn jittered(pause: Duration) -> Duration {
+fn jittered(delay: Duration) -> Duration {
     let jitter = getrandom::u32().map_or(0, |random| random % 20);
-    pause + pause * jitter / 100
+    delay + delay * jitter / 100
 }
 
 #[cfg(test)]
@@ -390,15 +416,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_document_of_a_gateway_is_looked_at_again() {
+    fn gateway_document_has_a_default_refresh_interval() {
         let hour = Some(Duration::from_secs(3_600));
         for (configured, is_gateway, expected) in [
             (None, false, None),
-            (None, true, Some(RENEWAL)),
+            (None, true, Some(GATEWAY_REFRESH_INTERVAL)),
             (hour, false, hour),
             (hour, true, hour),
         ] {
-            assert_eq!(interval(configured, is_gateway), expected);
+            assert_eq!(refresh_interval(configured, is_gateway), expected);
         }
     }
 }

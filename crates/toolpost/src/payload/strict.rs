@@ -11,17 +11,17 @@ use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 /// Builds the tree.
-pub(super) struct Tree;
+pub(super) struct StrictTree;
 
 /// Looks at everything and keeps nothing.
-pub(super) struct Check;
+pub(super) struct StrictCheck;
 
-fn twice<E: Error>(key: &str) -> E {
+fn duplicate_key<E: Error>(key: &str) -> E {
     let end = key.floor_char_boundary(100);
-    E::custom(format_args!("the key `{}` stands there twice", &key[..end]))
+    E::custom(format_args!("duplicate key `{}`", &key[..end]))
 }
 
-impl<'de> DeserializeSeed<'de> for Tree {
+impl<'de> DeserializeSeed<'de> for StrictTree {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -29,7 +29,7 @@ impl<'de> DeserializeSeed<'de> for Tree {
     }
 }
 
-impl<'de> Visitor<'de> for Tree {
+impl<'de> Visitor<'de> for StrictTree {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,7 +66,7 @@ impl<'de> Visitor<'de> for Tree {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Tree)? {
+        while let Some(item) = items.next_element_seed(StrictTree)? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -76,17 +76,17 @@ impl<'de> Visitor<'de> for Tree {
         let mut members = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             match members.entry(key) {
-                Entry::Vacant(place) => {
-                    place.insert(entries.next_value_seed(Tree)?);
+                Entry::Vacant(vacant) => {
+                    vacant.insert(entries.next_value_seed(StrictTree)?);
                 }
-                Entry::Occupied(first) => return Err(twice(first.key())),
+                Entry::Occupied(first) => return Err(duplicate_key(first.key())),
             }
         }
         Ok(Value::Object(members))
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Check {
+impl<'de> DeserializeSeed<'de> for StrictCheck {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -94,7 +94,7 @@ impl<'de> DeserializeSeed<'de> for Check {
     }
 }
 
-impl<'de> Visitor<'de> for Check {
+impl<'de> Visitor<'de> for StrictCheck {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,17 +126,17 @@ impl<'de> Visitor<'de> for Check {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while items.next_element_seed(Check)?.is_some() {}
+        while items.next_element_seed(StrictCheck)?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let mut keys = Keys::default();
+        let mut keys = ObjectKeys::default();
         while let Some(key) = entries.next_key::<String>()? {
-            if let Err(key) = keys.add(key) {
-                return Err(twice(&key));
+            if let Err(key) = keys.insert(key) {
+                return Err(duplicate_key(&key));
             }
-            entries.next_value_seed(Check)?;
+            entries.next_value_seed(StrictCheck)?;
         }
         Ok(())
     }
@@ -144,23 +144,23 @@ impl<'de> Visitor<'de> for Check {
 
 /// The keys of one object; most have few, and few are found fastest by looking at each.
 #[derive(Default)]
-struct Keys {
-    few: Vec<String>,
-    many: HashSet<String>,
+struct ObjectKeys {
+    linear: Vec<String>,
+    hashed: HashSet<String>,
 }
 
-impl Keys {
-    const FEW: usize = 16;
+impl ObjectKeys {
+    const LINEAR_LIMIT: usize = 16;
 
     /// Gives the key back if it was there before.
-    fn add(&mut self, key: String) -> Result<(), String> {
-        if self.few.contains(&key) || self.many.contains(&key) {
+    fn insert(&mut self, key: String) -> Result<(), String> {
+        if self.linear.contains(&key) || self.hashed.contains(&key) {
             return Err(key);
         }
-        if self.few.len() < Self::FEW {
-            self.few.push(key);
+        if self.linear.len() < Self::LINEAR_LIMIT {
+            self.linear.push(key);
         } else {
-            self.many.insert(key);
+            self.hashed.insert(key);
         }
         Ok(())
     }

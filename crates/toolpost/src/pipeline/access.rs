@@ -7,26 +7,26 @@ use crate::operation::Operation;
 
 pub(super) fn check(call: &mut CallState) -> Result<(), CallError> {
     let operation = call.operation()?.clone();
-    check_by(call, &operation)
+    check_against(call, &operation)
 }
 
 /// The same by what holds now, for a call that has waited: what its caller may do can have changed
 /// since the call took its snapshot.
-pub(super) fn check_again(call: &mut CallState) -> Result<(), CallError> {
+pub(super) fn recheck(call: &mut CallState) -> Result<(), CallError> {
     let now = call.shared.registry.catalog();
     match now.get(call.context.operation()).cloned() {
-        Some(operation) => check_by(call, &operation),
-        None => Err(now.missing(call.context.operation(), call.asker())),
+        Some(operation) => check_against(call, &operation),
+        None => Err(now.not_found_error(call.context.operation(), call.viewer())),
     }
 }
 
-fn check_by(call: &mut CallState, operation: &Operation) -> Result<(), CallError> {
+fn check_against(call: &mut CallState, operation: &Operation) -> Result<(), CallError> {
     if call.trusted {
         return Ok(());
     }
     let control = &operation.spec().access_control;
     let input = match &mut call.input {
-        Some(payload) if control.reads_input() => Some(input::read(payload)?),
+        Some(payload) if control.reads_input() => Some(input::parse(payload)?),
         _ => None,
     };
     control.check(call.context.identity(), input.map(|input| &*input))

@@ -5,44 +5,49 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::observe::Times;
-use super::seam::{CallView, Step};
+use super::hooks::{CallView, HookResult};
+use super::observer::CallTimes;
 use super::state::CallState;
-use crate::error::{CallError, Origin};
+use crate::error::{CallError, ErrorOrigin};
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 
 /// Writes down what happens.
 pub trait AuditSink: Send + Sync + 'static {
     /// A call begins. An error refuses it, since what cannot be recorded must not run.
-    fn enter(&self, call: &CallView<'_>) -> Entered;
+    fn enter(&self, call: &CallView<'_>) -> AuditEntry;
 
-    /// A call ends. The answer waits for a [`Step::Later`]; an error takes the place of the answer,
+    /// A call ends. The answer waits for a [`HookResult::Pending`]; an error takes the place of the answer,
     /// since what is not recorded must not be acknowledged.
-    fn exit(&self, call: &CallView<'_>, ending: &Ending<'_>, took: Duration) -> Step<()>;
+    fn exit(
+        &self,
+        call: &CallView<'_>,
+        audit_outcome: &AuditOutcome<'_>,
+        took: Duration,
+    ) -> HookResult<()>;
 }
 
 /// What is known of a record of a call that begins.
 #[must_use]
-pub struct Entered {
-    /// Comes back in [`CallView::mark`] when the call ends, also where it never came to run.
-    pub mark: Option<u64>,
+pub struct AuditEntry {
+    /// Comes back in [`CallView::audit_id`] when the call ends, also where it never came to run.
+    pub id: Option<u64>,
     /// Whether the call may go on.
-    pub step: Step<()>,
+    pub result: HookResult<()>,
 }
 
-impl From<Step<()>> for Entered {
-    fn from(step: Step<()>) -> Self {
-        Self { mark: None, step }
+impl From<HookResult<()>> for AuditEntry {
+    fn from(hook_result: HookResult<()>) -> Self {
+        Self { id: None, result: hook_result }
     }
 }
 
 /// How a call ended.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Ending<'a> {
+pub enum AuditOutcome<'a> {
     /// With an envelope.
-    Answered(&'a Outcome),
+    Succeeded(&'a Outcome),
     /// With an error.
     Failed(&'a CallError),
     /// A subscription, after this many values.
@@ -52,49 +57,52 @@ pub enum Ending<'a> {
     },
 }
 
-impl<'a> Ending<'a> {
-    pub(super) fn of(result: &'a Result<Outcome, CallError>) -> Self {
+impl<'a> AuditOutcome<'a> {
+    pub(super) fn from_result(result: &'a Result<Outcome, CallError>) -> Self {
         match result {
-            Ok(outcome) => Self::Answered(outcome),
+            Ok(outcome) => Self::Succeeded(outcome),
             Err(error) => Self::Failed(error),
         }
     }
 }
 
 pub(super) async fn enter(call: &mut CallState) -> Result<(), CallError> {
-    call.began = call.shared.is_timed().then(Instant::now);
+    call.started_at = call.shared.is_timed().then(Instant::now);
     if let Some(observer) = &call.shared.observer {
         observer.begin(&call.view());
     }
     let Some(audit) = &call.shared.audit else { return Ok(()) };
-    let Entered { mark, step } = audit.enter(&call.view());
-    call.mark = mark;
-    call.wait_for(step).await
+    let AuditEntry { id: mark, result: step } = audit.enter(&call.view());
+    call.audit_id = mark;
+    call.await_hook(step).await
 }
 
-pub(super) async fn exit(call: &CallState, ending: &Ending<'_>) -> Result<(), CallError> {
-    let times = times(call);
+pub(super) async fn exit(
+    call: &CallState,
+    audit_outcome: &AuditOutcome<'_>,
+) -> Result<(), CallError> {
+    let times = call_times(call);
     let took = times.total;
-    log(call, ending, took);
+    log(call, audit_outcome, took);
     if let Some(observer) = &call.shared.observer {
-        observer.end(&call.view(), ending, times);
+        observer.end(&call.view(), audit_outcome, times);
     }
     let Some(audit) = &call.shared.audit else { return Ok(()) };
     // Not cancellable: the record of the end is part of every end.
-    let recorded = match audit.exit(&call.view(), ending, took) {
-        Step::Now(result) => result,
-        Step::Later(future) => future.await,
+    let recorded = match audit.exit(&call.view(), audit_outcome, took) {
+        HookResult::Ready(result) => result,
+        HookResult::Pending(future) => future.await,
     };
     if let Err(error) = &recorded {
-        tracing::error!(request_id = %call.view().request_id, %error, "exit was not recorded");
+        tracing::error!(request_id = %call.view().request_id, %error, "failed to record audit exit");
     }
     recorded
 }
 
-fn times(call: &CallState) -> Times {
-    let Some(began) = call.began else { return Times::new(Duration::ZERO, None) };
+fn call_times(call: &CallState) -> CallTimes {
+    let Some(started_at) = call.started_at else { return CallTimes::new(Duration::ZERO, None) };
     let now = Instant::now();
-    Times::new(now - began, call.dispatched_at.map(|at| now - at))
+    CallTimes::new(now - started_at, call.dispatched_at.map(|at| now - at))
 }
 
 /// Nothing is repaired in silence, neither in an answer nor in a value of a stream. What is wrong is
@@ -118,40 +126,40 @@ pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
 
 /// One line for each call, without a word of what it carried. Words of others are recorded as text,
 /// which whoever writes the log quotes and escapes: nobody outside can write log lines of his own.
-fn log(call: &CallState, ending: &Ending<'_>, took: Duration) {
+fn log(call: &CallState, audit_outcome: &AuditOutcome<'_>, took: Duration) {
     let view = call.view();
-    let (request_id, operation, door) = (view.request_id, view.operation_id, view.door);
+    let (request_id, operation, endpoint) = (view.request_id, view.operation_id, view.endpoint);
     // Only looked at by lines that are written.
-    let who = || view.identity.map_or("", |identity| &identity.id);
+    let identity = || view.identity.map_or("", |identity| &identity.id);
     let trace_id = || view.trace_id().unwrap_or_default();
     let ms = || took.as_secs_f64() * 1_000.0;
-    match ending {
-        Ending::Answered(outcome) => {
+    match audit_outcome {
+        AuditOutcome::Succeeded(outcome) => {
             let outcome = if outcome.envelope.is_error() { "isError" } else { "ok" };
-            tracing::debug!(%request_id, trace_id = trace_id(), operation, door, who = who(), outcome, ms = ms(), "call answered");
+            tracing::debug!(%request_id, trace_id = trace_id(), operation, endpoint, identity = identity(), outcome, ms = ms(), "call completed");
         }
-        Ending::Failed(error) if error.code().origin() == Origin::Caller => {
+        AuditOutcome::Failed(error) if error.code().origin() == ErrorOrigin::Caller => {
             let outcome = error.code().as_str();
-            tracing::debug!(%request_id, trace_id = trace_id(), operation, door, who = who(), outcome, ms = ms(), error = error.to_string(), "call refused");
+            tracing::debug!(%request_id, trace_id = trace_id(), operation, endpoint, identity = identity(), outcome, ms = ms(), error = error.to_string(), "call rejected");
         }
-        Ending::Failed(error) => {
+        AuditOutcome::Failed(error) => {
             let outcome = error.code().as_str();
-            let (words, causes) = match may_quote_secrets(&view, error) {
+            let (error_message, causes) = match may_contain_secrets(&view, error) {
                 true => (None, None),
                 false => (Some(error.to_string()), Some(causes(error))),
             };
-            tracing::info!(%request_id, trace_id = trace_id(), operation, door, who = who(), outcome, ms = ms(), error = words, causes, "call failed");
+            tracing::info!(%request_id, trace_id = trace_id(), operation, endpoint, identity = identity(), outcome, ms = ms(), error = error_message, causes, "call failed");
         }
-        Ending::Completed { values } => {
-            tracing::debug!(%request_id, trace_id = trace_id(), operation, door, who = who(), outcome = "ok", ms = ms(), values, "subscription completed");
+        AuditOutcome::Completed { values } => {
+            tracing::debug!(%request_id, trace_id = trace_id(), operation, endpoint, identity = identity(), outcome = "ok", ms = ms(), values, "subscription completed");
         }
     }
 }
 
 /// Whether an error may be in words of a source about something that belongs into no log. One out of
 /// a call inside this one is told of there.
-fn may_quote_secrets(call: &CallView<'_>, error: &CallError) -> bool {
-    error.is_crossed() || call.operation.is_some_and(Operation::has_secrets)
+fn may_contain_secrets(call: &CallView<'_>, error: &CallError) -> bool {
+    error.is_nested() || call.operation.is_some_and(Operation::has_secrets)
 }
 
 /// What lies behind an error, from the outside in, without the words that the error says itself.
@@ -159,9 +167,9 @@ fn causes(error: &CallError) -> String {
     let mut causes = Vec::new();
     let mut cause = std::error::Error::source(error);
     while let Some(error_below) = cause {
-        let words = error_below.to_string();
-        if words != error.message() {
-            causes.push(words);
+        let cause_text = error_below.to_string();
+        if cause_text != error.message() {
+            causes.push(cause_text);
         }
         cause = error_below.source();
     }

@@ -36,7 +36,7 @@ pub(super) struct Caller {
 
 impl Call {
     pub(super) fn new(state: CallState) -> Self {
-        let caller = Caller::of(&state);
+        let caller = Caller::new(&state);
         Self { running: Some(Box::pin(run(state))), caller }
     }
 
@@ -51,11 +51,11 @@ impl Future for Call {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // Taken out while it is polled: one that panics must not be carried on.
-        let mut running = self.running.take().expect("a call is not polled after it has answered");
+        let mut running = self.running.take().expect("a call is not polled after completion");
         let polled = running.as_mut().poll(cx);
         if polled.is_pending() {
             self.running = Some(running);
-            self.caller.note_runtime();
+            self.caller.capture_runtime();
         }
         polled
     }
@@ -64,13 +64,13 @@ impl Future for Call {
 impl Drop for Call {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
-            self.caller.leave(async { drop(running.await) });
+            self.caller.detach(async { drop(running.await) });
         }
     }
 }
 
 impl Caller {
-    pub(super) fn of(state: &CallState) -> Self {
+    pub(super) fn new(state: &CallState) -> Self {
         Self { context: state.context.clone(), runtime: None }
     }
 
@@ -78,16 +78,16 @@ impl Caller {
         AbortHandle::new(self.context.clone())
     }
 
-    pub(super) fn note_runtime(&mut self) {
+    pub(super) fn capture_runtime(&mut self) {
         if self.runtime.is_none() {
             self.runtime = Handle::try_current().ok();
         }
     }
 
     /// Hands what is still running to the pipeline. What was never polled was never started.
-    pub(super) fn leave(&mut self, rest: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn detach(&mut self, rest: impl Future<Output = ()> + Send + 'static) {
         let Some(runtime) = self.runtime.take() else { return };
-        self.context.disconnect();
-        self.context.nesting().adopt(&runtime, self.context.clone(), rest.boxed());
+        self.context.cancel_by_disconnect();
+        self.context.nested_caller().spawn_detached(&runtime, self.context.clone(), rest.boxed());
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn check(call: &mut CallState) -> Result<(), CallError> {
     let operation = call.operation()?.clone();
     let (id, schema) = (operation.id(), &operation.spec().input_schema);
     let Some(payload) = call.input.as_mut() else { return Ok(()) };
-    let issues = schema.check(read(payload)?).map_err(|error| {
+    let issues = schema.validate(parse(payload)?).map_err(|error| {
         CallError::execution(format!("the input schema of {id} cannot be used")).with_cause(error)
     })?;
     if issues.is_empty() {
@@ -24,7 +24,7 @@ pub(super) fn check(call: &mut CallState) -> Result<(), CallError> {
 }
 
 /// The input as a tree, for whoever has to look inside.
-pub(super) fn read(payload: &mut Payload) -> Result<&mut Value, CallError> {
+pub(super) fn parse(payload: &mut Payload) -> Result<&mut Value, CallError> {
     payload.value().map_err(|error| {
         CallError::validation("the input cannot be read", &[Issue::new("", error.to_string())])
     })

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::limits::SOON;
+use super::limits::DEFAULT_RETRY_AFTER;
 use super::state::CallState;
 use crate::error::CallError;
 use crate::spec::OperationId;
@@ -15,22 +15,22 @@ use crate::spec::OperationId;
 ///
 /// They are kept by id and not with the operation, so that an operation which is replaced while it
 /// runs still runs alone.
-pub(super) struct Locks {
-    queues: Arc<Mutex<HashMap<OperationId, Arc<Queue>>>>,
-    most_waiting: usize,
+pub(super) struct ExclusiveLocks {
+    queues: Arc<Mutex<HashMap<OperationId, Arc<LockQueue>>>>,
+    max_waiting: usize,
 }
 
-struct Queue {
+struct LockQueue {
     /// One permit; tokio hands it on in the order of asking.
-    turn: Arc<Semaphore>,
+    semaphore: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
-/// The turn of one call, passed on when it is dropped.
+/// The exclusive lock of one call, released on drop.
 pub(super) struct LockGuard {
-    // Before the place: the turn must be given back while the queue is still listed.
-    _turn: OwnedSemaphorePermit,
-    _place: Place,
+    // Declared first: the semaphore is released while the queue is still listed.
+    _permit: OwnedSemaphorePermit,
+    _queue_ref: QueueRef,
 }
 
 pub(super) async fn acquire(call: &CallState) -> Result<Option<Box<LockGuard>>, CallError> {
@@ -38,55 +38,58 @@ pub(super) async fn acquire(call: &CallState) -> Result<Option<Box<LockGuard>>, 
         return Ok(None);
     }
     // Boxed, so that other operations do not carry the room for it.
-    Box::pin(acquire_turn(call)).await.map(Some)
+    Box::pin(acquire_exclusive(call)).await.map(Some)
 }
 
-async fn acquire_turn(call: &CallState) -> Result<Box<LockGuard>, CallError> {
+async fn acquire_exclusive(call: &CallState) -> Result<Box<LockGuard>, CallError> {
     let id = call.operation()?.id();
-    if call.context.waits_for_itself() {
+    if call.context.would_deadlock() {
         return Err(CallError::execution(format!(
-            "{id} is exclusive and was called from inside itself; it would wait for ever"
+            "{id} is exclusive and was called from within itself; the call would deadlock"
         )));
     }
-    let place = call.shared.locks.place(id);
-    let turn = place.wait(call).await?;
-    call.context.take_turn();
-    Ok(Box::new(LockGuard { _turn: turn, _place: place }))
+    let queue_ref = call.shared.locks.queue_ref(id);
+    let permit = queue_ref.acquire(call).await?;
+    call.context.mark_lock_held();
+    Ok(Box::new(LockGuard { _permit: permit, _queue_ref: queue_ref }))
 }
 
-impl Locks {
-    pub(super) fn new(most_waiting: usize) -> Self {
-        Self { queues: Arc::default(), most_waiting }
+impl ExclusiveLocks {
+    pub(super) fn new(max_waiting: usize) -> Self {
+        Self { queues: Arc::default(), max_waiting }
     }
 
-    fn place(&self, id: &OperationId) -> Place {
+    fn queue_ref(&self, id: &OperationId) -> QueueRef {
         let mut queues = lock(&self.queues);
         let queue = queues.entry(id.clone()).or_insert_with(|| {
-            Arc::new(Queue { turn: Arc::new(Semaphore::new(1)), waiting: AtomicUsize::new(0) })
+            Arc::new(LockQueue {
+                semaphore: Arc::new(Semaphore::new(1)),
+                waiting: AtomicUsize::new(0),
+            })
         });
-        Place { id: id.clone(), queue: Arc::clone(queue), queues: Arc::clone(&self.queues) }
+        QueueRef { id: id.clone(), queue: Arc::clone(queue), queues: Arc::clone(&self.queues) }
     }
 }
 
 /// One user of a queue; the last one takes the queue off the list.
-struct Place {
+struct QueueRef {
     id: OperationId,
-    queue: Arc<Queue>,
-    queues: Arc<Mutex<HashMap<OperationId, Arc<Queue>>>>,
+    queue: Arc<LockQueue>,
+    queues: Arc<Mutex<HashMap<OperationId, Arc<LockQueue>>>>,
 }
 
-impl Place {
-    async fn wait(&self, call: &CallState) -> Result<OwnedSemaphorePermit, CallError> {
-        if let Ok(turn) = Arc::clone(&self.queue.turn).try_acquire_owned() {
-            return Ok(turn);
+impl QueueRef {
+    async fn acquire(&self, call: &CallState) -> Result<OwnedSemaphorePermit, CallError> {
+        if let Ok(permit) = Arc::clone(&self.queue.semaphore).try_acquire_owned() {
+            return Ok(permit);
         }
-        let _waiting = self.queue.join(call.shared.locks.most_waiting, &self.id)?;
-        let turn = call.while_wanted(Arc::clone(&self.queue.turn).acquire_owned()).await?;
-        turn.map_err(|_| CallError::unknown("the queue of an exclusive operation was closed"))
+        let _waiting = self.queue.enqueue(call.shared.locks.max_waiting, &self.id)?;
+        let permit = call.until_canceled(Arc::clone(&self.queue.semaphore).acquire_owned()).await?;
+        permit.map_err(|_| CallError::unknown("the queue of an exclusive operation was closed"))
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueRef {
     fn drop(&mut self) {
         let mut queues = lock(&self.queues);
         // The list's own reference and this one: nobody else is here or on the way.
@@ -96,20 +99,22 @@ impl Drop for Place {
     }
 }
 
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitGuard<'a>(&'a AtomicUsize);
 
-impl Queue {
-    fn join(&self, most: usize, id: &OperationId) -> Result<Waiting<'_>, CallError> {
-        let waiting = Waiting(&self.waiting);
-        if self.waiting.fetch_add(1, Ordering::Relaxed) < most {
+impl LockQueue {
+    fn enqueue(&self, max: usize, id: &OperationId) -> Result<WaitGuard<'_>, CallError> {
+        let waiting = WaitGuard(&self.waiting);
+        if self.waiting.fetch_add(1, Ordering::Relaxed) < max {
             return Ok(waiting);
         }
-        let message = format!("{most} calls are already waiting for {id}");
-        Err(CallError::overloaded(message).with_limit("exclusive_queue").with_retry_after(SOON))
+        let message = format!("{max} calls are already waiting for {id}");
+        Err(CallError::overloaded(message)
+            .with_limit("exclusive_queue")
+            .with_retry_after(DEFAULT_RETRY_AFTER))
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,22 +1,22 @@
-//! The life of a call, from the door to the answer.
+//! The life of a call, from the endpoint to the answer.
 //!
 //! Every path goes through the same stages in the same order, each in a file of its own:
 //! look-up, then **audit-enter → limits → access → input → approval → lock → dispatch → result →
-//! audit-exit**. A place at the source is the last thing before dispatch. A refusal at any of them still reaches audit-exit.
+//! audit-exit**. The permit of the source is acquired last, before dispatch. A call rejected at any stage still reaches audit-exit.
 
 mod access;
 mod approval;
 mod audit;
 mod call;
 mod dispatch;
+mod hooks;
 mod input;
 mod limits;
 mod lock;
-mod nesting;
-mod observe;
+mod nested;
+mod observer;
 mod request;
 mod result;
-mod seam;
 mod state;
 mod subscription;
 #[cfg(test)]
@@ -39,19 +39,19 @@ use crate::error::CallError;
 use crate::outcome::Outcome;
 use crate::payload::{Payload, PayloadError};
 use crate::registry::Registry;
-use crate::spec::Kind;
+use crate::spec::OperationKind;
 
 pub use approval::{Approval, ApprovalGate};
-pub use audit::{AuditSink, Ending, Entered};
+pub use audit::{AuditEntry, AuditOutcome, AuditSink};
 pub use call::Call;
-pub use limits::{Health, Limits, Permit};
-pub use observe::{Observer, Times};
+pub use hooks::{CallView, HookResult};
+pub use limits::{Limits, Permit, SourceSignal};
+pub use observer::{CallTimes, Observer};
 pub use request::CallRequest;
-pub use seam::{CallView, Step};
 pub use subscription::Subscription;
 
-use limits::Concurrency;
-use lock::Locks;
+use limits::ConcurrencyLimit;
+use lock::ExclusiveLocks;
 use state::CallState;
 
 /// Runs the operations of a registry. Cloning it shares everything.
@@ -59,17 +59,17 @@ use state::CallState;
 /// Needs a tokio runtime: a call that is dropped before its end is carried on in a task that the
 /// pipeline owns.
 #[derive(Clone)]
-pub struct Pipeline(Arc<Shared>);
+pub struct Pipeline(Arc<PipelineShared>);
 
-struct Shared {
+struct PipelineShared {
     registry: Registry,
-    settings: Settings,
+    settings: PipelineSettings,
     audit: Option<Arc<dyn AuditSink>>,
     limits: Option<Arc<dyn Limits>>,
     approval: Option<Arc<dyn ApprovalGate>>,
     observer: Option<Arc<dyn Observer>>,
-    concurrency: Concurrency,
-    locks: Locks,
+    concurrency: ConcurrencyLimit,
+    locks: ExclusiveLocks,
     /// Owns what outlives its caller: abandoned calls and handlers that are winding up.
     /// [`Pipeline::drain`] waits for it.
     tasks: TaskTracker,
@@ -78,7 +78,7 @@ struct Shared {
 }
 
 /// A call of an operation of either kind.
-pub(crate) enum Started {
+pub(crate) enum StartedCall {
     Call(Call),
     Stream(Subscription),
 }
@@ -86,27 +86,27 @@ pub(crate) enum Started {
 /// The numbers that bound a pipeline.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct PipelineSettings {
     /// How many calls and subscriptions may be in flight; more are refused as `OVERLOADED`.
-    pub concurrent_calls: usize,
+    pub max_concurrent_calls: usize,
     /// How many calls may wait for one exclusive operation; more are refused as `OVERLOADED`.
-    pub exclusive_queue: usize,
+    pub max_exclusive_queue: usize,
     /// How deep calls may nest; deeper ones fail, since it is a loop.
-    pub nesting: u32,
+    pub max_nesting: u32,
     /// The deadline of a call that names none. Subscriptions have none unless they name it.
     pub call_timeout: Duration,
     /// How long a canceled handler may take to notice before it is dropped.
-    pub wind_up: Duration,
+    pub cancel_grace: Duration,
 }
 
-impl Default for Settings {
+impl Default for PipelineSettings {
     fn default() -> Self {
         Self {
-            concurrent_calls: 10_000,
-            exclusive_queue: 64,
-            nesting: 32,
+            max_concurrent_calls: 10_000,
+            max_exclusive_queue: 64,
+            max_nesting: 32,
             call_timeout: Duration::from_secs(300),
-            wind_up: Duration::from_secs(5),
+            cancel_grace: Duration::from_secs(5),
         }
     }
 }
@@ -118,35 +118,35 @@ impl Default for Settings {
 fn run(mut call: CallState) -> impl Future<Output = Result<Outcome, CallError>> + Send {
     async move {
         let result = match audit::enter(&mut call).await {
-            Ok(()) => stages(&mut call).await,
-            Err(refused) => Err(refused),
+            Ok(()) => run_stages(&mut call).await,
+            Err(rejected) => Err(rejected),
         };
-        let result = result.map_err(|error| call.settle(error));
-        match audit::exit(&call, &Ending::of(&result)).await {
-            Err(unrecorded) if result.is_ok() => Err(call.settle(unrecorded)),
+        let result = result.map_err(|error| call.finalize_error(error));
+        match audit::exit(&call, &AuditOutcome::from_result(&result)).await {
+            Err(unrecorded) if result.is_ok() => Err(call.finalize_error(unrecorded)),
             _ => result,
         }
     }
 }
 
-async fn stages(call: &mut CallState) -> Result<Outcome, CallError> {
-    let mut holds = enter(call).await?;
-    let output = dispatch::once(call, &mut holds).await;
-    limits::note(call, &output);
-    result::shape(call, output?)
+async fn run_stages(call: &mut CallState) -> Result<Outcome, CallError> {
+    let mut guards = prepare(call).await?;
+    let output = dispatch::call_handler(call, &mut guards).await;
+    limits::record_result(call, &output);
+    result::build_outcome(call, output?)
 }
 
 /// Everything before dispatch, the same for calls and subscriptions.
-async fn enter(call: &mut CallState) -> Result<dispatch::Holds, CallError> {
+async fn prepare(call: &mut CallState) -> Result<dispatch::Guards, CallError> {
     let admission = limits::admit(call).await?;
     call.handler()?;
     access::check(call)?;
     input::check(call)?;
-    approval::obtain(call).await?;
+    approval::wait_for_approval(call).await?;
     let lock = lock::acquire(call).await?;
-    let place = limits::place(call).await?;
-    call.ensure_wanted()?;
-    Ok(dispatch::Holds::new(admission, lock, place))
+    let source_permit = limits::acquire_source(call).await?;
+    call.ensure_active()?;
+    Ok(dispatch::Guards::new(admission, lock, source_permit))
 }
 
 impl Pipeline {
@@ -159,7 +159,7 @@ impl Pipeline {
     pub fn builder(registry: Registry) -> PipelineBuilder {
         PipelineBuilder {
             registry,
-            settings: Settings::default(),
+            settings: PipelineSettings::default(),
             audit: None,
             limits: None,
             approval: None,
@@ -172,7 +172,7 @@ impl Pipeline {
         &self.0.registry
     }
 
-    /// The trusted path inside this process: no access check, everything else as for every call.
+    /// Calls an operation without an access check; every other stage runs as for [`Pipeline::call`].
     ///
     /// # Errors
     ///
@@ -193,31 +193,33 @@ impl Pipeline {
     /// registry.register(Operation::query("text.length", length).build().unwrap()).unwrap();
     ///
     /// let pipeline = Pipeline::new(registry);
-    /// let envelope = pipeline.execute("text.length", json!("hello")).await.unwrap();
+    /// let envelope = pipeline.call_trusted("text.length", json!("hello")).await.unwrap();
     /// assert_eq!(envelope.data, 5);
     /// # }
     /// ```
-    pub async fn execute(
+    #[doc(alias = "execute")]
+    pub async fn call_trusted(
         &self,
         operation: &str,
         input: impl Into<Payload>,
     ) -> Result<Envelope<Value>, CallError> {
-        let outcome = self.trusted(operation, input.into()).await?;
-        outcome.envelope.into_value().map_err(|error| unreadable(operation, &error))
+        let outcome = self.trusted_call(operation, input.into()).await?;
+        outcome.envelope.into_value().map_err(|error| output_mismatch(operation, &error))
     }
 
-    /// As [`Pipeline::execute`], with Rust types on both sides.
+    /// As [`Pipeline::call_trusted`], with Rust types on both sides.
     ///
     /// # Errors
     ///
     /// Whatever the call fails with, and when one of the types does not fit.
-    pub async fn execute_as<T: DeserializeOwned>(
+    #[doc(alias = "execute_as")]
+    pub async fn call_trusted_as<T: DeserializeOwned>(
         &self,
         operation: &str,
         input: impl Serialize,
     ) -> Result<Envelope<T>, CallError> {
-        let outcome = self.trusted(operation, Payload::of(&input)?).await?;
-        outcome.envelope.into_typed().map_err(|error| unreadable(operation, &error))
+        let outcome = self.trusted_call(operation, Payload::from_serialize(&input)?).await?;
+        outcome.envelope.into_typed().map_err(|error| output_mismatch(operation, &error))
     }
 
     /// The trusted path to the values of a subscription; it starts when it is first polled.
@@ -229,35 +231,39 @@ impl Pipeline {
         let request = CallRequest::new(operation, input);
         let id = operation.to_owned();
         self.start_subscription(request, Authority::trusted(None))
-            .map(move |item| item?.envelope.into_value().map_err(|error| unreadable(&id, &error)))
+            .map(move |item| {
+                item?.envelope.into_value().map_err(|error| output_mismatch(&id, &error))
+            })
             .boxed()
     }
 
-    /// A call on somebody's authority; this is what every door uses.
+    /// A call on somebody's authority; this is what every endpoint uses.
     pub fn call(&self, request: CallRequest<'_>, authority: Authority) -> Call {
         Call::new(CallState::root(&self.0, request, authority))
     }
 
-    /// Writes down a call that a door refused before it became one, and counts it as one of its
+    /// Writes down a call that a endpoint refused before it became one, and counts it as one of its
     /// caller's. Gives what to say instead where a limit would not have let it in.
-    pub async fn refuse(
+    pub async fn record_rejected(
         &self,
         request: CallRequest<'_>,
         authority: Authority,
         error: &CallError,
     ) -> Option<CallError> {
-        let Shared { audit, limits, observer, .. } = &*self.0;
+        let PipelineShared { audit, limits, observer, .. } = &*self.0;
         if audit.is_none() && limits.is_none() && observer.is_none() {
             return None;
         }
         let mut call = CallState::root(&self.0, request, authority);
-        let refused = match audit::enter(&mut call).await {
-            Ok(()) => limits::admit(&call).await.err().map(|refused| call.settle(refused)),
+        let rejected = match audit::enter(&mut call).await {
+            Ok(()) => {
+                limits::admit(&call).await.err().map(|rejected| call.finalize_error(rejected))
+            }
             // What is wrong with the journal is said in the log.
             Err(_) => None,
         };
-        let _ = audit::exit(&call, &Ending::Failed(refused.as_ref().unwrap_or(error))).await;
-        refused
+        let _ = audit::exit(&call, &AuditOutcome::Failed(rejected.as_ref().unwrap_or(error))).await;
+        rejected
     }
 
     /// A subscription on somebody's authority; a once operation gives its one value and ends.
@@ -270,23 +276,27 @@ impl Pipeline {
     }
 
     /// Starts what the operation is, for those who do not know it.
-    pub(crate) fn start(&self, request: CallRequest<'_>, authority: Authority) -> Started {
-        Self::started(CallState::root(&self.0, request, authority))
+    pub(crate) fn start(&self, request: CallRequest<'_>, authority: Authority) -> StartedCall {
+        Self::start_state(CallState::root(&self.0, request, authority))
     }
 
     /// As [`Pipeline::start`], for those who want one value and wait for it as for an answer.
-    pub(crate) fn start_for_one(&self, request: CallRequest<'_>, authority: Authority) -> Started {
+    pub(crate) fn start_single(
+        &self,
+        request: CallRequest<'_>,
+        authority: Authority,
+    ) -> StartedCall {
         let state = CallState::root(&self.0, request, authority);
-        if state.kind() == Some(Kind::Subscription) {
-            state.context.deadline_or(self.0.settings.call_timeout);
+        if state.kind() == Some(OperationKind::Subscription) {
+            state.context.deadline_or_start_default(self.0.settings.call_timeout);
         }
-        Self::started(state)
+        Self::start_state(state)
     }
 
-    fn started(state: CallState) -> Started {
+    fn start_state(state: CallState) -> StartedCall {
         match state.kind() {
-            Some(Kind::Subscription) => Started::Stream(Subscription::new(state)),
-            _ => Started::Call(Call::new(state)),
+            Some(OperationKind::Subscription) => StartedCall::Stream(Subscription::new(state)),
+            _ => StartedCall::Call(Call::new(state)),
         }
     }
 
@@ -298,25 +308,25 @@ impl Pipeline {
     /// Waits for what has outlived its caller, aborts what is left at the deadline, and says
     /// whether the deadline was met.
     ///
-    /// New calls are not refused here: whoever drains closes the doors first.
+    /// New calls are not refused here: whoever drains closes the endpoints first.
     pub async fn drain(&self, deadline: Duration) -> bool {
-        let Shared { tasks, stop, settings, .. } = &*self.0;
+        let PipelineShared { tasks, stop, settings, .. } = &*self.0;
         tasks.close();
         if tokio::time::timeout(deadline, tasks.wait()).await.is_ok() {
             return true;
         }
-        tracing::warn!(left = tasks.len(), "drain deadline passed; aborting what is left");
+        tracing::warn!(remaining = tasks.len(), "drain deadline passed; aborting remaining calls");
         stop.cancel();
-        let _ = tokio::time::timeout(settings.wind_up, tasks.wait()).await;
+        let _ = tokio::time::timeout(settings.cancel_grace, tasks.wait()).await;
         false
     }
 
-    fn trusted(&self, operation: &str, input: Payload) -> Call {
+    fn trusted_call(&self, operation: &str, input: Payload) -> Call {
         self.call(CallRequest::new(operation, input), Authority::trusted(None))
     }
 }
 
-fn unreadable(operation: &str, error: &PayloadError) -> CallError {
+fn output_mismatch(operation: &str, error: &PayloadError) -> CallError {
     let message = format!("the output of {operation} does not have the expected shape: {error}");
     CallError::execution(message)
 }
@@ -325,7 +335,7 @@ fn unreadable(operation: &str, error: &PayloadError) -> CallError {
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct PipelineBuilder {
     registry: Registry,
-    settings: Settings,
+    settings: PipelineSettings,
     audit: Option<Arc<dyn AuditSink>>,
     limits: Option<Arc<dyn Limits>>,
     approval: Option<Arc<dyn ApprovalGate>>,
@@ -334,7 +344,7 @@ pub struct PipelineBuilder {
 
 impl PipelineBuilder {
     /// The numbers that bound it.
-    pub fn settings(mut self, settings: Settings) -> Self {
+    pub fn settings(mut self, settings: PipelineSettings) -> Self {
         self.settings = settings;
         self
     }
@@ -365,14 +375,14 @@ impl PipelineBuilder {
 
     /// Puts it together.
     pub fn build(self) -> Pipeline {
-        Pipeline(Arc::new(Shared {
+        Pipeline(Arc::new(PipelineShared {
             registry: self.registry,
             audit: self.audit,
             limits: self.limits,
             approval: self.approval,
             observer: self.observer,
-            concurrency: Concurrency::new(self.settings.concurrent_calls),
-            locks: Locks::new(self.settings.exclusive_queue),
+            concurrency: ConcurrencyLimit::new(self.settings.max_concurrent_calls),
+            locks: ExclusiveLocks::new(self.settings.max_exclusive_queue),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             settings: self.settings,

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::handler::{Attachment, ProgressSender, RequestId, Respondent};
+use crate::handler::{Attachment, ClientChannel, ProgressSender, RequestId};
 use crate::payload::Payload;
 
-/// A request as a door puts it together; what is not said has its default.
+/// A request as an endpoint builds it; every other field has its default.
 ///
 /// The name is borrowed: it is looked up when the call is made and not needed after that.
 #[must_use = "a request does nothing until it is called"]
@@ -20,9 +20,9 @@ pub struct CallRequest<'a> {
     pub(super) parent_request_id: Option<RequestId>,
     pub(super) timeout: Option<Duration>,
     pub(super) idle_timeout: Option<Duration>,
-    pub(super) door: &'static str,
+    pub(super) endpoint: &'static str,
     pub(super) progress: ProgressSender,
-    pub(super) respondent: Option<Respondent>,
+    pub(super) client_channel: Option<ClientChannel>,
     pub(super) metadata: Option<Arc<Map<String, Value>>>,
     pub(super) attached: Option<Attachment>,
 }
@@ -49,9 +49,9 @@ impl<'a> CallRequest<'a> {
             parent_request_id: None,
             timeout: None,
             idle_timeout: None,
-            door: "local",
+            endpoint: "local",
             progress: ProgressSender::default(),
-            respondent: None,
+            client_channel: None,
             metadata: None,
             attached: None,
         }
@@ -96,8 +96,8 @@ impl<'a> CallRequest<'a> {
     }
 
     /// Where it came in.
-    pub fn door(mut self, door: &'static str) -> Self {
-        self.door = door;
+    pub fn endpoint(mut self, endpoint: &'static str) -> Self {
+        self.endpoint = endpoint;
         self
     }
 
@@ -108,8 +108,8 @@ impl<'a> CallRequest<'a> {
     }
 
     /// Who can be asked while the call runs; he stays in this process.
-    pub fn respondent(mut self, respondent: Option<Respondent>) -> Self {
-        self.respondent = respondent;
+    pub fn client_channel(mut self, client_channel: Option<ClientChannel>) -> Self {
+        self.client_channel = client_channel;
         self
     }
 
@@ -125,7 +125,7 @@ impl<'a> CallRequest<'a> {
         self
     }
 
-    /// What the door lets a handler ask for with [`CallContext::attached`](crate::CallContext::attached);
+    /// What the endpoint lets a handler ask for with [`CallContext::attached`](crate::CallContext::attached);
     /// it stays in this process.
     pub fn attach<T: Any + Send + Sync>(self, attached: Arc<T>) -> Self {
         self.attach_any(attached)
@@ -142,7 +142,7 @@ impl std::fmt::Debug for CallRequest<'_> {
         f.debug_struct("CallRequest")
             .field("operation", &self.operation)
             .field("request_id", &self.request_id)
-            .field("door", &self.door)
+            .field("endpoint", &self.endpoint)
             .finish_non_exhaustive()
     }
 }

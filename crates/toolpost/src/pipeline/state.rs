@@ -8,40 +8,40 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::Shared;
+use super::PipelineShared;
 use super::approval::Approval;
+use super::hooks::{CallView, HookResult};
 use super::request::CallRequest;
-use super::seam::{CallView, Step};
 use crate::access::Authority;
-use crate::error::{CallError, CallProgress};
+use crate::error::{CallError, RetryContext};
 use crate::handler::{
-    Beginning, CallContext, Handler, NestedCall, NestedStanding, RequestId, from_now,
+    CallContext, CallStart, Handler, NestedAuthority, NestedCall, RequestId, deadline_after,
 };
 use crate::operation::Operation;
 use crate::payload::Payload;
-use crate::registry::{Asker, Catalog};
-use crate::spec::Kind;
+use crate::registry::{Catalog, Viewer};
+use crate::spec::OperationKind;
 use crate::trace::{CallSpan, TRACE_PARENT};
 
 /// How soon a deadline that stands still is looked at again.
-const SOONEST_ALARM: Duration = Duration::from_millis(50);
+const MIN_TIMER_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) struct CallState {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<PipelineShared>,
     pub(super) context: CallContext,
-    target: Target,
+    target: CallTarget,
     /// Taken by dispatch.
     pub(super) input: Option<Payload>,
     /// Whether access is not checked; decided by the type of the authority and by nothing else.
     pub(super) trusted: bool,
-    door: &'static str,
+    endpoint: &'static str,
     pub(super) idle_timeout: Option<Duration>,
     /// When it began, where somebody writes that down.
-    pub(super) began: Option<Instant>,
+    pub(super) started_at: Option<Instant>,
     /// When its handler was entered, where somebody writes that down.
     pub(super) dispatched_at: Option<Instant>,
     /// How whoever writes it down knows it again.
-    pub(super) mark: Option<u64>,
+    pub(super) audit_id: Option<u64>,
     /// Whose word it had to wait for.
     pub(super) approval: Option<Box<Approval>>,
     pub(super) dispatched: bool,
@@ -49,17 +49,17 @@ pub(super) struct CallState {
     span: Option<Box<CallSpan>>,
 }
 
-enum Target {
-    Found(Arc<Operation>),
+enum CallTarget {
+    Resolved(Arc<Operation>),
     /// Nothing of that id; the context knows which was asked for.
     Missing,
 }
 
-impl Target {
+impl CallTarget {
     /// The look-up, and the id in the form that is kept.
-    fn find(catalog: Option<&Catalog>, id: &str) -> (Self, Arc<str>) {
+    fn resolve(catalog: Option<&Catalog>, id: &str) -> (Self, Arc<str>) {
         match catalog.and_then(|catalog| catalog.get(id)) {
-            Some(operation) => (Self::Found(Arc::clone(operation)), operation.id().to_shared()),
+            Some(operation) => (Self::Resolved(Arc::clone(operation)), operation.id().to_shared()),
             None => (Self::Missing, id.into()),
         }
     }
@@ -67,20 +67,24 @@ impl Target {
 
 type Metadata = Option<Arc<Map<String, Value>>>;
 
-impl Shared {
+impl PipelineShared {
     /// The spans of a call that begins, and its metadata: whatever it causes stands below it. Where
     /// nobody records calls, a trace passes as it came.
-    fn traced(&self, metadata: Metadata, target: &Target) -> (Option<Box<CallSpan>>, Metadata) {
+    fn start_span(
+        &self,
+        metadata: Metadata,
+        target: &CallTarget,
+    ) -> (Option<Box<CallSpan>>, Metadata) {
         let operation = match target {
-            Target::Found(operation) => Some(&**operation),
-            Target::Missing => None,
+            CallTarget::Resolved(operation) => Some(&**operation),
+            CallTarget::Missing => None,
         };
         let span =
             self.observer.as_ref().and_then(|seen| seen.span(metadata.as_deref(), operation));
         let Some(span) = span else { return (None, metadata) };
-        let mut below = metadata.map(Arc::unwrap_or_clone).unwrap_or_default();
-        below.insert(TRACE_PARENT.to_owned(), span.below().to_string().into());
-        (Some(span), Some(Arc::new(below)))
+        let mut child_metadata = metadata.map(Arc::unwrap_or_clone).unwrap_or_default();
+        child_metadata.insert(TRACE_PARENT.to_owned(), span.child_context().to_string().into());
+        (Some(span), Some(Arc::new(child_metadata)))
     }
 
     /// Whether anybody wants to know how long things take.
@@ -91,37 +95,37 @@ impl Shared {
 
 impl CallState {
     pub(super) fn root(
-        shared: &Arc<Shared>,
+        shared: &Arc<PipelineShared>,
         request: CallRequest<'_>,
         authority: Authority,
     ) -> Self {
         let catalog = shared.registry.catalog();
-        let (target, operation) = Target::find(Some(&catalog), request.operation);
+        let (target, operation) = CallTarget::resolve(Some(&catalog), request.operation);
         let (trusted, identity) = authority.into_parts();
-        let (span, metadata) = shared.traced(request.metadata, &target);
-        let beginning = Beginning {
+        let (span, metadata) = shared.start_span(request.metadata, &target);
+        let start = CallStart {
             operation,
-            request_id: request.request_id.unwrap_or_else(RequestId::fresh),
+            request_id: request.request_id.unwrap_or_else(RequestId::generate),
             parent_request_id: request.parent_request_id,
             identity,
-            deadline: request.timeout.and_then(from_now),
+            deadline: request.timeout.and_then(deadline_after),
             progress: request.progress,
-            respondent: request.respondent,
+            client_channel: request.client_channel,
             metadata,
             attached: request.attached,
         };
-        let nesting: Arc<Shared> = Arc::clone(shared);
+        let nesting: Arc<PipelineShared> = Arc::clone(shared);
         Self {
             shared: Arc::clone(shared),
-            context: CallContext::root(nesting, catalog, beginning),
+            context: CallContext::root(nesting, catalog, start),
             target,
             input: Some(request.input),
             trusted,
-            door: request.door,
+            endpoint: request.endpoint,
             idle_timeout: request.idle_timeout,
-            began: None,
+            started_at: None,
             dispatched_at: None,
-            mark: None,
+            audit_id: None,
             approval: None,
             dispatched: false,
             span,
@@ -130,21 +134,21 @@ impl CallState {
 
     /// A call out of a handler: trusted because its caller is running, unless it acts as somebody
     /// else.
-    pub(super) fn nested(shared: Arc<Shared>, call: NestedCall<'_>) -> Self {
+    pub(super) fn nested(shared: Arc<PipelineShared>, call: NestedCall<'_>) -> Self {
         let catalog = call.from.snapshot().downcast_ref::<Catalog>();
-        let (target, operation) = Target::find(catalog, call.operation);
-        let (span, metadata) = shared.traced(call.from.shared_metadata(), &target);
+        let (target, operation) = CallTarget::resolve(catalog, call.operation);
+        let (span, metadata) = shared.start_span(call.from.shared_metadata(), &target);
         Self {
             shared,
-            context: CallContext::below(&call, operation, metadata),
+            context: CallContext::nested(&call, operation, metadata),
             target,
             input: Some(call.input),
-            trusted: call.standing == NestedStanding::Trusted,
-            door: "local",
+            trusted: call.authority == NestedAuthority::Trusted,
+            endpoint: "local",
             idle_timeout: None,
-            began: None,
+            started_at: None,
             dispatched_at: None,
-            mark: None,
+            audit_id: None,
             approval: None,
             dispatched: false,
             span,
@@ -154,23 +158,23 @@ impl CallState {
     /// The look-up, which comes before every stage.
     pub(super) fn operation(&self) -> Result<&Arc<Operation>, CallError> {
         match &self.target {
-            Target::Found(operation) => Ok(operation),
-            Target::Missing => Err(self.missing()),
+            CallTarget::Resolved(operation) => Ok(operation),
+            CallTarget::Missing => Err(self.not_found_error()),
         }
     }
 
-    fn missing(&self) -> CallError {
+    fn not_found_error(&self) -> CallError {
         let id = self.context.operation();
         match self.context.snapshot().downcast_ref::<Catalog>() {
-            Some(catalog) => catalog.missing(id, self.asker()),
+            Some(catalog) => catalog.not_found_error(id, self.viewer()),
             None => CallError::operation_not_found(id),
         }
     }
 
-    pub(super) fn asker(&self) -> Asker<'_> {
+    pub(super) fn viewer(&self) -> Viewer<'_> {
         match self.context.identity() {
-            None if self.trusted => Asker::Process,
-            identity => Asker::Outside(identity),
+            None if self.trusted => Viewer::Process,
+            identity => Viewer::External(identity),
         }
     }
 
@@ -179,7 +183,7 @@ impl CallState {
         operation.handler().ok_or_else(|| CallError::no_handler(operation.id().as_str()))
     }
 
-    pub(super) fn kind(&self) -> Option<Kind> {
+    pub(super) fn kind(&self) -> Option<OperationKind> {
         self.operation().ok().map(|operation| operation.spec().kind)
     }
 
@@ -187,7 +191,7 @@ impl CallState {
         CallView {
             request_id: self.context.request_id(),
             parent_request_id: self.context.parent_request_id(),
-            door: self.door,
+            endpoint: self.endpoint,
             operation_id: self.context.operation(),
             operation: self.operation().ok().map(|operation| &**operation),
             identity: self.context.identity(),
@@ -197,27 +201,27 @@ impl CallState {
             metadata: self.context.metadata(),
             span: self.span.as_deref(),
             context: &self.context,
-            mark: self.mark,
+            audit_id: self.audit_id,
             approval: self.approval.as_deref(),
         }
     }
 
     /// Fails if nobody wants the call any more.
-    pub(super) fn ensure_wanted(&self) -> Result<(), CallError> {
+    pub(super) fn ensure_active(&self) -> Result<(), CallError> {
         if self.context.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
-            self.context.pass_deadline();
+            self.context.cancel_by_deadline();
         }
-        if self.context.is_cancelled() {
+        if self.context.is_canceled() {
             return Err(self.context.cancellation_error());
         }
         Ok(())
     }
 
     /// Waits for a seam while the call is wanted.
-    pub(super) async fn wait_for<T>(&self, step: Step<T>) -> Result<T, CallError> {
-        match step {
-            Step::Now(result) => result,
-            Step::Later(future) => self.while_wanted(future).await?,
+    pub(super) async fn await_hook<T>(&self, result: HookResult<T>) -> Result<T, CallError> {
+        match result {
+            HookResult::Ready(result) => result,
+            HookResult::Pending(future) => self.until_canceled(future).await?,
         }
     }
 
@@ -225,52 +229,55 @@ impl CallState {
     ///
     /// What is ready at once costs one poll. Whoever has to wait is asked first whether the call is
     /// still wanted, so that a canceled call never ends as if nothing had happened.
-    pub(super) async fn while_wanted<F: Future>(&self, future: F) -> Result<F::Output, CallError> {
+    pub(super) async fn until_canceled<F: Future>(
+        &self,
+        future: F,
+    ) -> Result<F::Output, CallError> {
         let mut future = std::pin::pin!(future);
         let first = std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx)));
         if let Poll::Ready(output) = first.await {
             return Ok(output);
         }
-        self.started_deadline();
+        self.start_deadline();
         // Boxed, so that the calls which never wait do not carry the room for it.
-        Box::pin(self.wait_while_wanted(None, future)).await
+        Box::pin(self.poll_until_canceled(None, future)).await
     }
 
-    /// As [`CallState::while_wanted`], and no longer than the operator of this process allows.
-    pub(super) async fn while_wanted_for<F: Future>(
+    /// As [`CallState::until_canceled`], and no longer than the operator of this process allows.
+    pub(super) async fn until_canceled_or_timeout<F: Future>(
         &self,
         allowed: Duration,
         future: F,
     ) -> Result<F::Output, CallError> {
         let future = std::pin::pin!(future);
-        self.started_deadline();
-        Box::pin(self.wait_while_wanted(from_now(allowed), future)).await
+        self.start_deadline();
+        Box::pin(self.poll_until_canceled(deadline_after(allowed), future)).await
     }
 
     /// Polled by hand, because there may be ten thousands that wait, and `select!` would hold each
     /// of the futures twice.
-    async fn wait_while_wanted<F: Future + ?Sized>(
+    async fn poll_until_canceled<F: Future + ?Sized>(
         &self,
         allowed: Option<Instant>,
         mut future: Pin<&mut F>,
     ) -> Result<F::Output, CallError> {
         let deadline = || allowed.into_iter().chain(self.context.deadline()).min();
-        let mut cancelled = std::pin::pin!(self.context.token().cancelled());
-        let mut alarm = std::pin::pin!(deadline().map(tokio::time::sleep_until));
+        let mut canceled = std::pin::pin!(self.context.token().cancelled());
+        let mut timer = std::pin::pin!(deadline().map(tokio::time::sleep_until));
         std::future::poll_fn(|cx| {
-            if cancelled.as_mut().poll(cx).is_ready() {
+            if canceled.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(self.context.cancellation_error()));
             }
-            while let Some(mut rung) = alarm.as_mut().as_pin_mut() {
-                if rung.as_mut().poll(cx).is_pending() {
+            while let Some(mut sleep) = timer.as_mut().as_pin_mut() {
+                if sleep.as_mut().poll(cx).is_pending() {
                     break;
                 }
                 let now = Instant::now();
                 match deadline() {
                     // It stood still for a time.
-                    Some(later) if later > now => rung.reset(later.max(now + SOONEST_ALARM)),
+                    Some(later) if later > now => sleep.reset(later.max(now + MIN_TIMER_INTERVAL)),
                     _ => {
-                        self.context.pass_deadline();
+                        self.context.cancel_by_deadline();
                         return Poll::Ready(Err(self.context.cancellation_error()));
                     }
                 }
@@ -282,24 +289,26 @@ impl CallState {
 
     /// Starts the clock of a call that named no deadline. The clock is not read before somebody
     /// has to wait, so a call that is answered at once does not pay for it.
-    pub(super) fn started_deadline(&self) -> Option<Instant> {
+    pub(super) fn start_deadline(&self) -> Option<Instant> {
         match self.kind() {
-            Some(Kind::Subscription) => self.context.deadline(),
-            _ => self.context.deadline_or(self.shared.settings.call_timeout),
+            Some(OperationKind::Subscription) => self.context.deadline(),
+            _ => self.context.deadline_or_start_default(self.shared.settings.call_timeout),
         }
     }
 
     /// Decides, once, what the error means for somebody who would call again.
-    pub(super) fn settle(&self, error: CallError) -> CallError {
+    pub(super) fn finalize_error(&self, error: CallError) -> CallError {
         let progress = match self.operation() {
             Ok(operation) => {
                 let spec = operation.spec();
                 let as_declared = (spec.kind, spec.idempotent);
-                let (kind, idempotent) = self.context.acting_as().unwrap_or(as_declared);
-                CallProgress { kind, idempotent, dispatched: self.dispatched }
+                let (kind, idempotent) = self.context.effective_kind().unwrap_or(as_declared);
+                RetryContext { kind, idempotent, dispatched: self.dispatched }
             }
-            Err(_) => CallProgress { kind: Kind::Query, idempotent: false, dispatched: false },
+            Err(_) => {
+                RetryContext { kind: OperationKind::Query, idempotent: false, dispatched: false }
+            }
         };
-        error.settled(progress)
+        error.finalize(progress)
     }
 }

@@ -6,14 +6,14 @@ use std::task::{Context, Poll};
 use futures::stream::{BoxStream, Stream, StreamExt};
 
 use super::call::Caller;
-use super::dispatch::{self, Running};
+use super::dispatch::{self, RunningStream};
 use super::state::CallState;
-use super::{audit, enter, limits, result, run};
+use super::{audit, limits, prepare, result, run};
 use crate::error::CallError;
 use crate::handler::AbortHandle;
 use crate::outcome::Outcome;
-use crate::spec::Kind;
-use audit::Ending;
+use crate::spec::OperationKind;
+use audit::AuditOutcome;
 
 /// The values of a subscription, each an [`Outcome`]; an error is its last item.
 ///
@@ -30,9 +30,11 @@ pub struct Subscription {
 
 impl Subscription {
     pub(super) fn new(state: CallState) -> Self {
-        let caller = Caller::of(&state);
+        let caller = Caller::new(&state);
         let running = match state.kind() {
-            Some(Kind::Subscription) => futures::stream::unfold(Phase::Asked(state), step).boxed(),
+            Some(OperationKind::Subscription) => {
+                futures::stream::unfold(SubscriptionPhase::NotStarted(state), advance).boxed()
+            }
             // A once operation has one value, or one error, and ends.
             _ => futures::stream::once(run(state)).boxed(),
         };
@@ -54,7 +56,7 @@ impl Stream for Subscription {
         match polled {
             Poll::Ready(None) => self.running = None,
             // A consumer may also leave between two values.
-            _ => self.caller.note_runtime(),
+            _ => self.caller.capture_runtime(),
         }
         polled
     }
@@ -63,61 +65,65 @@ impl Stream for Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
-            self.caller.leave(running.for_each(|_| std::future::ready(())));
+            self.caller.detach(running.for_each(|_| std::future::ready(())));
         }
     }
 }
 
-enum Phase {
-    Asked(CallState),
-    Streaming { call: CallState, running: Running, values: u64 },
+enum SubscriptionPhase {
+    NotStarted(CallState),
+    Streaming { call: CallState, running: RunningStream, values: u64 },
     Ended,
 }
 
-type Step = Option<(Result<Outcome, CallError>, Phase)>;
+type StreamStep = Option<(Result<Outcome, CallError>, SubscriptionPhase)>;
 
-async fn step(phase: Phase) -> Step {
+async fn advance(phase: SubscriptionPhase) -> StreamStep {
     match phase {
-        Phase::Asked(mut call) => match start(&mut call).await {
-            Ok(running) => next(call, running, 0).await,
+        SubscriptionPhase::NotStarted(mut call) => match start(&mut call).await {
+            Ok(running) => next_outcome(call, running, 0).await,
             Err(error) => fail(call, error).await,
         },
-        Phase::Streaming { call, running, values } => next(call, running, values).await,
-        Phase::Ended => None,
+        SubscriptionPhase::Streaming { call, running, values } => {
+            next_outcome(call, running, values).await
+        }
+        SubscriptionPhase::Ended => None,
     }
 }
 
-async fn start(call: &mut CallState) -> Result<Running, CallError> {
+async fn start(call: &mut CallState) -> Result<RunningStream, CallError> {
     audit::enter(call).await?;
-    let holds = enter(call).await?;
-    dispatch::stream(call, holds)
+    let guards = prepare(call).await?;
+    dispatch::open_stream(call, guards)
 }
 
-async fn next(call: CallState, mut running: Running, values: u64) -> Step {
-    let next = dispatch::next(&call, &mut running).await;
+async fn next_outcome(call: CallState, mut running: RunningStream, values: u64) -> StreamStep {
+    let next = dispatch::next_value(&call, &mut running).await;
     if values == 0 || next.is_err() {
-        limits::note(&call, &next);
+        limits::record_result(&call, &next);
     }
     let value = match next {
-        Ok(Some(output)) => result::shape(&call, output),
+        Ok(Some(output)) => result::build_outcome(&call, output),
         Ok(None) => {
-            let unrecorded = audit::exit(&call, &Ending::Completed { values }).await.err()?;
-            return Some((Err(call.settle(unrecorded)), Phase::Ended));
+            let unrecorded = audit::exit(&call, &AuditOutcome::Completed { values }).await.err()?;
+            return Some((Err(call.finalize_error(unrecorded)), SubscriptionPhase::Ended));
         }
         Err(error) => Err(error),
     };
     match value {
-        Ok(outcome) => Some((Ok(outcome), Phase::Streaming { call, running, values: values + 1 })),
+        Ok(outcome) => {
+            Some((Ok(outcome), SubscriptionPhase::Streaming { call, running, values: values + 1 }))
+        }
         Err(error) => {
-            dispatch::wind_up_stream(&call, running);
+            dispatch::shutdown_stream(&call, running);
             fail(call, error).await
         }
     }
 }
 
-async fn fail(call: CallState, error: CallError) -> Step {
-    let failed = Err(call.settle(error));
+async fn fail(call: CallState, error: CallError) -> StreamStep {
+    let failed = Err(call.finalize_error(error));
     // It failed already, and that is what its consumer has to know.
-    let _ = audit::exit(&call, &Ending::of(&failed)).await;
-    Some((failed, Phase::Ended))
+    let _ = audit::exit(&call, &AuditOutcome::from_result(&failed)).await;
+    Some((failed, SubscriptionPhase::Ended))
 }

@@ -12,13 +12,13 @@ use crate::payload::Payload;
 
 /// One event about one request, as both ends of a link see it.
 ///
-/// On the wire it is `{"type", "id", "payload"}`; [`Event::to_json`] and [`Event::from_json`] are
+/// On the wire it is `{"type", "id", "payload"}`; [`CallEvent::to_json`] and [`CallEvent::from_json`] are
 /// the two ways. A link inside a process hands it over as it is.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Event {
+pub enum CallEvent {
     /// Somebody asks for an operation.
-    Requested(Box<Requested>),
+    Requested(Box<RequestEvent>),
     /// An answer: one for a call, many for a subscription.
     Responded {
         /// Which request it answers.
@@ -59,7 +59,7 @@ pub enum Event {
 /// What is asked for, and by when.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Requested {
+pub struct RequestEvent {
     /// The id of the request; the answers carry it.
     pub id: Arc<str>,
     /// Which operation.
@@ -124,7 +124,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-impl Requested {
+impl RequestEvent {
     /// The least that makes a request.
     pub fn new(id: Arc<str>, operation: impl Into<Arc<str>>, input: Payload) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl Requested {
     }
 }
 
-impl Event {
+impl CallEvent {
     /// The request that the event is about; control frames are about none.
     pub fn id(&self) -> &str {
         match self {
@@ -163,7 +163,7 @@ impl Event {
         }
     }
 
-    /// As [`Event::id`], to be kept.
+    /// As [`CallEvent::id`], to be kept.
     pub(crate) fn shared_id(&self) -> Arc<str> {
         match self {
             Self::Requested(request) => Arc::clone(&request.id),
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shorter_way_to_say_a_deadline_wins() {
+    fn remaining_ms_uses_shorter_of_deadline_and_timeout() {
         for (deadline, timeout_ms, remaining) in [
             (None, None, None),
             (Some(1_500), None, Some(500)),
@@ -236,15 +236,15 @@ mod tests {
             (Some(i64::MIN), None, Some(0)),
             (Some(i64::MAX), None, Some(i64::MAX.unsigned_abs() - 1_000)),
         ] {
-            let mut request = Requested::new("r".into(), "a.b", Payload::empty_object());
+            let mut request = RequestEvent::new("r".into(), "a.b", Payload::empty_object());
             (request.deadline, request.timeout_ms) = (deadline, timeout_ms);
             assert_eq!(request.remaining_ms(1_000), remaining, "{deadline:?} {timeout_ms:?}");
         }
     }
 
     #[test]
-    fn a_token_is_never_printed() {
-        let event = Event::Control(Control::Auth(Secret::new("tpt_secret")));
+    fn secret_debug_hides_token() {
+        let event = CallEvent::Control(Control::Auth(Secret::new("tpt_secret")));
         assert!(!format!("{event:?}").contains("tpt_"), "{event:?}");
     }
 }

@@ -10,32 +10,32 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::event::Event;
+use super::event::CallEvent;
 use crate::error::CallError;
 use crate::handler::Progress;
 use crate::outcome::Outcome;
 
 /// Everything that was asked for on one link and is not answered yet.
 #[derive(Debug)]
-pub struct Pending<W> {
-    entries: HashMap<Arc<str>, Entry<W>, foldhash::fast::RandomState>,
+pub struct PendingRequests<W> {
+    entries: HashMap<Arc<str>, PendingEntry<W>, foldhash::fast::RandomState>,
     /// When to look again, at the latest. An entry that has moved or gone leaves its old line here,
     /// which is thrown away when its time comes or when most of the lines are such.
-    alarms: BinaryHeap<Reverse<(Instant, Arc<str>)>>,
+    deadlines: BinaryHeap<Reverse<(Instant, Arc<str>)>>,
 }
 
 #[derive(Debug)]
-struct Entry<W> {
+struct PendingEntry<W> {
     waiter: W,
     consumer: Consumer,
     deadline: Option<Instant>,
-    idle: Option<Idle>,
+    idle: Option<IdleTimeout>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Idle {
-    longest: Duration,
-    until: Instant,
+struct IdleTimeout {
+    timeout: Duration,
+    expires_at: Instant,
 }
 
 /// What the one who asked makes of the answers; the request is the same.
@@ -49,7 +49,7 @@ pub enum Consumer {
 
 /// When a request is given up.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Patience {
+pub struct RequestTimeouts {
     /// At this moment.
     pub deadline: Option<Instant>,
     /// When nothing has been heard for this long.
@@ -59,7 +59,7 @@ pub struct Patience {
 /// What an event did.
 #[derive(Debug)]
 #[must_use]
-pub enum Received<'a, W> {
+pub enum EventEffect<'a, W> {
     /// A value of a subscription; the next may follow.
     Value(&'a mut W, Outcome),
     /// The request has ended and its waiter is out of the table. `Ok(None)` is the end of a
@@ -68,14 +68,14 @@ pub enum Received<'a, W> {
     /// It goes on.
     Progress(&'a mut W, Progress),
     /// A value that nobody waits for: its source should stop.
-    Unwanted,
+    Unsolicited,
     /// Nothing that anybody waits for.
     Ignored,
 }
 
 /// A request that was given up, and what its waiter and the far end are told.
 #[derive(Debug)]
-pub struct Expired<W> {
+pub struct ExpiredRequest<W> {
     /// The request.
     pub id: Arc<str>,
     /// Whoever waited.
@@ -84,13 +84,13 @@ pub struct Expired<W> {
     pub error: CallError,
 }
 
-impl<W> Default for Pending<W> {
+impl<W> Default for PendingRequests<W> {
     fn default() -> Self {
-        Self { entries: HashMap::default(), alarms: BinaryHeap::new() }
+        Self { entries: HashMap::default(), deadlines: BinaryHeap::new() }
     }
 }
 
-impl<W> Pending<W> {
+impl<W> PendingRequests<W> {
     /// How many requests wait.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -111,73 +111,77 @@ impl<W> Pending<W> {
     /// # Errors
     ///
     /// The id is in use; the waiter comes back.
-    pub fn open(
+    pub fn insert(
         &mut self,
         now: Instant,
         id: Arc<str>,
         consumer: Consumer,
-        patience: Patience,
+        timeouts: RequestTimeouts,
         waiter: W,
     ) -> Result<(), W> {
         if self.contains(&id) {
             return Err(waiter);
         }
-        let idle = patience.idle.and_then(|longest| Idle::from(now, longest));
-        let entry = Entry { waiter, consumer, deadline: patience.deadline, idle };
-        if let Some(at) = entry.due() {
-            self.alarms.push(Reverse((at, Arc::clone(&id))));
+        let idle = timeouts.idle.and_then(|timeout| IdleTimeout::new(now, timeout));
+        let entry = PendingEntry { waiter, consumer, deadline: timeouts.deadline, idle };
+        if let Some(at) = entry.next_timeout() {
+            self.deadlines.push(Reverse((at, Arc::clone(&id))));
         }
         self.entries.insert(id, entry);
         Ok(())
     }
 
     /// Takes an event in, and says what it did.
-    pub fn receive(&mut self, now: Instant, event: Event) -> Received<'_, W> {
+    pub fn handle_event(&mut self, now: Instant, event: CallEvent) -> EventEffect<'_, W> {
         match event {
-            Event::Responded { id, outcome } => self.respond(now, &id, outcome),
-            Event::Progress { id, progress } => match self.hear(now, &id) {
-                Some(entry) => Received::Progress(&mut entry.waiter, progress),
-                None => Received::Ignored,
+            CallEvent::Responded { id, outcome } => self.handle_response(now, &id, outcome),
+            CallEvent::Progress { id, progress } => match self.touch(now, &id) {
+                Some(entry) => EventEffect::Progress(&mut entry.waiter, progress),
+                None => EventEffect::Ignored,
             },
-            Event::Completed { id } => self.end(&id, |consumer| match consumer {
+            CallEvent::Completed { id } => self.finish(&id, |consumer| match consumer {
                 Consumer::Subscription => Ok(None),
                 Consumer::Call => {
-                    Err(CallError::aborted("the far end completed the call without an answer"))
+                    Err(CallError::aborted("the peer completed the call without a response"))
                 }
             }),
-            Event::Aborted { id, reason } => self.end(&id, |_| Err(aborted_by_peer(reason))),
-            Event::Failed { id, error } => self.end(&id, |_| Err(error)),
-            Event::Requested(_) | Event::Control(_) => Received::Ignored,
+            CallEvent::Aborted { id, reason } => self.finish(&id, |_| Err(aborted_by_peer(reason))),
+            CallEvent::Failed { id, error } => self.finish(&id, |_| Err(error)),
+            CallEvent::Requested(_) | CallEvent::Control(_) => EventEffect::Ignored,
         }
     }
 
     /// Takes a request out because its waiter does not want it any more.
-    pub fn leave(&mut self, id: &str) -> Option<W> {
+    pub fn remove(&mut self, id: &str) -> Option<W> {
         let entry = self.entries.remove(id)?;
-        self.sweep();
+        self.compact_deadlines();
         Some(entry.waiter)
     }
 
     /// Takes out what has run out of time. A waiter that `lags` has not taken what it was given: it
     /// is not kept waiting by a silence.
-    pub fn expire(&mut self, now: Instant, lags: impl Fn(&W) -> bool) -> Vec<Expired<W>> {
+    pub fn expire(
+        &mut self,
+        now: Instant,
+        is_lagging: impl Fn(&W) -> bool,
+    ) -> Vec<ExpiredRequest<W>> {
         let mut expired = Vec::new();
-        while self.alarms.peek().is_some_and(|Reverse((at, _))| *at <= now) {
-            let Some(Reverse((_, id))) = self.alarms.pop() else { break };
+        while self.deadlines.peek().is_some_and(|Reverse((at, _))| *at <= now) {
+            let Some(Reverse((_, id))) = self.deadlines.pop() else { break };
             let Some(entry) = self.entries.get_mut(&id) else { continue };
-            if lags(&entry.waiter) {
-                entry.idle = entry.idle.and_then(|idle| Idle::from(now, idle.longest));
+            if is_lagging(&entry.waiter) {
+                entry.idle = entry.idle.and_then(|idle| IdleTimeout::new(now, idle.timeout));
             }
-            match entry.overdue(now) {
+            match entry.timeout_error(now) {
                 Some(error) => {
                     if let Some(entry) = self.entries.remove(&id) {
-                        expired.push(Expired { id, waiter: entry.waiter, error });
+                        expired.push(ExpiredRequest { id, waiter: entry.waiter, error });
                     }
                 }
                 // Heard of since the alarm was set, or another request under an old id.
                 None => {
-                    if let Some(at) = entry.due() {
-                        self.alarms.push(Reverse((at, id)));
+                    if let Some(at) = entry.next_timeout() {
+                        self.deadlines.push(Reverse((at, id)));
                     }
                 }
             }
@@ -185,86 +189,86 @@ impl<W> Pending<W> {
         expired
     }
 
-    /// When [`Pending::expire`] has something to do, at the earliest.
-    pub fn next_alarm(&self) -> Option<Instant> {
-        self.alarms.peek().map(|Reverse((at, _))| *at)
+    /// When [`PendingRequests::expire`] has something to do, at the earliest.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.peek().map(|Reverse((at, _))| *at)
     }
 
     /// Takes everything out: the link is gone, and nobody waits for a deadline.
-    pub fn lose(&mut self) -> Vec<W> {
-        self.alarms.clear();
+    pub fn drain(&mut self) -> Vec<W> {
+        self.deadlines.clear();
         self.entries.drain().map(|(_, entry)| entry.waiter).collect()
     }
 
     #[cfg(test)]
-    pub(super) fn alarms_held(&self) -> usize {
-        self.alarms.len()
+    pub(super) fn deadline_count(&self) -> usize {
+        self.deadlines.len()
     }
 
-    fn respond(&mut self, now: Instant, id: &str, outcome: Outcome) -> Received<'_, W> {
+    fn handle_response(&mut self, now: Instant, id: &str, outcome: Outcome) -> EventEffect<'_, W> {
         let consumer = match self.entries.get(id) {
             Some(entry) => entry.consumer,
-            None => return Received::Unwanted,
+            None => return EventEffect::Unsolicited,
         };
         match consumer {
-            Consumer::Call => self.end(id, |_| Ok(Some(outcome))),
-            Consumer::Subscription => match self.hear(now, id) {
-                Some(entry) => Received::Value(&mut entry.waiter, outcome),
-                None => Received::Ignored,
+            Consumer::Call => self.finish(id, |_| Ok(Some(outcome))),
+            Consumer::Subscription => match self.touch(now, id) {
+                Some(entry) => EventEffect::Value(&mut entry.waiter, outcome),
+                None => EventEffect::Ignored,
             },
         }
     }
 
-    fn end(
+    fn finish(
         &mut self,
         id: &str,
-        how: impl FnOnce(Consumer) -> Result<Option<Outcome>, CallError>,
-    ) -> Received<'_, W> {
-        let Some(entry) = self.entries.remove(id) else { return Received::Ignored };
-        self.sweep();
-        Received::Ended(entry.waiter, how(entry.consumer))
+        result_for: impl FnOnce(Consumer) -> Result<Option<Outcome>, CallError>,
+    ) -> EventEffect<'_, W> {
+        let Some(entry) = self.entries.remove(id) else { return EventEffect::Ignored };
+        self.compact_deadlines();
+        EventEffect::Ended(entry.waiter, result_for(entry.consumer))
     }
 
     /// The entry, whose idle time begins anew. Its alarm is not moved: it finds out by itself.
-    fn hear(&mut self, now: Instant, id: &str) -> Option<&mut Entry<W>> {
+    fn touch(&mut self, now: Instant, id: &str) -> Option<&mut PendingEntry<W>> {
         let entry = self.entries.get_mut(id)?;
-        entry.idle = entry.idle.and_then(|idle| Idle::from(now, idle.longest));
+        entry.idle = entry.idle.and_then(|idle| IdleTimeout::new(now, idle.timeout));
         Some(entry)
     }
 
     /// Throws the alarms of answered requests away once they are the most part.
-    fn sweep(&mut self) {
-        if self.alarms.len() > 2 * self.entries.len() + 64 {
+    fn compact_deadlines(&mut self) {
+        if self.deadlines.len() > 2 * self.entries.len() + 64 {
             let entries = &self.entries;
-            self.alarms.retain(|Reverse((_, id))| entries.contains_key(id));
+            self.deadlines.retain(|Reverse((_, id))| entries.contains_key(id));
         }
     }
 }
 
-impl Idle {
+impl IdleTimeout {
     /// A wait beyond the end of the clock never ends.
-    fn from(now: Instant, longest: Duration) -> Option<Self> {
-        Some(Self { longest, until: now.checked_add(longest)? })
+    fn new(now: Instant, timeout: Duration) -> Option<Self> {
+        Some(Self { timeout, expires_at: now.checked_add(timeout)? })
     }
 }
 
-impl<W> Entry<W> {
-    fn due(&self) -> Option<Instant> {
-        self.deadline.into_iter().chain(self.idle.map(|idle| idle.until)).min()
+impl<W> PendingEntry<W> {
+    fn next_timeout(&self) -> Option<Instant> {
+        self.deadline.into_iter().chain(self.idle.map(|idle| idle.expires_at)).min()
     }
 
-    fn overdue(&self, now: Instant) -> Option<CallError> {
+    fn timeout_error(&self, now: Instant) -> Option<CallError> {
         if self.deadline.is_some_and(|at| at <= now) {
             return Some(CallError::timeout("the deadline of the call passed"));
         }
-        let silent = self.idle.is_some_and(|idle| idle.until <= now);
-        silent.then(|| CallError::timeout("the subscription was silent for too long"))
+        let silent = self.idle.is_some_and(|idle| idle.expires_at <= now);
+        silent.then(|| CallError::timeout("the subscription exceeded its idle timeout"))
     }
 }
 
 fn aborted_by_peer(reason: Option<String>) -> CallError {
     match reason {
-        Some(reason) => CallError::aborted(format!("the far end aborted the call: {reason}")),
-        None => CallError::aborted("the far end aborted the call"),
+        Some(reason) => CallError::aborted(format!("the peer aborted the call: {reason}")),
+        None => CallError::aborted("the peer aborted the call"),
     }
 }

@@ -11,7 +11,7 @@ use crate::envelope::ENVELOPE_SCHEMA;
 pub static CALL_EVENT_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let mut definitions = Map::new();
     for (name, payload) in payloads() {
-        definitions.insert(name.to_owned(), frame(name, &payload));
+        definitions.insert(name.to_owned(), frame_schema(name, &payload));
     }
     let any: Vec<Value> =
         definitions.keys().map(|name| json!({"$ref": format!("#/$defs/{name}")})).collect();
@@ -33,7 +33,7 @@ pub static CALL_EVENT_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     })
 });
 
-fn frame(name: &str, payload: &Value) -> Value {
+fn frame_schema(name: &str, payload: &Value) -> Value {
     let id = if name.starts_with("__") {
         json!({"type": "string"})
     } else if name == names::ERROR {
@@ -51,10 +51,10 @@ fn frame(name: &str, payload: &Value) -> Value {
 
 fn payloads() -> [(&'static str, Value); 10] {
     [
-        (names::REQUESTED, requested()),
+        (names::REQUESTED, requested_payload()),
         (
             names::RESPONDED,
-            about(
+            request_payload(
                 &["output"],
                 json!({
                     "output": {"$ref": "#/$defs/ResponseEnvelope"},
@@ -65,7 +65,7 @@ fn payloads() -> [(&'static str, Value); 10] {
         ),
         (
             names::PROGRESS,
-            about(
+            request_payload(
                 &["progress"],
                 json!({
                     "progress": {"type": "number"},
@@ -74,11 +74,11 @@ fn payloads() -> [(&'static str, Value); 10] {
                 }),
             ),
         ),
-        (names::COMPLETED, about(&[], json!({}))),
-        (names::ABORTED, about(&[], json!({"reason": {"type": "string"}}))),
+        (names::COMPLETED, request_payload(&[], json!({}))),
+        (names::ABORTED, request_payload(&[], json!({"reason": {"type": "string"}}))),
         (
             names::ERROR,
-            about(
+            request_payload(
                 &["code", "message"],
                 json!({
                     "requestId": {"type": "string"},
@@ -89,12 +89,12 @@ fn payloads() -> [(&'static str, Value); 10] {
                 }),
             ),
         ),
-        (names::AUTH, control(&json!({"token": {"type": "string"}}))),
-        (names::SUBSCRIBE, control(&topic())),
-        (names::UNSUBSCRIBE, control(&topic())),
+        (names::AUTH, control_payload(&json!({"token": {"type": "string"}}))),
+        (names::SUBSCRIBE, control_payload(&topic_properties())),
+        (names::UNSUBSCRIBE, control_payload(&topic_properties())),
         (
             names::MORE,
-            control(&json!({
+            control_payload(&json!({
                 "requestId": {"type": "string"},
                 "count": {"type": "integer", "minimum": 0, "maximum": u32::MAX},
             })),
@@ -102,8 +102,8 @@ fn payloads() -> [(&'static str, Value); 10] {
     ]
 }
 
-fn requested() -> Value {
-    about(
+fn requested_payload() -> Value {
+    request_payload(
         &["operationId"],
         json!({
             "operationId": {"type": "string", "description": "`namespace.name`"},
@@ -135,7 +135,7 @@ fn requested() -> Value {
 }
 
 /// A payload about one request.
-fn about(required: &[&str], properties: Value) -> Value {
+fn request_payload(required: &[&str], properties: Value) -> Value {
     let mut all = Map::new();
     all.insert("requestId".to_owned(), json!({"type": "string", "minLength": 1}));
     if let Value::Object(properties) = properties {
@@ -146,11 +146,11 @@ fn about(required: &[&str], properties: Value) -> Value {
 }
 
 /// A payload of a control frame, which needs everything in it.
-fn control(properties: &Value) -> Value {
+fn control_payload(properties: &Value) -> Value {
     let required: Vec<&String> = properties.as_object().into_iter().flat_map(Map::keys).collect();
     json!({"type": "object", "required": required, "properties": properties})
 }
 
-fn topic() -> Value {
+fn topic_properties() -> Value {
     json!({"topic": {"type": "string", "description": "`type:id`, such as `call.responded:42`."}})
 }

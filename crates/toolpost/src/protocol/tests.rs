@@ -6,22 +6,24 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{CALL_EVENT_SCHEMA, Consumer, Event, Patience, Pending, Received};
+use super::{
+    CALL_EVENT_SCHEMA, CallEvent, Consumer, EventEffect, PendingRequests, RequestTimeouts,
+};
 use crate::schema::Schema;
 
 fn envelope(data: &Value) -> Value {
     json!({"data": data, "meta": {"source": "local", "operationId": "a.b", "timestamp": 1}})
 }
 
-fn event(frame: &Value) -> Event {
-    Event::from_json(&frame.to_string()).unwrap_or_else(|error| panic!("{frame}: {error}"))
+fn event(frame: &Value) -> CallEvent {
+    CallEvent::from_json(&frame.to_string()).unwrap_or_else(|error| panic!("{frame}: {error}"))
 }
 
 fn responded(id: &str, data: i64) -> Value {
     json!({"type": "call.responded", "id": id, "payload": {"requestId": id, "output": envelope(&json!(data))}})
 }
 
-fn named(kind: &str, id: &str, more: &Value) -> Value {
+fn request_frame(kind: &str, id: &str, more: &Value) -> Value {
     let mut payload = json!({"requestId": id});
     for (name, value) in more.as_object().unwrap() {
         payload[name] = value.clone();
@@ -30,11 +32,15 @@ fn named(kind: &str, id: &str, more: &Value) -> Value {
 }
 
 #[test]
-fn events_survive_the_wire_and_fit_their_schema() {
+fn call_events_round_trip_and_match_schema() {
     let schema = Schema::new(CALL_EVENT_SCHEMA.clone()).unwrap();
     let rows = [
-        named("call.requested", "1", &json!({"operationId": "demo.add", "input": {"a": 1}})),
-        named(
+        request_frame(
+            "call.requested",
+            "1",
+            &json!({"operationId": "demo.add", "input": {"a": 1}}),
+        ),
+        request_frame(
             "call.requested",
             "1",
             &json!({
@@ -44,7 +50,7 @@ fn events_survive_the_wire_and_fit_their_schema() {
             }),
         ),
         responded("1", 5),
-        named(
+        request_frame(
             "call.responded",
             "1",
             &json!({
@@ -53,17 +59,21 @@ fn events_survive_the_wire_and_fit_their_schema() {
                 "warnings": [{"path": "", "message": "odd"}],
             }),
         ),
-        named("call.progress", "1", &json!({"progress": 1.0})),
-        named("call.progress", "1", &json!({"progress": 1.0, "total": 2.0, "message": "half"})),
-        named("call.completed", "1", &json!({})),
-        named("call.aborted", "1", &json!({})),
-        named("call.aborted", "1", &json!({"reason": "enough"})),
-        named(
+        request_frame("call.progress", "1", &json!({"progress": 1.0})),
+        request_frame(
+            "call.progress",
+            "1",
+            &json!({"progress": 1.0, "total": 2.0, "message": "half"}),
+        ),
+        request_frame("call.completed", "1", &json!({})),
+        request_frame("call.aborted", "1", &json!({})),
+        request_frame("call.aborted", "1", &json!({"reason": "enough"})),
+        request_frame(
             "call.error",
             "1",
             &json!({"code": "SOLD_OUT", "message": "m", "details": {"left": 0}, "retryable": true}),
         ),
-        named(
+        request_frame(
             "call.error",
             "",
             &json!({"code": "VALIDATION_ERROR", "message": "about no request", "retryable": false}),
@@ -74,7 +84,7 @@ fn events_survive_the_wire_and_fit_their_schema() {
         json!({"type": "__more", "id": "", "payload": {"requestId": "1", "count": 3}}),
     ];
     for row in rows {
-        assert_eq!(schema.check(&row).unwrap(), [], "{row}");
+        assert_eq!(schema.validate(&row).unwrap(), [], "{row}");
         let again: Value = serde_json::from_str(&event(&row).to_json()).unwrap();
         assert_eq!(again, row);
     }
@@ -82,7 +92,7 @@ fn events_survive_the_wire_and_fit_their_schema() {
 
 /// Each row: a frame, the id that the error is about, and words of the error.
 #[test]
-fn a_frame_that_is_no_event_says_why() {
+fn invalid_frame_error_names_cause() {
     let rows = [
         ("", "", "not JSON"),
         ("nonsense", "", "not JSON"),
@@ -160,84 +170,93 @@ fn a_frame_that_is_no_event_says_why() {
         (r#"{"type":"__subscribe","id":"","payload":{"topic":"all"}}"#, "", "a topic is `type:id`"),
         (r#"{"type":"__more","id":"","payload":{"requestId":"1","count":-1}}"#, "", "expected u32"),
     ];
-    for (text, id, words) in rows {
-        let error = Event::from_json(text).expect_err(text);
-        assert!(error.message.contains(words), "{text}: {}", error.message);
+    for (text, id, expected_message) in rows {
+        let error = CallEvent::from_json(text).expect_err(text);
+        assert!(error.message.contains(expected_message), "{text}: {}", error.message);
         assert_eq!(&*error.id, id, "{text}");
         // Whoever sent it is told in an event that is one.
-        let told = error.to_event().to_json();
-        assert!(told.contains("VALIDATION_ERROR"), "{told}");
+        let error_frame = error.to_event().to_json();
+        assert!(error_frame.contains("VALIDATION_ERROR"), "{error_frame}");
         // Or two ends would tell each other for ever.
-        assert!(matches!(Event::from_json(&told), Ok(Event::Failed { .. })), "{told}");
+        assert!(
+            matches!(CallEvent::from_json(&error_frame), Ok(CallEvent::Failed { .. })),
+            "{error_frame}"
+        );
     }
 }
 
 /// What a row of the table below ends with, in words short enough for a table.
-fn say(received: Received<'_, &'static str>) -> String {
+fn describe(received: EventEffect<'_, &'static str>) -> String {
     match received {
-        Received::Value(who, outcome) => {
-            format!("{who} value {}", serde_json::to_string(&outcome.envelope.data).unwrap())
+        EventEffect::Value(waiter, outcome) => {
+            format!("{waiter} value {}", serde_json::to_string(&outcome.envelope.data).unwrap())
         }
-        Received::Ended(who, Ok(Some(outcome))) => {
-            format!("{who} answer {}", serde_json::to_string(&outcome.envelope.data).unwrap())
+        EventEffect::Ended(waiter, Ok(Some(outcome))) => {
+            format!("{waiter} answer {}", serde_json::to_string(&outcome.envelope.data).unwrap())
         }
-        Received::Ended(who, Ok(None)) => format!("{who} end"),
-        Received::Ended(who, Err(error)) => format!("{who} {}", error.code()),
-        Received::Progress(who, progress) => format!("{who} progress {}", progress.progress),
-        Received::Unwanted => "unwanted".to_owned(),
-        Received::Ignored => "ignored".to_owned(),
+        EventEffect::Ended(waiter, Ok(None)) => format!("{waiter} end"),
+        EventEffect::Ended(waiter, Err(error)) => format!("{waiter} {}", error.code()),
+        EventEffect::Progress(waiter, progress) => {
+            format!("{waiter} progress {}", progress.progress)
+        }
+        EventEffect::Unsolicited => "unwanted".to_owned(),
+        EventEffect::Ignored => "ignored".to_owned(),
     }
 }
 
 #[test]
-fn each_event_does_one_thing_to_what_is_pending() {
+fn pending_requests_handle_each_event() {
     let error = json!({"code": "TIMEOUT", "message": "m"});
     let progress = json!({"progress": 0.5});
     let rows: [(&str, Vec<Value>, &[&str]); 12] = [
         ("a call takes one answer", vec![responded("c", 1)], &["call answer 1"]),
         (
-            "what comes after the answer is unwanted",
+            "a second response is unsolicited",
             vec![responded("c", 1), responded("c", 2)],
             &["call answer 1", "unwanted"],
         ),
         (
             "a subscription takes values until its end",
-            vec![responded("s", 1), responded("s", 2), named("call.completed", "s", &json!({}))],
+            vec![
+                responded("s", 1),
+                responded("s", 2),
+                request_frame("call.completed", "s", &json!({})),
+            ],
             &["sub value 1", "sub value 2", "sub end"],
         ),
         (
             "completed before any response aborts a call",
-            vec![named("call.completed", "c", &json!({}))],
+            vec![request_frame("call.completed", "c", &json!({}))],
             &["call ABORTED"],
         ),
         (
             "a subscription may be empty",
-            vec![named("call.completed", "s", &json!({}))],
+            vec![request_frame("call.completed", "s", &json!({}))],
             &["sub end"],
         ),
         (
             "an error ends a call",
-            vec![named("call.error", "c", &error), responded("c", 1)],
+            vec![request_frame("call.error", "c", &error), responded("c", 1)],
             &["call TIMEOUT", "unwanted"],
         ),
         (
             "an error ends a subscription",
-            vec![responded("s", 1), named("call.error", "s", &error)],
+            vec![responded("s", 1), request_frame("call.error", "s", &error)],
             &["sub value 1", "sub TIMEOUT"],
         ),
         (
             "the far end may abort",
             vec![
-                named("call.aborted", "c", &json!({"reason": "no"})),
-                named("call.aborted", "s", &json!({})),
+                request_frame("call.aborted", "c", &json!({"reason": "no"})),
+                request_frame("call.aborted", "s", &json!({})),
             ],
             &["call ABORTED", "sub ABORTED"],
         ),
         (
             "progress ends nothing",
             vec![
-                named("call.progress", "c", &progress),
-                named("call.progress", "s", &progress),
+                request_frame("call.progress", "c", &progress),
+                request_frame("call.progress", "s", &progress),
                 responded("c", 1),
             ],
             &["call progress 0.5", "sub progress 0.5", "call answer 1"],
@@ -245,35 +264,35 @@ fn each_event_does_one_thing_to_what_is_pending() {
         (
             "unknown ids are ignored",
             vec![
-                named("call.completed", "x", &json!({})),
-                named("call.error", "x", &error),
-                named("call.aborted", "x", &json!({})),
-                named("call.progress", "x", &progress),
+                request_frame("call.completed", "x", &json!({})),
+                request_frame("call.error", "x", &error),
+                request_frame("call.aborted", "x", &json!({})),
+                request_frame("call.progress", "x", &progress),
             ],
             &["ignored", "ignored", "ignored", "ignored"],
         ),
-        ("a value for nobody is unwanted", vec![responded("x", 1)], &["unwanted"]),
+        ("a value for an unknown id is unsolicited", vec![responded("x", 1)], &["unwanted"]),
         (
             "requests are not answers",
-            vec![named("call.requested", "c", &json!({"operationId": "a.b"}))],
+            vec![request_frame("call.requested", "c", &json!({"operationId": "a.b"}))],
             &["ignored"],
         ),
     ];
     for (name, events, expected) in rows {
-        let (mut pending, now) = (Pending::default(), Instant::now());
-        let patience = Patience::default();
-        pending.open(now, "c".into(), Consumer::Call, patience, "call").unwrap();
-        pending.open(now, "s".into(), Consumer::Subscription, patience, "sub").unwrap();
-        let said: Vec<String> =
-            events.iter().map(|frame| say(pending.receive(now, event(frame)))).collect();
-        assert_eq!(said, expected, "{name}");
+        let (mut pending, now) = (PendingRequests::default(), Instant::now());
+        let timeouts = RequestTimeouts::default();
+        pending.insert(now, "c".into(), Consumer::Call, timeouts, "call").unwrap();
+        pending.insert(now, "s".into(), Consumer::Subscription, timeouts, "sub").unwrap();
+        let described: Vec<String> =
+            events.iter().map(|frame| describe(pending.handle_event(now, event(frame)))).collect();
+        assert_eq!(described, expected, "{name}");
     }
 }
 
-/// Each row: the patience, what is heard when (ms), when it is given up (ms).
+/// Each row: the timeouts, when events arrive (ms), when the request expires (ms).
 #[test]
 #[expect(clippy::type_complexity, reason = "a row is a tuple")]
-fn time_is_an_argument() {
+fn pending_requests_expire_on_deadline_and_idle_timeout() {
     let rows: [(&str, Option<u64>, Option<u64>, &[u64], Option<u64>); 7] = [
         ("no limit", None, None, &[], None),
         ("a deadline", Some(100), None, &[50], Some(100)),
@@ -283,67 +302,76 @@ fn time_is_an_argument() {
         ("silence before the deadline", Some(100), Some(40), &[30], Some(70)),
         ("an idle time beyond the clock", None, Some(u64::MAX), &[], None),
     ];
-    for (name, deadline, idle, heard, expected) in rows {
+    for (name, deadline, idle, received, expected) in rows {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        let patience =
-            Patience { deadline: deadline.map(at), idle: idle.map(Duration::from_millis) };
-        let mut pending = Pending::default();
-        pending.open(start, "s".into(), Consumer::Subscription, patience, ()).unwrap();
-        let mut given_up = None;
+        let timeouts =
+            RequestTimeouts { deadline: deadline.map(at), idle: idle.map(Duration::from_millis) };
+        let mut pending = PendingRequests::default();
+        pending.insert(start, "s".into(), Consumer::Subscription, timeouts, ()).unwrap();
+        let mut expired_at = None;
         for ms in 0..200 {
             let expired = pending.expire(at(ms), |()| false);
-            if let [gone] = &expired[..] {
-                assert_eq!((&*gone.id, gone.error.code().as_str()), ("s", "TIMEOUT"), "{name}");
-                given_up = Some(ms);
+            if let [expired_request] = &expired[..] {
+                assert_eq!(
+                    (&*expired_request.id, expired_request.error.code().as_str()),
+                    ("s", "TIMEOUT"),
+                    "{name}"
+                );
+                expired_at = Some(ms);
             }
-            if heard.contains(&ms) {
-                let _ = pending.receive(at(ms), event(&responded("s", 1)));
+            if received.contains(&ms) {
+                let _ = pending.handle_event(at(ms), event(&responded("s", 1)));
             }
-            let alarm = pending.next_alarm();
-            assert!(pending.is_empty() || alarm.is_none_or(|alarm| alarm > at(ms)), "{name} {ms}");
+            let next_deadline = pending.next_deadline();
+            assert!(
+                pending.is_empty()
+                    || next_deadline.is_none_or(|next_deadline| next_deadline > at(ms)),
+                "{name} {ms}"
+            );
         }
-        assert_eq!(given_up, expected, "{name}");
+        assert_eq!(expired_at, expected, "{name}");
         assert_eq!(pending.is_empty(), expected.is_some(), "{name}");
     }
 }
 
 #[test]
-fn a_consumer_that_lags_is_not_kept_waiting_by_silence() {
+fn lagging_consumer_does_not_hit_idle_timeout() {
     let start = Instant::now();
     let at = |ms: u64| start + Duration::from_millis(ms);
-    let patience = Patience { deadline: Some(at(100)), idle: Some(Duration::from_millis(10)) };
-    let mut pending = Pending::default();
-    pending.open(start, "s".into(), Consumer::Subscription, patience, ()).unwrap();
+    let timeouts =
+        RequestTimeouts { deadline: Some(at(100)), idle: Some(Duration::from_millis(10)) };
+    let mut pending = PendingRequests::default();
+    pending.insert(start, "s".into(), Consumer::Subscription, timeouts, ()).unwrap();
     assert!((0..100).all(|ms| pending.expire(at(ms), |()| true).is_empty()));
     let expired = pending.expire(at(100), |()| true);
     assert_eq!(expired.len(), 1, "the deadline holds for whoever lags too");
 }
 
 #[test]
-fn an_id_in_use_is_refused_and_a_lost_link_takes_everything() {
-    let (mut pending, now) = (Pending::default(), Instant::now());
-    let open = |pending: &mut Pending<u32>, id: &str, who| {
-        pending.open(now, id.into(), Consumer::Call, Patience::default(), who)
+fn pending_requests_reject_duplicate_id_and_drain() {
+    let (mut pending, now) = (PendingRequests::default(), Instant::now());
+    let open = |pending: &mut PendingRequests<u32>, id: &str, waiter| {
+        pending.insert(now, id.into(), Consumer::Call, RequestTimeouts::default(), waiter)
     };
     open(&mut pending, "a", 1).unwrap();
     assert_eq!(open(&mut pending, "a", 2), Err(2));
     open(&mut pending, "b", 3).unwrap();
-    assert_eq!(pending.leave("a"), Some(1));
-    assert_eq!(pending.leave("a"), None);
-    assert_eq!(pending.lose(), [3]);
+    assert_eq!(pending.remove("a"), Some(1));
+    assert_eq!(pending.remove("a"), None);
+    assert_eq!(pending.drain(), [3]);
     assert!(pending.is_empty());
 }
 
 #[test]
-fn answered_requests_leave_no_alarms_behind() {
-    let (mut pending, now) = (Pending::default(), Instant::now());
-    let far = Patience { deadline: Some(now + Duration::from_secs(300)), idle: None };
+fn completed_requests_release_deadlines() {
+    let (mut pending, now) = (PendingRequests::default(), Instant::now());
+    let timeouts = RequestTimeouts { deadline: Some(now + Duration::from_secs(300)), idle: None };
     for number in 0..10_000 {
         let id: Arc<str> = number.to_string().into();
-        pending.open(now, Arc::clone(&id), Consumer::Call, far, ()).unwrap();
-        let _ = pending.receive(now, event(&responded(&id, 1)));
+        pending.insert(now, Arc::clone(&id), Consumer::Call, timeouts, ()).unwrap();
+        let _ = pending.handle_event(now, event(&responded(&id, 1)));
     }
     assert!(pending.is_empty());
-    assert!(pending.alarms_held() <= 64, "{}", pending.alarms_held());
+    assert!(pending.deadline_count() <= 64, "{}", pending.deadline_count());
 }

@@ -19,7 +19,7 @@ fn schema(properties: &Value) -> Schema {
 
 /// Each row: a property, how it is written, and the schema of what can be written, if another.
 #[test]
-fn a_property_has_one_way_to_stand_in_a_query() {
+fn query_encoding_selects_style_per_property() {
     use QueryStyle::{Json, Repeated, Text};
     for (property, style, written) in [
         (json!({"type": "string"}), Text, None),
@@ -68,7 +68,7 @@ fn a_property_has_one_way_to_stand_in_a_query() {
     ] {
         let schema = schema(&json!({"p": property}));
         let schema = schema.json();
-        let QueryForm::Properties(parameters) = QueryForm::of(&schema) else {
+        let QueryEncoding::Properties(parameters) = QueryEncoding::from_schema(&schema) else {
             panic!("{property} has no parameter")
         };
         assert_eq!(parameters[0].style, style, "{property}");
@@ -77,9 +77,9 @@ fn a_property_has_one_way_to_stand_in_a_query() {
 }
 
 #[test]
-fn an_input_that_is_not_a_plain_object_is_one_parameter() {
+fn query_encoding_non_object_uses_single_parameter() {
     let text = json!({"p": {"type": "string"}});
-    for (root, whole) in [
+    for (root, is_single) in [
         (json!(true), true),
         (json!({}), false),
         (json!({"type": "object"}), true),
@@ -97,15 +97,19 @@ fn an_input_that_is_not_a_plain_object_is_one_parameter() {
     ] {
         let schema = Schema::new(root.clone()).unwrap();
         // The schema that says nothing is not an object either.
-        let whole = whole || schema.is_unknown();
-        assert_eq!(matches!(QueryForm::of(&schema.json()), QueryForm::Whole), whole, "{root}");
+        let is_single = is_single || schema.is_unknown();
+        assert_eq!(
+            matches!(QueryEncoding::from_schema(&schema.json()), QueryEncoding::SingleParameter),
+            is_single,
+            "{root}"
+        );
     }
 }
 
 /// Each row: pairs, and the input or the places that are wrong.
 #[test]
 #[expect(clippy::type_complexity, reason = "a row is a tuple")]
-fn pairs_become_an_input() {
+fn query_encoding_parses_pairs_into_input() {
     let schema = schema(&json!({
         "text": {"type": "string"},
         "number": {"type": "number"},
@@ -117,8 +121,10 @@ fn pairs_become_an_input() {
         "a/b": {"type": "string"},
     }));
     let schema = schema.json();
-    let form = QueryForm::of(&schema);
-    let wrong = |places: &[&str]| Err(places.iter().map(|place| (*place).to_owned()).collect());
+    let form = QueryEncoding::from_schema(&schema);
+    let wrong = |issue_paths: &[&str]| {
+        Err(issue_paths.iter().map(|issue_path| (*issue_path).to_owned()).collect())
+    };
     let rows: [(&[(&str, &str)], Result<Value, Vec<String>>); 19] = [
         (&[], Ok(json!({}))),
         (&[("text", "42")], Ok(json!({"text": "42"}))),
@@ -141,18 +147,18 @@ fn pairs_become_an_input() {
         (&[("a/b", "1")], Ok(json!({"a/b": "1"}))),
     ];
     for (pairs, expected) in rows {
-        let read = form.read(pairs.iter().copied());
+        let read = form.parse(pairs.iter().copied());
         let read = read.map_err(|issues| issues.into_iter().map(|i| i.path).collect::<Vec<_>>());
         assert_eq!(read, expected, "{pairs:?}");
     }
 }
 
 #[test]
-fn a_whole_input_is_json() {
-    let form = QueryForm::Whole;
-    assert_eq!(form.read([("input", "[1]")]).unwrap(), json!([1]));
-    assert_eq!(form.read([("", ""); 0]).unwrap(), json!({}));
-    assert_eq!(form.read([("input", "[")]).unwrap_err()[0].path, "");
-    assert_eq!(form.read([("other", "1")]).unwrap_err()[0].path, "/other");
-    assert_eq!(form.read([("input", "1"), ("input", "2")]).unwrap_err()[0].path, "");
+fn query_encoding_single_parameter_parses_json() {
+    let form = QueryEncoding::SingleParameter;
+    assert_eq!(form.parse([("input", "[1]")]).unwrap(), json!([1]));
+    assert_eq!(form.parse([("", ""); 0]).unwrap(), json!({}));
+    assert_eq!(form.parse([("input", "[")]).unwrap_err()[0].path, "");
+    assert_eq!(form.parse([("other", "1")]).unwrap_err()[0].path, "/other");
+    assert_eq!(form.parse([("input", "1"), ("input", "2")]).unwrap_err()[0].path, "");
 }

@@ -5,21 +5,21 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-use super::search::{Index, SearchHit};
+use super::search::{SearchHit, SearchIndex};
 use crate::access::{AccessControl, Identity};
 use crate::error::CallError;
 use crate::operation::Operation;
 use crate::spec::OperationId;
 
-pub(super) type Expected = Arc<HashMap<String, Absence>>;
-pub(super) type Guards = Arc<HashMap<String, AccessControl>>;
-pub(super) type Operations = HashMap<OperationId, Arc<Operation>, foldhash::fast::RandomState>;
+pub(super) type NamespaceStates = Arc<HashMap<String, NamespaceState>>;
+pub(super) type NamespaceAccess = Arc<HashMap<String, AccessControl>>;
+pub(super) type OperationMap = HashMap<OperationId, Arc<Operation>, foldhash::fast::RandomState>;
 
 /// Why the operations of a namespace are not there.
 #[derive(Debug, Clone)]
-pub(super) enum Absence {
+pub(super) enum NamespaceState {
     /// They are still to come.
-    NotYet(String),
+    Pending(String),
     /// They do not come before somebody changes how they are reached.
     Disabled(String),
 }
@@ -27,24 +27,24 @@ pub(super) enum Absence {
 /// What was registered at one moment.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    operations: Operations,
+    operations: OperationMap,
     /// Namespaces whose operations are still to come, and why they are not there.
-    expected: Expected,
+    namespace_states: NamespaceStates,
     /// Who hears why the operations of a namespace are not there; everybody, where nothing is said.
-    guards: Guards,
+    namespace_access: NamespaceAccess,
     /// Sorted by id; made by the first listing, since most catalogs are never listed.
     sorted: OnceLock<Vec<Arc<Operation>>>,
     /// Made by the first search.
-    index: OnceLock<Index>,
+    index: OnceLock<SearchIndex>,
 }
 
 /// Who is told something.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Asker<'a> {
+pub(crate) enum Viewer<'a> {
     /// This process itself, on nobody's behalf.
     Process,
-    /// Somebody whom a door has let in, also where a handler calls on for him.
-    Outside(Option<&'a Identity>),
+    /// Somebody whom a endpoint has let in, also where a handler calls on for him.
+    External(Option<&'a Identity>),
 }
 
 // An id hashes and compares as its text, so that a look-up needs no allocation.
@@ -61,60 +61,66 @@ impl Hash for OperationId {
 }
 
 impl Catalog {
-    pub(super) fn new(operations: Operations, expected: Expected, guards: Guards) -> Self {
-        Self { operations, expected, guards, ..Self::default() }
+    pub(super) fn new(
+        operations: OperationMap,
+        namespace_states: NamespaceStates,
+        namespace_access: NamespaceAccess,
+    ) -> Self {
+        Self { operations, namespace_states, namespace_access, ..Self::default() }
     }
 
-    pub(super) fn expected(&self) -> &Expected {
-        &self.expected
+    pub(super) fn namespace_states(&self) -> &NamespaceStates {
+        &self.namespace_states
     }
 
-    pub(super) fn guards(&self) -> &Guards {
-        &self.guards
+    pub(super) fn namespace_access(&self) -> &NamespaceAccess {
+        &self.namespace_access
     }
 
     /// What a caller is told about an id that is not here: there is no such operation, or its source
     /// has not said yet what it has. Why that is so names commands and variables, and is for those
     /// who could call it.
-    pub(crate) fn missing(&self, id: &str, caller: Asker<'_>) -> CallError {
+    pub(crate) fn not_found_error(&self, id: &str, caller: Viewer<'_>) -> CallError {
         let namespace = id.split_once('.').map_or(id, |(namespace, _)| namespace);
-        let Some(absence) = self.expected.get(namespace) else {
+        let Some(state) = self.namespace_states.get(namespace) else {
             return CallError::operation_not_found(id);
         };
-        let reason = match (self.tells(namespace, caller), absence) {
-            (true, Absence::NotYet(reason) | Absence::Disabled(reason)) => format!(": {reason}"),
+        let reason = match (self.can_see_reason(namespace, caller), state) {
+            (true, NamespaceState::Pending(reason) | NamespaceState::Disabled(reason)) => {
+                format!(": {reason}")
+            }
             (false, _) => String::new(),
         };
-        let error = match absence {
-            Absence::NotYet(_) => {
-                CallError::unavailable(format!("`{namespace}` is not there yet{reason}"))
+        let error = match state {
+            NamespaceState::Pending(_) => {
+                CallError::unavailable(format!("`{namespace}` is not ready yet{reason}"))
             }
-            Absence::Disabled(_) => {
-                CallError::unavailable(format!("`{namespace}` is disabled{reason}")).lasting()
+            NamespaceState::Disabled(_) => {
+                CallError::unavailable(format!("`{namespace}` is disabled{reason}")).permanent()
             }
         };
-        error.before_sending()
+        error.not_sent()
     }
 
-    fn tells(&self, namespace: &str, caller: Asker<'_>) -> bool {
-        let Some(guard) = self.guards.get(namespace) else { return true };
+    fn can_see_reason(&self, namespace: &str, caller: Viewer<'_>) -> bool {
+        let Some(guard) = self.namespace_access.get(namespace) else { return true };
         match caller {
-            Asker::Process => true,
-            Asker::Outside(identity) => guard.admits(identity),
+            Viewer::Process => true,
+            Viewer::External(identity) => guard.is_callable_by(identity),
         }
     }
 
     /// Whether a source of that name is still to say what it has.
-    pub fn expects(&self, namespace: &str) -> bool {
-        self.expected.contains_key(namespace)
+    pub fn is_pending(&self, namespace: &str) -> bool {
+        self.namespace_states.contains_key(namespace)
     }
 
     /// Whether any source is still to say what it has, and may do so without anybody's doing.
-    pub fn expects_any(&self) -> bool {
-        self.expected.values().any(|absence| matches!(absence, Absence::NotYet(_)))
+    pub fn has_pending(&self) -> bool {
+        self.namespace_states.values().any(|state| matches!(state, NamespaceState::Pending(_)))
     }
 
-    pub(super) fn operations(&self) -> Operations {
+    pub(super) fn operations(&self) -> OperationMap {
         self.operations.clone()
     }
 
@@ -139,8 +145,9 @@ impl Catalog {
         let prefix = format!("{namespace}.");
         let begin = list.partition_point(|operation| operation.id().as_str() < prefix.as_str());
         let rest = &list[begin..];
-        let is_inside = |operation: &Arc<Operation>| operation.id().as_str().starts_with(&prefix);
-        &rest[..rest.partition_point(is_inside)]
+        let is_in_namespace =
+            |operation: &Arc<Operation>| operation.id().as_str().starts_with(&prefix);
+        &rest[..rest.partition_point(is_in_namespace)]
     }
 
     /// How many there are.
@@ -154,48 +161,51 @@ impl Catalog {
     }
 
     /// The operations that the words fit best, best first: by name, then tags, then description.
-    pub fn search(&self, words: &str, limit: usize) -> Vec<SearchHit> {
-        let index = self.index.get_or_init(|| Index::new(self.list()));
-        index.search(words, limit, self.list())
+    pub fn search(&self, query: &str, limit: usize) -> Vec<SearchHit> {
+        let index = self.index.get_or_init(|| SearchIndex::new(self.list()));
+        index.search(query, limit, self.list())
     }
 
     /// The id that somebody who wrote `id` probably meant.
-    pub fn nearest(&self, id: &str) -> Option<&OperationId> {
-        let nearest = nearest(id, self.list().iter().map(|operation| operation.id().as_str()))?;
+    pub fn suggest(&self, id: &str) -> Option<&OperationId> {
+        let nearest =
+            suggest_name(id, self.list().iter().map(|operation| operation.id().as_str()))?;
         self.get(nearest).map(|operation| operation.id())
     }
 }
 
 /// The longest name, in bytes, for which a nearer one is looked for.
-const LONGEST_TYPED: usize = 80;
+const MAX_SUGGEST_LEN: usize = 80;
 
 /// The name among `names` that somebody who wrote `wanted` probably meant.
-pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn suggest_name<'a>(requested: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Nobody types so much by hand, and comparing takes time.
-    if wanted.len() > LONGEST_TYPED {
+    if requested.len() > MAX_SUGGEST_LEN {
         return None;
     }
-    let wanted = wanted.to_lowercase();
+    let requested = requested.to_lowercase();
     // A third of the letters may be wrong; beyond that it is a guess, not a suggestion.
-    let most = wanted.chars().count().max(3) / 3;
-    let is_near = |name: &&str| name.len().abs_diff(wanted.len()) <= most.saturating_mul(4);
-    let near = names.filter(is_near);
-    let scored = near.map(|name| (strsim::osa_distance(&wanted, &name.to_lowercase()), name));
+    let limit = requested.chars().count().max(3) / 3;
+    let is_similar_length =
+        |name: &&str| name.len().abs_diff(requested.len()) <= limit.saturating_mul(4);
+    let candidates = names.filter(is_similar_length);
+    let scored =
+        candidates.map(|name| (strsim::osa_distance(&requested, &name.to_lowercase()), name));
     let (distance, nearest) = scored.min_by_key(|(distance, _)| *distance)?;
-    (distance <= most).then_some(nearest)
+    (distance <= limit).then_some(nearest)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::registry::Registry;
-    use crate::spec::{Kind, OperationSpec};
+    use crate::spec::{OperationKind, OperationSpec};
 
     #[test]
-    fn the_nearest_name_is_near() {
+    fn suggest_returns_closest_id_or_none() {
         let registry = Registry::new();
         for id in ["demo.add", "demo.note", "demo.clock", "github.issues/list"] {
-            let spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+            let spec = OperationSpec::new(&id.parse().unwrap(), OperationKind::Query);
             registry.register(Operation::from_spec(spec).build().unwrap()).unwrap();
         }
         let catalog = registry.catalog();
@@ -207,15 +217,15 @@ mod tests {
             ("weather.forecast", None),
             ("", None),
         ] {
-            assert_eq!(catalog.nearest(wrong).map(OperationId::as_str), expected, "{wrong}");
+            assert_eq!(catalog.suggest(wrong).map(OperationId::as_str), expected, "{wrong}");
         }
     }
 
     #[test]
-    fn a_namespace_is_a_part_of_the_list() {
+    fn namespace_returns_contiguous_operations() {
         let registry = Registry::new();
         for id in ["a.z", "a-b.c", "a.b.c", "ab.x", "a_b.c", "a1.b", "b.a"] {
-            let spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+            let spec = OperationSpec::new(&id.parse().unwrap(), OperationKind::Query);
             registry.register(Operation::from_spec(spec).build().unwrap()).unwrap();
         }
         let catalog = registry.catalog();

@@ -13,26 +13,26 @@ use crate::access::AccessControl;
 use crate::operation::{Operation, OperationError};
 use crate::spec::OperationId;
 
-pub(crate) use catalog::Asker;
-pub use catalog::{Catalog, nearest};
+pub(crate) use catalog::Viewer;
+pub use catalog::{Catalog, suggest_name};
 pub use search::SearchHit;
 
-use catalog::Absence;
+use catalog::NamespaceState;
 
 /// The operations of a process. Cloning it shares them.
 ///
 /// A change builds a new [`Catalog`] and swaps it in whole, so that nobody ever sees half of it;
 /// many changes at once cost as much as one, through [`Registry::apply`].
 #[derive(Debug, Clone)]
-pub struct Registry(Arc<Shared>);
+pub struct Registry(Arc<RegistryShared>);
 
 #[derive(Debug)]
-struct Shared {
+struct RegistryShared {
     catalog: ArcSwap<Catalog>,
     /// Held while a new catalog is built, so that no change is lost to another.
-    writing: Mutex<()>,
+    write_lock: Mutex<()>,
     /// The number of changes so far; receivers care that it moved, not by how much.
-    changed: watch::Sender<u64>,
+    version: watch::Sender<u64>,
 }
 
 /// One change of a registry.
@@ -49,10 +49,10 @@ pub enum Change {
 
 impl Default for Registry {
     fn default() -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(RegistryShared {
             catalog: ArcSwap::from_pointee(Catalog::default()),
-            writing: Mutex::new(()),
-            changed: watch::Sender::new(0),
+            write_lock: Mutex::new(()),
+            version: watch::Sender::new(0),
         }))
     }
 }
@@ -89,7 +89,7 @@ impl Registry {
     ///
     /// The first change that cannot be made; the registry is then as it was.
     pub fn apply(&self, changes: impl IntoIterator<Item = Change>) -> Result<bool, OperationError> {
-        let guard = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.0.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let mut operations = self.catalog().operations();
         let mut changed = false;
         for change in changes {
@@ -106,57 +106,58 @@ impl Registry {
         }
         if changed {
             let before = self.catalog();
-            let (expected, guards) = (Arc::clone(before.expected()), Arc::clone(before.guards()));
+            let (expected, guards) =
+                (Arc::clone(before.namespace_states()), Arc::clone(before.namespace_access()));
             self.0.catalog.store(Arc::new(Catalog::new(operations, expected, guards)));
             drop(guard);
-            self.0.changed.send_modify(|changes| *changes += 1);
+            self.0.version.send_modify(|changes| *changes += 1);
         }
         Ok(changed)
     }
 
     /// Says that the operations of a namespace are still to come, and why they are not there: until
     /// then they are unavailable, which is something else than unknown.
-    pub fn expect(&self, namespace: &str, reason: impl Into<String>) {
-        let absence = Absence::NotYet(reason.into());
-        self.change_expected(|expected| drop(expected.insert(namespace.to_owned(), absence)));
+    pub fn mark_pending(&self, namespace: &str, reason: impl Into<String>) {
+        let state = NamespaceState::Pending(reason.into());
+        self.update_namespace_states(|expected| drop(expected.insert(namespace.to_owned(), state)));
     }
 
     /// Says that the operations of a namespace cannot come as it is, and why: they are unavailable,
     /// and trying again does not help.
-    pub fn disable(&self, namespace: &str, reason: impl Into<String>) {
-        let absence = Absence::Disabled(reason.into());
-        self.change_expected(|expected| drop(expected.insert(namespace.to_owned(), absence)));
+    pub fn mark_disabled(&self, namespace: &str, reason: impl Into<String>) {
+        let state = NamespaceState::Disabled(reason.into());
+        self.update_namespace_states(|expected| drop(expected.insert(namespace.to_owned(), state)));
     }
 
     /// Says who hears why the operations of a namespace are not there: those who could call them.
     /// Whoever else asks is told only that they are not.
-    pub fn guard(&self, namespace: &str, access: AccessControl) {
-        let _guard = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn set_namespace_access(&self, namespace: &str, access: AccessControl) {
+        let _guard = self.0.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let catalog = self.catalog();
-        let mut guards = HashMap::clone(catalog.guards());
+        let mut guards = HashMap::clone(catalog.namespace_access());
         if access.is_open() {
             guards.remove(namespace);
         } else {
             guards.insert(namespace.to_owned(), access);
         }
-        let expected = Arc::clone(catalog.expected());
+        let expected = Arc::clone(catalog.namespace_states());
         let catalog = Catalog::new(catalog.operations(), expected, Arc::new(guards));
         self.0.catalog.store(Arc::new(catalog));
     }
 
     /// Says that a namespace has what it has: whatever is not there is unknown.
-    pub fn settle(&self, namespace: &str) {
-        if self.catalog().expected().contains_key(namespace) {
-            self.change_expected(|expected| drop(expected.remove(namespace)));
+    pub fn mark_ready(&self, namespace: &str) {
+        if self.catalog().namespace_states().contains_key(namespace) {
+            self.update_namespace_states(|expected| drop(expected.remove(namespace)));
         }
     }
 
-    fn change_expected(&self, change: impl FnOnce(&mut HashMap<String, Absence>)) {
-        let _guard = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    fn update_namespace_states(&self, change: impl FnOnce(&mut HashMap<String, NamespaceState>)) {
+        let _guard = self.0.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let catalog = self.catalog();
-        let mut expected = HashMap::clone(catalog.expected());
+        let mut expected = HashMap::clone(catalog.namespace_states());
         change(&mut expected);
-        let guards = Arc::clone(catalog.guards());
+        let guards = Arc::clone(catalog.namespace_access());
         let catalog = Catalog::new(catalog.operations(), Arc::new(expected), guards);
         self.0.catalog.store(Arc::new(catalog));
     }
@@ -167,8 +168,8 @@ impl Registry {
     }
 
     /// Tells whoever holds the receiver that something changed since it last looked.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.0.changed.subscribe()
+    pub fn watch_changes(&self) -> watch::Receiver<u64> {
+        self.0.version.subscribe()
     }
 }
 
@@ -176,21 +177,21 @@ impl Registry {
 mod tests {
     use super::*;
     use crate::access::Identity;
-    use crate::error::CallProgress;
-    use crate::spec::{Kind, OperationSpec};
+    use crate::error::RetryContext;
+    use crate::spec::{OperationKind, OperationSpec};
 
     /// Each row: who asks, and what he is told about a source that is late and about one that is
     /// disabled, both for those who hold a scope.
     #[test]
-    fn why_something_is_not_there_is_for_those_who_could_call_it() {
+    fn unavailable_reason_hidden_from_unauthorized_callers() {
         let registry = Registry::new();
         let access =
             AccessControl { required_scopes: vec!["boxes".to_owned()], ..AccessControl::default() };
         for name in ["late", "off"] {
-            registry.guard(name, access.clone());
+            registry.set_namespace_access(name, access.clone());
         }
-        registry.expect("late", "no such file: /opt/box");
-        registry.disable("off", "`BOX_KEY` is not set");
+        registry.mark_pending("late", "no such file: /opt/box");
+        registry.mark_disabled("off", "`BOX_KEY` is not set");
         // What is registered later keeps all of it.
         registry.register(operation("box.b")).unwrap();
         let [ada, bob] = ["ada", "bob"].map(Identity::new);
@@ -198,46 +199,47 @@ mod tests {
         let late = ": no such file: /opt/box";
         let off = ": `BOX_KEY` is not set";
         for (caller, of_late, of_off) in [
-            (Asker::Process, late, off),
-            (Asker::Outside(Some(&ada)), late, off),
-            (Asker::Outside(Some(&bob)), "", ""),
-            (Asker::Outside(None), "", ""),
+            (Viewer::Process, late, off),
+            (Viewer::External(Some(&ada)), late, off),
+            (Viewer::External(Some(&bob)), "", ""),
+            (Viewer::External(None), "", ""),
         ] {
-            let progress = CallProgress { kind: Kind::Query, idempotent: false, dispatched: false };
-            let said = |id| {
-                let error = registry.catalog().missing(id, caller).settled(progress);
+            let progress =
+                RetryContext { kind: OperationKind::Query, idempotent: false, dispatched: false };
+            let error_text = |id| {
+                let error = registry.catalog().not_found_error(id, caller).finalize(progress);
                 (error.message().to_owned(), error.is_retryable())
             };
-            let expected = (format!("`late` is not there yet{of_late}"), true);
-            assert_eq!(said("late.a"), expected, "{caller:?}");
+            let expected = (format!("`late` is not ready yet{of_late}"), true);
+            assert_eq!(error_text("late.a"), expected, "{caller:?}");
             let expected = (format!("`off` is disabled{of_off}"), false);
-            assert_eq!(said("off.a"), expected, "{caller:?}");
+            assert_eq!(error_text("off.a"), expected, "{caller:?}");
         }
-        assert!(registry.catalog().expects_any());
-        registry.settle("late");
-        assert!(!registry.catalog().expects_any() && registry.catalog().expects("off"));
+        assert!(registry.catalog().has_pending());
+        registry.mark_ready("late");
+        assert!(!registry.catalog().has_pending() && registry.catalog().is_pending("off"));
     }
 
     #[test]
-    fn what_is_expected_is_unavailable_and_not_unknown() {
+    fn pending_namespace_returns_unavailable() {
         let registry = Registry::new();
-        let said = |id: &str| {
-            let error = registry.catalog().missing(id, Asker::Process);
+        let error_text = |id: &str| {
+            let error = registry.catalog().not_found_error(id, Viewer::Process);
             format!("{}: {}", error.code(), error.message())
         };
-        assert_eq!(said("box.a"), "OPERATION_NOT_FOUND: Operation not found: box.a");
-        registry.expect("box", "it starts");
-        assert_eq!(said("box.a"), "UNAVAILABLE: `box` is not there yet: it starts");
+        assert_eq!(error_text("box.a"), "OPERATION_NOT_FOUND: Operation not found: box.a");
+        registry.mark_pending("box", "it starts");
+        assert_eq!(error_text("box.a"), "UNAVAILABLE: `box` is not ready yet: it starts");
         registry.register(operation("box.b")).unwrap();
-        assert_eq!(said("box.a"), "UNAVAILABLE: `box` is not there yet: it starts");
-        assert_eq!(said("boxes.a"), "OPERATION_NOT_FOUND: Operation not found: boxes.a");
-        registry.settle("box");
-        assert_eq!(said("box.a"), "OPERATION_NOT_FOUND: Operation not found: box.a");
+        assert_eq!(error_text("box.a"), "UNAVAILABLE: `box` is not ready yet: it starts");
+        assert_eq!(error_text("boxes.a"), "OPERATION_NOT_FOUND: Operation not found: boxes.a");
+        registry.mark_ready("box");
+        assert_eq!(error_text("box.a"), "OPERATION_NOT_FOUND: Operation not found: box.a");
         assert!(registry.catalog().get("box.b").is_some());
     }
 
     fn operation(id: &str) -> Operation {
-        let spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+        let spec = OperationSpec::new(&id.parse().unwrap(), OperationKind::Query);
         Operation::from_spec(spec).build().unwrap()
     }
 
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_does_not_change() {
+    fn catalog_snapshot_is_immutable() {
         let registry = Registry::new();
         registry.register(operation("demo.b")).unwrap();
         let before = registry.catalog();
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_id_is_refused_unless_it_is_to_be_replaced() {
+    fn register_rejects_duplicate_id_replace_accepts() {
         let registry = Registry::new();
         registry.register(operation("demo.a")).unwrap();
         let id: OperationId = "demo.a".parse().unwrap();
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_fails_changes_nothing() {
+    fn apply_failed_batch_is_rolled_back() {
         let registry = Registry::new();
         let batch = ["demo.a", "demo.b", "demo.a"].map(|id| Change::Register(operation(id)));
         assert!(registry.apply(batch).is_err());
@@ -275,9 +277,9 @@ mod tests {
     }
 
     #[test]
-    fn listeners_are_told_of_changes_and_of_nothing_else() {
+    fn watch_changes_notifies_only_on_change() {
         let registry = Registry::new();
-        let mut changes = registry.changes();
+        let mut changes = registry.watch_changes();
         assert!(!changes.has_changed().unwrap());
         registry.register(operation("demo.a")).unwrap();
         assert!(changes.has_changed().unwrap());

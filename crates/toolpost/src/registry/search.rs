@@ -20,7 +20,7 @@ pub struct SearchHit {
 /// A vocabulary is small even where operations are many, and it stands in one text, so that a word
 /// of the query is looked for in all of it at once instead of in every operation.
 #[derive(Debug)]
-pub(super) struct Index {
+pub(super) struct SearchIndex {
     /// The words, each behind a separator.
     text: String,
     /// Where each word begins in the text, and the places where it stands.
@@ -38,13 +38,13 @@ struct Posting {
 const SEPARATOR: char = '\0';
 
 /// What a word is worth by the field it stands in.
-const NAME: u32 = 100;
-const NAMESPACE: u32 = 60;
-const TITLE: u32 = 50;
-const TAG: u32 = 40;
-const DESCRIPTION: u32 = 10;
+const NAME_WEIGHT: u32 = 100;
+const NAMESPACE_WEIGHT: u32 = 60;
+const TITLE_WEIGHT: u32 = 50;
+const TAG_WEIGHT: u32 = 40;
+const DESCRIPTION_WEIGHT: u32 = 10;
 
-impl Index {
+impl SearchIndex {
     pub(super) fn new(operations: &[Arc<Operation>]) -> Self {
         let mut words = HashMap::<String, Vec<Posting>>::new();
         for (position, operation) in (0..).zip(operations) {
@@ -74,14 +74,14 @@ impl Index {
         limit: usize,
         operations: &[Arc<Operation>],
     ) -> Vec<SearchHit> {
-        let mut scores = vec![Score::default(); self.operations];
-        for word in split(query) {
+        let mut scores = vec![SearchScore::default(); self.operations];
+        for word in tokenize(query) {
             self.add_word(&word, &mut scores);
         }
         let found = scores.into_iter().enumerate().filter(|(_, score)| score.matched > 0);
-        let mut hits: Vec<(usize, Score)> = found.collect();
+        let mut hits: Vec<(usize, SearchScore)> = found.collect();
         // More words first, then the better score, then the id, so that the order is stable.
-        let rank = |(position, score): &(usize, Score)| {
+        let rank = |(position, score): &(usize, SearchScore)| {
             (std::cmp::Reverse((score.matched, score.total)), *position)
         };
         if hits.len() > limit {
@@ -89,7 +89,7 @@ impl Index {
             hits.truncate(limit);
         }
         hits.sort_unstable_by_key(rank);
-        let hit = |(position, score): (usize, Score)| SearchHit {
+        let hit = |(position, score): (usize, SearchScore)| SearchHit {
             operation: Arc::clone(&operations[position]),
             score: score.total,
         };
@@ -97,15 +97,16 @@ impl Index {
     }
 
     /// Adds, for each operation, the best thing that this one word of the query found in it.
-    fn add_word(&self, wanted: &str, scores: &mut [Score]) {
-        for at in memchr::memmem::find_iter(self.text.as_bytes(), wanted.as_bytes()) {
-            let word = self.words.partition_point(|(begin, _)| *begin <= at).saturating_sub(1);
-            self.add(word, closeness(wanted, at, self.bounds(word)), scores);
+    fn add_word(&self, term: &str, scores: &mut [SearchScore]) {
+        for at in memchr::memmem::find_iter(self.text.as_bytes(), term.as_bytes()) {
+            let word_index =
+                self.words.partition_point(|(begin, _)| *begin <= at).saturating_sub(1);
+            self.add_postings(word_index, closeness(term, at, self.bounds(word_index)), scores);
         }
         // `issues` finds `issue`: the beginnings of the wanted word are words themselves.
-        for (end, _) in wanted.char_indices().skip(4) {
-            if let Some(word) = self.position(&wanted[..end]) {
-                self.add(word, Some(1), scores);
+        for (end, _) in term.char_indices().skip(4) {
+            if let Some(word_index) = self.position(&term[..end]) {
+                self.add_postings(word_index, Some(1), scores);
             }
         }
         for score in scores.iter_mut().filter(|score| score.current > 0) {
@@ -115,9 +116,9 @@ impl Index {
         }
     }
 
-    fn add(&self, word: usize, closeness: Option<u32>, scores: &mut [Score]) {
+    fn add_postings(&self, word_index: usize, closeness: Option<u32>, scores: &mut [SearchScore]) {
         let Some(closeness) = closeness else { return };
-        for posting in &self.words[word].1 {
+        for posting in &self.words[word_index].1 {
             let score = &mut scores[posting.operation as usize];
             score.current = score.current.max(posting.weight * closeness);
         }
@@ -130,14 +131,14 @@ impl Index {
         found.ok()
     }
 
-    fn bounds(&self, word: usize) -> (usize, usize) {
-        let next = self.words.get(word + 1).map_or(self.text.len(), |(next, _)| *next);
-        (self.words[word].0, next - SEPARATOR.len_utf8())
+    fn bounds(&self, word_index: usize) -> (usize, usize) {
+        let next = self.words.get(word_index + 1).map_or(self.text.len(), |(next, _)| *next);
+        (self.words[word_index].0, next - SEPARATOR.len_utf8())
     }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Score {
+struct SearchScore {
     /// How many words of the query were found.
     matched: u32,
     /// The sum over the words.
@@ -147,12 +148,12 @@ struct Score {
 }
 
 /// How near a word of the query is to the word of the vocabulary that it was found in.
-fn closeness(wanted: &str, at: usize, (begin, end): (usize, usize)) -> Option<u32> {
-    if at == begin && at + wanted.len() == end {
+fn closeness(term: &str, at: usize, (begin, end): (usize, usize)) -> Option<u32> {
+    if at == begin && at + term.len() == end {
         Some(4)
     } else if at == begin {
         Some(3)
-    } else if wanted.len() > 2 {
+    } else if term.len() > 2 {
         Some(2)
     } else {
         None
@@ -162,18 +163,18 @@ fn closeness(wanted: &str, at: usize, (begin, end): (usize, usize)) -> Option<u3
 fn weighted_words(operation: &Operation) -> impl Iterator<Item = (String, u32)> {
     let (id, spec) = (operation.id(), operation.spec());
     let fields = [
-        (id.name(), NAME),
-        (id.namespace(), NAMESPACE),
-        (spec.title.as_deref().unwrap_or_default(), TITLE),
-        (spec.description.as_str(), DESCRIPTION),
+        (id.name(), NAME_WEIGHT),
+        (id.namespace(), NAMESPACE_WEIGHT),
+        (spec.title.as_deref().unwrap_or_default(), TITLE_WEIGHT),
+        (spec.description.as_str(), DESCRIPTION_WEIGHT),
     ];
-    let tags = spec.tags.iter().map(|tag| (tag.as_str(), TAG));
+    let tags = spec.tags.iter().map(|tag| (tag.as_str(), TAG_WEIGHT));
     let fields = fields.into_iter().chain(tags);
-    fields.flat_map(|(text, weight)| split(text).map(move |word| (word, weight)))
+    fields.flat_map(|(text, weight)| tokenize(text).map(move |word| (word, weight)))
 }
 
 /// Lower-case words; `listIssues`, `list_issues` and `issues/list` all hold two.
-fn split(text: &str) -> impl Iterator<Item = String> {
+fn tokenize(text: &str) -> impl Iterator<Item = String> {
     let mut words = vec![String::new()];
     let mut previous_is_lower = false;
     for character in text.chars() {
@@ -195,7 +196,7 @@ fn split(text: &str) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
     use crate::registry::Registry;
-    use crate::spec::{Kind, OperationSpec};
+    use crate::spec::{OperationKind, OperationSpec};
 
     fn registry() -> Registry {
         let registry = Registry::new();
@@ -207,7 +208,7 @@ mod tests {
             ("files.write_file", "Writes a file", "disk"),
             ("notes.list", "Lists notes", ""),
         ] {
-            let mut spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+            let mut spec = OperationSpec::new(&id.parse().unwrap(), OperationKind::Query);
             spec.description = description.to_owned();
             spec.tags = vec![tag.to_owned()];
             registry.register(Operation::from_spec(spec).build().unwrap()).unwrap();
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn better_fields_and_more_words_come_first() {
+    fn search_ranks_by_field_weight_and_matched_words() {
         let catalog = registry().catalog();
         for (query, expected) in [
             ("issues list", &["github.issues/list", "github.issues/create"][..]),

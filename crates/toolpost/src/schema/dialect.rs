@@ -18,11 +18,11 @@ pub(super) fn rewrite(document: &Value) -> Result<Option<Value>, SchemaError> {
         });
     }
     let draft = jsonschema::Draft::default().detect(document);
-    let notation = Notation {
+    let notation = LegacyNotation {
         boolean_limits: draft != jsonschema::Draft::Draft4,
-        listed_items: document.get("$schema").is_none(),
+        tuple_items: document.get("$schema").is_none(),
     };
-    if !notation.is_in(document) {
+    if !notation.occurs_in(document) {
         return Ok(None);
     }
     let mut rewritten = document.clone();
@@ -46,16 +46,16 @@ pub(super) fn nests_deeper(value: &Value, levels: u32) -> bool {
 }
 
 /// The JSON Pointer to the first place deeper than [`MAX_DEPTH`] levels, if there is one.
-pub(super) fn first_too_deep(value: &Value) -> Option<String> {
-    let mut place = value;
+pub(super) fn first_path_too_deep(value: &Value) -> Option<String> {
+    let mut node = value;
     let mut path = String::new();
-    if !nests_deeper(place, MAX_DEPTH) {
+    if !nests_deeper(node, MAX_DEPTH) {
         return None;
     }
     for level in (0..MAX_DEPTH).rev() {
-        let (token, child) = deep_child(place, level)?;
+        let (token, child) = deep_child(node, level)?;
         super::normalize::push_token(&mut path, &token);
-        place = child;
+        node = child;
     }
     Some(path)
 }
@@ -76,23 +76,23 @@ fn deep_child(value: &Value, levels: u32) -> Option<(String, &Value)> {
 
 /// The notations that are foreign to the document's own draft, besides `nullable`.
 #[derive(Clone, Copy)]
-struct Notation {
+struct LegacyNotation {
     boolean_limits: bool,
-    listed_items: bool,
+    tuple_items: bool,
 }
 
 const LIMITS: [(&str, &str); 2] =
     [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")];
 
-impl Notation {
-    fn is_in(self, value: &Value) -> bool {
+impl LegacyNotation {
+    fn occurs_in(self, value: &Value) -> bool {
         match value {
-            Value::Array(items) => items.iter().any(|item| self.is_in(item)),
+            Value::Array(items) => items.iter().any(|item| self.occurs_in(item)),
             Value::Object(members) => {
                 is_nullable(members)
                     || (self.boolean_limits && has_boolean_limit(members))
-                    || (self.listed_items && matches!(members.get("items"), Some(Value::Array(_))))
-                    || members.values().any(|member| self.is_in(member))
+                    || (self.tuple_items && matches!(members.get("items"), Some(Value::Array(_))))
+                    || members.values().any(|member| self.occurs_in(member))
             }
             _ => false,
         }
@@ -119,7 +119,7 @@ impl Notation {
         if self.boolean_limits {
             LIMITS.iter().for_each(|names| rewrite_limit(members, *names));
         }
-        if self.listed_items && matches!(members.get("items"), Some(Value::Array(_))) {
+        if self.tuple_items && matches!(members.get("items"), Some(Value::Array(_))) {
             rewrite_items(members);
         }
     }
@@ -172,15 +172,15 @@ fn rewrite_limit(schema: &mut Map<String, Value>, (exclusive, inclusive): (&str,
 }
 
 fn rewrite_items(schema: &mut Map<String, Value>) {
-    let listed = schema.shift_remove("items");
+    let tuple = schema.shift_remove("items");
     if let Some(rest) = schema.shift_remove("additionalItems") {
         schema.insert("items".to_owned(), rest);
     }
-    if let Some(Value::Array(listed)) = listed
-        && !listed.is_empty()
+    if let Some(Value::Array(tuple)) = tuple
+        && !tuple.is_empty()
         && !schema.contains_key("prefixItems")
     {
-        schema.insert("prefixItems".to_owned(), Value::Array(listed));
+        schema.insert("prefixItems".to_owned(), Value::Array(tuple));
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn openapi_notation_is_rewritten() {
+    fn rewrite_converts_openapi_3_0_notation() {
         let cases = [
             (json!({"type": "string"}), None),
             (

@@ -20,7 +20,7 @@ impl Issue {
     }
 
     /// The same issue of a value that stands at `path` in a larger one.
-    pub(super) fn below(mut self, path: &str) -> Self {
+    pub(super) fn prefixed(mut self, path: &str) -> Self {
         self.path.insert_str(0, path);
         self
     }
@@ -33,20 +33,20 @@ impl Issue {
                 let missing = path.join(property.as_str().unwrap_or_default());
                 Self::new(missing.to_string(), "this property is required and missing")
             }
-            _ => Self::new(path.to_string(), shortened(error.to_string())),
+            _ => Self::new(path.to_string(), truncate_message(error.to_string())),
         }
     }
 }
 
 /// Messages quote the value, and a value can be the whole input.
-fn shortened(message: String) -> String {
-    const LONGEST: usize = 400;
-    if message.chars().nth(LONGEST).is_none() {
+fn truncate_message(message: String) -> String {
+    const MAX_MESSAGE_CHARS: usize = 400;
+    if message.chars().nth(MAX_MESSAGE_CHARS).is_none() {
         return message;
     }
     let keep = |characters: &mut dyn Iterator<Item = char>| -> String { characters.collect() };
-    let start = keep(&mut message.chars().take(LONGEST / 2));
-    let end: String = message.chars().rev().take(LONGEST / 2).collect();
+    let start = keep(&mut message.chars().take(MAX_MESSAGE_CHARS / 2));
+    let end: String = message.chars().rev().take(MAX_MESSAGE_CHARS / 2).collect();
     format!("{start} … {}", keep(&mut end.chars().rev()))
 }
 
@@ -64,10 +64,10 @@ mod tests {
     use crate::schema::Schema;
 
     #[test]
-    fn a_message_does_not_echo_a_large_value() {
+    fn issue_message_truncates_large_value() {
         let schema = Schema::new(json!({"type": "object"})).unwrap();
         let large = json!(vec!["ä"; 100_000]);
-        let issues = schema.check(&large).unwrap();
+        let issues = schema.validate(&large).unwrap();
         assert_eq!(issues.len(), 1);
         assert!(issues[0].message.len() < 2_000, "{}", issues[0].message.len());
         assert!(issues[0].message.ends_with("is not of type \"object\""), "{}", issues[0].message);

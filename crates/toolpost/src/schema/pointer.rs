@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::short::{copy, has_either};
+use super::short_bytes::{contains_either, copy_short};
 
 /// A JSON Pointer that is read like a `str`.
 ///
@@ -14,32 +14,34 @@ use super::short::{copy, has_either};
 /// # Examples
 ///
 /// ```
-/// let pointer = toolpost::Pointer::from("/items/0");
+/// let pointer = toolpost::JsonPointer::from("/items/0");
 /// assert_eq!(pointer, "/items/0");
 /// assert!(pointer.starts_with("/items"));
 /// ```
 #[derive(Clone)]
-pub struct Pointer(Text);
+pub struct JsonPointer(PointerText);
 
-const NEAR: usize = 22;
+const INLINE_LEN: usize = 22;
 
 #[derive(Clone)]
-enum Text {
+enum PointerText {
     /// The text ends where the bytes do, because a path is known from its end.
-    Near {
+    Inline {
         start: u8,
-        bytes: [u8; NEAR],
+        bytes: [u8; INLINE_LEN],
     },
-    Far(Box<str>),
+    Heap(Box<str>),
 }
 
-impl Pointer {
+impl JsonPointer {
     /// The pointer as text; empty for the value itself.
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Text::Near { start, bytes } => std::str::from_utf8(&bytes[usize::from(*start)..])
-                .expect("it was made of whole texts"),
-            Text::Far(text) => text,
+            PointerText::Inline { start, bytes } => {
+                std::str::from_utf8(&bytes[usize::from(*start)..])
+                    .expect("it was made of whole texts")
+            }
+            PointerText::Heap(text) => text,
         }
     }
 
@@ -48,57 +50,57 @@ impl Pointer {
     /// It is written where it stays: writing it aside and moving it there took some four
     /// nanoseconds more for each.
     #[inline]
-    pub(super) fn write(&mut self, write: impl Fn(&mut Backwards<'_>)) {
-        if let Text::Far(_) = self.0 {
+    pub(super) fn write_reversed(&mut self, write: impl Fn(&mut ReverseWriter<'_>)) {
+        if let PointerText::Heap(_) = self.0 {
             *self = Self::default();
         }
-        if let Text::Near { start, bytes } = &mut self.0 {
-            let mut near = Backwards { bytes, free: NEAR, missing: 0 };
-            write(&mut near);
-            let missing = near.missing;
-            *start = near.free as u8;
+        if let PointerText::Inline { start, bytes } = &mut self.0 {
+            let mut writer = ReverseWriter { bytes, start: INLINE_LEN, overflow: 0 };
+            write(&mut writer);
+            let missing = writer.overflow;
+            *start = writer.start as u8;
             if missing > 0 {
-                self.write_far(NEAR + missing, write);
+                self.write_heap(INLINE_LEN + missing, write);
             }
         }
     }
 
     #[cold]
-    fn write_far(&mut self, length: usize, write: impl Fn(&mut Backwards<'_>)) {
+    fn write_heap(&mut self, length: usize, write: impl Fn(&mut ReverseWriter<'_>)) {
         let mut bytes = vec![0; length];
-        write(&mut Backwards { bytes: &mut bytes, free: length, missing: 0 });
+        write(&mut ReverseWriter { bytes: &mut bytes, start: length, overflow: 0 });
         let text = String::from_utf8(bytes).expect("it was made of whole texts");
-        self.0 = Text::Far(text.into_boxed_str());
+        self.0 = PointerText::Heap(text.into_boxed_str());
     }
 }
 
 /// Writes bytes from back to front, as many as there is room for, and counts the others.
-pub(super) struct Backwards<'b> {
+pub(super) struct ReverseWriter<'b> {
     bytes: &'b mut [u8],
     /// The bytes before this one are not written yet.
-    free: usize,
-    missing: usize,
+    start: usize,
+    overflow: usize,
 }
 
-impl Backwards<'_> {
+impl ReverseWriter<'_> {
     #[inline]
     pub(super) fn push(&mut self, byte: u8) {
-        if self.free == 0 {
-            self.missing += 1;
+        if self.start == 0 {
+            self.overflow += 1;
             return;
         }
-        self.free -= 1;
-        self.bytes[self.free] = byte;
+        self.start -= 1;
+        self.bytes[self.start] = byte;
     }
 
     /// Writes a name, with `~` and `/` escaped.
     #[inline]
     pub(super) fn push_name(&mut self, name: &str) {
         let name = name.as_bytes();
-        match self.free.checked_sub(name.len()) {
-            Some(start) if !has_either(name, b'~', b'/') => {
-                copy(&mut self.bytes[start..self.free], name);
-                self.free = start;
+        match self.start.checked_sub(name.len()) {
+            Some(start) if !contains_either(name, b'~', b'/') => {
+                copy_short(&mut self.bytes[start..self.start], name);
+                self.start = start;
             }
             _ => name.iter().rev().for_each(|byte| self.push_escaped(*byte)),
         }
@@ -115,30 +117,30 @@ impl Backwards<'_> {
     }
 }
 
-impl Default for Pointer {
+impl Default for JsonPointer {
     fn default() -> Self {
-        Self(Text::Near { start: NEAR as u8, bytes: [0; NEAR] })
+        Self(PointerText::Inline { start: INLINE_LEN as u8, bytes: [0; INLINE_LEN] })
     }
 }
 
-impl From<&str> for Pointer {
+impl From<&str> for JsonPointer {
     fn from(text: &str) -> Self {
         let mut pointer = Self::default();
-        pointer.write(|to| text.bytes().rev().for_each(|byte| to.push(byte)));
+        pointer.write_reversed(|to| text.bytes().rev().for_each(|byte| to.push(byte)));
         pointer
     }
 }
 
-impl From<Pointer> for String {
-    fn from(pointer: Pointer) -> Self {
+impl From<JsonPointer> for String {
+    fn from(pointer: JsonPointer) -> Self {
         match pointer.0 {
-            Text::Near { .. } => pointer.as_str().to_owned(),
-            Text::Far(text) => text.into_string(),
+            PointerText::Inline { .. } => pointer.as_str().to_owned(),
+            PointerText::Heap(text) => text.into_string(),
         }
     }
 }
 
-impl std::ops::Deref for Pointer {
+impl std::ops::Deref for JsonPointer {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -146,51 +148,51 @@ impl std::ops::Deref for Pointer {
     }
 }
 
-impl AsRef<str> for Pointer {
+impl AsRef<str> for JsonPointer {
     fn as_ref(&self) -> &str {
         self
     }
 }
 
-impl PartialEq for Pointer {
+impl PartialEq for JsonPointer {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
     }
 }
 
-impl Eq for Pointer {}
+impl Eq for JsonPointer {}
 
-impl PartialEq<str> for Pointer {
+impl PartialEq<str> for JsonPointer {
     fn eq(&self, other: &str) -> bool {
         self.as_str() == other
     }
 }
 
-impl PartialEq<&str> for Pointer {
+impl PartialEq<&str> for JsonPointer {
     fn eq(&self, other: &&str) -> bool {
         self.as_str() == *other
     }
 }
 
-impl fmt::Debug for Pointer {
+impl fmt::Debug for JsonPointer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
-impl fmt::Display for Pointer {
+impl fmt::Display for JsonPointer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self.as_str(), f)
     }
 }
 
-impl Serialize for Pointer {
+impl Serialize for JsonPointer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Pointer {
+impl<'de> Deserialize<'de> for JsonPointer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
         Ok(Self::from(&*text))
@@ -202,22 +204,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pointer_is_its_text_at_every_length() {
-        for length in [0, 1, NEAR - 1, NEAR, NEAR + 1, 1000] {
+    fn pointer_round_trips_text_of_any_length() {
+        for length in [0, 1, INLINE_LEN - 1, INLINE_LEN, INLINE_LEN + 1, 1000] {
             let text = "/".repeat(length);
-            let pointer = Pointer::from(text.as_str());
+            let pointer = JsonPointer::from(text.as_str());
             assert_eq!(pointer, text.as_str());
             assert_eq!(pointer, pointer.clone());
-            assert_ne!(pointer, Pointer::from("/other"));
+            assert_ne!(pointer, JsonPointer::from("/other"));
             let json = serde_json::to_string(&pointer).unwrap();
             assert_eq!(json, format!("\"{text}\""));
-            assert_eq!(serde_json::from_str::<Pointer>(&json).unwrap(), pointer);
+            assert_eq!(serde_json::from_str::<JsonPointer>(&json).unwrap(), pointer);
             assert_eq!(String::from(pointer), text);
         }
     }
 
     #[test]
-    fn a_pointer_takes_no_more_room_than_a_string() {
-        assert_eq!(size_of::<Pointer>(), size_of::<String>());
+    fn pointer_is_no_larger_than_string() {
+        assert_eq!(size_of::<JsonPointer>(), size_of::<String>());
     }
 }

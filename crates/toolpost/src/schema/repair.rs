@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Issue, Pointer};
+use super::{Issue, JsonPointer};
 
 /// One change that was made to a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Repair {
     /// JSON Pointer to the changed place.
-    pub path: Pointer,
+    pub path: JsonPointer,
     /// What kind of change it was.
     pub action: RepairAction,
     /// The value before, where there was one.

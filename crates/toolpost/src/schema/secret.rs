@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::cast::percent_decoded;
+use super::cast::percent_decode;
 
 /// What stands in a record in the place of a secret.
 pub const MASKED: &str = "***";
@@ -27,30 +27,30 @@ pub const MASKED: &str = "***";
 #[derive(Debug, Default)]
 pub struct Secrets {
     /// Empty where nothing is secret.
-    nodes: Box<[Node]>,
+    nodes: Box<[SecretNode]>,
 }
 
 /// What one subschema says.
 #[derive(Debug, Default)]
-struct Node {
+struct SecretNode {
     is_secret: bool,
     properties: HashMap<String, usize>,
     /// For the properties that are not named.
-    others: Vec<usize>,
+    additional: Vec<usize>,
     /// For properties of some names; which ones is not looked at.
     patterns: Vec<usize>,
     prefix: Vec<usize>,
     /// For the items behind those.
     items: Vec<usize>,
     /// For some items; which ones is not looked at.
-    contained: Vec<usize>,
+    contains: Vec<usize>,
     /// What is said about the same place: references and combinations.
-    also: Vec<usize>,
+    in_place: Vec<usize>,
 }
 
 impl Secrets {
     pub(super) fn of(document: &Value) -> Self {
-        let nodes = Compiler::new(document).run();
+        let nodes = SecretCompiler::new(document).run();
         match nodes.iter().any(|node| node.is_secret) {
             true => Self { nodes: nodes.into() },
             false => Self::default(),
@@ -68,8 +68,8 @@ impl Secrets {
     }
 
     fn mask_at(&self, roots: &[usize], value: &mut Value) -> bool {
-        let here = self.closure(roots);
-        if here.iter().any(|&id| self.nodes[id].is_secret) {
+        let current_nodes = self.closure(roots);
+        if current_nodes.iter().any(|&id| self.nodes[id].is_secret) {
             *value = MASKED.into();
             return true;
         }
@@ -77,14 +77,14 @@ impl Secrets {
         match value {
             Value::Object(members) => {
                 for (name, member) in members {
-                    let below = self.below_property(&here, name);
-                    found |= !below.is_empty() && self.mask_at(&below, member);
+                    let child_nodes = self.property_nodes(&current_nodes, name);
+                    found |= !child_nodes.is_empty() && self.mask_at(&child_nodes, member);
                 }
             }
             Value::Array(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
-                    let below = self.below_item(&here, index);
-                    found |= !below.is_empty() && self.mask_at(&below, item);
+                    let child_nodes = self.item_nodes(&current_nodes, index);
+                    found |= !child_nodes.is_empty() && self.mask_at(&child_nodes, item);
                 }
             }
             _ => {}
@@ -98,80 +98,81 @@ impl Secrets {
         let mut known: HashSet<usize> = roots.iter().copied().collect();
         let mut next = 0;
         while let Some(&id) = all.get(next) {
-            all.extend(self.nodes[id].also.iter().filter(|&&also| known.insert(also)));
+            all.extend(self.nodes[id].in_place.iter().filter(|&&also| known.insert(also)));
             next += 1;
         }
         all
     }
 
-    fn below_property(&self, here: &[usize], name: &str) -> Vec<usize> {
-        let mut below = Vec::new();
-        for node in here.iter().map(|&id| &self.nodes[id]) {
+    fn property_nodes(&self, current_nodes: &[usize], name: &str) -> Vec<usize> {
+        let mut child_nodes = Vec::new();
+        for node in current_nodes.iter().map(|&id| &self.nodes[id]) {
             match node.properties.get(name) {
-                Some(&own) => below.push(own),
-                None => below.extend(&node.others),
+                Some(&own) => child_nodes.push(own),
+                None => child_nodes.extend(&node.additional),
             }
-            below.extend(&node.patterns);
+            child_nodes.extend(&node.patterns);
         }
-        below
+        child_nodes
     }
 
-    fn below_item(&self, here: &[usize], index: usize) -> Vec<usize> {
-        let mut below = Vec::new();
-        for node in here.iter().map(|&id| &self.nodes[id]) {
+    fn item_nodes(&self, current_nodes: &[usize], index: usize) -> Vec<usize> {
+        let mut child_nodes = Vec::new();
+        for node in current_nodes.iter().map(|&id| &self.nodes[id]) {
             match node.prefix.get(index) {
-                Some(&own) => below.push(own),
-                None => below.extend(&node.items),
+                Some(&own) => child_nodes.push(own),
+                None => child_nodes.extend(&node.items),
             }
-            below.extend(&node.contained);
+            child_nodes.extend(&node.contains);
         }
-        below
+        child_nodes
     }
 }
 
-struct Compiler<'a> {
-    names: Names<'a>,
-    nodes: Vec<Node>,
+struct SecretCompiler<'a> {
+    refs: RefIndex<'a>,
+    nodes: Vec<SecretNode>,
     /// By the address of the subschema, so that references in circles end.
-    known: HashMap<*const Value, usize>,
+    node_ids: HashMap<*const Value, usize>,
     /// Those that are not read yet. Kept here and not on the stack, because references lead from one
     /// to the next as often as their author likes.
-    unread: Vec<(usize, &'a Value)>,
+    pending: Vec<(usize, &'a Value)>,
 }
 
-impl<'a> Compiler<'a> {
+impl<'a> SecretCompiler<'a> {
     fn new(document: &'a Value) -> Self {
-        let names = Names::of(document);
-        Self { names, nodes: Vec::new(), known: HashMap::new(), unread: Vec::new() }
+        let refs = RefIndex::of(document);
+        Self { refs, nodes: Vec::new(), node_ids: HashMap::new(), pending: Vec::new() }
     }
 
-    fn run(mut self) -> Vec<Node> {
-        let document = self.names.document;
+    fn run(mut self) -> Vec<SecretNode> {
+        let document = self.refs.document;
         self.node(document);
-        while let Some((id, schema)) = self.unread.pop() {
-            self.nodes[id] = self.read(schema);
+        while let Some((id, schema)) = self.pending.pop() {
+            self.nodes[id] = self.compile_node(schema);
         }
         self.nodes
     }
 
     fn node(&mut self, schema: &'a Value) -> usize {
-        if let Some(&known) = self.known.get(&std::ptr::from_ref(schema)) {
+        if let Some(&known) = self.node_ids.get(&std::ptr::from_ref(schema)) {
             return known;
         }
         let id = self.nodes.len();
-        self.known.insert(std::ptr::from_ref(schema), id);
-        self.nodes.push(Node::default());
-        self.unread.push((id, schema));
+        self.node_ids.insert(std::ptr::from_ref(schema), id);
+        self.nodes.push(SecretNode::default());
+        self.pending.push((id, schema));
         id
     }
 
-    fn read(&mut self, schema: &'a Value) -> Node {
-        let Value::Object(members) = schema else { return Node::default() };
+    fn compile_node(&mut self, schema: &'a Value) -> SecretNode {
+        let Value::Object(members) = schema else { return SecretNode::default() };
         let is_true = |name| members.get(name) == Some(&Value::Bool(true));
         let is_password = members.get("format").is_some_and(|format| format == "password");
-        let mut node = Node { is_secret: is_true("writeOnly") || is_password, ..Node::default() };
-        for (name, said) in members {
-            match (name.as_str(), said) {
+        let mut node =
+            SecretNode { is_secret: is_true("writeOnly") || is_password, ..SecretNode::default() };
+        for (name, value) in members {
+            match (name.as_str(), value) {
                 ("properties", Value::Object(list)) => {
                     let all = list.iter().map(|(name, schema)| (name.clone(), self.node(schema)));
                     node.properties = all.collect();
@@ -180,25 +181,25 @@ impl<'a> Compiler<'a> {
                     node.patterns = list.values().map(|schema| self.node(schema)).collect();
                 }
                 ("additionalProperties" | "unevaluatedProperties", Value::Object(_)) => {
-                    node.others.push(self.node(said));
+                    node.additional.push(self.node(value));
                 }
                 ("prefixItems" | "items", Value::Array(list)) => {
                     node.prefix = list.iter().map(|schema| self.node(schema)).collect();
                 }
                 ("items" | "additionalItems" | "unevaluatedItems", Value::Object(_)) => {
-                    node.items.push(self.node(said));
+                    node.items.push(self.node(value));
                 }
-                ("contains", Value::Object(_)) => node.contained.push(self.node(said)),
+                ("contains", Value::Object(_)) => node.contains.push(self.node(value)),
                 ("allOf" | "anyOf" | "oneOf", Value::Array(list)) => {
-                    node.also.extend(list.iter().map(|schema| self.node(schema)));
+                    node.in_place.extend(list.iter().map(|schema| self.node(schema)));
                 }
-                ("if" | "then" | "else", Value::Object(_)) => node.also.push(self.node(said)),
+                ("if" | "then" | "else", Value::Object(_)) => node.in_place.push(self.node(value)),
                 ("dependentSchemas" | "dependencies", Value::Object(list)) => {
-                    node.also.extend(list.values().map(|schema| self.node(schema)));
+                    node.in_place.extend(list.values().map(|schema| self.node(schema)));
                 }
                 ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target)) => {
-                    for schema in self.names.targets(schema, target) {
-                        node.also.push(self.node(schema));
+                    for schema in self.refs.resolve(schema, target) {
+                        node.in_place.push(self.node(schema));
                     }
                 }
                 _ => {}
@@ -209,28 +210,35 @@ impl<'a> Compiler<'a> {
 }
 
 /// How many schemas of one name a reference is taken to lead to.
-const MOST_OF_A_NAME: usize = 16;
+const MAX_TARGETS_PER_NAME: usize = 16;
 
 /// What references can lead to.
-struct Names<'a> {
+struct RefIndex<'a> {
     document: &'a Value,
     /// Schemas with an address of their own, by the last part of it.
-    addressed: HashMap<&'a str, Vec<&'a Value>>,
-    anchored: HashMap<&'a str, Vec<&'a Value>>,
+    by_id: HashMap<&'a str, Vec<&'a Value>>,
+    by_anchor: HashMap<&'a str, Vec<&'a Value>>,
     /// The one with an address that a schema is inside of, where it is not the document.
-    homes: HashMap<*const Value, &'a Value>,
+    enclosing_resources: HashMap<*const Value, &'a Value>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> RefIndex<'a> {
     fn of(document: &'a Value) -> Self {
         let (addressed, anchored) = (HashMap::new(), HashMap::new());
-        let mut names = Self { document, addressed, anchored, homes: HashMap::new() };
+        let mut names = Self {
+            document,
+            by_id: addressed,
+            by_anchor: anchored,
+            enclosing_resources: HashMap::new(),
+        };
         let mut unread = vec![(document, None)];
         while let Some((value, home)) = unread.pop() {
             match value {
                 Value::Object(members) => {
-                    let home = names.note(value, members).or(home);
-                    names.homes.extend(home.map(|home| (std::ptr::from_ref(value), home)));
+                    let home = names.index_schema(value, members).or(home);
+                    names
+                        .enclosing_resources
+                        .extend(home.map(|home| (std::ptr::from_ref(value), home)));
                     unread.extend(members.values().map(|member| (member, home)));
                 }
                 Value::Array(items) => unread.extend(items.iter().map(|item| (item, home))),
@@ -241,48 +249,52 @@ impl<'a> Names<'a> {
     }
 
     /// Notes what a schema is called, and gives it where others are inside of it.
-    fn note(&mut self, schema: &'a Value, members: &'a Map<String, Value>) -> Option<&'a Value> {
-        let said = |name: &str| members.get(name).and_then(Value::as_str);
-        for anchor in ["$anchor", "$dynamicAnchor"].into_iter().filter_map(said) {
-            add(&mut self.anchored, anchor, schema);
+    fn index_schema(
+        &mut self,
+        schema: &'a Value,
+        members: &'a Map<String, Value>,
+    ) -> Option<&'a Value> {
+        let string_member = |name: &str| members.get(name).and_then(Value::as_str);
+        for anchor in ["$anchor", "$dynamicAnchor"].into_iter().filter_map(string_member) {
+            add_target(&mut self.by_anchor, anchor, schema);
         }
-        let address = said("$id").or_else(|| said("id"))?;
+        let address = string_member("$id").or_else(|| string_member("id"))?;
         if let Some(anchor) = address.strip_prefix('#') {
-            add(&mut self.anchored, anchor, schema);
+            add_target(&mut self.by_anchor, anchor, schema);
             return None;
         }
-        add(&mut self.addressed, last_part(address), schema);
+        add_target(&mut self.by_id, last_segment(address), schema);
         Some(schema)
     }
 
     /// What a reference in a schema may lead to: a pointer, a name, an address. Addresses are not
     /// resolved, so there may be several.
-    fn targets(&self, schema: &Value, reference: &str) -> Vec<&'a Value> {
+    fn resolve(&self, schema: &Value, reference: &str) -> Vec<&'a Value> {
         let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let fragment = percent_decoded(fragment).unwrap_or_else(|| fragment.to_owned());
+        let fragment = percent_decode(fragment).unwrap_or_else(|| fragment.to_owned());
         if !fragment.is_empty() && !fragment.starts_with('/') {
-            return self.anchored.get(&*fragment).cloned().unwrap_or_default();
+            return self.by_anchor.get(&*fragment).cloned().unwrap_or_default();
         }
         let roots = match address {
             "" => {
-                let home = self.homes.get(&std::ptr::from_ref(schema)).copied();
+                let home = self.enclosing_resources.get(&std::ptr::from_ref(schema)).copied();
                 std::iter::once(self.document).chain(home).collect()
             }
-            _ => self.addressed.get(last_part(address)).cloned().unwrap_or_default(),
+            _ => self.by_id.get(last_segment(address)).cloned().unwrap_or_default(),
         };
         roots.into_iter().filter_map(|root| root.pointer(&fragment)).collect()
     }
 }
 
-fn add<'a>(names: &mut HashMap<&'a str, Vec<&'a Value>>, name: &'a str, schema: &'a Value) {
+fn add_target<'a>(names: &mut HashMap<&'a str, Vec<&'a Value>>, name: &'a str, schema: &'a Value) {
     let all = names.entry(name).or_default();
-    if all.len() < MOST_OF_A_NAME {
+    if all.len() < MAX_TARGETS_PER_NAME {
         all.push(schema);
     }
 }
 
 /// What a relative address and a whole one of the same schema have in common.
-fn last_part(address: &str) -> &str {
+fn last_segment(address: &str) -> &str {
     let address = address.split('#').next().unwrap_or_default().trim_end_matches('/');
     address.rsplit('/').next().unwrap_or_default()
 }
@@ -294,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_found_wherever_a_schema_puts_them() {
+    fn secrets_are_masked_under_every_keyword() {
         let secret = json!({"writeOnly": true});
         let password = json!({"type": "string", "format": "password"});
         for (schema, value, expected) in [
@@ -391,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn references_may_follow_each_other_as_long_as_they_like() {
+    fn secrets_resolve_long_ref_chains() {
         let length = 20_000;
         let mut definitions: Map<String, Value> = (0..length)
             .map(|n| (n.to_string(), json!({"$ref": format!("#/$defs/{}", n + 1)})))

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// What a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum SseField {
     Data,
     Event,
     Id,
@@ -15,22 +15,22 @@ pub(super) enum Field {
 
 /// So many bytes at the start of a line tell its field, and where its value begins: five letters,
 /// the colon and the space.
-pub(super) const HEAD: usize = 7;
+pub(super) const FIELD_PREFIX_LEN: usize = 7;
 
-/// Parts a line, or its first [`HEAD`] bytes at least, into field and value.
-pub(super) fn split(line: &[u8]) -> (Field, &[u8]) {
+/// Parts a line, or its first [`FIELD_PREFIX_LEN`] bytes at least, into field and value.
+pub(super) fn split_field(line: &[u8]) -> (SseField, &[u8]) {
     // A colon further back cannot follow a field that is known.
-    let colon = line.iter().take(HEAD - 1).position(|byte| *byte == b':');
+    let colon = line.iter().take(FIELD_PREFIX_LEN - 1).position(|byte| *byte == b':');
     let (name, value) = match colon {
         Some(at) => (&line[..at], &line[at + 1..]),
         None => (line, &[][..]),
     };
     let field = match name {
-        b"data" => Field::Data,
-        b"event" => Field::Event,
-        b"id" => Field::Id,
-        b"retry" => Field::Retry,
-        _ => Field::Other,
+        b"data" => SseField::Data,
+        b"event" => SseField::Event,
+        b"id" => SseField::Id,
+        b"retry" => SseField::Retry,
+        _ => SseField::Other,
     };
     (field, value.strip_prefix(b" ").unwrap_or(value))
 }
@@ -40,7 +40,7 @@ pub(super) fn split(line: &[u8]) -> (Field, &[u8]) {
 /// Bytes stay bytes here: a malformed sequence never reaches over the end of a line, so that text
 /// made at the end is the same as text made line by line.
 #[derive(Debug, Default)]
-pub(super) struct Block<'a> {
+pub(super) struct EventBlock<'a> {
     /// The values of the `data` lines and the line feeds between them; none before the first.
     pub(super) data: Option<Cow<'a, [u8]>>,
     pub(super) event: Cow<'a, [u8]>,
@@ -48,16 +48,16 @@ pub(super) struct Block<'a> {
     pub(super) id: Option<Cow<'a, [u8]>>,
     pub(super) retry: Option<u64>,
     /// The value of an `id` line before its end, where it is known whether it counts.
-    open_id: Option<Cow<'a, [u8]>>,
+    partial_id: Option<Cow<'a, [u8]>>,
     /// The same for `retry`.
-    open_retry: Digits,
+    partial_retry: Digits,
 }
 
-impl<'a> Block<'a> {
+impl<'a> EventBlock<'a> {
     /// A line of this field begins, with so much of its value.
-    pub(super) fn begin(&mut self, field: Field, value: &'a [u8]) {
+    pub(super) fn begin_line(&mut self, field: SseField, value: &'a [u8]) {
         match field {
-            Field::Data => match &mut self.data {
+            SseField::Data => match &mut self.data {
                 None => self.data = Some(Cow::Borrowed(value)),
                 Some(data) => {
                     let data = data.to_mut();
@@ -65,53 +65,57 @@ impl<'a> Block<'a> {
                     data.extend_from_slice(value);
                 }
             },
-            Field::Event => self.event = Cow::Borrowed(value),
-            Field::Id => self.open_id = Some(Cow::Borrowed(value)),
-            Field::Retry => self.open_retry = Digits::default().and(value),
-            Field::Other => {}
+            SseField::Event => self.event = Cow::Borrowed(value),
+            SseField::Id => self.partial_id = Some(Cow::Borrowed(value)),
+            SseField::Retry => self.partial_retry = Digits::default().push(value),
+            SseField::Other => {}
         }
     }
 
     /// The value of the line that has begun goes on.
-    pub(super) fn extend(&mut self, field: Field, more: &[u8]) {
+    pub(super) fn extend_line(&mut self, field: SseField, more: &[u8]) {
         let value = match field {
-            Field::Data => self.data.get_or_insert_default(),
-            Field::Event => &mut self.event,
-            Field::Id => self.open_id.get_or_insert_default(),
-            Field::Retry => return self.open_retry = self.open_retry.and(more),
-            Field::Other => return,
+            SseField::Data => self.data.get_or_insert_default(),
+            SseField::Event => &mut self.event,
+            SseField::Id => self.partial_id.get_or_insert_default(),
+            SseField::Retry => return self.partial_retry = self.partial_retry.push(more),
+            SseField::Other => return,
         };
         value.to_mut().extend_from_slice(more);
     }
 
     /// The line that has begun ends.
-    pub(super) fn end(&mut self, field: Field) {
+    pub(super) fn end_line(&mut self, field: SseField) {
         match field {
-            Field::Id => {
-                let id = self.open_id.take();
+            SseField::Id => {
+                let id = self.partial_id.take();
                 self.id = id.filter(|id| !id.contains(&0)).or(self.id.take());
             }
-            Field::Retry => self.retry = self.open_retry.value().or(self.retry),
-            Field::Data | Field::Event | Field::Other => {}
+            SseField::Retry => self.retry = self.partial_retry.value().or(self.retry),
+            SseField::Data | SseField::Event | SseField::Other => {}
         }
     }
 
     /// How large the event is so far; `last_id` is the size of its id until it has one of its own.
     pub(super) fn size(&self, last_id: usize) -> usize {
         let data = self.data.as_ref().map_or(0, |data| data.len());
-        let id = self.open_id.as_ref().or(self.id.as_ref());
+        let id = self.partial_id.as_ref().or(self.id.as_ref());
         data + self.event.len() + id.map_or(last_id, |id| id.len())
     }
 
     /// The same without the chunk.
-    pub(super) fn into_owned(self) -> Block<'static> {
+    pub(super) fn into_owned(self) -> EventBlock<'static> {
         let owned = |bytes: Cow<'_, [u8]>| Cow::Owned(bytes.into_owned());
-        Block {
+        EventBlock {
             data: self.data.map(owned),
             event: owned(self.event),
             id: self.id.map(owned),
-            open_id: self.open_id.map(owned),
-            ..Block { retry: self.retry, open_retry: self.open_retry, ..Block::default() }
+            partial_id: self.partial_id.map(owned),
+            ..EventBlock {
+                retry: self.retry,
+                partial_retry: self.partial_retry,
+                ..EventBlock::default()
+            }
         }
     }
 }
@@ -124,24 +128,24 @@ enum Digits {
     /// The largest number stands for all that are larger.
     Number(u64),
     /// Something else was among them.
-    Garbage,
+    Invalid,
 }
 
 impl Digits {
-    fn and(self, more: &[u8]) -> Self {
+    fn push(self, more: &[u8]) -> Self {
         more.iter().fold(self, |digits, byte| match (digits, byte) {
             (Self::Empty, b'0'..=b'9') => Self::Number(u64::from(byte - b'0')),
             (Self::Number(number), b'0'..=b'9') => {
                 Self::Number(number.saturating_mul(10).saturating_add(u64::from(byte - b'0')))
             }
-            _ => Self::Garbage,
+            _ => Self::Invalid,
         })
     }
 
     fn value(self) -> Option<u64> {
         match self {
             Self::Number(number) => Some(number),
-            Self::Empty | Self::Garbage => None,
+            Self::Empty | Self::Invalid => None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use memchr::memchr2;
 
-use super::block::{Block, Field, HEAD, split};
+use super::block::{EventBlock, FIELD_PREFIX_LEN, SseField, split_field};
 use super::event::{MESSAGE, SseEvent};
 
 /// How large an event may be unless the decoder is told otherwise: 64 MiB.
@@ -40,14 +40,14 @@ pub struct SseDecoder {
     is_skipping: bool,
     /// How many bytes of a byte order mark the stream has begun with; all of them, too, when it has
     /// begun with something else.
-    mark: usize,
+    bom_matched: usize,
     /// The last line ended with CR, so that an LF right after it belongs to that end.
     is_after_cr: bool,
-    /// The first bytes of a line whose field is not known yet, fewer than [`HEAD`].
-    head: Vec<u8>,
+    /// The first bytes of a line whose field is not known yet, fewer than [`FIELD_PREFIX_LEN`].
+    line_prefix: Vec<u8>,
     /// The field of a line that has begun in an earlier chunk.
-    open: Option<Field>,
-    block: Block<'static>,
+    open_field: Option<SseField>,
+    block: EventBlock<'static>,
     last_id: String,
     /// How many bytes that id came in. What replaces malformed ones is longer, and must not take an
     /// event that has been accepted over the limit afterwards.
@@ -74,11 +74,11 @@ impl SseDecoder {
             limit: bytes,
             is_finished: false,
             is_skipping: false,
-            mark: 0,
+            bom_matched: 0,
             is_after_cr: false,
-            head: Vec::with_capacity(HEAD),
-            open: None,
-            block: Block::default(),
+            line_prefix: Vec::with_capacity(FIELD_PREFIX_LEN),
+            open_field: None,
+            block: EventBlock::default(),
             last_id: String::new(),
             last_id_size: 0,
             retry: None,
@@ -97,7 +97,7 @@ impl SseDecoder {
         mut each: impl FnMut(SseEvent<'_>),
     ) -> Result<(), SseError> {
         let mut rest = chunk;
-        while let Some(event) = self.take(&mut rest)? {
+        while let Some(event) = self.next_event(&mut rest)? {
             each(event);
         }
         Ok(())
@@ -120,38 +120,42 @@ impl SseDecoder {
     }
 
     /// The next event of a chunk, which is moved out of `rest`; none when the chunk is used up.
-    pub(super) fn take<'a, 'c: 'a>(
+    pub(super) fn next_event<'a, 'c: 'a>(
         &'a mut self,
         rest: &mut &'c [u8],
     ) -> Result<Option<SseEvent<'a>>, SseError> {
         if self.is_finished {
             return Err(SseError::TooLarge { limit: self.limit });
         }
-        self.skip_mark(rest);
+        self.skip_bom(rest);
         let mut block = mem::take(&mut self.block);
-        if self.read(&mut block, rest)? {
-            return Ok(Some(self.event(block)));
+        if self.read_lines(&mut block, rest)? {
+            return Ok(Some(self.to_event(block)));
         }
         self.block = block.into_owned();
         Ok(None)
     }
 
-    fn skip_mark(&mut self, rest: &mut &[u8]) {
-        while let Some(expected) = BYTE_ORDER_MARK.get(self.mark)
+    fn skip_bom(&mut self, rest: &mut &[u8]) {
+        while let Some(expected) = BYTE_ORDER_MARK.get(self.bom_matched)
             && let Some((first, after)) = rest.split_first()
         {
             if first == expected {
-                self.mark += 1;
+                self.bom_matched += 1;
                 *rest = after;
             } else {
-                self.head.extend_from_slice(&BYTE_ORDER_MARK[..self.mark]);
-                self.mark = BYTE_ORDER_MARK.len();
+                self.line_prefix.extend_from_slice(&BYTE_ORDER_MARK[..self.bom_matched]);
+                self.bom_matched = BYTE_ORDER_MARK.len();
             }
         }
     }
 
     /// Reads lines until a blank one ends an event, and says whether one did.
-    fn read<'c>(&mut self, block: &mut Block<'c>, rest: &mut &'c [u8]) -> Result<bool, SseError> {
+    fn read_lines<'c>(
+        &mut self,
+        block: &mut EventBlock<'c>,
+        rest: &mut &'c [u8],
+    ) -> Result<bool, SseError> {
         loop {
             if mem::take(&mut self.is_after_cr) {
                 match rest.first() {
@@ -161,18 +165,18 @@ impl SseDecoder {
                 }
             }
             let Some(end) = memchr2(b'\n', b'\r', rest) else {
-                self.read_part(block, mem::take(rest))?;
+                self.read_partial_line(block, mem::take(rest))?;
                 return Ok(false);
             };
             let line = &rest[..end];
             self.is_after_cr = rest[end] == b'\r';
             *rest = &rest[end + 1..];
-            if self.open.is_some() || !self.head.is_empty() {
-                self.read_part(block, line)?;
-                self.end_parts(block)?;
+            if self.open_field.is_some() || !self.line_prefix.is_empty() {
+                self.read_partial_line(block, line)?;
+                self.end_partial_line(block)?;
             } else if !line.is_empty() {
-                let (field, value) = split(line);
-                block.begin(field, value);
+                let (field, value) = split_field(line);
+                block.begin_line(field, value);
                 self.end_line(block, field)?;
             } else if self.end_block(block) {
                 return Ok(true);
@@ -181,55 +185,60 @@ impl SseDecoder {
     }
 
     /// Takes a part of a line whose end is elsewhere.
-    fn read_part<'c>(&mut self, block: &mut Block<'c>, part: &'c [u8]) -> Result<(), SseError> {
-        if let Some(field) = self.open {
-            block.extend(field, part);
-        } else if self.head.is_empty() && part.len() >= HEAD {
-            let (field, value) = split(part);
-            block.begin(field, value);
-            self.open = Some(field);
+    fn read_partial_line<'c>(
+        &mut self,
+        block: &mut EventBlock<'c>,
+        part: &'c [u8],
+    ) -> Result<(), SseError> {
+        if let Some(field) = self.open_field {
+            block.extend_line(field, part);
+        } else if self.line_prefix.is_empty() && part.len() >= FIELD_PREFIX_LEN {
+            let (field, value) = split_field(part);
+            block.begin_line(field, value);
+            self.open_field = Some(field);
         } else {
-            let (head, more) = part.split_at(part.len().min(HEAD - self.head.len()));
-            self.head.extend_from_slice(head);
-            if self.head.len() == HEAD {
-                let field = self.open_head(block);
-                block.extend(field, more);
-                self.open = Some(field);
+            let (head, more) =
+                part.split_at(part.len().min(FIELD_PREFIX_LEN - self.line_prefix.len()));
+            self.line_prefix.extend_from_slice(head);
+            if self.line_prefix.len() == FIELD_PREFIX_LEN {
+                let field = self.begin_partial_line(block);
+                block.extend_line(field, more);
+                self.open_field = Some(field);
             }
         }
-        self.check(block)
+        self.check_limit(block)
     }
 
     /// Ends a line that was read in parts.
-    fn end_parts(&mut self, block: &mut Block<'_>) -> Result<(), SseError> {
-        let field = match self.open.take() {
+    fn end_partial_line(&mut self, block: &mut EventBlock<'_>) -> Result<(), SseError> {
+        let field = match self.open_field.take() {
             Some(field) => field,
-            None => self.open_head(block),
+            None => self.begin_partial_line(block),
         };
         self.end_line(block, field)
     }
 
     /// Begins a line with what is known of it.
-    fn open_head(&mut self, block: &mut Block<'_>) -> Field {
-        let (field, value) = split(&self.head);
-        block.begin(field, &[]);
-        block.extend(field, value);
-        self.head.clear();
+    fn begin_partial_line(&mut self, block: &mut EventBlock<'_>) -> SseField {
+        let (field, value) = split_field(&self.line_prefix);
+        block.begin_line(field, &[]);
+        block.extend_line(field, value);
+        self.line_prefix.clear();
         field
     }
 
-    fn end_line(&mut self, block: &mut Block<'_>, field: Field) -> Result<(), SseError> {
-        self.check(block)?;
-        block.end(field);
-        if field == Field::Retry {
+    fn end_line(&mut self, block: &mut EventBlock<'_>, field: SseField) -> Result<(), SseError> {
+        self.check_limit(block)?;
+        block.end_line(field);
+        if field == SseField::Retry {
             self.retry = block.retry.or(self.retry);
         }
         Ok(())
     }
 
-    fn check(&mut self, block: &mut Block<'_>) -> Result<(), SseError> {
+    fn check_limit(&mut self, block: &mut EventBlock<'_>) -> Result<(), SseError> {
         if self.is_skipping {
-            *block = Block::default();
+            *block = EventBlock::default();
         }
         if block.size(self.last_id_size) <= self.limit {
             return Ok(());
@@ -240,27 +249,28 @@ impl SseDecoder {
 
     /// Does what a blank line does, and says whether the block is an event; otherwise it is empty
     /// afterwards.
-    fn end_block(&mut self, block: &mut Block<'_>) -> bool {
+    fn end_block(&mut self, block: &mut EventBlock<'_>) -> bool {
         if mem::take(&mut self.is_skipping) {
-            *block = Block::default();
+            *block = EventBlock::default();
             return false;
         }
         if let Some(id) = block.id.take() {
             self.last_id_size = id.len();
             self.last_id.clear();
-            self.last_id.push_str(&text(id));
+            self.last_id.push_str(&utf8_lossy(id));
         }
         if block.data.is_none() {
-            *block = Block::default();
+            *block = EventBlock::default();
         }
         block.data.is_some()
     }
 
-    fn event<'a, 'c: 'a>(&'a self, block: Block<'c>) -> SseEvent<'a> {
-        let event = if block.event.is_empty() { Cow::Borrowed(MESSAGE) } else { text(block.event) };
+    fn to_event<'a, 'c: 'a>(&'a self, block: EventBlock<'c>) -> SseEvent<'a> {
+        let event =
+            if block.event.is_empty() { Cow::Borrowed(MESSAGE) } else { utf8_lossy(block.event) };
         SseEvent {
             event,
-            data: text(block.data.unwrap_or_default()),
+            data: utf8_lossy(block.data.unwrap_or_default()),
             id: Cow::Borrowed(&self.last_id),
             retry: block.retry,
         }
@@ -270,7 +280,7 @@ impl SseDecoder {
 /// Text of bytes, with U+FFFD for what is none.
 ///
 /// The lossy way goes byte by byte, so it is taken only where something is to be lost.
-fn text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
+fn utf8_lossy(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match bytes {
         Cow::Borrowed(bytes) => {

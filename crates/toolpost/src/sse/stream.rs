@@ -24,7 +24,7 @@ pub enum SseStreamError<E: Error + 'static> {
 /// The events of a stream of chunks, such as the body of an answer.
 ///
 /// It holds one chunk at a time and asks for the next when its events are used up. It ends with the
-/// chunks or after the first error, unless it is [passing over](SseStream::passing_over) what is too
+/// chunks or after the first error, unless it is [passing over](SseStream::skip_oversized) what is too
 /// large; [`SseStream::decoder`] then says what to reconnect with.
 ///
 /// # Cancellation
@@ -53,7 +53,7 @@ pub struct SseStream<S, B> {
     /// The chunk that is being read, and how much of it has been.
     chunk: Option<(B, usize)>,
     /// Whether an event that is too large is not the end.
-    passes_over: bool,
+    skips_oversized: bool,
 }
 
 /// The chunk is only looked at.
@@ -67,14 +67,14 @@ impl<S, B> SseStream<S, B> {
 
     /// The events of `chunks`, read by `decoder`.
     pub fn with_decoder(chunks: S, decoder: SseDecoder) -> Self {
-        Self { chunks: Some(chunks), decoder, chunk: None, passes_over: false }
+        Self { chunks: Some(chunks), decoder, chunk: None, skips_oversized: false }
     }
 
     /// Goes on after an event that is too large: the error is an item of the stream, the event is
     /// passed over, and the next one follows.
     #[must_use]
-    pub fn passing_over(mut self) -> Self {
-        self.passes_over = true;
+    pub fn skip_oversized(mut self) -> Self {
+        self.skips_oversized = true;
         self
     }
 
@@ -86,19 +86,19 @@ impl<S, B> SseStream<S, B> {
 
 impl<S, B: AsRef<[u8]>> SseStream<S, B> {
     /// The next event of the chunk at hand.
-    fn take(
-        at_hand: &mut Option<(B, usize)>,
+    fn next_event(
+        current_chunk: &mut Option<(B, usize)>,
         decoder: &mut SseDecoder,
     ) -> Result<Option<SseEvent<'static>>, SseError> {
-        let Some((chunk, read)) = at_hand else { return Ok(None) };
+        let Some((chunk, read)) = current_chunk else { return Ok(None) };
         let bytes = chunk.as_ref();
         let mut rest = bytes.get(*read..).unwrap_or_default();
-        let taken = decoder.take(&mut rest).map(|event| event.map(SseEvent::into_owned));
+        let taken = decoder.next_event(&mut rest).map(|event| event.map(SseEvent::into_owned));
         *read = bytes.len() - rest.len();
         let event = taken?;
         // A chunk that has been used up is not held while the next is waited for.
         if event.is_none() {
-            *at_hand = None;
+            *current_chunk = None;
         }
         Ok(event)
     }
@@ -115,7 +115,7 @@ where
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         while let Some(chunks) = &mut this.chunks {
-            let error = match Self::take(&mut this.chunk, &mut this.decoder) {
+            let error = match Self::next_event(&mut this.chunk, &mut this.decoder) {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
                 Ok(None) => match ready!(Pin::new(chunks).poll_next(context)) {
                     Some(Ok(chunk)) => {
@@ -125,7 +125,7 @@ where
                     Some(Err(error)) => Some(SseStreamError::Chunk(error)),
                     None => None,
                 },
-                Err(error) if this.passes_over => {
+                Err(error) if this.skips_oversized => {
                     this.decoder.skip_event();
                     return Poll::Ready(Some(Err(error.into())));
                 }

@@ -10,46 +10,46 @@ use super::*;
 
 /// What came out of a stream: events as `type|data|id|retry`, then the id and retry to go on with.
 #[derive(Debug, Clone, PartialEq)]
-struct Seen {
+struct DecodedStream {
     events: Vec<String>,
     last_id: String,
     retry: Option<u64>,
     end: Result<(), SseError>,
 }
 
-fn read<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Seen {
+fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> DecodedStream {
     let mut decoder = SseDecoder::with_limit(limit);
     let mut events = Vec::new();
     let mut end = Ok(());
     for chunk in chunks {
-        end = decoder.feed(chunk, |event| events.push(shown(&event)));
+        end = decoder.feed(chunk, |event| events.push(format_event(&event)));
     }
     let retry = decoder.retry().map(|retry| u64::try_from(retry.as_millis()).unwrap());
-    Seen { events, last_id: decoder.last_event_id().to_owned(), retry, end }
+    DecodedStream { events, last_id: decoder.last_event_id().to_owned(), retry, end }
 }
 
-fn shown(event: &SseEvent<'_>) -> String {
+fn format_event(event: &SseEvent<'_>) -> String {
     let retry = event.retry.map(|retry| retry.to_string()).unwrap_or_default();
     format!("{}|{}|{}|{retry}", event.event, event.data, event.id)
 }
 
 /// Reads a stream whole, byte by byte, halved everywhere, and cut at random; all must agree.
-fn read_every_way(limit: usize, stream: &[u8]) -> Seen {
-    let whole = read(limit, [stream]);
-    assert_eq!(read(limit, stream.chunks(1)), whole, "byte by byte: {stream:?}");
+fn decode_all_chunkings(limit: usize, stream: &[u8]) -> DecodedStream {
+    let expected = decode(limit, [stream]);
+    assert_eq!(decode(limit, stream.chunks(1)), expected, "byte by byte: {stream:?}");
     for at in 0..=stream.len() {
         let (left, right) = stream.split_at(at);
-        assert_eq!(read(limit, [left, right]), whole, "cut at {at}: {stream:?}");
+        assert_eq!(decode(limit, [left, right]), expected, "cut at {at}: {stream:?}");
     }
     for seed in 1..=20 {
-        let chunks = cut(stream, seed);
-        assert_eq!(read(limit, chunks.iter().copied()), whole, "seed {seed}: {chunks:?}");
+        let chunks = random_chunks(stream, seed);
+        assert_eq!(decode(limit, chunks.iter().copied()), expected, "seed {seed}: {chunks:?}");
     }
-    whole
+    expected
 }
 
 /// Chunks of nought to seven bytes.
-fn cut(mut stream: &[u8], mut seed: u64) -> Vec<&[u8]> {
+fn random_chunks(mut stream: &[u8], mut seed: u64) -> Vec<&[u8]> {
     let mut chunks = Vec::new();
     while !stream.is_empty() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -62,9 +62,9 @@ fn cut(mut stream: &[u8], mut seed: u64) -> Vec<&[u8]> {
 }
 
 /// Name, stream, events, and `id|retry` at the end.
-type Row = (&'static str, &'static [u8], &'static [&'static str], &'static str);
+type StreamCase = (&'static str, &'static [u8], &'static [&'static str], &'static str);
 
-const TABLE: &[Row] = &[
+const STREAM_CASES: &[StreamCase] = &[
     ("nothing", b"", &[], "|"),
     ("plain", b"data: x\n\n", &["message|x||"], "|"),
     ("all fields", b"event: e\nid: 1\nretry: 5\ndata: x\n\n", &["e|x|1|5"], "1|5"),
@@ -184,9 +184,9 @@ const TABLE: &[Row] = &[
 ];
 
 #[test]
-fn streams_are_read_as_the_standard_says() {
-    for (name, stream, events, end) in TABLE {
-        let seen = read_every_way(DEFAULT_LIMIT, stream);
+fn decoder_matches_sse_standard() {
+    for (name, stream, events, end) in STREAM_CASES {
+        let seen = decode_all_chunkings(DEFAULT_LIMIT, stream);
         assert_eq!(seen.events, *events, "{name}");
         let retry = seen.retry.map(|retry| retry.to_string()).unwrap_or_default();
         assert_eq!(format!("{}|{retry}", seen.last_id), *end, "{name}");
@@ -195,9 +195,9 @@ fn streams_are_read_as_the_standard_says() {
 }
 
 #[test]
-fn the_rows_of_the_table_do_not_disturb_each_other() {
+fn decoder_handles_concatenated_streams() {
     // A row that has an unfinished block, or begins with a byte order mark, needs a stream of its own.
-    let rows = TABLE.iter().filter(|(_, stream, ..)| {
+    let rows = STREAM_CASES.iter().filter(|(_, stream, ..)| {
         !stream.starts_with(b"\xEF") && (stream.ends_with(b"\n\n") || stream.ends_with(b"\n\r\n"))
     });
     let (mut stream, mut expected) = (Vec::new(), Vec::new());
@@ -207,14 +207,18 @@ fn the_rows_of_the_table_do_not_disturb_each_other() {
         expected.extend(events.iter().copied());
     }
     assert!(expected.len() > 60, "most rows are in it");
-    assert_eq!(read(DEFAULT_LIMIT, [&*stream]).events, expected);
+    assert_eq!(decode(DEFAULT_LIMIT, [&*stream]).events, expected);
     for seed in 1..=50 {
-        assert_eq!(read(DEFAULT_LIMIT, cut(&stream, seed)).events, expected, "seed {seed}");
+        assert_eq!(
+            decode(DEFAULT_LIMIT, random_chunks(&stream, seed)).events,
+            expected,
+            "seed {seed}"
+        );
     }
 }
 
 #[test]
-fn an_event_over_the_limit_ends_the_stream() {
+fn event_over_limit_ends_stream() {
     // Limit, stream, the events before the end, and whether it is one over the limit.
     let rows: [(usize, &[u8], &[&str], bool); 18] = [
         (4, b"data: 1234\n\n", &["message|1234||"], false),
@@ -243,17 +247,17 @@ fn an_event_over_the_limit_ends_the_stream() {
         (0, b"data\n\ndata: 1\n\n", &["message|||"], true),
     ];
     for (limit, stream, events, is_over) in rows {
-        let seen = read_every_way(limit, stream);
+        let seen = decode_all_chunkings(limit, stream);
         assert_eq!(seen.events, events, "{stream:?}");
         let end = if is_over { Err(SseError::TooLarge { limit }) } else { Ok(()) };
         assert_eq!(seen.end, end, "{stream:?}");
     }
-    let said = SseError::TooLarge { limit: 4 }.to_string();
-    assert_eq!(said, "event of the stream is larger than 4 bytes");
+    let text = SseError::TooLarge { limit: 4 }.to_string();
+    assert_eq!(text, "event of the stream is larger than 4 bytes");
 }
 
 #[test]
-fn a_finished_decoder_stays_finished() {
+fn finished_decoder_repeats_error() {
     let mut decoder = SseDecoder::with_limit(4);
     decoder.feed(b"id: 1\nretry: 9\n\n", |_| panic!("no event")).unwrap();
     for chunk in [&b"data: 12345\n\n"[..], b"data: 1\n\n", b""] {
@@ -265,7 +269,7 @@ fn a_finished_decoder_stays_finished() {
 }
 
 #[test]
-fn what_lies_in_one_piece_is_lent() {
+fn contiguous_event_is_borrowed() {
     // Chunks, and whether type and data of the last event are lent.
     let rows: [(&[&[u8]], bool, bool); 5] = [
         (&[b"event: e\ndata: x\n\n"], true, true),
@@ -276,18 +280,19 @@ fn what_lies_in_one_piece_is_lent() {
     ];
     for (chunks, event_is_lent, data_is_lent) in rows {
         let mut decoder = SseDecoder::new();
-        let mut lent = None;
+        let mut borrowed = None;
         for chunk in chunks {
-            let is_lent = |text: &Cow<'_, str>| matches!(text, Cow::Borrowed(_));
-            let each = |it: SseEvent<'_>| lent = Some((is_lent(&it.event), is_lent(&it.data)));
+            let is_borrowed = |text: &Cow<'_, str>| matches!(text, Cow::Borrowed(_));
+            let each =
+                |it: SseEvent<'_>| borrowed = Some((is_borrowed(&it.event), is_borrowed(&it.data)));
             decoder.feed(chunk, each).unwrap();
         }
-        assert_eq!(lent, Some((event_is_lent, data_is_lent)), "{chunks:?}");
+        assert_eq!(borrowed, Some((event_is_lent, data_is_lent)), "{chunks:?}");
     }
 }
 
 #[test]
-fn a_large_event_takes_linear_time() {
+fn large_event_decodes_in_linear_time() {
     let length = 10 << 20;
     let mut stream = b"data: ".to_vec();
     stream.resize(stream.len() + length, b'x');
@@ -306,7 +311,7 @@ fn a_large_event_takes_linear_time() {
 }
 
 #[test]
-fn comments_and_unknown_fields_are_not_held() {
+fn comments_and_unknown_fields_are_not_buffered() {
     let mut decoder = SseDecoder::with_limit(16);
     for start in [&b": "[..], b"unknown: ", b"unknown", b"retry: "] {
         decoder.feed(start, |_| panic!("no event")).unwrap();
@@ -316,12 +321,12 @@ fn comments_and_unknown_fields_are_not_held() {
         decoder.feed(b"\n", |_| panic!("no event")).unwrap();
     }
     let mut seen = Vec::new();
-    decoder.feed(b"data: x\n\n", |event| seen.push(shown(&event))).unwrap();
+    decoder.feed(b"data: x\n\n", |event| seen.push(format_event(&event))).unwrap();
     assert_eq!(seen, ["message|x||"]);
 }
 
 #[tokio::test]
-async fn a_stream_of_chunks_is_a_stream_of_events() {
+async fn sse_stream_decodes_chunks() {
     // Chunks, where `!` breaks off, and what comes of them.
     let rows: [(&[&str], &[&str], &str); 6] = [
         (&[], &[], "|"),
@@ -348,7 +353,7 @@ async fn a_stream_of_chunks_is_a_stream_of_events() {
         let mut events = SseStream::with_decoder(futures::stream::iter(chunks), decoder);
         let mut seen = Vec::new();
         while let Some(event) = events.next().await {
-            seen.push(event.map_or_else(|error| error.to_string(), |event| shown(&event)));
+            seen.push(event.map_or_else(|error| error.to_string(), |event| format_event(&event)));
         }
         assert_eq!(seen, expected);
         assert!(events.next().await.is_none(), "the end is the end");
@@ -359,7 +364,7 @@ async fn a_stream_of_chunks_is_a_stream_of_events() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_is_too_large_can_be_passed_over() {
+async fn sse_stream_skips_oversized_events() {
     let large = "x".repeat(20);
     let rows = [
         ("data: a\n\ndata: LARGE\nid: 7\nretry: 5\n\ndata: b\n\n", "a|!|b"),
@@ -375,7 +380,7 @@ async fn what_is_too_large_can_be_passed_over() {
             let chunks: Vec<_> = text.as_bytes().chunks(size).map(Ok::<_, io::Error>).collect();
             let decoder = SseDecoder::with_limit(10);
             let events = SseStream::with_decoder(futures::stream::iter(chunks), decoder);
-            let mut events = events.passing_over();
+            let mut events = events.skip_oversized();
             let mut seen = Vec::new();
             while let Some(event) = events.next().await {
                 seen.push(event.map_or_else(|_| "!".to_owned(), |event| event.data.into_owned()));

@@ -4,8 +4,8 @@ use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
-use super::PayloadError;
-use super::record::{self, Place, Wire, record};
+use super::PayloadShapeError;
+use super::extensible_object::{self, ExtensibleValue, PayloadPath, extensible_object};
 
 /// A piece to work with, told apart by its `kind`.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +25,7 @@ pub enum Artifact {
     Other(Value),
 }
 
-record! {
+extensible_object! {
     /// A text with places to fill in.
     #[derive(Default)]
     pub struct OutputTemplate tagged "kind" {
@@ -40,7 +40,7 @@ record! {
     }
 }
 
-record! {
+extensible_object! {
     /// Tools to call one after another.
     #[derive(Default)]
     pub struct ToolChain tagged "kind" {
@@ -53,7 +53,7 @@ record! {
     }
 }
 
-record! {
+extensible_object! {
     /// One call of a [`ToolChain`].
     #[derive(Default)]
     pub struct ToolChainStep {
@@ -64,7 +64,7 @@ record! {
     }
 }
 
-record! {
+extensible_object! {
     /// An input with the output that it should give.
     #[derive(Default)]
     pub struct WorkedExample tagged "kind" {
@@ -79,7 +79,7 @@ record! {
     }
 }
 
-record! {
+extensible_object! {
     /// What a good result fulfils.
     #[derive(Default)]
     pub struct EvalCriteria tagged "kind" {
@@ -92,7 +92,7 @@ record! {
     }
 }
 
-record! {
+extensible_object! {
     /// Options in rows, aspects in columns.
     #[derive(Default)]
     pub struct ComparisonMatrix tagged "kind" {
@@ -107,7 +107,7 @@ record! {
     }
 }
 
-record! {
+extensible_object! {
     /// One row of a [`ComparisonMatrix`].
     #[derive(Default)]
     pub struct MatrixRow {
@@ -143,16 +143,16 @@ impl Artifact {
     }
 }
 
-impl Wire for Artifact {
-    fn read(value: &Value, place: Place<'_>) -> Result<Self, PayloadError> {
-        let object = record::object(value, place)?;
-        let kind: String = record::member(object, "kind", place)?;
+impl ExtensibleValue for Artifact {
+    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+        let object = extensible_object::object(value, path)?;
+        let kind: String = extensible_object::member(object, "kind", path)?;
         Ok(match kind.as_str() {
-            "output-template" => Self::OutputTemplate(Wire::read(value, place)?),
-            "tool-chain" => Self::ToolChain(Wire::read(value, place)?),
-            "worked-example" => Self::WorkedExample(Wire::read(value, place)?),
-            "eval-criteria" => Self::EvalCriteria(Wire::read(value, place)?),
-            "comparison-matrix" => Self::ComparisonMatrix(Wire::read(value, place)?),
+            "output-template" => Self::OutputTemplate(ExtensibleValue::read(value, path)?),
+            "tool-chain" => Self::ToolChain(ExtensibleValue::read(value, path)?),
+            "worked-example" => Self::WorkedExample(ExtensibleValue::read(value, path)?),
+            "eval-criteria" => Self::EvalCriteria(ExtensibleValue::read(value, path)?),
+            "comparison-matrix" => Self::ComparisonMatrix(ExtensibleValue::read(value, path)?),
             _ => Self::Other(value.clone()),
         })
     }
@@ -173,6 +173,6 @@ impl Serialize for Artifact {
 impl<'de> Deserialize<'de> for Artifact {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Value::deserialize(deserializer)?;
-        Wire::read(&json, Place::Root).map_err(de::Error::custom)
+        ExtensibleValue::read(&json, PayloadPath::Root).map_err(de::Error::custom)
     }
 }

@@ -19,20 +19,20 @@ static LENIENT: LazyLock<Encoding> = LazyLock::new(|| {
 });
 
 /// A place that is not base64, with the bytes that stand before it.
-pub(super) struct Fault {
+pub(super) struct Base64Error {
     pub(super) error: EnvelopeError,
-    pub(super) before: Vec<u8>,
+    pub(super) decoded_prefix: Vec<u8>,
 }
 
 /// Appends the standard alphabet with padding.
-pub(super) fn append(bytes: &[u8], to: &mut String) {
+pub(super) fn encode_append(bytes: &[u8], to: &mut String) {
     BASE64.encode_append(bytes, to);
 }
 
 /// Reads either alphabet, padded or not, with white space anywhere.
 ///
 /// Places in the fault count bytes from the start of `encoded`.
-pub(super) fn decode(encoded: &str) -> Result<Vec<u8>, Fault> {
+pub(super) fn decode(encoded: &str) -> Result<Vec<u8>, Base64Error> {
     // The crate reads padded pieces one after another as one text; only the end may be padded.
     let unpadded = &encoded.as_bytes()[..encoded.len().saturating_sub(2)];
     if !unpadded.contains(&b'=')
@@ -50,7 +50,7 @@ pub(super) fn decoded_len(encoded: &str) -> usize {
 }
 
 /// Where the first symbol stands that is not needed for the first `decoded` bytes.
-pub(super) fn end_of(encoded: &str, decoded: usize) -> usize {
+pub(super) fn encoded_end(encoded: &str, decoded: usize) -> usize {
     let needed = (decoded * 4).div_ceil(3);
     encoded
         .bytes()
@@ -60,7 +60,7 @@ pub(super) fn end_of(encoded: &str, decoded: usize) -> usize {
         .map_or(encoded.len(), |(at, _)| at)
 }
 
-fn decode_leniently(encoded: &str) -> Result<Vec<u8>, Fault> {
+fn decode_leniently(encoded: &str) -> Result<Vec<u8>, Base64Error> {
     let mut symbols = Vec::with_capacity(encoded.len());
     let mut padding = None;
     for (at, found) in encoded.char_indices() {
@@ -73,13 +73,13 @@ fn decode_leniently(encoded: &str) -> Result<Vec<u8>, Fault> {
             _ if found.is_ascii_whitespace() => {}
             _ => {
                 let error = EnvelopeError::InvalidBase64Character { at, found };
-                return Err(Fault { error, before: whole_bytes(&symbols) });
+                return Err(Base64Error { error, decoded_prefix: decode_complete_bytes(&symbols) });
             }
         }
     }
     match check_end(encoded, symbols.len(), padding) {
-        Ok(()) => Ok(whole_bytes(&symbols)),
-        Err(error) => Err(Fault { error, before: whole_bytes(&symbols) }),
+        Ok(()) => Ok(decode_complete_bytes(&symbols)),
+        Err(error) => Err(Base64Error { error, decoded_prefix: decode_complete_bytes(&symbols) }),
     }
 }
 
@@ -106,7 +106,7 @@ fn check_end(encoded: &str, symbols: usize, padding: Option<usize>) -> Result<()
 }
 
 /// The bytes that are complete; a single symbol of six bits behind the last group is none.
-fn whole_bytes(symbols: &[u8]) -> Vec<u8> {
+fn decode_complete_bytes(symbols: &[u8]) -> Vec<u8> {
     let usable = symbols.len() - usize::from(symbols.len() % 4 == 1);
     LENIENT.decode(&symbols[..usable]).expect("only symbols, and never a lone one, get here")
 }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_every_spelling_of_the_same_bytes() {
+    fn decode_accepts_all_base64_variants() {
         let bytes = [0xfb, 0xff, 0xbf, 0x00];
         for encoded in [
             "+/+/AA==",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_by_place() {
+    fn decode_error_reports_position() {
         let cases = [
             ("QUJD.EVG", "invalid base64 character '.' at byte 4", "ABC"),
             ("QUJ\u{e9}", "invalid base64 character 'é' at byte 3", "AB"),
@@ -153,15 +153,15 @@ mod tests {
         for (encoded, message, before) in cases {
             let fault = decode(encoded).err().unwrap_or_else(|| panic!("{encoded} was read"));
             assert_eq!(fault.error.to_string(), message, "{encoded}");
-            assert_eq!(fault.before, before.as_bytes(), "{encoded}");
+            assert_eq!(fault.decoded_prefix, before.as_bytes(), "{encoded}");
         }
     }
 
     #[test]
-    fn finds_the_first_symbol_behind_some_bytes() {
+    fn encoded_end_returns_first_unneeded_symbol() {
         let cases = [("QUJDREVG", 3, 4), ("QUJ DREVG", 3, 5), ("QQ==\nQQ", 1, 5), ("QUJD", 3, 4)];
         for (encoded, decoded, expected) in cases {
-            assert_eq!(end_of(encoded, decoded), expected, "{encoded}");
+            assert_eq!(encoded_end(encoded, decoded), expected, "{encoded}");
         }
     }
 }

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::reader::block_text;
 use super::{
-    ERROR_TOOL, EnvelopeError, EnvelopeResult, ErrorPayload, Fallback, Meta, Reader, ToolEnvelope,
-    WriteError,
+    ERROR_TOOL, EnvelopeError, EnvelopeReader, EnvelopeResult, ErrorPayload, Fallback,
+    ToolEnvelope, ToolEnvelopeMeta, WriteError,
 };
 use crate::schema::type_name;
 
@@ -65,7 +65,7 @@ pub enum EncodeError {
 /// # Errors
 ///
 /// There is no envelope: the text of block 0 and the reason.
-pub fn decode<'a>(reader: &Reader, input: &'a str) -> Result<Value, Fallback<'a>> {
+pub fn decode<'a>(reader: &EnvelopeReader, input: &'a str) -> Result<Value, Fallback<'a>> {
     if !input.trim_start().starts_with(['{', '"']) {
         return decode_block(reader, input);
     }
@@ -74,7 +74,7 @@ pub fn decode<'a>(reader: &Reader, input: &'a str) -> Result<Value, Fallback<'a>
         .map_err(|source| Fallback::new(Some(input), EnvelopeError::ResultNotJson { source }))?;
     match json.as_str().or_else(|| block_text(&json)) {
         Some(text) => decode_block(reader, text).map_err(Fallback::into_owned),
-        None => reader.read_result(&json).map(readable).map_err(Fallback::into_owned),
+        None => reader.read_result(&json).map(to_readable).map_err(Fallback::into_owned),
     }
 }
 
@@ -91,10 +91,11 @@ pub fn encode(json: Value) -> Result<Value, EncodeError> {
         return Err(EncodeError::NotAnObject { found: type_name(&json) });
     };
     let payload = take(&mut members, "payload")?;
-    let meta = Meta::from_json(take(&mut members, "meta")?).map_err(EncodeError::Meta)?;
-    let summary = text(take(&mut members, "summary")?)?;
-    let is_error = members.shift_remove("isError").as_ref().map(boolean).transpose()?;
-    let extra = members.shift_remove("extra").map_or_else(|| Ok(Map::new()), object)?;
+    let meta =
+        ToolEnvelopeMeta::from_json(take(&mut members, "meta")?).map_err(EncodeError::Meta)?;
+    let summary = parse_summary(take(&mut members, "summary")?)?;
+    let is_error = members.shift_remove("isError").as_ref().map(parse_is_error).transpose()?;
+    let extra = members.shift_remove("extra").map_or_else(|| Ok(Map::new()), parse_extra)?;
     if let Some((name, _)) = members.into_iter().next() {
         return Err(EncodeError::UnknownMember { name });
     }
@@ -106,13 +107,13 @@ pub fn encode(json: Value) -> Result<Value, EncodeError> {
     Ok(result)
 }
 
-fn decode_block<'a>(reader: &Reader, text: &'a str) -> Result<Value, Fallback<'a>> {
+fn decode_block<'a>(reader: &EnvelopeReader, text: &'a str) -> Result<Value, Fallback<'a>> {
     let envelope = reader.read_block(text).map_err(|reason| Fallback::new(Some(text), reason))?;
     let is_error = implied_error(&envelope.payload, &envelope.meta);
-    Ok(readable(EnvelopeResult { envelope, summary: "", is_error }))
+    Ok(to_readable(EnvelopeResult { envelope, summary: "", is_error }))
 }
 
-fn readable(result: EnvelopeResult<'_>) -> Value {
+fn to_readable(result: EnvelopeResult<'_>) -> Value {
     let EnvelopeResult { envelope: ToolEnvelope { payload, meta, extra }, summary, .. } = result;
     let implied = implied_error(&payload, &meta);
     let mut json = Map::new();
@@ -129,7 +130,7 @@ fn readable(result: EnvelopeResult<'_>) -> Value {
 }
 
 /// What `isError` is when nobody says it: errors of the tool `mcp` have it, others do not.
-fn implied_error(payload: &Value, meta: &Meta) -> Option<bool> {
+fn implied_error(payload: &Value, meta: &ToolEnvelopeMeta) -> Option<bool> {
     (meta.tool() == ERROR_TOOL && ErrorPayload::read(payload).is_ok()).then_some(true)
 }
 
@@ -137,18 +138,18 @@ fn take(members: &mut Map<String, Value>, member: &'static str) -> Result<Value,
     members.shift_remove(member).ok_or(EncodeError::Missing { member })
 }
 
-fn text(summary: Value) -> Result<String, EncodeError> {
+fn parse_summary(summary: Value) -> Result<String, EncodeError> {
     match summary {
         Value::String(text) => Ok(text),
         other => Err(wrong_type("summary", "a string", &other)),
     }
 }
 
-fn boolean(is_error: &Value) -> Result<bool, EncodeError> {
+fn parse_is_error(is_error: &Value) -> Result<bool, EncodeError> {
     is_error.as_bool().ok_or_else(|| wrong_type("isError", "a boolean", is_error))
 }
 
-fn object(extra: Value) -> Result<Map<String, Value>, EncodeError> {
+fn parse_extra(extra: Value) -> Result<Map<String, Value>, EncodeError> {
     let Value::Object(members) = extra else {
         return Err(wrong_type("extra", "an object", &extra));
     };

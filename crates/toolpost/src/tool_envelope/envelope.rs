@@ -14,14 +14,14 @@ pub struct ToolEnvelope {
     /// What the tool has to say; any JSON.
     pub payload: Value,
     /// Who said it and when.
-    pub meta: Meta,
+    pub meta: ToolEnvelopeMeta,
     /// Members beside `payload` and `meta`, kept so that writing gives back what was read.
     pub(super) extra: Map<String, Value>,
 }
 
 /// Who made an envelope and when; the version is always 1.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Meta {
+pub struct ToolEnvelopeMeta {
     tool: String,
     /// The text as it was read: a time may be written in many ways and goes out as it came in.
     ts: String,
@@ -42,7 +42,7 @@ pub enum WriteError {
 
 impl ToolEnvelope {
     /// An envelope around `payload`.
-    pub fn new(payload: Value, meta: Meta) -> Self {
+    pub fn new(payload: Value, meta: ToolEnvelopeMeta) -> Self {
         Self { payload, meta, extra: Map::new() }
     }
 
@@ -57,13 +57,13 @@ impl ToolEnvelope {
     ///
     /// [`WriteError::TooDeep`] when the reader would refuse what is written.
     pub fn to_block(&self) -> Result<String, WriteError> {
-        if !self.fits() {
+        if !self.fits_depth_limit() {
             return Err(WriteError::TooDeep { limit: MAX_DEPTH });
         }
         let json = serde_json::to_vec(self).expect("maps with text keys are always JSON");
         let mut block = String::with_capacity(PREFIX.len() + json.len().div_ceil(3) * 4);
         block.push_str(PREFIX);
-        base64::append(&json, &mut block);
+        base64::encode_append(&json, &mut block);
         Ok(block)
     }
 
@@ -79,10 +79,10 @@ impl ToolEnvelope {
     }
 
     /// Whether the envelope, one level itself and its `meta` another, can be read again.
-    fn fits(&self) -> bool {
-        let beside = self.extra.values().all(|value| fits(value, MAX_DEPTH - 1));
-        let in_meta = self.meta.extra.values().all(|value| fits(value, MAX_DEPTH - 2));
-        beside && in_meta && fits(&self.payload, MAX_DEPTH - 1)
+    fn fits_depth_limit(&self) -> bool {
+        let extra_fits = self.extra.values().all(|value| fits_depth(value, MAX_DEPTH - 1));
+        let in_meta = self.meta.extra.values().all(|value| fits_depth(value, MAX_DEPTH - 2));
+        extra_fits && in_meta && fits_depth(&self.payload, MAX_DEPTH - 1)
     }
 
     /// Takes the decoded JSON apart.
@@ -93,13 +93,13 @@ impl ToolEnvelope {
             return Err(EnvelopeError::RootNotAnObject { found: type_name(&json) });
         };
         let meta = members.shift_remove("meta").ok_or(EnvelopeError::MissingMeta)?;
-        let meta = Meta::from_json(meta)?;
+        let meta = ToolEnvelopeMeta::from_json(meta)?;
         let payload = members.shift_remove("payload").ok_or(EnvelopeError::MissingPayload)?;
         Ok(Self { payload, meta, extra: members })
     }
 }
 
-impl Meta {
+impl ToolEnvelopeMeta {
     /// Names the tool and the time, in milliseconds since 1970.
     pub fn new(tool: impl Into<String>, epoch_ms: i64) -> Self {
         Self { tool: tool.into(), ts: timestamp(epoch_ms), extra: Map::new() }
@@ -149,7 +149,7 @@ impl Serialize for ToolEnvelope {
     }
 }
 
-impl Serialize for Meta {
+impl Serialize for ToolEnvelopeMeta {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(3 + self.extra.len()))?;
         map.serialize_entry("tool", &self.tool)?;
@@ -197,11 +197,11 @@ fn wrong_type(field: &'static str, expected: &'static str, found: &Value) -> Env
 }
 
 /// Whether `value` has at most `levels` levels of arrays and objects; goes no deeper than that.
-fn fits(value: &Value, levels: usize) -> bool {
+fn fits_depth(value: &Value, levels: usize) -> bool {
     match value {
-        Value::Array(items) => levels > 0 && items.iter().all(|item| fits(item, levels - 1)),
+        Value::Array(items) => levels > 0 && items.iter().all(|item| fits_depth(item, levels - 1)),
         Value::Object(members) => {
-            levels > 0 && members.values().all(|member| fits(member, levels - 1))
+            levels > 0 && members.values().all(|member| fits_depth(member, levels - 1))
         }
         _ => true,
     }
@@ -221,9 +221,9 @@ mod tests {
     }
 
     #[test]
-    fn writes_compact_json_with_keys_in_order() {
+    fn to_block_writes_compact_ordered_json() {
         let payload = json!({"b": [1, 2.5, "é ✓ 𝄞"], "a": null});
-        let envelope = ToolEnvelope::new(payload, Meta::new("t", 1_750_185_000_007));
+        let envelope = ToolEnvelope::new(payload, ToolEnvelopeMeta::new("t", 1_750_185_000_007));
         assert_eq!(
             written(&envelope),
             r#"{"payload":{"b":[1,2.5,"é ✓ 𝄞"],"a":null},"meta":{"tool":"t","ts":"2025-06-17T18:30:00.007Z","version":1}}"#
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_what_it_read_in_the_one_order() {
+    fn to_block_restores_canonical_order() {
         let cases = [
             (
                 json!({"payload": 1, "meta": {"tool": "t", "ts": "once", "version": 1}}),
@@ -248,8 +248,8 @@ mod tests {
     }
 
     #[test]
-    fn writes_a_result_of_two_text_blocks() {
-        let envelope = ToolEnvelope::new(json!(true), Meta::new("t", 0));
+    fn to_result_has_two_text_blocks() {
+        let envelope = ToolEnvelope::new(json!(true), ToolEnvelopeMeta::new("t", 0));
         let block = envelope.to_block().unwrap();
         let expected = format!(
             r#"{{"content":[{{"type":"text","text":"s"}},{{"type":"text","text":"{block}"}}]}}"#
@@ -258,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn refuses_to_write_what_no_reader_takes() {
+    fn to_block_rejects_too_deep_payload() {
         for (levels, fits) in [(0, true), (MAX_DEPTH - 1, true), (MAX_DEPTH, false), (500, false)] {
             let payload = (0..levels).fold(json!(0), |inner, _| json!([inner]));
-            let block = ToolEnvelope::new(payload, Meta::new("t", 0)).to_block();
+            let block = ToolEnvelope::new(payload, ToolEnvelopeMeta::new("t", 0)).to_block();
             assert_eq!(block.is_ok(), fits, "{levels}");
             if let Ok(block) = block {
-                crate::tool_envelope::Reader::default().read_block(&block).unwrap();
+                crate::tool_envelope::EnvelopeReader::default().read_block(&block).unwrap();
             }
         }
     }

@@ -41,8 +41,8 @@ pub enum EnvelopeError {
         symbols: usize,
     },
     /// The envelope is whole, and something that does not belong to it follows.
-    #[error("text behind the envelope at byte {at}")]
-    TextBehindEnvelope {
+    #[error("trailing text after the envelope at byte {at}")]
+    TrailingText {
         /// Where the foreign text starts.
         at: usize,
     },

@@ -5,13 +5,13 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::record::{Place, Wire, record};
-use super::{Meta, PayloadError, ToolEnvelope, WriteError};
+use super::extensible_object::{ExtensibleValue, PayloadPath, extensible_object};
+use super::{PayloadShapeError, ToolEnvelope, ToolEnvelopeMeta, WriteError};
 
 /// The tool that every error envelope names.
 pub const ERROR_TOOL: &str = "mcp";
 
-record! {
+extensible_object! {
     /// What went wrong and what may be done about it.
     ///
     /// It prints as block 0 of an error result.
@@ -80,7 +80,7 @@ pub fn category_for_code(code: &str) -> ErrorCategory {
 /// [`WriteError::TooDeep`] when an unknown member of `payload` nests too deep.
 pub fn error_result(payload: &ErrorPayload, epoch_ms: i64) -> Result<Value, WriteError> {
     let json = serde_json::to_value(payload).expect("maps with text keys are always JSON");
-    let envelope = ToolEnvelope::new(json, Meta::new(ERROR_TOOL, epoch_ms));
+    let envelope = ToolEnvelope::new(json, ToolEnvelopeMeta::new(ERROR_TOOL, epoch_ms));
     let mut result = envelope.to_result(payload.to_string())?;
     result["isError"] = Value::Bool(true);
     Ok(result)
@@ -207,9 +207,9 @@ impl<'de> Deserialize<'de> for ErrorCategory {
     }
 }
 
-impl Wire for ErrorCategory {
-    fn read(value: &Value, place: Place<'_>) -> Result<Self, PayloadError> {
-        String::read(value, place).map(|name| Self::from(name.as_str()))
+impl ExtensibleValue for ErrorCategory {
+    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+        String::read(value, path).map(|name| Self::from(name.as_str()))
     }
 }
 
@@ -218,10 +218,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tool_envelope::Reader;
+    use crate::tool_envelope::EnvelopeReader;
 
     #[test]
-    fn maps_codes_to_categories() {
+    fn category_for_code_maps_every_code() {
         let cases = [
             ("VALIDATION_ERROR", "validation"),
             ("TIMEOUT", "timeout"),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_every_category() {
+    fn error_category_has_label() {
         let cases = [
             ("validation", "\u{274c} Validation error"),
             ("execution", "\u{26a0}\u{fe0f}\u{20}\u{20}Execution error"),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_only_the_lines_that_are_there() {
+    fn error_payload_display_omits_absent_lines() {
         let cases = [
             (
                 json!({"category": "timeout", "code": "T", "message": "m", "recoverable": false}),
@@ -295,14 +295,14 @@ mod tests {
     }
 
     #[test]
-    fn builds_an_error_result_of_a_call_error() {
+    fn error_result_from_call_error() {
         let details = json!({"issues": ["/a"]});
         let mut payload =
             ErrorPayload::from_call_error("VALIDATION_ERROR", "does not fit", Some(&details));
         payload.suggested_action = Some("Fit it.".to_owned());
         let result = error_result(&payload, 0).unwrap();
 
-        let read = Reader::default().read_result(&result).unwrap();
+        let read = EnvelopeReader::default().read_result(&result).unwrap();
         assert_eq!(read.is_error, Some(true));
         assert_eq!(
             read.summary,
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_details_that_are_text() {
+    fn error_payload_keeps_text_details() {
         let payload = ErrorPayload::from_call_error("X", "m", Some(&json!("plain")));
         assert_eq!(payload.details.as_deref(), Some("plain"));
         assert_eq!(ErrorPayload::from_call_error("X", "m", None).details, None);

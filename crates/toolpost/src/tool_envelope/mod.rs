@@ -5,20 +5,20 @@
 //! The writer is strict. The reader is lenient about base64 and strict about meaning, and what
 //! it refuses it refuses by name, with the text of block 0 to fall back on.
 //!
-//! - [`ToolEnvelope`] and [`Meta`] are what a block carries; they write themselves.
-//! - [`Reader`] reads blocks and whole tool results within a size limit.
+//! - [`ToolEnvelope`] and [`ToolEnvelopeMeta`] are what a block carries; they write themselves.
+//! - [`EnvelopeReader`] reads blocks and whole tool results within a size limit.
 //! - [`WorkflowPayload`] and [`ErrorPayload`] are typed views of a payload that lose nothing.
 //! - [`decode`] and [`encode`] turn a tool result into readable JSON and back.
 //!
 //! ```
-//! use toolpost::tool_envelope::{Fallback, Meta, Reader, ToolEnvelope};
+//! use toolpost::tool_envelope::{EnvelopeReader, Fallback, ToolEnvelope, ToolEnvelopeMeta};
 //! use serde_json::json;
 //!
-//! let meta = Meta::new("system-design", 1_750_185_000_000);
+//! let meta = ToolEnvelopeMeta::new("system-design", 1_750_185_000_000);
 //! let envelope = ToolEnvelope::new(json!({"steps": 3}), meta);
 //! let result = envelope.to_result("Three steps planned.")?;
 //!
-//! let read = Reader::default().read_result(&result).map_err(Fallback::into_owned)?;
+//! let read = EnvelopeReader::default().read_result(&result).map_err(Fallback::into_owned)?;
 //! assert_eq!(read.summary, "Three steps planned.");
 //! assert_eq!(read.envelope.meta.ts(), "2025-06-17T18:30:00.000Z");
 //! assert_eq!(read.envelope.payload, json!({"steps": 3}));
@@ -27,14 +27,14 @@
 
 mod artifact;
 mod base64;
-mod blame;
 mod convert;
+mod diagnose;
 mod envelope;
 mod error;
+mod extensible_object;
 mod failure;
 mod prefix;
 mod reader;
-mod record;
 mod workflow;
 
 pub use artifact::{
@@ -42,10 +42,10 @@ pub use artifact::{
     WorkedExample,
 };
 pub use convert::{EncodeError, decode, encode};
-pub use envelope::{Meta, ToolEnvelope, WriteError};
+pub use envelope::{ToolEnvelope, ToolEnvelopeMeta, WriteError};
 pub use error::{EnvelopeError, Fallback};
+pub use extensible_object::PayloadShapeError;
 pub use failure::{ERROR_TOOL, ErrorCategory, ErrorPayload, category_for_code, error_result};
 pub use prefix::PREFIX;
-pub use reader::{EnvelopeResult, MAX_DEPTH, Reader};
-pub use record::PayloadError;
-pub use workflow::{Recommendation, Step, WorkflowModel, WorkflowPayload};
+pub use reader::{EnvelopeReader, EnvelopeResult, MAX_DEPTH};
+pub use workflow::{Recommendation, WorkflowModel, WorkflowPayload, WorkflowStep};

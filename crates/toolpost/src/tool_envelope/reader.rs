@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{EnvelopeError, Fallback, ToolEnvelope, base64, blame, prefix};
+use super::{EnvelopeError, Fallback, ToolEnvelope, base64, diagnose, prefix};
 use crate::schema::type_name;
 
 /// How many levels of arrays and objects an envelope may have, its own object included.
@@ -14,7 +14,7 @@ const DEFAULT_MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Reads envelopes up to a size.
 #[derive(Debug, Clone, Copy)]
-pub struct Reader {
+pub struct EnvelopeReader {
     /// The decoded JSON, in bytes; a block is a third longer.
     max_bytes: usize,
 }
@@ -31,14 +31,14 @@ pub struct EnvelopeResult<'a> {
     pub is_error: Option<bool>,
 }
 
-impl Default for Reader {
+impl Default for EnvelopeReader {
     /// Takes envelopes of up to 16 MiB of JSON.
     fn default() -> Self {
         Self { max_bytes: DEFAULT_MAX_BYTES }
     }
 }
 
-impl Reader {
+impl EnvelopeReader {
     /// Takes envelopes of up to `max_bytes` of JSON.
     pub fn with_max_bytes(max_bytes: usize) -> Self {
         Self { max_bytes }
@@ -52,9 +52,10 @@ impl Reader {
     pub fn read_block(&self, text: &str) -> Result<ToolEnvelope, EnvelopeError> {
         let encoded = prefix::strip(text)?;
         self.check_size(encoded)?;
-        let bytes = base64::decode(encoded).map_err(|fault| blame::base64_fault(encoded, fault))?;
+        let bytes =
+            base64::decode(encoded).map_err(|fault| diagnose::diagnose_base64(encoded, fault))?;
         let json = serde_json::from_slice(&bytes)
-            .map_err(|source| blame::json_fault(encoded, &bytes, source))?;
+            .map_err(|source| diagnose::diagnose_json(encoded, &bytes, source))?;
         ToolEnvelope::from_json(json)
     }
 
@@ -84,7 +85,11 @@ impl Reader {
         let summary = block_text(first).ok_or(EnvelopeError::NotATextBlock { index: 0 })?;
         let block = block_text(second).ok_or(EnvelopeError::NotATextBlock { index: 1 })?;
         let envelope = self.read_block(block)?;
-        Ok(EnvelopeResult { envelope, summary, is_error: is_error.map(boolean).transpose()? })
+        Ok(EnvelopeResult {
+            envelope,
+            summary,
+            is_error: is_error.map(parse_is_error).transpose()?,
+        })
     }
 
     /// Counts symbols only when the text is long enough to matter: white space costs nothing.
@@ -105,7 +110,7 @@ pub(super) fn block_text(block: &Value) -> Option<&str> {
     if block.get("type")? == "text" { block.get("text")?.as_str() } else { None }
 }
 
-fn boolean(is_error: &Value) -> Result<bool, EnvelopeError> {
+fn parse_is_error(is_error: &Value) -> Result<bool, EnvelopeError> {
     is_error
         .as_bool()
         .ok_or_else(|| EnvelopeError::IsErrorNotABoolean { found: type_name(is_error) })

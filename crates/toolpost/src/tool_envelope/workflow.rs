@@ -1,9 +1,9 @@
 //! The payload of a workflow: what was run, on which model, and what came of it.
 
 use super::Artifact;
-use super::record::record;
+use super::extensible_object::extensible_object;
 
-record! {
+extensible_object! {
     /// What a workflow tool returns.
     #[derive(Default)]
     pub struct WorkflowPayload {
@@ -14,7 +14,7 @@ record! {
         /// The model that the workflow is assigned to.
         model: WorkflowModel = "model",
         /// The steps in the order in which they ran.
-        steps: Vec<Step> = "steps",
+        steps: Vec<WorkflowStep> = "steps",
         /// What to do next.
         recommendations: Vec<Recommendation> = "recommendations",
         /// Pieces to work with: templates, examples, criteria.
@@ -22,7 +22,7 @@ record! {
     }
 }
 
-record! {
+extensible_object! {
     /// A model by id and by name.
     #[derive(Default)]
     pub struct WorkflowModel {
@@ -33,10 +33,10 @@ record! {
     }
 }
 
-record! {
+extensible_object! {
     /// One step of a workflow.
     #[derive(Default)]
-    pub struct Step {
+    pub struct WorkflowStep {
         /// What sort of step it is, as in `implement` or `review`.
         kind: String = "kind",
         /// The step's title.
@@ -46,7 +46,7 @@ record! {
     }
 }
 
-record! {
+extensible_object! {
     /// One thing to do next.
     #[derive(Default)]
     pub struct Recommendation {

@@ -2,36 +2,36 @@
 
 use serde_json::{Map, Value};
 
-use super::kinds::Kinds;
-use super::spell::{self, spell_out};
+use super::boolean_schemas::{self, expand_booleans};
+use super::json_types::JsonTypes;
 use crate::error::CallError;
 use crate::payload::Payload;
 use crate::schema::{Issue, Schema};
 
 /// The argument that holds an input which is no object.
-pub(super) const MEMBER: &str = "input";
+pub(super) const INPUT_ARGUMENT: &str = "input";
 
 /// How arguments become an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taking {
+pub(super) enum InputMapping {
     /// The arguments are the input.
     Arguments,
     /// The input is one of the arguments, because no object would fit.
-    Member {
+    Property {
         /// Whether the input may be left out, which is `null`.
         is_optional: bool,
     },
     /// The input is `null`, whatever the arguments are.
-    Nothing,
+    Null,
 }
 
-impl Taking {
-    pub(super) fn of(schema: &Schema) -> Self {
-        let kinds = Kinds::of(&schema.json());
+impl InputMapping {
+    pub(super) fn from_schema(schema: &Schema) -> Self {
+        let kinds = JsonTypes::infer(&schema.json());
         match (kinds.has_object() || kinds.is_empty(), kinds.has_null()) {
             (true, _) => Self::Arguments,
-            (false, true) if kinds.only_null() => Self::Nothing,
-            (false, is_optional) => Self::Member { is_optional },
+            (false, true) if kinds.is_only_null() => Self::Null,
+            (false, is_optional) => Self::Property { is_optional },
         }
     }
 
@@ -40,15 +40,15 @@ impl Taking {
     /// # Errors
     ///
     /// `VALIDATION_ERROR`: the one argument that matters is missing, or there are no arguments at all.
-    pub(super) fn input(self, arguments: Payload) -> Result<Payload, CallError> {
-        let Self::Member { is_optional } = self else {
-            let is_nothing = self == Self::Nothing;
+    pub(super) fn extract_input(self, arguments: Payload) -> Result<Payload, CallError> {
+        let Self::Property { is_optional } = self else {
+            let is_nothing = self == Self::Null;
             return Ok(if is_nothing { Value::Null.into() } else { arguments });
         };
-        let mut members: Map<String, Value> = arguments.into_typed().map_err(|error| {
-            CallError::validation(format!("the arguments cannot be read: {error}"), &[])
-        })?;
-        match members.remove(MEMBER) {
+        let mut members: Map<String, Value> = arguments
+            .into_typed()
+            .map_err(|error| CallError::validation(format!("invalid arguments: {error}"), &[]))?;
+        match members.remove(INPUT_ARGUMENT) {
             Some(input) => Ok(input.into()),
             None if is_optional => Ok(Value::Null.into()),
             None => {
@@ -60,9 +60,9 @@ impl Taking {
     }
 
     /// Where the input stands in the arguments.
-    pub(super) fn path(self) -> &'static str {
+    pub(super) fn input_path(self) -> &'static str {
         match self {
-            Self::Member { .. } => "/input",
+            Self::Property { .. } => "/input",
             _ => "",
         }
     }
@@ -71,21 +71,22 @@ impl Taking {
     ///
     /// It is the operation's own, with a root that every client takes: `type` is `object`, and no
     /// schema in it is a boolean.
-    pub(super) fn schema(self, schema: &Schema) -> Map<String, Value> {
+    pub(super) fn arguments_schema(self, schema: &Schema) -> Map<String, Value> {
         let mut root = Map::from_iter([("type".to_owned(), "object".into())]);
         match self {
-            Self::Arguments => add_root(&mut root, &schema.json()),
-            Self::Nothing => {}
-            Self::Member { is_optional } => {
-                let Embedded { mut inner, draft } = embedded(&schema.json(), "#/properties/input");
-                spell_out(&mut inner);
+            Self::Arguments => copy_root_keywords(&mut root, &schema.json()),
+            Self::Null => {}
+            Self::Property { is_optional } => {
+                let EmbeddedSchema { mut inner, draft } =
+                    embed(&schema.json(), "#/properties/input");
+                expand_booleans(&mut inner);
                 if let Some(draft) = draft {
                     root.insert("$schema".to_owned(), draft);
                 }
-                let properties = Map::from_iter([(MEMBER.to_owned(), inner)]);
+                let properties = Map::from_iter([(INPUT_ARGUMENT.to_owned(), inner)]);
                 root.insert("properties".to_owned(), properties.into());
                 if !is_optional {
-                    root.insert("required".to_owned(), Value::Array(vec![MEMBER.into()]));
+                    root.insert("required".to_owned(), Value::Array(vec![INPUT_ARGUMENT.into()]));
                 }
             }
         }
@@ -93,13 +94,14 @@ impl Taking {
     }
 }
 
-fn add_root(root: &mut Map<String, Value>, document: &Value) {
+fn copy_root_keywords(root: &mut Map<String, Value>, document: &Value) {
     match document {
-        Value::Object(members) if is_readable(members) => {
+        Value::Object(members) if has_portable_root(members) => {
             for (keyword, value) in members.iter().filter(|(keyword, _)| *keyword != "type") {
                 root.insert(keyword.clone(), value.clone());
             }
-            root.iter_mut().for_each(|(keyword, value)| spell::below(keyword, value));
+            root.iter_mut()
+                .for_each(|(keyword, value)| boolean_schemas::expand_keyword(keyword, value));
         }
         Value::Bool(false) => drop(root.insert("not".to_owned(), Value::Object(Map::new()))),
         _ => {}
@@ -107,7 +109,7 @@ fn add_root(root: &mut Map<String, Value>, document: &Value) {
 }
 
 /// Whether the root can be read by clients that look at nothing else.
-fn is_readable(members: &Map<String, Value>) -> bool {
+fn has_portable_root(members: &Map<String, Value>) -> bool {
     let properties = members.get("properties").is_none_or(|properties| {
         let is_schema = |schema: &Value| schema.is_object() || schema.is_boolean();
         properties.as_object().is_some_and(|properties| properties.values().all(is_schema))
@@ -119,39 +121,39 @@ fn is_readable(members: &Map<String, Value>) -> bool {
 }
 
 /// A document for a place in another.
-pub(super) struct Embedded {
+pub(super) struct EmbeddedSchema {
     pub(super) inner: Value,
     /// Its `$schema`, which belongs at the root of the other.
     pub(super) draft: Option<Value>,
 }
 
 /// The document as it reads when its root stands at `place` of another.
-pub(super) fn embedded(document: &Value, place: &str) -> Embedded {
+pub(super) fn embed(document: &Value, base_pointer: &str) -> EmbeddedSchema {
     let mut inner = document.clone();
     // One that has a name of its own is what its references are relative to.
     if inner.get("$id").is_none() {
-        rebase(&mut inner, place);
+        rebase_refs(&mut inner, base_pointer);
     }
     if inner.is_boolean() {
-        spell_out(&mut inner);
+        expand_booleans(&mut inner);
     }
     let draft = inner.as_object_mut().and_then(|members| members.shift_remove("$schema"));
-    Embedded { inner, draft: draft.filter(Value::is_string) }
+    EmbeddedSchema { inner, draft: draft.filter(Value::is_string) }
 }
 
-fn rebase(schema: &mut Value, place: &str) {
+fn rebase_refs(schema: &mut Value, base_pointer: &str) {
     match schema {
-        Value::Array(items) => items.iter_mut().for_each(|item| rebase(item, place)),
+        Value::Array(items) => items.iter_mut().for_each(|item| rebase_refs(item, base_pointer)),
         Value::Object(members) => {
             for (keyword, value) in members.iter_mut() {
                 match (keyword.as_str(), value) {
                     ("$ref", Value::String(reference)) => {
                         if reference == "#" || reference.starts_with("#/") {
-                            reference.replace_range(..1, place);
+                            reference.replace_range(..1, base_pointer);
                         }
                     }
                     ("const" | "enum" | "default" | "examples", _) => {}
-                    (_, value) => rebase(value, place),
+                    (_, value) => rebase_refs(value, base_pointer),
                 }
             }
         }
@@ -166,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_input_is_said_as_an_object() {
+    fn input_schema_is_always_an_object_schema() {
         let plain = json!({"type": "object"});
         let point = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/n"}}, "required": ["x"],
             "$defs": {"n": {"type": "number"}}, "additionalProperties": false, "x-own": 1});
@@ -210,12 +212,16 @@ mod tests {
             ),
         ] {
             let taken = Schema::new(schema.clone()).unwrap();
-            assert_eq!(Value::Object(Taking::of(&taken).schema(&taken)), expected, "{schema}");
+            assert_eq!(
+                Value::Object(InputMapping::from_schema(&taken).arguments_schema(&taken)),
+                expected,
+                "{schema}"
+            );
         }
     }
 
     #[test]
-    fn arguments_become_the_input() {
+    fn arguments_map_to_operation_input() {
         let text = json!({"type": "string"});
         let maybe = json!({"type": ["string", "null"]});
         for (schema, arguments, expected) in [
@@ -225,17 +231,17 @@ mod tests {
             (text.clone(), json!({}), Err("VALIDATION_ERROR: the input does not fit")),
             (maybe, json!({}), Ok(json!(null))),
         ] {
-            let taking = Taking::of(&Schema::new(schema).unwrap());
+            let mapping = InputMapping::from_schema(&Schema::new(schema).unwrap());
             for arguments in
                 [arguments.clone().into(), Payload::from_json(arguments.to_string()).unwrap()]
             {
-                let input = taking.input(arguments);
+                let input = mapping.extract_input(arguments);
                 let input =
                     input.map(|input| input.into_value().unwrap()).map_err(|e| e.to_string());
                 assert_eq!(input, expected.clone().map_err(str::to_owned));
             }
         }
-        let taking = Taking::of(&Schema::new(text).unwrap());
-        assert!(taking.input(json!(5).into()).is_err());
+        let mapping = InputMapping::from_schema(&Schema::new(text).unwrap());
+        assert!(mapping.extract_input(json!(5).into()).is_err());
     }
 }

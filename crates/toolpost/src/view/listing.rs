@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use data_encoding::BASE64URL_NOPAD;
 
-use super::settings::Era;
+use super::settings::ProtocolGeneration;
 use super::tool::Tool;
 use crate::spec::OperationId;
 
@@ -17,22 +17,22 @@ pub struct Listing {
     /// The id of each tool, and where its JSON begins and ends.
     tools: Vec<(OperationId, usize, usize)>,
     notes: Vec<String>,
-    page: usize,
-    era: Era,
+    page_size: usize,
+    generation: ProtocolGeneration,
 }
 
 /// A part of a listing.
 #[derive(Debug, Clone)]
-pub struct Page {
+pub struct ToolPage {
     tools: Bytes,
     count: usize,
     next: Option<String>,
-    era: Era,
+    generation: ProtocolGeneration,
 }
 
 /// A cursor that no page of ours ended with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the cursor is not one of this list")]
+#[error("invalid cursor")]
 pub struct CursorError;
 
 /// How long, and for whom, a client may keep a list; said from 2026-07-28 on.
@@ -57,11 +57,12 @@ pub enum CacheScope {
 impl Listing {
     pub(super) fn new<'a>(
         tools: impl Iterator<Item = &'a Arc<Tool>>,
-        era: Era,
+        generation: ProtocolGeneration,
         page: usize,
     ) -> Self {
         let (json, page) = (Bytes::new(), page.max(1));
-        let mut listing = Self { json, tools: Vec::new(), notes: Vec::new(), page, era };
+        let mut listing =
+            Self { json, tools: Vec::new(), notes: Vec::new(), page_size: page, generation };
         let mut json = Vec::new();
         for tool in tools {
             listing.add(tool, &mut json);
@@ -72,7 +73,7 @@ impl Listing {
     }
 
     fn add(&mut self, tool: &Tool, json: &mut Vec<u8>) {
-        let described = tool.describe(self.era);
+        let described = tool.describe(self.generation);
         if !self.tools.is_empty() {
             json.push(b',');
         }
@@ -94,7 +95,7 @@ impl Listing {
     }
 
     /// Whether a client that has read one has read the other: what goes out is the same.
-    pub fn says_the_same_as(&self, other: &Self) -> bool {
+    pub fn has_same_content(&self, other: &Self) -> bool {
         self.json == other.json
     }
 
@@ -110,26 +111,27 @@ impl Listing {
     /// # Errors
     ///
     /// The cursor is none of ours.
-    pub fn page(&self, cursor: Option<&str>) -> Result<Page, CursorError> {
+    pub fn page(&self, cursor: Option<&str>) -> Result<ToolPage, CursorError> {
         let begin = match cursor {
             Some(cursor) => {
-                let last = read_cursor(cursor)?;
+                let last = decode_cursor(cursor)?;
                 self.tools.partition_point(|(id, ..)| *id <= last)
             }
             None => 0,
         };
-        let shown = &self.tools[begin..self.tools.len().min(begin.saturating_add(self.page))];
-        let is_last = begin + shown.len() == self.tools.len();
-        let next = shown.last().filter(|_| !is_last).map(|(id, ..)| write_cursor(id));
-        let tools = match (shown.first(), shown.last()) {
+        let entries =
+            &self.tools[begin..self.tools.len().min(begin.saturating_add(self.page_size))];
+        let is_last = begin + entries.len() == self.tools.len();
+        let next = entries.last().filter(|_| !is_last).map(|(id, ..)| encode_cursor(id));
+        let tools = match (entries.first(), entries.last()) {
             (Some((_, begin, _)), Some((.., end))) => self.json.slice(*begin..*end),
             _ => Bytes::new(),
         };
-        Ok(Page { tools, count: shown.len(), next, era: self.era })
+        Ok(ToolPage { tools, count: entries.len(), next, generation: self.generation })
     }
 }
 
-impl Page {
+impl ToolPage {
     /// How many tools it has.
     pub fn len(&self) -> usize {
         self.count
@@ -155,9 +157,9 @@ impl Page {
 
     /// Appends what stands before the tools.
     pub fn write_head(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(match self.era {
-            Era::Legacy => br#"{"tools":["#,
-            Era::Modern => br#"{"resultType":"complete","tools":["#,
+        out.extend_from_slice(match self.generation {
+            ProtocolGeneration::Legacy => br#"{"tools":["#,
+            ProtocolGeneration::Modern => br#"{"resultType":"complete","tools":["#,
         });
     }
 
@@ -172,7 +174,7 @@ impl Page {
         if let Some(next) = &self.next {
             out.extend_from_slice(format!(r#","nextCursor":"{next}""#).as_bytes());
         }
-        if let (Some(hints), Era::Modern) = (hints, self.era) {
+        if let (Some(hints), ProtocolGeneration::Modern) = (hints, self.generation) {
             let CacheHints { ttl_ms, scope } = hints;
             let scope = scope.as_str();
             out.extend_from_slice(
@@ -193,11 +195,11 @@ impl CacheScope {
     }
 }
 
-fn write_cursor(last: &OperationId) -> String {
+fn encode_cursor(last: &OperationId) -> String {
     BASE64URL_NOPAD.encode(last.as_str().as_bytes())
 }
 
-fn read_cursor(cursor: &str) -> Result<OperationId, CursorError> {
+fn decode_cursor(cursor: &str) -> Result<OperationId, CursorError> {
     let bytes = BASE64URL_NOPAD.decode(cursor.as_bytes()).map_err(|_| CursorError)?;
     let text = String::from_utf8(bytes).map_err(|_| CursorError)?;
     text.parse().map_err(|_| CursorError)

@@ -1,12 +1,12 @@
 //! Operations as others see them: tools of MCP clients, and the document of an HTTP API ([`HttpApi`]).
 //!
-//! Nothing here reads or writes a connection. A door makes a [`Toolbox`] of each snapshot of the
+//! Nothing here reads or writes a connection. An endpoint makes a [`ToolSet`] of each snapshot of the
 //! catalog, answers `tools/list` with a page of a [`Listing`], finds a [`Tool`] by its name, and lets
 //! it write what a call ended with. What is declared is always the schema of what is sent, and what
 //! does not fit is never sent as a success.
 //!
 //! ```
-//! use toolpost::view::{Era, Listed, Toolbox, ViewSettings};
+//! use toolpost::view::{ListMode, ProtocolGeneration, ToolSet, ViewSettings};
 //! use toolpost::{Authority, CallRequest, HandlerError, Operation, Pipeline, Registry};
 //! use serde_json::{Value, json};
 //!
@@ -15,20 +15,20 @@
 //! let double = async |number: i64| Ok::<_, HandlerError>(number * 2);
 //! registry.register(Operation::query("demo.double", double).build()?)?;
 //!
-//! let toolbox = Toolbox::new(registry.catalog(), ViewSettings::default());
-//! let listing = toolbox.listing(Listed::All, Era::Legacy, |_| true);
+//! let tools = ToolSet::new(registry.catalog(), ViewSettings::default());
+//! let listing = tools.listing(ListMode::All, ProtocolGeneration::Legacy, |_| true);
 //! let mut page = Vec::new();
 //! listing.page(None)?.write(&mut page, None);
 //! let page: Value = serde_json::from_slice(&page)?;
 //! assert_eq!(page["tools"][0]["name"], "demo__double");
 //! assert_eq!(page["tools"][0]["outputSchema"]["required"], json!(["result"]));
 //!
-//! let tool = toolbox.tool("demo__double").ok_or("no such tool")?;
+//! let tool = tools.tool("demo__double").ok_or("no such tool")?;
 //! let input = tool.input(serde_json::from_value(json!({"input": 21}))?)?;
 //! let request = CallRequest::new(tool.id().as_str(), input);
-//! let ended = Pipeline::new(registry).call(request, Authority::outside(None)).await;
+//! let ended = Pipeline::new(registry).call(request, Authority::untrusted(None)).await;
 //! let mut result = Vec::new();
-//! tool.write_result(&mut result, Era::Legacy, ended);
+//! tool.write_result(&mut result, ProtocolGeneration::Legacy, ended);
 //! let result: Value = serde_json::from_slice(&result)?;
 //! assert_eq!(result["structuredContent"], json!({"result": 42}));
 //! # Ok(()) }
@@ -36,37 +36,37 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `settings` | dialects, eras, and which tools are listed |
+//! | `settings` | dialects, protocol generations, and which tools are listed |
 //! | `name` | the name of a tool |
-//! | `input`, `output`, `kinds` | the schemas of what a tool takes and gives |
-//! | `spell` | boolean schemas as objects |
+//! | `input`, `output`, `json_types` | the schemas of what a tool takes and gives |
+//! | `boolean_schemas` | boolean schemas as objects |
 //! | `portable` | a schema in words that every client understands alike |
-//! | `tool`, `said` | a tool, and what its own server says about it |
-//! | `toolbox`, `listing` | the tools of a catalog, and the pages of a list of them |
+//! | `tool`, `annotations` | a tool, and what its own server says about it |
+//! | `tool_set`, `listing` | the tools of a catalog, and the pages of a list of them |
 //! | `result` | what a call ended with, in each dialect |
-//! | `collect` | the values of a subscription as one result |
+//! | `collector` | the values of a subscription as one result |
 //! | `openapi` | operations as the document of an HTTP API |
 
-mod collect;
+mod annotations;
+mod boolean_schemas;
+mod collector;
 mod input;
-mod kinds;
+mod json_types;
 mod listing;
 mod name;
 mod openapi;
 mod output;
 mod portable;
 mod result;
-mod said;
 mod settings;
-mod spell;
 mod tool;
-mod toolbox;
+mod tool_set;
 
-pub use collect::Collector;
-pub use listing::{CacheHints, CacheScope, CursorError, Listing, Page};
+pub use collector::Collector;
+pub use listing::{CacheHints, CacheScope, CursorError, Listing, ToolPage};
 pub use name::tool_name;
 pub use openapi::HttpApi;
-pub use result::{ERROR_META, REPAIRS_META, Sent, WARNINGS_META};
-pub use settings::{Dialect, Era, Listed, UnknownName, ViewSettings};
+pub use result::{ERROR_META, REPAIRS_META, ResultStatus, WARNINGS_META};
+pub use settings::{Dialect, ListMode, ProtocolGeneration, UnknownNameError, ViewSettings};
 pub use tool::Tool;
-pub use toolbox::Toolbox;
+pub use tool_set::ToolSet;

@@ -7,9 +7,9 @@ use sha2::{Digest, Sha256};
 use crate::spec::OperationId;
 
 /// The longest name that every client takes.
-const LONGEST: usize = 64;
+const MAX_LEN: usize = 64;
 /// How much of a name stands before the digits that make it unique.
-const KEPT: usize = 55;
+const PREFIX_LEN: usize = 55;
 
 /// The name of an operation among tools: `namespace__name`, within `^[a-zA-Z0-9_-]{1,64}$`.
 ///
@@ -18,7 +18,7 @@ const KEPT: usize = 55;
 /// permissions for a tool survive whatever else comes and goes.
 ///
 /// A namespace neither holds `__` nor ends in `_`, so two ids that needed no replacing never share a
-/// name; where digits are involved a [`Toolbox`](super::Toolbox) looks.
+/// name; where digits are involved a [`ToolSet`](super::ToolSet) looks.
 ///
 /// ```
 /// use toolpost::view::tool_name;
@@ -27,25 +27,25 @@ const KEPT: usize = 55;
 /// assert_eq!(tool_name(&"box.fs.read".parse().unwrap()), "box__fs_read_ec4b5935");
 /// ```
 pub fn tool_name(id: &OperationId) -> String {
-    fitting(format!("{}__", id.namespace()), id)
+    sanitize(format!("{}__", id.namespace()), id)
 }
 
 /// The name of an operation where only those of its namespace are shown: its own, if it fits.
-pub(super) fn own_name(id: &OperationId) -> String {
-    fitting(String::new(), id)
+pub(super) fn local_tool_name(id: &OperationId) -> String {
+    sanitize(String::new(), id)
 }
 
-fn fitting(mut name: String, id: &OperationId) -> String {
-    let mut is_whole = true;
+fn sanitize(mut name: String, id: &OperationId) -> String {
+    let mut is_unchanged = true;
     for character in id.name().chars() {
         let fits = character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
-        is_whole &= fits;
+        is_unchanged &= fits;
         name.push(if fits { character } else { '_' });
     }
-    if is_whole && name.len() <= LONGEST {
+    if is_unchanged && name.len() <= MAX_LEN {
         return name;
     }
-    name.truncate(KEPT);
+    name.truncate(PREFIX_LEN);
     name.push('_');
     for byte in &Sha256::digest(id.as_str().as_bytes())[..4] {
         write!(name, "{byte:02x}").expect("text can always be written");
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_fit_and_say_what_they_can() {
+    fn tool_name_is_sanitized_and_unique() {
         let long = "n".repeat(200);
         let rows = [
             ("demo.add".to_owned(), "demo__add".to_owned()),
@@ -76,7 +76,7 @@ mod tests {
         for (id, expected) in
             [("demo.add", "add"), ("box.fs.read", "fs_read_ec4b5935"), ("box.ü ✓", "____934ad9c1")]
         {
-            assert_eq!(own_name(&id.parse().unwrap()), expected, "{id}");
+            assert_eq!(local_tool_name(&id.parse().unwrap()), expected, "{id}");
         }
     }
 }

@@ -5,168 +5,182 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
 
-use super::input::{Embedded, embedded};
-use super::kinds::Kinds;
-use super::portable::{self, Portable, Unsayable};
-use super::settings::{Dialect, Era};
+use super::input::{EmbeddedSchema, embed};
+use super::json_types::JsonTypes;
+use super::portable::{self, PortableError, PortableSchema};
+use super::settings::{Dialect, ProtocolGeneration};
 use crate::schema::{Issue, Schema};
-use crate::spec::{Kind, OperationSpec};
+use crate::spec::{OperationKind, OperationSpec};
 
 /// The property that holds data which may not stand alone.
-pub(super) const RESULT: &str = "result";
+pub(super) const RESULT_PROPERTY: &str = "result";
 
 /// What is known about the data of an operation before there is any.
 #[derive(Debug)]
-pub(super) struct Giving {
-    kinds: Kinds,
+pub(super) struct OutputMapping {
+    types: JsonTypes,
     /// Whether anything is declared about the data.
     pub(super) is_declared: bool,
     /// The declared schema of the data alone; made when data does not fit the operation's own.
-    declared: OnceLock<Schema>,
+    data_schema: OnceLock<Schema>,
 }
 
 /// A declared schema, and what could not be said in it.
 #[derive(Debug, Default)]
-pub(super) struct Declared {
+pub(super) struct OutputSchema {
     pub(super) schema: Option<Map<String, Value>>,
     pub(super) notes: Vec<String>,
 }
 
-impl Giving {
-    pub(super) fn of(spec: &OperationSpec) -> Self {
-        let document = document(spec);
-        let is_declared = !is_unknown(&document) && portable::portable(&document, "#").is_ok();
-        Self { kinds: Kinds::of(&document), is_declared, declared: OnceLock::new() }
+impl OutputMapping {
+    pub(super) fn from_spec(spec: &OperationSpec) -> Self {
+        let document = output_document(spec);
+        let is_declared = !is_unknown(&document) && portable::to_portable(&document, "#").is_ok();
+        Self { types: JsonTypes::infer(&document), is_declared, data_schema: OnceLock::new() }
     }
 
     /// Whether declared data stands in `{result}`: before 2026-07-28 whatever is no object, and later
     /// what may be `null`, since no member of a result ever is.
-    pub(super) fn is_wrapped(&self, era: Era) -> bool {
-        match era {
-            Era::Legacy => !self.kinds.only_objects(),
-            Era::Modern => self.kinds.has_null(),
+    pub(super) fn is_wrapped(&self, generation: ProtocolGeneration) -> bool {
+        match generation {
+            ProtocolGeneration::Legacy => !self.types.is_only_object(),
+            ProtocolGeneration::Modern => self.types.has_null(),
         }
     }
 
     /// The places where data does not fit what is declared about it.
-    pub(super) fn misfits(&self, spec: &OperationSpec, data: &Value) -> Vec<Issue> {
+    pub(super) fn validate(&self, spec: &OperationSpec, data: &Value) -> Vec<Issue> {
         // What fits the operation's own schema fits what is declared, and that one is compiled.
-        let is_own = spec.kind != Kind::Subscription;
-        if !self.is_declared || (is_own && spec.output_schema.fits(data).unwrap_or(false)) {
+        let is_own = spec.kind != OperationKind::Subscription;
+        if !self.is_declared || (is_own && spec.output_schema.is_valid(data).unwrap_or(false)) {
             return Vec::new();
         }
-        let declared = self.declared.get_or_init(|| alone(spec));
-        declared.check(data).unwrap_or_else(|error| vec![Issue::new("", error.to_string())])
+        let declared = self.data_schema.get_or_init(|| compile_data_schema(spec));
+        declared.validate(data).unwrap_or_else(|error| vec![Issue::new("", error.to_string())])
     }
 }
 
 /// The schema that a tool declares.
-pub(super) fn declared(
+pub(super) fn output_schema(
     spec: &OperationSpec,
     dialect: Dialect,
-    giving: &Giving,
-    era: Era,
-) -> Declared {
-    let document = document(spec);
+    mapping: &OutputMapping,
+    generation: ProtocolGeneration,
+) -> OutputSchema {
+    let document = output_document(spec);
     match dialect {
-        Dialect::Data if is_unknown(&document) => Declared::default(),
-        Dialect::Data if giving.is_wrapped(era) => around(
+        Dialect::Data if is_unknown(&document) => OutputSchema::default(),
+        Dialect::Data if mapping.is_wrapped(generation) => wrapped_schema(
             &document,
             "#/properties/result",
-            |data| object(&[(RESULT, data)]),
-            Absent::Nothing,
+            |data| object_schema(&[(RESULT_PROPERTY, data)]),
+            SchemaFallback::Omit,
         ),
-        Dialect::Data => bare(&document, giving),
-        Dialect::Envelope => around(&document, "#/properties/data", envelope, Absent::Anything),
-        Dialect::Ok => around(&document, "#/oneOf/0/properties/data", either, Absent::Anything),
-        Dialect::ToolEnvelopeV1 => Declared::default(),
+        Dialect::Data => unwrapped_schema(&document, mapping),
+        Dialect::Envelope => wrapped_schema(
+            &document,
+            "#/properties/data",
+            envelope_schema,
+            SchemaFallback::AcceptAny,
+        ),
+        Dialect::Ok => wrapped_schema(
+            &document,
+            "#/oneOf/0/properties/data",
+            ok_schema,
+            SchemaFallback::AcceptAny,
+        ),
+        Dialect::ToolEnvelopeV1 => OutputSchema::default(),
     }
 }
 
 /// What is declared where nothing can be said about the data.
 #[derive(Clone, Copy)]
-enum Absent {
-    Nothing,
-    Anything,
+enum SchemaFallback {
+    Omit,
+    AcceptAny,
 }
 
 /// A schema of the data itself.
-fn bare(document: &Value, giving: &Giving) -> Declared {
-    match portable::portable(document, "#") {
-        Ok(said) => {
-            let notes = notes(&said);
-            let mut schema = whole(said);
-            if giving.kinds.only_objects() {
-                schema = typed(schema);
+fn unwrapped_schema(document: &Value, mapping: &OutputMapping) -> OutputSchema {
+    match portable::to_portable(document, "#") {
+        Ok(portable_schema) => {
+            let notes = omission_notes(&portable_schema);
+            let mut schema = into_document(portable_schema);
+            if mapping.types.is_only_object() {
+                schema = with_object_type(schema);
             }
-            Declared { schema: Some(schema), notes }
+            OutputSchema { schema: Some(schema), notes }
         }
-        Err(error) => Declared { schema: None, notes: vec![unsayable(&error)] },
+        Err(error) => OutputSchema { schema: None, notes: vec![unsupported_note(&error)] },
     }
 }
 
 /// A schema of something around the data, which stands at `place` in it.
-fn around(
+fn wrapped_schema(
     document: &Value,
-    place: &str,
+    base_pointer: &str,
     wrapper: impl FnOnce(Value) -> Value,
-    absent: Absent,
-) -> Declared {
-    let (said, notes) = match portable::portable(document, place) {
-        Ok(said) => {
-            let notes = notes(&said);
-            (said, notes)
+    absent: SchemaFallback,
+) -> OutputSchema {
+    let (portable_schema, notes) = match portable::to_portable(document, base_pointer) {
+        Ok(portable_schema) => {
+            let notes = omission_notes(&portable_schema);
+            (portable_schema, notes)
         }
         Err(error) => match absent {
-            Absent::Nothing => return Declared { schema: None, notes: vec![unsayable(&error)] },
-            Absent::Anything => (Portable::default(), vec![unsayable(&error)]),
+            SchemaFallback::Omit => {
+                return OutputSchema { schema: None, notes: vec![unsupported_note(&error)] };
+            }
+            SchemaFallback::AcceptAny => {
+                (PortableSchema::default(), vec![unsupported_note(&error)])
+            }
         },
     };
-    let Portable { root, definitions, .. } = said;
-    let Value::Object(mut schema) = wrapper(root.into()) else { return Declared::default() };
+    let PortableSchema { root, definitions, .. } = portable_schema;
+    let Value::Object(mut schema) = wrapper(root.into()) else { return OutputSchema::default() };
     if !definitions.is_empty() {
         schema.insert("$defs".to_owned(), definitions.into());
     }
-    Declared { schema: Some(schema), notes }
+    OutputSchema { schema: Some(schema), notes }
 }
 
-fn envelope(data: Value) -> Value {
+fn envelope_schema(data: Value) -> Value {
     // What each source says about a result is documented elsewhere and open to additions.
     let meta = json!({
         "type": "object",
         "properties": {"source": {"enum": ["local", "http", "mcp"]}},
         "required": ["source"],
     });
-    object(&[("data", data), ("meta", meta)])
+    object_schema(&[("data", data), ("meta", meta)])
 }
 
-fn either(data: Value) -> Value {
+fn ok_schema(data: Value) -> Value {
     let error = json!({
         "type": "object",
         "properties": {"code": {"type": "string"}, "message": {"type": "string"}, "details": {}},
         "required": ["code", "message"],
     });
-    let success = object(&[("ok", json!({"const": true})), ("data", data)]);
-    let failure = object(&[("ok", json!({"const": false})), ("error", error)]);
+    let success = object_schema(&[("ok", json!({"const": true})), ("data", data)]);
+    let failure = object_schema(&[("ok", json!({"const": false})), ("error", error)]);
     json!({"type": "object", "oneOf": [success, failure]})
 }
 
 /// An object that has all of these.
-fn object(properties: &[(&str, Value)]) -> Value {
+fn object_schema(properties: &[(&str, Value)]) -> Value {
     let required: Vec<_> = properties.iter().map(|(name, _)| *name).collect();
     let properties = properties.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone()));
     json!({"type": "object", "properties": Map::from_iter(properties), "required": required})
 }
 
 /// What the data of a call looks like: for a subscription, the list of its values.
-fn document(spec: &OperationSpec) -> Cow<'_, Value> {
+fn output_document(spec: &OperationSpec) -> Cow<'_, Value> {
     let own = spec.output_schema.json();
     match spec.kind {
-        Kind::Subscription if spec.output_schema.is_unknown() => {
+        OperationKind::Subscription if spec.output_schema.is_unknown() => {
             Cow::Owned(json!({"type": "array"}))
         }
-        Kind::Subscription => {
-            let Embedded { inner, draft } = embedded(&own, "#/items");
+        OperationKind::Subscription => {
+            let EmbeddedSchema { inner, draft } = embed(&own, "#/items");
             let mut list = json!({"type": "array", "items": inner});
             if let Some(draft) = draft {
                 list["$schema"] = draft;
@@ -185,13 +199,14 @@ fn is_unknown(document: &Value) -> bool {
 }
 
 /// The declared schema of the data alone, to check data with.
-fn alone(spec: &OperationSpec) -> Schema {
-    let said = portable::portable(&document(spec), "#").map(whole).unwrap_or_default();
-    Schema::new(Value::Object(said)).expect("an object is a schema")
+fn compile_data_schema(spec: &OperationSpec) -> Schema {
+    let portable_schema =
+        portable::to_portable(&output_document(spec), "#").map(into_document).unwrap_or_default();
+    Schema::new(Value::Object(portable_schema)).expect("an object is a schema")
 }
 
-fn whole(said: Portable) -> Map<String, Value> {
-    let Portable { mut root, definitions, .. } = said;
+fn into_document(portable_schema: PortableSchema) -> Map<String, Value> {
+    let PortableSchema { mut root, definitions, .. } = portable_schema;
     if !definitions.is_empty() {
         root.insert("$defs".to_owned(), definitions.into());
     }
@@ -199,19 +214,21 @@ fn whole(said: Portable) -> Map<String, Value> {
 }
 
 /// The same schema of objects with a root that says so, first of all.
-fn typed(schema: Map<String, Value>) -> Map<String, Value> {
+fn with_object_type(schema: Map<String, Value>) -> Map<String, Value> {
     let rest = schema.into_iter().filter(|(keyword, _)| keyword != "type");
     std::iter::once(("type".to_owned(), "object".into())).chain(rest).collect()
 }
 
-fn notes(said: &Portable) -> Vec<String> {
-    if said.left_out.is_empty() {
+fn omission_notes(portable_schema: &PortableSchema) -> Vec<String> {
+    if portable_schema.omitted.is_empty() {
         return Vec::new();
     }
-    let list = said.left_out.join("`, `");
-    vec![format!("its output schema is declared without `{list}`, which clients read differently")]
+    let list = portable_schema.omitted.join("`, `");
+    vec![format!(
+        "its output schema is declared without `{list}`, which clients interpret differently"
+    )]
 }
 
-fn unsayable(error: &Unsayable) -> String {
+fn unsupported_note(error: &PortableError) -> String {
     format!("its output schema is not declared: {error}")
 }

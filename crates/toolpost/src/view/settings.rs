@@ -22,7 +22,7 @@ pub enum Dialect {
 /// What a client understands of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Era {
+pub enum ProtocolGeneration {
     /// Up to 2025-11-25: whatever is structured is an object.
     Legacy,
     /// From 2026-07-28 on: any JSON may be structured, and a result says that it is complete.
@@ -32,12 +32,12 @@ pub enum Era {
 /// Which operations are listed as tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum Listed {
+pub enum ListMode {
     /// Every operation that the caller may call, offline ones too.
     All,
     /// The four operations through which every other is found and called.
     Compact,
-    /// [`Listed::All`], or [`Listed::Compact`] where that would be too many.
+    /// [`ListMode::All`], or [`ListMode::Compact`] where that would be too many.
     #[default]
     Auto,
 }
@@ -45,7 +45,7 @@ pub enum Listed {
 /// A name that is none of those that there are.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not one of {}", expected.join(", "))]
-pub struct UnknownName {
+pub struct UnknownNameError {
     found: String,
     expected: Vec<&'static str>,
 }
@@ -59,13 +59,13 @@ pub struct ViewSettings {
     /// The one namespace that is shown, and then under its operations' own names.
     pub namespace: Option<Arc<str>>,
     /// Namespaces that are no tools.
-    pub hidden: Vec<Arc<str>>,
-    /// Above how many operations [`Listed::Auto`] is compact.
+    pub hidden_namespaces: Vec<Arc<str>>,
+    /// Above how many operations [`ListMode::Auto`] is compact.
     pub compact_above: usize,
     /// How many tools a page has at most.
-    pub page: usize,
+    pub page_size: usize,
     /// How many listings are kept; they differ by what callers may see.
-    pub listings: usize,
+    pub max_cached_listings: usize,
 }
 
 impl Default for ViewSettings {
@@ -73,10 +73,10 @@ impl Default for ViewSettings {
         Self {
             dialect: Dialect::default(),
             namespace: None,
-            hidden: Vec::new(),
+            hidden_namespaces: Vec::new(),
             compact_above: 60,
-            page: 1_000,
-            listings: 64,
+            page_size: 1_000,
+            max_cached_listings: 64,
         }
     }
 }
@@ -103,17 +103,17 @@ impl Dialect {
     }
 }
 
-impl Era {
+impl ProtocolGeneration {
     /// The first version of the protocol that needs no handshake.
-    const MODERN: &'static str = "2026-07-28";
+    const FIRST_MODERN_VERSION: &'static str = "2026-07-28";
 
     /// The era of a protocol version; versions are dates, so text order is time order.
-    pub fn of_version(version: &str) -> Self {
-        if version >= Self::MODERN { Self::Modern } else { Self::Legacy }
+    pub fn from_version(version: &str) -> Self {
+        if version >= Self::FIRST_MODERN_VERSION { Self::Modern } else { Self::Legacy }
     }
 }
 
-impl Listed {
+impl ListMode {
     const ALL: [Self; 3] = [Self::All, Self::Compact, Self::Auto];
 
     /// The name in a configuration and in an address.
@@ -127,18 +127,18 @@ impl Listed {
 }
 
 impl FromStr for Dialect {
-    type Err = UnknownName;
+    type Err = UnknownNameError;
 
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        named(name, &Self::ALL, Self::as_str)
+    fn from_str(name: &str) -> Result<Self, UnknownNameError> {
+        parse_name(name, &Self::ALL, Self::as_str)
     }
 }
 
-impl FromStr for Listed {
-    type Err = UnknownName;
+impl FromStr for ListMode {
+    type Err = UnknownNameError;
 
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        named(name, &Self::ALL, Self::as_str)
+    fn from_str(name: &str) -> Result<Self, UnknownNameError> {
+        parse_name(name, &Self::ALL, Self::as_str)
     }
 }
 
@@ -148,10 +148,14 @@ impl fmt::Display for Dialect {
     }
 }
 
-fn named<T: Copy>(name: &str, all: &[T], as_str: fn(T) -> &'static str) -> Result<T, UnknownName> {
+fn parse_name<T: Copy>(
+    name: &str,
+    all: &[T],
+    as_str: fn(T) -> &'static str,
+) -> Result<T, UnknownNameError> {
     let found = all.iter().copied().find(|one| as_str(*one) == name);
     let expected = || all.iter().copied().map(as_str).collect();
-    found.ok_or_else(|| UnknownName { found: name.to_owned(), expected: expected() })
+    found.ok_or_else(|| UnknownNameError { found: name.to_owned(), expected: expected() })
 }
 
 #[cfg(test)]
@@ -159,28 +163,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_back() {
+    fn dialect_and_list_mode_names_round_trip() {
         for dialect in Dialect::ALL {
             assert_eq!(dialect.as_str().parse(), Ok(dialect));
         }
-        for listed in Listed::ALL {
+        for listed in ListMode::ALL {
             assert_eq!(listed.as_str().parse(), Ok(listed));
         }
         let error = "okay".parse::<Dialect>().unwrap_err();
-        let words = "`okay` is not one of data, envelope, ok, tool-envelope-v1";
-        assert_eq!(error.to_string(), words);
+        let expected = "`okay` is not one of data, envelope, ok, tool-envelope-v1";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]
-    fn a_version_has_its_era() {
-        for (version, era) in [
-            ("2024-11-05", Era::Legacy),
-            ("2025-11-25", Era::Legacy),
-            ("2026-07-28", Era::Modern),
-            ("2027-01-01", Era::Modern),
-            ("", Era::Legacy),
+    fn protocol_generation_follows_version() {
+        for (version, generation) in [
+            ("2024-11-05", ProtocolGeneration::Legacy),
+            ("2025-11-25", ProtocolGeneration::Legacy),
+            ("2026-07-28", ProtocolGeneration::Modern),
+            ("2027-01-01", ProtocolGeneration::Modern),
+            ("", ProtocolGeneration::Legacy),
         ] {
-            assert_eq!(Era::of_version(version), era, "{version}");
+            assert_eq!(ProtocolGeneration::from_version(version), generation, "{version}");
         }
     }
 }

@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-use super::input::Taking;
-use super::name::{own_name, tool_name};
-use super::output::{self, Giving};
-use super::said;
-use super::settings::{Dialect, Era, ViewSettings};
+use super::annotations;
+use super::input::InputMapping;
+use super::name::{local_tool_name, tool_name};
+use super::output::{self, OutputMapping};
+use super::settings::{Dialect, ProtocolGeneration, ViewSettings};
 use crate::error::CallError;
 use crate::mcp::header::{self, HeaderParam};
 use crate::operation::Operation;
@@ -23,19 +23,19 @@ pub struct Tool {
     operation: Arc<Operation>,
     dialect: Dialect,
     /// Found out when it is first listed or called: most tools of a compact listing never are.
-    forms: OnceLock<Forms>,
+    mappings: OnceLock<ToolMappings>,
 }
 
 #[derive(Debug)]
-pub(super) struct Forms {
-    pub(super) taking: Taking,
-    pub(super) giving: Giving,
+pub(super) struct ToolMappings {
+    pub(super) input: InputMapping,
+    pub(super) output: OutputMapping,
     /// The arguments that a client of 2026-07-28 also says in headers.
     headers: Vec<HeaderParam>,
 }
 
 /// What a list says about a tool, and what it could not say.
-pub(super) struct Description {
+pub(super) struct ToolDescription {
     pub(super) tool: Map<String, Value>,
     pub(super) notes: Vec<String>,
 }
@@ -43,8 +43,8 @@ pub(super) struct Description {
 impl Tool {
     pub(super) fn new(operation: Arc<Operation>, settings: &ViewSettings) -> Self {
         let (id, dialect) = (operation.id(), settings.dialect);
-        let name = if settings.namespace.is_some() { own_name(id) } else { tool_name(id) };
-        Self { name, operation, dialect, forms: OnceLock::new() }
+        let name = if settings.namespace.is_some() { local_tool_name(id) } else { tool_name(id) };
+        Self { name, operation, dialect, mappings: OnceLock::new() }
     }
 
     /// The name that clients call it by.
@@ -76,7 +76,7 @@ impl Tool {
     ///
     /// `VALIDATION_ERROR`: the argument is missing, or the arguments are no object.
     pub fn input(&self, arguments: Payload) -> Result<Payload, CallError> {
-        self.forms().taking.input(arguments)
+        self.mappings().input.extract_input(arguments)
     }
 
     /// Whether the headers of a request of 2026-07-28 say the same as its arguments.
@@ -89,7 +89,7 @@ impl Tool {
         arguments: &Payload,
         sent: impl Fn(&str) -> Option<&'h str>,
     ) -> Result<(), String> {
-        let headers = &self.forms().headers;
+        let headers = &self.mappings().headers;
         if headers.is_empty() {
             return Ok(());
         }
@@ -97,23 +97,27 @@ impl Tool {
             Some(value) => Cow::Borrowed(value),
             None => Cow::Owned(arguments.clone().into_value().map_err(|error| error.to_string())?),
         };
-        headers.iter().try_for_each(|header| header.check(&arguments, sent(&header.header)))
+        headers.iter().try_for_each(|header| header.verify(&arguments, sent(&header.header)))
     }
 
-    pub(super) fn forms(&self) -> &Forms {
-        self.forms.get_or_init(|| {
+    pub(super) fn mappings(&self) -> &ToolMappings {
+        self.mappings.get_or_init(|| {
             let spec = self.operation.spec();
-            let taking = Taking::of(&spec.input_schema);
-            let headers = match taking {
-                Taking::Arguments => header::annotated(&spec.input_schema.json()),
+            let input = InputMapping::from_schema(&spec.input_schema);
+            let headers = match input {
+                InputMapping::Arguments => header::header_params(&spec.input_schema.json()),
                 _ => Ok(Vec::new()),
             };
-            Forms { taking, giving: Giving::of(spec), headers: headers.unwrap_or_default() }
+            ToolMappings {
+                input,
+                output: OutputMapping::from_spec(spec),
+                headers: headers.unwrap_or_default(),
+            }
         })
     }
 
-    pub(super) fn describe(&self, era: Era) -> Description {
-        let (spec, forms) = (self.operation.spec(), self.forms());
+    pub(super) fn describe(&self, generation: ProtocolGeneration) -> ToolDescription {
+        let (spec, mappings) = (self.operation.spec(), self.mappings());
         let mut tool = Map::new();
         tool.insert("name".to_owned(), self.name.as_str().into());
         if let Some(title) = self.title() {
@@ -122,26 +126,27 @@ impl Tool {
         if !spec.description.is_empty() {
             tool.insert("description".to_owned(), spec.description.as_str().into());
         }
-        let mut input = Value::Object(forms.taking.schema(&spec.input_schema));
+        let mut input = Value::Object(mappings.input.arguments_schema(&spec.input_schema));
         // A client must leave out a tool whose annotations are not as they should be.
-        if header::annotated(&input).is_err() {
-            header::strip(&mut input);
+        if header::header_params(&input).is_err() {
+            header::strip_annotations(&mut input);
         }
         tool.insert("inputSchema".to_owned(), input);
-        let declared = output::declared(spec, self.dialect, &forms.giving, era);
+        let declared = output::output_schema(spec, self.dialect, &mappings.output, generation);
         if let Some(schema) = declared.schema {
             tool.insert("outputSchema".to_owned(), schema.into());
         }
-        said::add(&mut tool, spec);
-        Description { tool, notes: declared.notes }
+        annotations::add(&mut tool, spec);
+        ToolDescription { tool, notes: declared.notes }
     }
 
     /// A name that ends in digits says less than the operation's own.
     fn title(&self) -> Option<&str> {
         let spec = self.operation.spec();
         let prefix = spec.namespace.len() + "__".len();
-        let is_whole = self.name.strip_suffix(spec.name.as_str());
-        let is_whole = is_whole.is_some_and(|left| left.is_empty() || left.len() == prefix);
-        spec.title.as_deref().or_else(|| (!is_whole).then_some(spec.name.as_str()))
+        let is_full_name = self.name.strip_suffix(spec.name.as_str());
+        let is_full_name =
+            is_full_name.is_some_and(|remaining| remaining.is_empty() || remaining.len() == prefix);
+        spec.title.as_deref().or_else(|| (!is_full_name).then_some(spec.name.as_str()))
     }
 }

@@ -16,13 +16,13 @@ use toolpost::protocol::Secret;
 use toolpost::{OperationSpec, Pipeline, Registry};
 use url::Url;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type ClientError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Where the document about this client would be, as the suite expects it.
-const CLIENT_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+const CLIENT_METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Failure> {
+async fn main() -> Result<(), ClientError> {
     let url = Url::parse(&std::env::args().next_back().ok_or("no address")?)?;
     let context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
         Ok(text) => serde_json::from_str(&text)?,
@@ -30,14 +30,19 @@ async fn main() -> Result<(), Failure> {
     };
     let registry = Registry::new();
     let mut hooks = SourceHooks::default();
-    hooks.authorizer = Some(Arc::new(Agrees));
+    hooks.authorizer = Some(Arc::new(AutoAuthorizer));
     let source = McpSource::start(&registry, "suite", settings(url, &context), hooks);
-    let found = source.ready(Duration::from_secs(20)).await?;
-    eprintln!("{} speaks {}: {} tools", found.server, found.protocol, found.tools.len());
-    for warning in &found.warnings {
+    let server_info = source.ready(Duration::from_secs(20)).await?;
+    eprintln!(
+        "{} speaks {}: {} tools",
+        server_info.server,
+        server_info.protocol,
+        server_info.tools.len()
+    );
+    for warning in &server_info.warnings {
         eprintln!("warning: {warning}");
     }
-    let failed = call_everything(&registry, &context).await;
+    let failed = call_all(&registry, &context).await;
     source.close().await;
     match failed {
         0 => Ok(()),
@@ -48,7 +53,7 @@ async fn main() -> Result<(), Failure> {
 fn settings(url: Url, context: &Value) -> McpSettings {
     let mut http = HttpSettings::new(url);
     let text = |name: &str| context[name].as_str().map(str::to_owned);
-    http.oauth.client_metadata_url = Some(CLIENT_DOCUMENT.to_owned());
+    http.oauth.client_metadata_url = Some(CLIENT_METADATA_URL.to_owned());
     http.oauth.client_id = text("client_id");
     http.oauth.client_secret = text("client_secret").map(Secret::new);
     http.oauth.issuer = text("issuer");
@@ -60,7 +65,7 @@ fn settings(url: Url, context: &Value) -> McpSettings {
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     settings.elicitation = match scenario.as_str() {
         "sep-2322-client-request-state" => {
-            Elicitation::Answer(Map::from_iter([("confirmed".to_owned(), true.into())]))
+            Elicitation::Accept(Map::from_iter([("confirmed".to_owned(), true.into())]))
         }
         _ => Elicitation::Defaults,
     };
@@ -68,28 +73,30 @@ fn settings(url: Url, context: &Value) -> McpSettings {
 }
 
 /// The calls that the scenario names, or every operation with whatever fits its schema.
-async fn call_everything(registry: &Registry, context: &Value) -> usize {
+async fn call_all(registry: &Registry, context: &Value) -> usize {
     let pipeline = Pipeline::new(registry.clone());
-    let named = context["toolCalls"].as_array().map(|calls| {
+    let tool_calls = context["toolCalls"].as_array().map(|calls| {
         calls.iter().map(|call| {
             let id = format!("suite.{}", call["name"].as_str().unwrap_or_default());
             (id, without_nulls(&call["arguments"]))
         })
     });
-    let calls: Vec<(String, Value)> = match named {
-        Some(named) => named.collect(),
+    let calls: Vec<(String, Value)> = match tool_calls {
+        Some(tool_calls) => tool_calls.collect(),
         None => {
             let catalog = registry.catalog();
             let all: Vec<_> = catalog.list().iter().map(|operation| operation.spec()).collect();
             let other = |spec: &OperationSpec| all.iter().find(|other| other.name != spec.name);
             all.iter()
-                .map(|spec| (format!("suite.{}", spec.name), input(spec, other(spec).copied())))
+                .map(|spec| {
+                    (format!("suite.{}", spec.name), sample_input(spec, other(spec).copied()))
+                })
                 .collect()
         }
     };
     let mut failed = 0;
     for (id, input) in calls {
-        match pipeline.execute(&id, input).await {
+        match pipeline.call_trusted(&id, input).await {
             Ok(_) => eprintln!("{id}: ok"),
             Err(error) => {
                 eprintln!("{id}: {error}");
@@ -107,7 +114,7 @@ fn without_nulls(arguments: &Value) -> Value {
 }
 
 /// Something that fits; where a schema is asked for, the one that came of another tool.
-fn input(spec: &OperationSpec, other: Option<&OperationSpec>) -> Value {
+fn sample_input(spec: &OperationSpec, other: Option<&OperationSpec>) -> Value {
     match spec.name.as_str() {
         "resources/read" => return json!({"uri": "file:///path/to/file%20name.txt"}),
         "prompts/get" => return json!({"name": "test_prompt"}),
@@ -117,12 +124,12 @@ fn input(spec: &OperationSpec, other: Option<&OperationSpec>) -> Value {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let sample = |name: &str| match (name, other) {
         ("schema", Some(other)) => other.input_schema.json().into_owned(),
-        _ => sample(&schema["properties"][name]),
+        _ => sample_value(&schema["properties"][name]),
     };
     required.map(|name| (name.to_owned(), sample(name))).collect()
 }
 
-fn sample(schema: &Value) -> Value {
+fn sample_value(schema: &Value) -> Value {
     match schema["type"].as_str() {
         Some("number" | "integer") => json!(5),
         Some("boolean") => json!(true),
@@ -132,24 +139,24 @@ fn sample(schema: &Value) -> Value {
     }
 }
 
-/// A person who agrees with everything at once.
+/// Authorizes every request at once.
 #[derive(Debug)]
-struct Agrees;
+struct AutoAuthorizer;
 
-impl Authorizer for Agrees {
+impl Authorizer for AutoAuthorizer {
     fn redirect_uri(&self) -> Url {
         Url::parse("http://127.0.0.1:9876/callback").expect("it is an address")
     }
 
     fn authorize(&self, address: Url) -> BoxFuture<'_, Result<Url, OAuthError>> {
         async move {
-            let unfinished = |reason: String| OAuthError::Unfinished { reason };
+            let unfinished = |reason: String| OAuthError::Incomplete { reason };
             let none = reqwest::redirect::Policy::none();
             let client = reqwest::Client::builder().redirect(none).build();
             let client = client.map_err(|error| unfinished(error.to_string()))?;
-            let answer = client.get(address).send().await;
-            let answer = answer.map_err(|error| unfinished(error.to_string()))?;
-            let location = answer.headers().get("location").and_then(|value| value.to_str().ok());
+            let response = client.get(address).send().await;
+            let response = response.map_err(|error| unfinished(error.to_string()))?;
+            let location = response.headers().get("location").and_then(|value| value.to_str().ok());
             let location = location.ok_or_else(|| unfinished("no redirect".to_owned()))?;
             Url::parse(location).map_err(|error| unfinished(error.to_string()))
         }

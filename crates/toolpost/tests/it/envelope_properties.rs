@@ -89,7 +89,7 @@ fn any_block() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn an_envelope_survives_the_wire(envelope in any_envelope()) {
+    fn envelope_round_trips_through_json(envelope in any_envelope()) {
         let wire = serde_json::to_string(&envelope).unwrap();
         let back: Envelope = serde_json::from_str(&wire).unwrap();
         prop_assert_eq!(&back, &envelope);
@@ -104,12 +104,12 @@ proptest! {
     }
 
     #[test]
-    fn a_block_with_unknown_members_comes_out_equal(block in any_block()) {
+    fn content_block_with_unknown_members_round_trips(block in any_block()) {
         prop_assert_eq!(ContentBlock::from_value(block.clone()).into_value(), block);
     }
 
     #[test]
-    fn what_is_not_an_envelope_comes_back_untouched(value in any_json()) {
+    fn detect_returns_non_envelope_unchanged(value in any_json()) {
         match Envelope::detect(value.clone()) {
             Ok(envelope) => {
                 let written = serde_json::to_value(envelope).unwrap();
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_an_envelope_block_or_neither_and_nothing_panics(text in any::<String>()) {
+    fn detection_never_panics_on_any_text(text in any::<String>()) {
         if let Ok(payload) = Payload::from_json(text) {
             let _ = Envelope::detect_payload(payload);
         }

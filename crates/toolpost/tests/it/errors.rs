@@ -3,42 +3,42 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use toolpost::{ErrorCode, ErrorMeaning, Origin};
+use toolpost::{ErrorCode, ErrorCodeInfo, ErrorOrigin};
 
 const HEAD: &str = "\
 # Errors
 
-Why a call fails is the same at every door. This page is written from the table in the code, which the doors
-look at, too; `TOOLPOST_BLESS=1 cargo test -p toolpost errors` writes it again.
+Error codes are the same on every endpoint. This page is generated from the table in the code that the endpoints
+use; `TOOLPOST_BLESS=1 cargo test -p toolpost errors` regenerates it.
 
 An error is `{code, message, details?, retryable}`. `call.error` of the call protocol carries it as it is, a problem
 over HTTP has it in `error`, the result of an MCP tool has it in words and says `isError: true`, and the command
 line prints it.
 
-| code | what happened | who can mend it | HTTP | MCP beside tools | exit code | may help to retry | leaves doubt |
+| code | description | origin | HTTP | MCP beside tools | exit code | transient | may have executed |
 |---|---|---|---|---|---|---|---|
 ";
 
 const TAIL: &str = "
 A declared error has the `httpStatus` that its operation declares. 429 and 503 come with `Retry-After`. Beside
 tools (resources, prompts) an MCP client gets a JSON-RPC error of the code in the table, with the error as its data.
-Exit code 2 is a command line or a configuration that makes no sense, 3 a gateway that is not there.
+Exit code 2 means an invalid command line or configuration, 3 an unreachable gateway.
 
-*May help to retry* is about the error alone. `retryable` is true only if repeating is safe as well: nothing was
-sent yet, or the operation is a query or declared idempotent. *Leaves doubt* means that a mutation that was begun
-may have had its effect; then `details.mayHaveRun` is true.
+*Transient* is about the error alone: the same call may succeed later. `retryable` is true only if repeating is safe as well: nothing was
+sent yet, or the operation is a query or declared idempotent. *May have executed* means that a mutation that was
+started may have taken effect; then `details.mayHaveRun` is true.
 
-A tool that answers with `isError` has not failed to be called: it is an envelope. Where only its data is asked for it
+A tool result with `isError` is an envelope, not a call error. Where only its data is requested it
 is a problem with status 502 over HTTP, exit code 1 on the command line, and the tool's own result for MCP clients.
 ";
 
 #[test]
-fn the_page_of_errors_says_what_the_doors_do() {
+fn errors_page_matches_error_table() {
     let mut page = HEAD.to_owned();
     for code in ErrorCode::INFRASTRUCTURE {
-        row(&mut page, &format!("`{code}`"), code.meaning());
+        row(&mut page, &format!("`{code}`"), code.info());
     }
-    row(&mut page, "a declared code", ErrorCode::from("DECLARED").meaning());
+    row(&mut page, "a declared code", ErrorCode::from("DECLARED").info());
     page.push_str(TAIL);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
     if std::env::var_os("TOOLPOST_BLESS").is_some() {
@@ -47,26 +47,26 @@ fn the_page_of_errors_says_what_the_doors_do() {
     let written = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
         written == page,
-        "docs/errors.md is not what the table says; TOOLPOST_BLESS=1 rewrites it"
+        "docs/errors.md does not match the error table; TOOLPOST_BLESS=1 rewrites it"
     );
 }
 
-fn row(page: &mut String, name: &str, meaning: ErrorMeaning) {
+fn row(page: &mut String, name: &str, meaning: ErrorCodeInfo) {
     let origin = match meaning.origin {
-        Origin::Caller => "the caller",
-        Origin::Operation => "the operation",
-        _ => "whoever runs it",
+        ErrorOrigin::Caller => "the caller",
+        ErrorOrigin::Operation => "the operation",
+        _ => "infrastructure",
     };
     let mark = |is: bool| if is { "yes" } else { "" };
     writeln!(
         page,
         "| {name} | {} | {origin} | {} | {} | {} | {} | {} |",
-        meaning.words,
+        meaning.description,
         meaning.http_status,
         meaning.json_rpc_code,
         meaning.exit_code,
         mark(meaning.transient),
-        mark(meaning.leaves_doubt)
+        mark(meaning.may_have_executed)
     )
     .unwrap();
 }

@@ -17,14 +17,14 @@ fn run(name: &str) -> String {
 }
 
 #[test]
-fn embed() {
+fn embed_example_prints_expected_output() {
     let expected = "total 10 from local\nNOT_SOLD: we do not sell hats\n2\n1\n0\n";
     assert_eq!(run("embed"), expected);
 }
 
 #[cfg(feature = "openapi")]
 #[test]
-fn openapi() {
+fn openapi_example_prints_expected_output() {
     let expected = "Pets 1.0.0: 1 query\n\
         {\"id\":1,\"name\":\"Rex\"} from http\n\
         HTTP_404: HTTP 404 Not Found: no such pet\n\

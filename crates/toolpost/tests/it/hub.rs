@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use toolpost::connection::{Client, Connection, ConnectionSettings, Serve, SessionSettings};
+use toolpost::connection::{
+    Client, Connection, ConnectionSettings, IncomingRequests, ReconnectSettings,
+};
 use toolpost::hub::{Hub, HubSettings, Spoke};
-use toolpost::link::{MemoryConnector, memory};
+use toolpost::transport::{MemoryConnector, memory_pair};
 use toolpost::{CallRequest, HandlerError, Identity, Operation, Pipeline, Registry};
 
 fn hub() -> Hub {
@@ -15,7 +17,7 @@ fn hub() -> Hub {
 }
 
 /// A connector whose other ends the hub accepts as `identity`.
-fn door(hub: &Hub, identity: &str) -> MemoryConnector {
+fn connector(hub: &Hub, identity: &str) -> MemoryConnector {
     let (connector, mut links) = MemoryConnector::new();
     let (hub, identity) = (hub.clone(), Arc::new(Identity::new(identity)));
     tokio::spawn(async move {
@@ -27,9 +29,10 @@ fn door(hub: &Hub, identity: &str) -> MemoryConnector {
 }
 
 fn caller(hub: &Hub, identity: &str) -> Client {
-    let (ours, theirs) = memory();
+    let (ours, theirs) = memory_pair();
     hub.accept(theirs, Arc::new(Identity::new(identity)));
-    let (client, connection) = Connection::new(ours, Serve::Nothing, ConnectionSettings::default());
+    let (client, connection) =
+        Connection::new(ours, IncomingRequests::Reject, ConnectionSettings::default());
     tokio::spawn(connection.run());
     client
 }
@@ -37,8 +40,8 @@ fn caller(hub: &Hub, identity: &str) -> Client {
 fn spoke(name: &str) -> Spoke {
     let double = async |n: i64| Ok::<_, HandlerError>(n * 2);
     let count = |n: i64| futures::stream::iter((0..n).map(Ok::<_, HandlerError>));
-    let mut settings = SessionSettings::default();
-    settings.shortest_wait = Duration::from_millis(1);
+    let mut settings = ReconnectSettings::default();
+    settings.min_backoff = Duration::from_millis(1);
     Spoke::new(name)
         .settings(settings)
         .operation(Operation::query("math.double", double).build().unwrap())
@@ -48,14 +51,14 @@ fn spoke(name: &str) -> Spoke {
 }
 
 async fn data(client: &Client, operation: &str, input: Value) -> Result<Value, String> {
-    let answer = client.execute(operation, input).await;
-    answer.map(|envelope| envelope.data).map_err(|error| error.code().to_string())
+    let response = client.call_json(operation, input).await;
+    response.map(|envelope| envelope.data).map_err(|error| error.code().to_string())
 }
 
 #[tokio::test]
-async fn what_a_spoke_offers_can_be_called_until_it_leaves_and_when_it_is_back() {
+async fn spoke_operations_callable_while_connected() {
     let hub = hub();
-    let session = spoke("box").connect(door(&hub, "box"));
+    let session = spoke("box").connect(connector(&hub, "box"));
     session.ready().await.unwrap();
     let client = caller(&hub, "someone");
 
@@ -70,20 +73,20 @@ async fn what_a_spoke_offers_can_be_called_until_it_leaves_and_when_it_is_back()
     let listed = data(&client, "hub.list", json!({"namespace": "box"})).await.unwrap();
     assert_eq!(listed["operations"][0]["status"], "offline", "{listed}");
 
-    let session = spoke("box").connect(door(&hub, "box"));
+    let session = spoke("box").connect(connector(&hub, "box"));
     session.ready().await.unwrap();
     assert_eq!(data(&client, "box.math.double", json!(2)).await, Ok(json!(4)));
-    assert_eq!(hub.census().pending, 0);
+    assert_eq!(hub.stats().pending, 0);
     assert_eq!(client.pending_count(), 0);
 }
 
 #[tokio::test]
-async fn whoever_comes_after_the_hub_has_closed_is_sent_away() {
+async fn closed_hub_rejects_new_connections() {
     let hub = hub();
     hub.close().await;
     let late = caller(&hub, "late");
     tokio::time::timeout(Duration::from_secs(10), late.closed()).await.unwrap();
     assert_eq!(late.close_reason().unwrap().code, 1001);
     tokio::time::timeout(Duration::from_secs(10), hub.close()).await.unwrap();
-    assert_eq!(hub.census().peers, 0);
+    assert_eq!(hub.stats().connections, 0);
 }

@@ -14,7 +14,7 @@ mod envelope_properties;
 mod errors;
 mod examples;
 mod hub;
-mod links;
+mod layers;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "mcp")]
@@ -33,13 +33,13 @@ mod schema_cast;
 mod schema_corpus;
 mod schema_generators;
 mod schema_hostile;
+mod schema_normalize;
+mod schema_normalize_vectors;
 mod schema_properties;
-mod schema_rules;
-mod schema_suite;
-mod schema_vectors;
+mod schema_test_suite;
 #[cfg(feature = "sse")]
 mod sse;
 mod tool_envelope;
+mod transports;
 #[cfg(feature = "mcp")]
 mod view;
-mod walls;

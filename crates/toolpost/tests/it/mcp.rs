@@ -2,24 +2,24 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `rig` | a server, its source, and a pipeline; and what the server wrote down |
-//! | `starts` | eras, versions, servers that are slow, silent, or gone |
-//! | `lists` | odd tools, many tools, changes |
-//! | `answers` | every odd way to answer a call |
-//! | `sizes` | answers that are too large |
-//! | `losses` | servers that die, and what is repeated |
-//! | `patience` | cancellation, deadlines, silence and progress |
-//! | `over_http` | what only happens over HTTP |
-//! | `real` | servers that others wrote |
+//! | `fixture` | a server, its source, a pipeline, and the log of the server |
+//! | `startup` | protocol versions, slow, silent and missing servers |
+//! | `tool_lists` | malformed tools, many tools, list changes |
+//! | `responses` | malformed and unusual responses to a call |
+//! | `message_size` | oversized responses |
+//! | `disconnects` | servers that exit, and what is retried |
+//! | `timeouts` | cancellation, deadlines, idle timeouts and progress |
+//! | `http_transport` | behavior specific to HTTP |
+//! | `real_servers` | third-party servers |
 //!
 //! Rows of a table run at the same time, so that the slow ones cost no more than the slowest.
 
-mod answers;
-mod lists;
-mod losses;
-mod over_http;
-mod patience;
-mod real;
-mod rig;
-mod sizes;
-mod starts;
+mod disconnects;
+mod fixture;
+mod http_transport;
+mod message_size;
+mod real_servers;
+mod responses;
+mod startup;
+mod timeouts;
+mod tool_lists;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn suite() -> Option<(PathBuf, PathBuf)> {
+fn find_suite() -> Option<(PathBuf, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/npm/node_modules");
     let node = root.join(".bin/node");
     let suite = root.join("@modelcontextprotocol/conformance/dist/index.js");
@@ -20,8 +20,8 @@ fn suite() -> Option<(PathBuf, PathBuf)> {
 
 /// Runs one revision and compares what failed with the baseline, strictly: what passes and is listed
 /// is an error too.
-fn run(revision: &str) {
-    let Some((node, suite)) = suite() else { return };
+fn run_suite(revision: &str) {
+    let Some((node, suite)) = find_suite() else { return };
     let tests = std::env::current_exe().unwrap();
     let client = tests.ancestors().nth(2).unwrap().join("examples/mcp-conformance-client");
     assert!(client.exists(), "`cargo test` builds {}", client.display());
@@ -38,19 +38,20 @@ fn run(revision: &str) {
         .arg(baseline)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let summary = said.split_once("=== SUITE SUMMARY ===").map_or(&*said, |(_, summary)| summary);
+    let message = String::from_utf8_lossy(&output.stdout);
+    let summary =
+        message.split_once("=== SUITE SUMMARY ===").map_or(&*message, |(_, summary)| summary);
     println!("{revision}:{summary}");
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("all failures are expected"), "{said}");
+    assert!(output.status.success(), "{message}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(message.contains("all failures are expected"), "{message}");
 }
 
 #[test]
-fn the_suite_of_2025_11_25_passes_but_for_the_baseline() {
-    run("2025-11-25");
+fn conformance_2025_11_25_matches_baseline() {
+    run_suite("2025-11-25");
 }
 
 #[test]
-fn the_suite_of_2026_07_28_passes_but_for_the_baseline() {
-    run("2026-07-28");
+fn conformance_2026_07_28_matches_baseline() {
+    run_suite("2026-07-28");
 }

@@ -3,24 +3,24 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `rig` | a service that does as it is told, its document, and a pipeline |
-//! | `answers` | bodies, statuses and heads |
-//! | `losses` | what is sent again, and what is left alone |
-//! | `hosts` | where requests go and where they do not |
-//! | `sizes` | answers that are too large, packed or not |
-//! | `sources` | documents that are read, appear, change and are gone |
-//! | `streams` | events and other values in a row |
-//! | `natives` | services that are gateways like this one |
-//! | `patience` | deadlines and cancellation |
-//! | `secrets` | what nobody may see |
+//! | `fixture` | a scripted service, its document, and a pipeline |
+//! | `responses` | bodies, statuses and headers |
+//! | `retries` | retries and the circuit breaker |
+//! | `hosts` | allowed hosts and redirects |
+//! | `size_limits` | oversized responses, compressed or not |
+//! | `source_lifecycle` | documents that load, change and disappear |
+//! | `streams` | server-sent events and JSON sequences |
+//! | `peer_gateways` | services that are Toolpost gateways |
+//! | `deadlines` | deadlines and cancellation |
+//! | `redaction` | secrets in errors and logs |
 
-mod answers;
+mod deadlines;
+mod fixture;
 mod hosts;
-mod losses;
-mod natives;
-mod patience;
-mod rig;
-mod secrets;
-mod sizes;
-mod sources;
+mod peer_gateways;
+mod redaction;
+mod responses;
+mod retries;
+mod size_limits;
+mod source_lifecycle;
 mod streams;

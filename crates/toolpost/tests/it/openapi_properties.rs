@@ -3,7 +3,7 @@
 use super::openapi_corpus::checks;
 use proptest::prelude::*;
 use serde_json::Value;
-use toolpost::openapi::parsers::{Document, each_yaml};
+use toolpost::openapi::parsers::{ParsedDocument, parse_yaml_with_both_readers};
 
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -90,7 +90,7 @@ fn any_text() -> impl Strategy<Value = String> {
 }
 
 /// Pieces that mean something to YAML, in any order.
-fn any_pieces() -> impl Strategy<Value = String> {
+fn any_yaml_fragments() -> impl Strategy<Value = String> {
     let pieces = vec![
         "a",
         "b: ",
@@ -148,29 +148,29 @@ fn any_pieces() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn nothing_makes_a_reader_panic(text in any_pieces(), bytes in any::<Vec<u8>>()) {
+    fn arbitrary_input_never_panics_the_parser(text in any_yaml_fragments(), bytes in any::<Vec<u8>>()) {
         checks::check(text.as_bytes());
         checks::check(&bytes);
     }
 
     #[test]
-    fn json_is_read_as_it_was_written(value in any_json(), pretty: bool) {
+    fn json_round_trips(value in any_json(), pretty: bool) {
         let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
-        let document = Document::read(text.unwrap().as_bytes()).unwrap();
+        let document = ParsedDocument::parse(text.unwrap().as_bytes()).unwrap();
         prop_assert_eq!(document.to_value(), value);
     }
 
     #[test]
-    fn yaml_is_read_as_it_was_written(value in any_yaml()) {
+    fn yaml_round_trips(value in any_yaml()) {
         let text = serde_norway::to_string(&value).unwrap();
-        let document = Document::read(text.as_bytes()).unwrap();
+        let document = ParsedDocument::parse(text.as_bytes()).unwrap();
         prop_assert_eq!(document.to_value(), value, "{}", text);
     }
 
     #[test]
-    fn both_readers_of_yaml_agree(value in any_yaml()) {
+    fn both_yaml_readers_agree(value in any_yaml()) {
         let text = serde_norway::to_string(&value).unwrap();
-        let [first, second] = each_yaml(&text);
+        let [first, second] = parse_yaml_with_both_readers(&text);
         prop_assert_eq!(second, Some(value.clone()), "{}", &text);
         prop_assert!(first.is_none() || first == Some(value), "{}", text);
     }

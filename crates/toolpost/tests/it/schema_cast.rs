@@ -1,6 +1,6 @@
 //! `Schema::cast` against TypeBox's own answers, its own promises, and hostile input.
 
-mod documentation;
+mod docs_examples;
 mod hostile;
 mod properties;
 mod vectors;
@@ -9,42 +9,42 @@ use serde_json::Value;
 use toolpost::Repair;
 
 /// Objects without key order, numbers as f64.
-fn same(left: &Value, right: &Value) -> bool {
+fn json_eq(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
         (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| json_eq(a, b))
         }
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| json_eq(a, b)))
         }
         _ => left == right,
     }
 }
 
 /// Fails unless the repairs are true and account for every difference.
-fn assert_explained(before: &Value, after: &Value, repairs: &[Repair]) {
+fn assert_repairs_explain(before: &Value, after: &Value, repairs: &[Repair]) {
     for repair in repairs {
         assert_eq!(repair.from.as_ref(), before.pointer(&repair.path), "{repair:?} in {before}");
         assert_eq!(repair.to.as_ref(), after.pointer(&repair.path), "{repair:?} in {after}");
         assert_ne!(repair.from, repair.to, "a repair changes something");
     }
     let mut differences = Vec::new();
-    find_differences(Some(before), Some(after), "", &mut differences);
-    for place in differences {
+    collect_differences(Some(before), Some(after), "", &mut differences);
+    for difference in differences {
         let covers = |repair: &Repair| {
-            place
+            difference
                 .strip_prefix(repair.path.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         assert!(
             repairs.iter().any(covers),
-            "`{place}` is not explained: {before} {after} {repairs:?}"
+            "`{difference}` is not explained: {before} {after} {repairs:?}"
         );
     }
 }
 
-fn find_differences(
+fn collect_differences(
     before: Option<&Value>,
     after: Option<&Value>,
     path: &str,
@@ -54,12 +54,12 @@ fn find_differences(
     match (before, after) {
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
             for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
-                find_differences(a.get(key), b.get(key), &step(key), found);
+                collect_differences(a.get(key), b.get(key), &step(key), found);
             }
         }
         (Some(Value::Array(a)), Some(Value::Array(b))) => {
             for index in 0..a.len().max(b.len()) {
-                find_differences(a.get(index), b.get(index), &step(&index.to_string()), found);
+                collect_differences(a.get(index), b.get(index), &step(&index.to_string()), found);
             }
         }
         (a, b) if a == b => {}

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use toolpost::{Extras, Schema};
 
-use crate::schema_properties::promises;
+use crate::schema_properties::assert_normalize_invariants;
 
 #[test]
-fn the_corpus_of_the_fuzzer_keeps_the_promises() {
+fn fuzz_corpus_upholds_normalize_invariants() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/schema_value");
     let mut replayed = 0;
     for file in std::fs::read_dir(folder).unwrap() {
@@ -18,7 +18,7 @@ fn the_corpus_of_the_fuzzer_keeps_the_promises() {
         let validator = jsonschema::options().should_validate_formats(false).build(&json).unwrap();
         let schema = Schema::new(json).unwrap();
         for extras in [Extras::Strip, Extras::Keep] {
-            promises(&schema, &validator, &value, extras);
+            assert_normalize_invariants(&schema, &validator, &value, extras);
         }
         replayed += 1;
     }

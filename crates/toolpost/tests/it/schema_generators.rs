@@ -44,7 +44,7 @@ fn object(members: Vec<(String, Value)>) -> Value {
 }
 
 /// One keyword of a schema without schemas in it.
-fn plain() -> impl Strategy<Value = (String, Value)> {
+fn data_keyword() -> impl Strategy<Value = (String, Value)> {
     let kind = prop::sample::select(vec![
         "null", "boolean", "integer", "number", "string", "array", "object",
     ]);
@@ -88,7 +88,7 @@ fn unique_enum(values: Vec<Value>) -> (String, Value) {
 }
 
 /// One keyword with schemas in it.
-fn nested(
+fn applicator_keyword(
     inner: impl Strategy<Value = Value> + Clone + 'static,
 ) -> impl Strategy<Value = (String, Value)> {
     let one = prop::sample::select(vec![
@@ -123,10 +123,13 @@ fn nested(
 fn subschema() -> impl Strategy<Value = Value> + Clone {
     let leaf = prop_oneof![
         1 => any::<bool>().prop_map(Value::Bool),
-        8 => prop::collection::vec(plain(), 0..3).prop_map(object),
+        8 => prop::collection::vec(data_keyword(), 0..3).prop_map(object),
     ];
     leaf.prop_recursive(4, 40, 4, |inner| {
-        (prop::collection::vec(plain(), 0..3), prop::collection::vec(nested(inner), 1..4))
+        (
+            prop::collection::vec(data_keyword(), 0..3),
+            prop::collection::vec(applicator_keyword(inner), 1..4),
+        )
             .prop_map(|(plain, nested)| object(plain.into_iter().chain(nested).collect()))
     })
     .boxed()

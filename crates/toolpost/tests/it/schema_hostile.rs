@@ -21,12 +21,12 @@ fn assert_growth(
 }
 
 #[test]
-fn work_grows_with_the_size() {
+fn normalize_work_grows_with_input_size() {
     // Twice the size may cost four times as much where depth grows too: size times depth.
     assert_growth("wide objects", 12, wide, 1_000, 10_000);
     assert_growth("long arrays of unions", 12, union_array, 1_000, 10_000);
     assert_growth("nested unions in the schema", 5, nested_unions, 12, 24);
-    assert_growth("unions that fit nothing", 5, hopeless_unions, 12, 24);
+    assert_growth("unions that fit nothing", 5, unmatched_unions, 12, 24);
     assert_growth("diamonds of allOf", 5, diamonds, 15, 30);
     assert_growth("a recursive union down a list", 5, recursive_union, 30, 60);
     assert_growth("a recursive union down a dirty list", 5, dirty_recursive_union, 30, 60);
@@ -67,7 +67,7 @@ fn nested_unions(size: usize) -> (Value, Value) {
     (schema, list(size, json!("5")))
 }
 
-fn hopeless_unions(size: usize) -> (Value, Value) {
+fn unmatched_unions(size: usize) -> (Value, Value) {
     let schema = levels(size, json!({"type": "integer"}), |next| {
         json!({"oneOf": [{"properties": {"c": {"$ref": next}, "x": {}}},
                          {"properties": {"c": {"$ref": next}}}]})
@@ -109,7 +109,7 @@ fn nested_conditions(size: usize) -> (Value, Value) {
 }
 
 /// Runs on an ordinary thread's stack, and takes deep values apart without recursion.
-fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
+fn with_small_stack(test: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(2 << 20).spawn(test).unwrap().join().unwrap();
 }
 
@@ -123,20 +123,20 @@ fn member(name: &str, value: Value) -> Value {
 }
 
 /// Dropping a value recurses, so the deep ones are dismantled from outside in.
-fn dismantle(value: Value) {
-    let mut waiting = vec![value];
-    while let Some(value) = waiting.pop() {
+fn drop_iteratively(value: Value) {
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
         match value {
-            Value::Array(items) => waiting.extend(items),
-            Value::Object(members) => waiting.extend(members.into_iter().map(|(_, member)| member)),
+            Value::Array(items) => pending.extend(items),
+            Value::Object(members) => pending.extend(members.into_iter().map(|(_, member)| member)),
             _ => {}
         }
     }
 }
 
 #[test]
-fn a_deep_value_is_an_issue_and_stays_as_it_is() {
-    on_a_small_stack(|| {
+fn deep_value_is_reported_and_unchanged() {
+    with_small_stack(|| {
         let schemas = [
             json!({"properties": {"c": {"$ref": "#"}}, "additionalProperties": false}),
             json!({"anyOf": [{"type": "integer"}, {"properties": {"c": {"$ref": "#"}}}]}),
@@ -150,34 +150,34 @@ fn a_deep_value_is_an_issue_and_stays_as_it_is() {
             for levels in [600, 10_000] {
                 let schema = Schema::new(json.clone()).unwrap();
                 let mut value = deep(levels, |inner| member("c", inner));
-                assert!(!schema.fits(&value).unwrap(), "{json}");
-                assert!(!schema.check(&value).unwrap().is_empty(), "{json}");
+                assert!(!schema.is_valid(&value).unwrap(), "{json}");
+                assert!(!schema.validate(&value).unwrap().is_empty(), "{json}");
                 let done = schema.normalize(&mut value, Extras::Strip).unwrap();
                 assert_eq!(done.repairs, [], "{json}");
                 assert_eq!(done.issues.len(), 1, "{json}");
                 assert!(done.issues[0].message.contains("deep"), "{json}: {}", done.issues[0]);
-                dismantle(value);
+                drop_iteratively(value);
             }
         }
     });
 }
 
 #[test]
-fn what_no_schema_looks_at_may_be_deep() {
-    on_a_small_stack(|| {
+fn unconstrained_subtree_may_be_deep() {
+    with_small_stack(|| {
         let schema =
             Schema::new(json!({"properties": {"a": {"type": "integer"}, "b": {}}})).unwrap();
         let mut value = member("b", deep(10_000, |inner| Value::Array(vec![inner])));
         value["a"] = json!("5");
         let done = schema.normalize(&mut value, Extras::Strip).unwrap();
         assert_eq!((done.repairs.len(), done.issues.len()), (1, 0));
-        dismantle(value);
+        drop_iteratively(value);
     });
 }
 
 #[test]
-fn values_up_to_the_limit_of_the_parser_are_walked() {
-    on_a_small_stack(|| {
+fn value_at_parser_depth_limit_is_normalized() {
+    with_small_stack(|| {
         let schema = Schema::new(recursive()).unwrap();
         let mut value = list(120, json!("5"));
         let done = schema.normalize(&mut value, Extras::Strip).unwrap();
@@ -187,8 +187,8 @@ fn values_up_to_the_limit_of_the_parser_are_walked() {
 }
 
 #[test]
-fn a_deep_schema_does_not_compile() {
-    on_a_small_stack(|| {
+fn deep_schema_fails_to_compile() {
+    with_small_stack(|| {
         for levels in [300, 10_000] {
             let json = deep(levels, |inner| member("allOf", Value::Array(vec![inner])));
             let schema = Schema::new(json).unwrap();
@@ -201,7 +201,7 @@ fn a_deep_schema_does_not_compile() {
 }
 
 #[test]
-fn defaults_without_end_are_not_filled_in() {
+fn recursive_defaults_are_not_filled() {
     let cases = [
         json!({"properties": {"c": {"$ref": "#", "default": {}}, "n": {"default": 1}}}),
         json!({"properties": {"n": {"default": 1}}, "allOf": [{"properties": {"c": {"$ref": "#", "default": {}}}}]}),

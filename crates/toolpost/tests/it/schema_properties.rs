@@ -11,25 +11,25 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), rng_seed: seed(), ..ProptestConfig::default() })]
 
     #[test]
-    fn the_verdict_is_the_crates(schema in schema(), value in value()) {
-        if let Some((schema, validator)) = both(&schema) {
-            prop_assert_eq!(schema.fits(&value).unwrap(), validator.is_valid(&value));
+    fn is_valid_agrees_with_jsonschema_crate(schema in schema(), value in value()) {
+        if let Some((schema, validator)) = compile_both(&schema) {
+            prop_assert_eq!(schema.is_valid(&value).unwrap(), validator.is_valid(&value));
         }
     }
 
     #[test]
-    fn normalizing_keeps_its_promises(schema in schema(), value in value(), keep: bool) {
-        if let Some((schema, validator)) = both(&schema) {
+    fn normalize_invariants_hold(schema in schema(), value in value(), keep: bool) {
+        if let Some((schema, validator)) = compile_both(&schema) {
             let extras = if keep { Extras::Keep } else { Extras::Strip };
-            promises(&schema, &validator, &value, extras);
+            assert_normalize_invariants(&schema, &validator, &value, extras);
         }
     }
 }
 
 /// More in CI, where time is cheap; `PROPTEST_CASES` overrules both.
 fn cases() -> u32 {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    asked.unwrap_or(if std::env::var_os("CI").is_some() { 5_000 } else { 400 })
+    let configured = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    configured.unwrap_or(if std::env::var_os("CI").is_some() { 5_000 } else { 400 })
 }
 
 /// The same pairs in every ordinary run, so that a red test is about the change at hand; new ones
@@ -43,24 +43,29 @@ fn seed() -> RngSeed {
 
 /// A default that does not fit its own type must not make a union misfit that fits without it.
 #[test]
-fn a_union_that_fits_without_its_bad_default_fits() {
+fn union_valid_without_invalid_default_stays_valid() {
     let json = serde_json::json!({"anyOf": [
         {"properties": {"x": {"type": "null", "default": {}}, "y": {}}},
         {"enum": [true]},
     ]});
-    let (schema, validator) = both(&json).unwrap();
+    let (schema, validator) = compile_both(&json).unwrap();
     for extras in [Extras::Strip, Extras::Keep] {
-        promises(&schema, &validator, &serde_json::json!({"b": 1, "a": []}), extras);
+        assert_normalize_invariants(
+            &schema,
+            &validator,
+            &serde_json::json!({"b": 1, "a": []}),
+            extras,
+        );
     }
 }
 
-fn both(json: &Value) -> Option<(Schema, jsonschema::Validator)> {
+fn compile_both(json: &Value) -> Option<(Schema, jsonschema::Validator)> {
     let validator = jsonschema::options().should_validate_formats(false).build(json).ok()?;
     Some((Schema::new(json.clone()).unwrap(), validator))
 }
 
 /// Checks one pair; also used on the corpus of the fuzzer.
-pub(crate) fn promises(
+pub(crate) fn assert_normalize_invariants(
     schema: &Schema,
     validator: &jsonschema::Validator,
     input: &Value,
@@ -69,15 +74,15 @@ pub(crate) fn promises(
     let mut output = input.clone();
     let done = schema.normalize(&mut output, extras).unwrap();
     assert_eq!(done.issues.is_empty(), validator.is_valid(&output), "{schema:?} {input} {output}");
-    assert_eq!(replayed(input, &done), output, "the repairs explain the result");
-    assert_eq!(replayed(input, &done).to_string(), output.to_string(), "in the same order");
+    assert_eq!(replay_repairs(input, &done), output, "the repairs explain the result");
+    assert_eq!(replay_repairs(input, &done).to_string(), output.to_string(), "in the same order");
     for repair in &done.repairs {
         assert!(!repair.action.is_warning(), "nothing is made up or replaced: {repair:?}");
         assert!(extras == Extras::Strip || repair.action != RepairAction::Stripped);
     }
     assert_eq!(
         sorted(&done.issues),
-        sorted(&schema.check(&output).unwrap()),
+        sorted(&schema.validate(&output).unwrap()),
         "{schema:?} {output}"
     );
     let mut again = output.clone();
@@ -94,13 +99,13 @@ fn sorted(issues: &[Issue]) -> Vec<String> {
 }
 
 /// The input with the repairs made one by one.
-fn replayed(input: &Value, done: &Normalized) -> Value {
+fn replay_repairs(input: &Value, done: &Normalized) -> Value {
     let mut value = input.clone();
     for repair in &done.repairs {
         if repair.action == RepairAction::Converted {
-            let place = value.pointer_mut(&repair.path).unwrap();
-            assert_eq!(Some(&*place), repair.from.as_ref());
-            *place = repair.to.clone().unwrap();
+            let target = value.pointer_mut(&repair.path).unwrap();
+            assert_eq!(Some(&*target), repair.from.as_ref());
+            *target = repair.to.clone().unwrap();
             continue;
         }
         let (parent, token) = repair.path.rsplit_once('/').unwrap();

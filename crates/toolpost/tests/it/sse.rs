@@ -9,7 +9,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 #[test]
-fn the_corpus_of_the_fuzzer_holds() {
+fn sse_fuzz_corpus_passes() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sse");
     let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 20, "found {} files", files.len());
@@ -59,7 +59,7 @@ fn any_piece() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn cutting_a_stream_changes_nothing(
+    fn chunk_boundaries_do_not_change_events(
         limit in 0..40_u8,
         seed in any::<u8>(),
         pieces in prop::collection::vec(any_piece(), 0..40),

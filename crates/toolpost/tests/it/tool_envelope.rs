@@ -12,7 +12,8 @@ use proptest::collection::{hash_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use toolpost::tool_envelope::{
-    ErrorPayload, Meta, PREFIX, Reader, ToolEnvelope, WorkflowPayload, decode, encode,
+    EnvelopeReader, ErrorPayload, PREFIX, ToolEnvelope, ToolEnvelopeMeta, WorkflowPayload, decode,
+    encode,
 };
 
 fn root() -> PathBuf {
@@ -32,34 +33,34 @@ fn shared(name: &str) -> Option<String> {
 }
 
 #[test]
-fn real_results_decode_and_encode_to_the_same_bytes() {
+fn real_results_round_trip_byte_for_byte() {
     let Some(lines) = shared("tool-envelope-real.jsonl") else {
         return;
     };
     let lines: Vec<_> = lines.lines().collect();
     let (envelopes, plain) = lines.split_at(7);
     for line in envelopes {
-        let decoded = decode(&Reader::default(), line).unwrap();
+        let decoded = decode(&EnvelopeReader::default(), line).unwrap();
         let keys: Vec<_> = decoded.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["payload", "meta", "summary"]);
         assert_eq!(encode(decoded).unwrap().to_string(), *line);
     }
     let [plain] = plain else { panic!("8 lines expected, found {}", lines.len()) };
     let result: Value = serde_json::from_str(plain).unwrap();
-    let fallback = decode(&Reader::default(), plain).unwrap_err();
+    let fallback = decode(&EnvelopeReader::default(), plain).unwrap_err();
     assert_eq!(fallback.text.as_deref(), result["content"][0]["text"].as_str());
     assert!(fallback.to_string().starts_with("not an envelope block"));
 }
 
 #[test]
-fn real_payloads_have_the_types_that_they_should() {
+fn real_payloads_parse_as_typed_payloads() {
     let Some(lines) = shared("tool-envelope-real.jsonl") else {
         return;
     };
     let kinds = ["plain", "plain", "workflow", "workflow", "workflow", "error", "error"];
     for (line, kind) in lines.lines().zip(kinds) {
         let result: Value = serde_json::from_str(line).unwrap();
-        let read = Reader::default().read_result(&result).unwrap();
+        let read = EnvelopeReader::default().read_result(&result).unwrap();
         let json = &read.envelope.payload;
         let workflow = WorkflowPayload::read(json);
         let error = ErrorPayload::read(json);
@@ -77,7 +78,7 @@ fn real_payloads_have_the_types_that_they_should() {
 }
 
 #[test]
-fn the_examples_of_the_specification_hold() {
+fn specification_examples_decode() {
     let Some(examples) = shared("tool-envelope-examples.json") else {
         return;
     };
@@ -85,7 +86,7 @@ fn the_examples_of_the_specification_hold() {
     assert_eq!(examples.len(), 2);
     for example in examples {
         let block = format!("{PREFIX}{}", example["base64"].as_str().unwrap());
-        let envelope = Reader::default().read_block(&block).unwrap();
+        let envelope = EnvelopeReader::default().read_block(&block).unwrap();
         assert_eq!(serde_json::to_string(&envelope).unwrap(), example["json_text"]);
         assert_eq!(envelope.payload, example["decoded"]["payload"]);
         assert_eq!(envelope.to_block().unwrap(), block);
@@ -98,7 +99,7 @@ fn the_examples_of_the_specification_hold() {
 }
 
 #[test]
-fn the_page_tells_the_truth() {
+fn tool_envelope_page_examples_are_valid() {
     let page = fs::read_to_string(root().join("docs/tool-envelope.md")).unwrap();
     let examples: Vec<_> = page
         .split("```json\n")
@@ -106,7 +107,7 @@ fn the_page_tells_the_truth() {
         .map(|rest| rest.split_once("```").expect("a fence is closed").0.trim())
         .collect();
     let [result, readable] = examples[..] else { panic!("found {} examples", examples.len()) };
-    let decoded = decode(&Reader::default(), result).unwrap();
+    let decoded = decode(&EnvelopeReader::default(), result).unwrap();
     let readable: Value = serde_json::from_str(readable).unwrap();
     assert_eq!(decoded.to_string(), readable.to_string());
     let result: Value = serde_json::from_str(result).unwrap();
@@ -116,7 +117,7 @@ fn the_page_tells_the_truth() {
 }
 
 #[test]
-fn the_corpus_of_the_fuzzer_holds() {
+fn tool_envelope_fuzz_corpus_passes() {
     let corpus = fs::read_dir(root().join("fuzz/corpus/tool_envelope")).unwrap();
     let files: Vec<_> = corpus.map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 10, "found {} files", files.len());
@@ -223,25 +224,25 @@ fn failure() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_payload_survives(
+    fn any_payload_round_trips(
         payload in any_json(),
         tool in any::<String>(),
         summary in any::<String>(),
         epoch_ms in any::<i64>(),
     ) {
-        let envelope = ToolEnvelope::new(payload, Meta::new(tool, epoch_ms));
+        let envelope = ToolEnvelope::new(payload, ToolEnvelopeMeta::new(tool, epoch_ms));
         let result = envelope.to_result(summary.clone()).unwrap();
-        let read = Reader::default().read_result(&result).unwrap();
+        let read = EnvelopeReader::default().read_result(&result).unwrap();
         prop_assert_eq!(&read.envelope, &envelope);
         prop_assert_eq!(read.summary, summary);
         prop_assert_eq!(read.envelope.payload.to_string(), envelope.payload.to_string());
         let text = result.to_string();
-        let again = encode(decode(&Reader::default(), &text).unwrap()).unwrap();
+        let again = encode(decode(&EnvelopeReader::default(), &text).unwrap()).unwrap();
         prop_assert_eq!(again.to_string(), text);
     }
 
     #[test]
-    fn a_workflow_loses_nothing(json in workflow()) {
+    fn workflow_payload_round_trips(json in workflow()) {
         let payload = WorkflowPayload::read(&json).unwrap();
         let written = serde_json::to_value(&payload).unwrap();
         prop_assert_eq!(&written, &json);
@@ -249,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn an_error_loses_nothing(json in failure()) {
+    fn error_payload_round_trips(json in failure()) {
         let payload = ErrorPayload::read(&json).unwrap();
         let written = serde_json::to_value(&payload).unwrap();
         prop_assert_eq!(&written, &json);
@@ -257,21 +258,21 @@ proptest! {
     }
 
     #[test]
-    fn bytes_never_break_the_reader(bytes in vec(any::<u8>(), 0..200)) {
+    fn reader_never_panics_on_bytes(bytes in vec(any::<u8>(), 0..200)) {
         checks::check(&bytes);
     }
 
     #[test]
-    fn text_never_breaks_the_reader(text in "\\PC{0,40}", envelope in any_json()) {
+    fn reader_never_panics_on_text(text in "\\PC{0,40}", envelope in any_json()) {
         checks::check(text.as_bytes());
         checks::check(format!("{PREFIX}{text}").as_bytes());
         let meta = json!({"tool": text, "ts": text, "version": 1, "more": envelope});
-        let whole = json!({"payload": envelope, "meta": meta, "beside": envelope}).to_string();
-        checks::check(whole.as_bytes());
+        let document = json!({"payload": envelope, "meta": meta, "beside": envelope}).to_string();
+        checks::check(document.as_bytes());
     }
 
     #[test]
-    fn a_damaged_block_is_read_or_refused(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn corrupted_block_decodes_or_errors(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let json = r#"{"payload":{"a":[1,"é"]},"meta":{"tool":"t","ts":"","version":1}}"#;
         let mut block = format!("{PREFIX}{}", BASE64.encode(json.as_bytes())).into_bytes();
         let at = at.index(block.len());

@@ -1,7 +1,7 @@
 //! Operations as MCP tools: every listing and result that clients see.
 
+mod fixture;
 mod golden;
-mod lists;
+mod listings;
 mod properties;
 mod results;
-mod world;

@@ -1,103 +1,107 @@
 //! `add mcp`: a server is asked what it offers, and becomes a source of the configuration.
 
-mod found;
+mod candidate;
+mod report;
 pub(super) mod secret;
-mod wanted;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use toolpost::Registry;
-use toolpost::mcp::{Found, McpSettings, McpSource, McpTransport};
-use toolpost_gateway::McpParts;
+use toolpost::mcp::{McpSettings, McpSource, McpTransport, ServerInfo};
+use toolpost_gateway::McpEnv;
 use toolpost_gateway::config::{
-    Access, ConfigError, EditError, Existing, Overview, Part, kept_entry, overview,
-    replaced_settings, write_source,
+    Access, ConfigError, ConfigOverview, ConfigTable, EditError, IfExists, overview,
+    preserve_mcp_entry, settings_after_replace, write_source,
 };
 
-use super::connect::{Asking, Spinner, found as wait, parts};
-use super::neighbor;
+use super::mcp_connect::{AuthorizationMode, Spinner, mcp_env, wait_until_ready as wait};
+use super::mcp_json;
 use super::signal::StopRequests;
 use crate::arguments::AddMcpOptions;
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::output;
-use found::Report;
-use wanted::Wanted;
-pub(super) use wanted::header;
+use candidate::ServerCandidate;
+pub(super) use candidate::parse_header;
+use report::ServerReport;
 
 /// How long a person may take to agree in a browser.
-const SIGN_IN: Duration = Duration::from_secs(300);
+const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How long the processes of servers have to end.
-const PATIENCE: Duration = Duration::from_secs(15);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 
-pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), Failure> {
-    let mut wanted = wanted::read(options)?;
-    let known = overview(&options.config)?;
-    check_names(options, &wanted, &known)?;
+pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), CommandError> {
+    let mut candidates = candidate::read_candidates(options)?;
+    let config_overview = overview(&options.config)?;
+    check_names(options, &candidates, &config_overview)?;
     if options.replace {
-        for server in wanted.iter_mut().filter(|server| server.refused.is_none()) {
+        for server in candidates.iter_mut().filter(|server| server.rejection.is_none()) {
             let given = std::mem::take(&mut server.entry);
-            server.entry = kept_entry(&options.config, &server.name, given)?;
+            server.entry = preserve_mcp_entry(&options.config, &server.name, given)?;
         }
     }
-    let servers = looked_at(options, wanted).await?;
+    let servers = probe_candidates(options, candidates).await?;
     // On loopback, where nobody is known, everybody may call.
-    let has_identities = known.knows_callers();
+    let has_identities = config_overview.requires_auth();
     let access = (!has_identities).then_some(Access::Open);
-    let existing = if options.replace { Existing::Replace } else { Existing::Refuse };
+    let existing = if options.replace { IfExists::Replace } else { IfExists::Fail };
     let mut reports = Vec::new();
-    let taken = servers.iter().filter(|(_, found)| !matches!(found, Look::Failed(_)));
+    let taken = servers.iter().filter(|(_, found)| !matches!(found, Probe::Failed(_)));
     let names: Vec<String> = taken.map(|(server, _)| server.name.clone()).collect();
     if !names.is_empty() {
-        neighbor::keep(&options.config, &names)?;
+        mcp_json::include_in_config(&options.config, &names)?;
     }
     for (server, found) in servers {
         let (file, name) = (&*options.config, &server.name);
         let mut written = None;
-        if !matches!(found, Look::Failed(_)) {
+        if !matches!(found, Probe::Failed(_)) {
             written = write_source(file, name, &server.entry, access.as_ref(), existing)?;
-            secret::remark(file, &server);
+            secret::warn_literal_secrets(file, &server);
         }
-        let access = written.unwrap_or_else(|| Access::unsaid(name, has_identities));
-        reports.push(Report { server, found, access, has_identities, file });
+        let access = written.unwrap_or_else(|| Access::default_for(name, has_identities));
+        reports.push(ServerReport { server, probe: found, access, has_identities, file });
     }
-    found::print(&reports, options)?;
+    report::print(&reports, options)?;
     if !names.is_empty() {
-        output::remark(output::TAKEN_UP);
+        output::notice(output::RELOAD_NOTICE);
     }
     match &reports[..] {
-        [Report { server, found: Look::Failed(reason), .. }] => {
-            let said = format!("`{}` cannot be used: {reason}\n  {NOT_WRITTEN}", server.name);
-            let failure = nothing_written(&reports, said);
-            let is_shown = options.json || options.from.is_some();
-            Err(if is_shown { Failure::Shown(failure.into()) } else { failure })
+        [ServerReport { server, probe: Probe::Failed(reason), .. }] => {
+            let message = format!("`{}` cannot be used: {reason}\n  {NOT_WRITTEN}", server.name);
+            let failure = no_server_failure(&reports, message);
+            let is_already_printed = options.json || options.from.is_some();
+            Err(if is_already_printed {
+                CommandError::JsonAlreadyPrinted(failure.into())
+            } else {
+                failure
+            })
         }
         // Those that were taken are what was wanted; of the others each has been told.
-        all if all.iter().any(|report| !matches!(report.found, Look::Failed(_))) => Ok(()),
+        all if all.iter().any(|report| !matches!(report.probe, Probe::Failed(_))) => Ok(()),
         all => {
-            let said =
+            let message =
                 format!("none of the {} servers can be used; nothing was written", all.len());
             // Each of them has been told.
-            Err(Failure::Shown(nothing_written(&reports, said).into()))
+            Err(CommandError::JsonAlreadyPrinted(no_server_failure(&reports, message).into()))
         }
     }
 }
 
 /// A server that could not be reached is another failure than one that makes no sense.
-fn nothing_written(reports: &[Report<'_>], said: String) -> Failure {
-    if reports.iter().all(|report| report.server.refused.is_some()) {
-        return Failure::Usage(said);
+fn no_server_failure(reports: &[ServerReport<'_>], message: String) -> CommandError {
+    if reports.iter().all(|report| report.server.rejection.is_some()) {
+        return CommandError::Usage(message);
     }
-    Failure::Unreachable(said)
+    CommandError::Unreachable(message)
 }
 
 const NOT_WRITTEN: &str = "nothing was written; --no-connect writes it as it is";
 
 /// What came of a look at a server.
-enum Look {
-    Found(Arc<Found>),
+enum Probe {
+    Connected(Arc<ServerInfo>),
     /// Nobody wanted one.
     Skipped,
     Failed(String),
@@ -106,78 +110,89 @@ enum Look {
 /// Before anything is started: a name that is taken, or is not there to be replaced.
 fn check_names(
     options: &AddMcpOptions,
-    wanted: &[Wanted],
-    known: &Overview,
-) -> Result<(), Failure> {
-    for server in wanted.iter().filter(|server| server.refused.is_none()) {
+    candidates: &[ServerCandidate],
+    config_overview: &ConfigOverview,
+) -> Result<(), CommandError> {
+    for server in candidates.iter().filter(|server| server.rejection.is_none()) {
         let (name, file) = (server.name.clone(), options.config.clone());
-        match (known.sources.contains(&name), options.replace) {
+        match (config_overview.sources.contains(&name), options.replace) {
             (true, false) => {
-                return Err(EditError::Exists { part: Part::Source, name, file }.into());
+                return Err(
+                    EditError::AlreadyExists { part: ConfigTable::Source, name, file }.into()
+                );
             }
-            (false, true) => return Err(EditError::Absent { name, file }.into()),
+            (false, true) => return Err(EditError::NotFound { name, file }.into()),
             _ => {}
         }
     }
     Ok(())
 }
 
-async fn looked_at(
+async fn probe_candidates(
     options: &AddMcpOptions,
-    wanted: Vec<Wanted>,
-) -> Result<Vec<(Wanted, Look)>, Failure> {
+    candidates: Vec<ServerCandidate>,
+) -> Result<Vec<(ServerCandidate, Probe)>, CommandError> {
     let mut servers = Vec::new();
     let (mut sound, mut settings) = (Vec::new(), Vec::new());
-    for mut server in wanted {
-        if let Some(reason) = server.refused.clone() {
-            servers.push((server, Look::Failed(reason)));
+    for mut server in candidates {
+        if let Some(reason) = server.rejection.clone() {
+            servers.push((server, Probe::Failed(reason)));
             continue;
         }
-        match checked(options, &server) {
+        match probe_settings(options, &server) {
             Ok(found) => {
                 settings.extend(found);
                 sound.push(server);
             }
             Err(error) if options.from.is_some() => {
                 let reason = error.to_string().replace('\n', "; ");
-                server.refused = Some(reason.clone());
-                servers.push((server, Look::Failed(reason)));
+                server.rejection = Some(reason.clone());
+                servers.push((server, Probe::Failed(reason)));
             }
             Err(error) => return Err(error.into()),
         }
     }
-    let looks = if options.no_connect {
-        sound.iter().map(|_| Look::Skipped).collect()
+    let probes = if options.no_connect {
+        sound.iter().map(|_| Probe::Skipped).collect()
     } else {
-        look(options, &sound, settings).await?
+        probe(options, &sound, settings).await?
     };
-    servers.splice(0..0, sound.into_iter().zip(looks));
+    servers.splice(0..0, sound.into_iter().zip(probes));
     Ok(servers)
 }
 
 /// What is needed for a look; nothing, if there will be none.
-fn checked(options: &AddMcpOptions, server: &Wanted) -> Result<Option<McpSettings>, ConfigError> {
+fn probe_settings(
+    options: &AddMcpOptions,
+    server: &ServerCandidate,
+) -> Result<Option<McpSettings>, ConfigError> {
     if options.no_connect {
-        return check_unseen(options, server).map(|()| None);
+        return check_without_probe(options, server).map(|()| None);
     }
-    meant(options, server).map(Some)
+    effective_settings(options, server).map(Some)
 }
 
 /// What the source means once it is written.
-fn meant(options: &AddMcpOptions, server: &Wanted) -> Result<McpSettings, ConfigError> {
+fn effective_settings(
+    options: &AddMcpOptions,
+    server: &ServerCandidate,
+) -> Result<McpSettings, ConfigError> {
     let (file, name) = (&options.config, &server.name);
     if options.replace {
-        replaced_settings(file, name, &server.entry)
+        settings_after_replace(file, name, &server.entry)
     } else {
         server.entry.settings(file, name)
     }
 }
 
 /// Without a look, a variable may be set later; everything else is checked now.
-fn check_unseen(options: &AddMcpOptions, server: &Wanted) -> Result<(), ConfigError> {
+fn check_without_probe(
+    options: &AddMcpOptions,
+    server: &ServerCandidate,
+) -> Result<(), ConfigError> {
     let unset = server.entry.unset_variables(&options.config);
     if unset.is_empty() {
-        meant(options, server)?;
+        effective_settings(options, server)?;
         return Ok(());
     }
     let (name, unset) = (&server.name, unset.join(", "));
@@ -186,47 +201,53 @@ fn check_unseen(options: &AddMcpOptions, server: &Wanted) -> Result<(), ConfigEr
 }
 
 /// Starts the servers beside one another, and ends them again.
-async fn look(
+async fn probe(
     options: &AddMcpOptions,
-    wanted: &[Wanted],
+    candidates: &[ServerCandidate],
     settings: Vec<McpSettings>,
-) -> Result<Vec<Look>, Failure> {
-    if wanted.is_empty() {
+) -> Result<Vec<Probe>, CommandError> {
+    if candidates.is_empty() {
         return Ok(Vec::new());
     }
     let mut requests = StopRequests::new()?;
-    let parts = parts(Asking::Person).await;
-    let names: Vec<&str> = wanted.iter().map(|server| server.name.as_str()).collect();
+    let env = mcp_env(AuthorizationMode::Interactive).await;
+    let names: Vec<&str> = candidates.iter().map(|server| server.name.as_str()).collect();
     let spinner = Spinner::new(format!("waiting for {} to list its tools", names.join(", ")));
     let mut started = Vec::new();
-    for (server, mut settings) in wanted.iter().zip(settings) {
+    for (server, mut settings) in candidates.iter().zip(settings) {
         settings.start_timeout = options.timeout.unwrap_or(settings.start_timeout);
-        let patience = options.timeout.unwrap_or_else(|| patience(&settings));
-        started.push((start(&parts, &server.name, settings), patience));
+        let wait_timeout = options.timeout.unwrap_or_else(|| probe_timeout(&settings));
+        started.push((start(&env, &server.name, settings), wait_timeout));
     }
-    let waiting = join_all(started.iter().map(|(server, patience)| wait(server, *patience)));
-    let looks = tokio::select! {
-        looks = waiting => Some(looks),
+    let waiting =
+        join_all(started.iter().map(|(server, wait_timeout)| wait(server, *wait_timeout)));
+    let probes = tokio::select! {
+        probes = waiting => Some(probes),
         () = requests.next() => None,
     };
     drop(spinner);
     let closing = join_all(started.into_iter().map(|(server, _)| server.close()));
     tokio::select! {
-        _ = tokio::time::timeout(PATIENCE, closing) => {}
+        _ = tokio::time::timeout(CLOSE_TIMEOUT, closing) => {}
         () = requests.next() => std::process::exit(130),
     }
-    let Some(looks) = looks else { std::process::exit(130) };
-    Ok(looks.into_iter().map(|look| look.map_or_else(Look::Failed, Look::Found)).collect())
+    let Some(probes) = probes else { std::process::exit(130) };
+    Ok(probes
+        .into_iter()
+        .map(|result| result.map_or_else(Probe::Failed, Probe::Connected))
+        .collect())
 }
 
 /// Nobody calls its tools now, so they go into a registry of their own.
-fn start(parts: &McpParts, name: &str, settings: McpSettings) -> McpSource {
-    parts.start_server(&Registry::new(), name, settings)
+fn start(env: &McpEnv, name: &str, settings: McpSettings) -> McpSource {
+    env.start_server(&Registry::new(), name, settings)
 }
 
-fn patience(settings: &McpSettings) -> Duration {
+fn probe_timeout(settings: &McpSettings) -> Duration {
     match &settings.transport {
-        McpTransport::Http(http) if http.bearer.is_none() => settings.start_timeout.max(SIGN_IN),
+        McpTransport::Http(http) if http.bearer.is_none() => {
+            settings.start_timeout.max(SIGN_IN_TIMEOUT)
+        }
         _ => settings.start_timeout,
     }
 }

@@ -4,43 +4,48 @@ use std::path::Path;
 
 use toolpost_gateway::config::{McpEntry, OpenApiEntry};
 
-use super::wanted::Wanted;
+use super::candidate::ServerCandidate;
 use crate::output;
 
 /// Names what looks like a secret and is no reference.
-pub(super) fn remark(file: &Path, server: &Wanted) {
-    say(file, &server.name, &literal(&server.entry));
+pub(super) fn warn_literal_secrets(file: &Path, server: &ServerCandidate) {
+    print_warning(file, &server.name, &literal_secrets(&server.entry));
 }
 
 /// The same for an HTTP service.
-pub(in super::super) fn remark_service(file: &Path, name: &str, entry: &OpenApiEntry) {
+pub(in super::super) fn warn_literal_service_secrets(
+    file: &Path,
+    name: &str,
+    entry: &OpenApiEntry,
+) {
     let password = entry.basic.as_ref().map(|(_, password)| password);
     let given =
         [("token", entry.bearer.as_ref()), ("password", password), ("key", entry.api_key.as_ref())];
     let literal =
         given.into_iter().filter(|(_, value)| value.is_some_and(|value| is_literal(value)));
-    let mut found: Vec<String> = literal.map(|(what, _)| what.to_owned()).collect();
-    let headers = entry.headers.iter().filter(|(name, value)| is_secret(name) && is_literal(value));
-    found.extend(headers.map(|(name, _)| format!("header `{name}`")));
-    say(file, name, &found);
+    let mut names: Vec<String> = literal.map(|(what, _)| what.to_owned()).collect();
+    let headers =
+        entry.headers.iter().filter(|(name, value)| is_secret_name(name) && is_literal(value));
+    names.extend(headers.map(|(name, _)| format!("header `{name}`")));
+    print_warning(file, name, &names);
 }
 
-fn say(file: &Path, name: &str, found: &[String]) {
-    if found.is_empty() {
+fn print_warning(file: &Path, name: &str, names: &[String]) {
+    if names.is_empty() {
         return;
     }
-    let (file, are) = (file.display(), if found.len() == 1 { "is" } else { "are" });
-    let (they, keeps) = if found.len() == 1 { ("it", "it") } else { ("they", "them") };
-    let what = listed(found);
-    output::remark(&format!(
+    let (file, are) = (file.display(), if names.len() == 1 { "is" } else { "are" });
+    let (they, keeps) = if names.len() == 1 { ("it", "it") } else { ("they", "them") };
+    let what = join_words(names);
+    output::notice(&format!(
         "The {what} of `{name}` {are} kept in {file} as {they} {are}; '${{VAR}}' keeps {keeps} out."
     ));
 }
 
-fn listed(found: &[String]) -> String {
-    match found {
+fn join_words(names: &[String]) -> String {
+    match names {
         [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
-        _ => found.concat(),
+        _ => names.concat(),
     }
 }
 
@@ -48,27 +53,27 @@ fn is_literal(value: &str) -> bool {
     !value.is_empty() && !value.contains("${")
 }
 
-fn literal(entry: &McpEntry) -> Vec<String> {
-    let mut found = Vec::new();
+fn literal_secrets(entry: &McpEntry) -> Vec<String> {
+    let mut names = Vec::new();
     if entry.bearer.as_deref().is_some_and(is_literal) {
-        found.push("token".to_owned());
+        names.push("token".to_owned());
     }
     if entry.client_secret.as_deref().is_some_and(is_literal) {
-        found.push("client secret".to_owned());
+        names.push("client secret".to_owned());
     }
     for (kind, pairs) in [("header", &entry.headers), ("variable", &entry.env)] {
-        let secret = pairs.iter().filter(|(name, value)| is_secret(name) && is_literal(value));
-        found.extend(secret.map(|(name, _)| format!("{kind} `{name}`")));
+        let secret = pairs.iter().filter(|(name, value)| is_secret_name(name) && is_literal(value));
+        names.extend(secret.map(|(name, _)| format!("{kind} `{name}`")));
     }
-    found
+    names
 }
 
 /// Whether what goes by this name is usually kept from others.
-fn is_secret(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     const WORDS: [&str; 9] =
         ["token", "secret", "key", "password", "passwd", "auth", "cookie", "credential", "dsn"];
     let name = name.to_ascii_lowercase();
-    WORDS.iter().any(|word| name.contains(word))
+    WORDS.iter().any(|keyword| name.contains(keyword))
         || name.split(['_', '-']).any(|part| matches!(part, "pat" | "pass" | "pwd"))
 }
 
@@ -77,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_known_by_their_names() {
+    fn secret_names_are_detected() {
         for (name, expected) in [
             ("GITHUB_TOKEN", true),
             ("Authorization", true),
@@ -88,12 +93,12 @@ mod tests {
             ("DEBUG", false),
             ("X-Team", false),
         ] {
-            assert_eq!(is_secret(name), expected, "{name}");
+            assert_eq!(is_secret_name(name), expected, "{name}");
             let mut entry = McpEntry::default();
             entry.env.insert(name.to_owned(), "hush".to_owned());
-            assert_eq!(literal(&entry).len(), usize::from(expected), "{name}");
+            assert_eq!(literal_secrets(&entry).len(), usize::from(expected), "{name}");
             entry.env.insert(name.to_owned(), "a ${REFERENCE}".to_owned());
-            assert_eq!(literal(&entry).len(), 0, "{name}");
+            assert_eq!(literal_secrets(&entry).len(), 0, "{name}");
         }
     }
 }

@@ -8,26 +8,27 @@ use std::collections::HashSet;
 
 use toolpost::OperationSpec;
 use toolpost::openapi::{
-    Inspection, LoadError, LoadSettings, Location, OpenApiError, ServerSettings, Warning, inspect,
+    DocumentLocation, DocumentWarning, Inspection, LoadError, LoadSettings, OpenApiError,
+    ServerSettings, inspect,
 };
 use toolpost_gateway::config::{Adjustments, Glob};
 
-use super::connect::Spinner;
+use super::mcp_connect::Spinner;
 use crate::arguments::{DocumentOptions, ImportOptions};
-use crate::failure::Failure;
+use crate::error::CommandError;
 
 pub(crate) use add::add_openapi;
 
-pub(crate) async fn import(options: &ImportOptions) -> Result<(), Failure> {
-    let nothing = Shown::default();
-    let read = read(&options.document, &options.name, nothing).await?;
+pub(crate) async fn import(options: &ImportOptions) -> Result<(), CommandError> {
+    let nothing = InspectOptions::default();
+    let read = read_document(&options.document, &options.name, nothing).await?;
     report::print(&read, options.json)?;
     Ok(())
 }
 
 /// What a service is known by beside its document.
 #[derive(Default)]
-struct Shown<'a> {
+struct InspectOptions<'a> {
     /// Where it is, instead of where the document says.
     server: Option<&'a str>,
     /// How the document is read.
@@ -35,69 +36,71 @@ struct Shown<'a> {
 }
 
 /// The document with what is wanted of it.
-async fn read(
+async fn read_document(
     options: &DocumentOptions,
     name: &str,
-    shown: Shown<'_>,
-) -> Result<Inspection, Failure> {
+    inspect_options: InspectOptions<'_>,
+) -> Result<Inspection, CommandError> {
     let adjustments = adjustments(options)?;
-    let location = Location::of(&options.document);
-    let mut settings = shown.loading;
+    let location = DocumentLocation::from_path_or_url(&options.document);
+    let mut settings = inspect_options.loading;
     settings.hosts.clone_from(&options.hosts);
-    let spinner = Spinner::new(format!("reading {}", location.shown()));
-    let is_remote = matches!(location, Location::Url(_));
-    let server = shown.server.map(server_at).transpose()?.unwrap_or_default();
+    let spinner = Spinner::new(format!("reading {}", location.display_name()));
+    let is_remote = matches!(location, DocumentLocation::Url(_));
+    let server = inspect_options.server.map(parse_server).transpose()?.unwrap_or_default();
     let read = inspect(location, &settings, &server, name).await;
     drop(spinner);
     let mut read = read.map_err(|error| match error {
         OpenApiError::Load(LoadError::Unreachable { .. }) if is_remote => {
-            Failure::Unreachable(error.to_string())
+            CommandError::Unreachable(error.to_string())
         }
-        error => Failure::Usage(error.to_string()),
+        error => CommandError::Usage(error.to_string()),
     })?;
     let specs = std::mem::take(&mut read.report.operations);
     let count = specs.len();
     let names: Vec<&str> = specs.iter().map(|spec| &*spec.name).collect();
-    let strays = adjustments.strays(&names).into_iter();
-    read.report.warnings.extend(strays.map(|message| Warning::new("", message)));
-    let kept = specs.into_iter().filter_map(|spec| adjustments.apply(spec)).map(|(spec, _)| spec);
-    read.report.operations = kept.collect();
+    let strays = adjustments.unmatched_settings(&names).into_iter();
+    read.report.warnings.extend(strays.map(|message| DocumentWarning::new("", message)));
+    let retained =
+        specs.into_iter().filter_map(|spec| adjustments.apply(spec)).map(|(spec, _)| spec);
+    read.report.operations = retained.collect();
     if count > 0 && read.report.operations.is_empty() {
-        let said = format!("none of the {count} operations fits --include and --exclude");
-        return Err(Failure::Usage(said));
+        let error_message = format!("none of the {count} operations fits --include and --exclude");
+        return Err(CommandError::Usage(error_message));
     }
     check_names(&read.report.operations)?;
     Ok(read)
 }
 
 /// Two operations cannot have one name.
-fn check_names(operations: &[OperationSpec]) -> Result<(), Failure> {
+fn check_names(operations: &[OperationSpec]) -> Result<(), CommandError> {
     let mut names = HashSet::new();
     match operations.iter().find(|spec| !names.insert(&spec.name)) {
-        Some(twice) => {
-            let said =
-                format!("two operations would be called `{}`; rename one of them", twice.name);
-            Err(Failure::Usage(said))
+        Some(duplicate) => {
+            let error_message =
+                format!("two operations would be called `{}`; rename one of them", duplicate.name);
+            Err(CommandError::Usage(error_message))
         }
         None => Ok(()),
     }
 }
 
 /// Where a service is, as the configuration takes it.
-fn server_at(typed: &str) -> Result<ServerSettings, Failure> {
-    match Location::of(typed) {
-        Location::Url(url) if url.username().is_empty() && url.password().is_none() => {
-            Ok(ServerSettings { address: Some(url), ..ServerSettings::default() })
+fn parse_server(text: &str) -> Result<ServerSettings, CommandError> {
+    match DocumentLocation::from_path_or_url(text) {
+        DocumentLocation::Url(url) if url.username().is_empty() && url.password().is_none() => {
+            Ok(ServerSettings { url: Some(url), ..ServerSettings::default() })
         }
-        Location::Url(_) => {
-            let said = "an address has no user and password; use --basic, --bearer or --api-key";
-            Err(Failure::Usage(said.to_owned()))
+        DocumentLocation::Url(_) => {
+            let error_message =
+                "an address has no user and password; use --basic, --bearer or --api-key";
+            Err(CommandError::Usage(error_message.to_owned()))
         }
-        _ => Err(Failure::Usage("--server is https://HOST/… or http://HOST/…".to_owned())),
+        _ => Err(CommandError::Usage("--server is https://HOST/… or http://HOST/…".to_owned())),
     }
 }
 
-fn adjustments(options: &DocumentOptions) -> Result<Adjustments, Failure> {
+fn adjustments(options: &DocumentOptions) -> Result<Adjustments, CommandError> {
     let mut adjustments = Adjustments::default();
     if !options.include.is_empty() {
         adjustments.include = options.include.iter().map(Glob::new).collect();
@@ -105,17 +108,17 @@ fn adjustments(options: &DocumentOptions) -> Result<Adjustments, Failure> {
     adjustments.exclude = options.exclude.iter().map(Glob::new).collect();
     adjustments.prefix = options.prefix.clone().unwrap_or_default();
     for pair in &options.rename {
-        let (old, new) = renamed(pair)?;
+        let (old, new) = parse_rename(pair)?;
         adjustments.rename.insert(old, new);
     }
     Ok(adjustments)
 }
 
-fn renamed(pair: &str) -> Result<(String, String), Failure> {
+fn parse_rename(pair: &str) -> Result<(String, String), CommandError> {
     match pair.split_once('=') {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => {
             Ok((old.to_owned(), new.to_owned()))
         }
-        _ => Err(Failure::Usage("another name is written as --rename OLD=NEW".to_owned())),
+        _ => Err(CommandError::Usage("another name is written as --rename OLD=NEW".to_owned())),
     }
 }

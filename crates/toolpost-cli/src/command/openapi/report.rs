@@ -6,25 +6,25 @@ use serde_json::json;
 use toolpost::OperationSpec;
 use toolpost::openapi::Inspection;
 
-use crate::{output, tokens};
+use crate::{output, token_estimate};
 
-pub(super) fn print(read: &Inspection, json: bool) -> std::io::Result<()> {
-    if output::is_plain(json) {
-        return output::stream_plain(&read.report);
+pub(super) fn print(inspection: &Inspection, json: bool) -> std::io::Result<()> {
+    if output::wants_json(json) {
+        return output::stream_json_line(&inspection.report);
     }
-    print_for_people(read)
+    print_text(inspection)
 }
 
-pub(super) fn print_for_people(read: &Inspection) -> std::io::Result<()> {
-    let report = &read.report;
-    output::print_line(&output::harmless(&format!("{}\n", summary(read))))?;
+pub(super) fn print_text(inspection: &Inspection) -> std::io::Result<()> {
+    let report = &inspection.report;
+    output::print_line(&output::sanitize(&format!("{}\n", summary(inspection))))?;
     if !report.operations.is_empty() {
         output::print_line(&table(&report.operations))?;
         output::print_line("")?;
     }
     for skipped in &report.skipped {
         let (method, path, reason) = (&skipped.method, &skipped.path, &skipped.reason);
-        output::print_line(&output::harmless(&format!("Skipped {method} {path}: {reason}")))?;
+        output::print_line(&output::sanitize(&format!("Skipped {method} {path}: {reason}")))?;
     }
     for warning in &report.warnings {
         output::warning(&format!("{}: {}", warning.at, warning.message));
@@ -34,8 +34,8 @@ pub(super) fn print_for_people(read: &Inspection) -> std::io::Result<()> {
 
 /// `Petstore 1.0.0 (OpenAPI 3.0.4): 12 operations (5 queries, 7 mutations), 1 skipped, 2 warnings;
 /// as tools they cost a model about 4,300 tokens`.
-fn summary(read: &Inspection) -> String {
-    let report = &read.report;
+fn summary(inspection: &Inspection) -> String {
+    let report = &inspection.report;
     let counts = report.counts();
     let kinds: Vec<String> = [
         (counts.queries, "query", "queries"),
@@ -44,32 +44,32 @@ fn summary(read: &Inspection) -> String {
     ]
     .into_iter()
     .filter(|(count, ..)| *count > 0)
-    .map(|(count, one, many)| counted(count, one, many))
+    .map(|(count, singular, plural)| pluralize(count, singular, plural))
     .collect();
-    let total = counted(report.operations.len(), "operation", "operations");
+    let total = pluralize(report.operations.len(), "operation", "operations");
     let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
     let mut rest = String::new();
     if counts.skipped > 0 {
         rest.push_str(&format!(", {} skipped", counts.skipped));
     }
     if counts.warnings > 0 {
-        rest.push_str(&format!(", {}", counted(counts.warnings, "warning", "warnings")));
+        rest.push_str(&format!(", {}", pluralize(counts.warnings, "warning", "warnings")));
     }
-    let cost = tokens::words(cost(&report.operations));
-    format!("{}: {total}{kinds}{rest}; as tools they cost a model {cost}", head(read))
+    let cost = token_estimate::format_estimate(token_cost(&report.operations));
+    format!("{}: {total}{kinds}{rest}; as tools they cost a model {cost}", heading(inspection))
 }
 
-fn head(read: &Inspection) -> String {
-    format!("{} {} ({})", read.title, read.version, read.specification)
+fn heading(inspection: &Inspection) -> String {
+    format!("{} {} ({})", inspection.title, inspection.version, inspection.specification)
 }
 
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
+fn pluralize(count: usize, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { singular } else { plural })
 }
 
 /// What the list of tools costs a model. They are written one after the other: all the schemas of a
 /// large document at once would be many times the document.
-pub(super) fn cost(operations: &[OperationSpec]) -> u64 {
+pub(super) fn token_cost(operations: &[OperationSpec]) -> u64 {
     let tool = |spec: &OperationSpec| {
         json!({
             "name": format!("{}__{}", spec.namespace, spec.name),
@@ -77,7 +77,7 @@ pub(super) fn cost(operations: &[OperationSpec]) -> u64 {
             "inputSchema": spec.input_schema,
         })
     };
-    operations.iter().map(|spec| tokens::of_tools(&[tool(spec)])).sum()
+    operations.iter().map(|spec| token_estimate::estimate_tools(&[tool(spec)])).sum()
 }
 
 fn table(operations: &[OperationSpec]) -> String {
@@ -86,13 +86,14 @@ fn table(operations: &[OperationSpec]) -> String {
     let width = table.width().filter(|width| *width >= 40).unwrap_or(100);
     let longest = operations.iter().map(|spec| spec.name.chars().count()).max().unwrap_or(0);
     // The second column and the space between columns.
-    let room = usize::from(width).saturating_sub(longest + "subscription".len() + 6).max(20);
+    let description_width =
+        usize::from(width).saturating_sub(longest + "subscription".len() + 6).max(20);
     table.set_header(["OPERATION", "TYPE", "DESCRIPTION"]);
     for spec in operations {
-        let said = spec.title.as_deref().unwrap_or(&spec.description);
-        let description = output::cut(said, room);
+        let summary_text = spec.title.as_deref().unwrap_or(&spec.description);
+        let description = output::truncate_line(summary_text, description_width);
         let cells = [spec.name.as_str(), spec.kind.as_str(), &description];
-        table.add_row(cells.map(|cell| output::harmless(cell).into_owned()));
+        table.add_row(cells.map(|cell| output::sanitize(cell).into_owned()));
     }
     table.trim_fmt()
 }

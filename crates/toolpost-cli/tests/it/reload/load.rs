@@ -7,30 +7,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use toolpost::hub::Spoke;
-use toolpost::link::WsConnector;
 use toolpost::protocol::Secret;
+use toolpost::transport::WsConnector;
 use toolpost::{HandlerError, Operation};
 
-use super::world::{Gateway, Service, eventually, identity, standing};
+use super::fixture::{Gateway, Service, eventually, identity, labeled_server};
 use super::{connect, subscribe};
 
 const CALLERS: usize = 64;
 const RELOADS: usize = 50;
 
 /// What all of them call, in turn: a server over standard input, a service, a spoke, and a built-in.
-const CALLED: [&str; 4] = ["files.who", "pets.who", "box.text.echo", "demo.add"];
+const OPERATIONS: [&str; 4] = ["files.who", "pets.who", "box.text.echo", "demo.add"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn fifty_reloads_while_sixty_four_call_and_no_call_fails() {
+async fn reloads_under_load_fail_no_calls() {
     let service = Service::start();
     let (ours, of_box) = identity("box", "");
     let (theirs, of_ci) = identity("ci", "");
     let pets = "[source.pets]\nopenapi = \"pets.json\"\naccess = \"open\"\n";
     let spoke = "[source.box]\nspoke = { identity = \"box\" }\n";
-    let stays = format!("{ours}{theirs}{pets}{spoke}{}", standing("files", "stays"));
+    let stays = format!("{ours}{theirs}{pets}{spoke}{}", labeled_server("files", "stays"));
     let gateway = Arc::new(Gateway::start("reload-load", ""));
     gateway.folder.write("pets.json", &service.document());
-    gateway.write(&stays);
+    gateway.write_config(&stays);
     gateway.reload();
     let address = format!("ws://{}/hub", gateway.address);
     let connector = WsConnector::new(&address, Some(Secret::new(of_box))).unwrap();
@@ -42,7 +42,7 @@ async fn fifty_reloads_while_sixty_four_call_and_no_call_fails() {
     for name in ["files", "pets", "box"] {
         gateway.wait_for(name, "ready");
     }
-    let before = who(&gateway, &of_ci, "files.who");
+    let before = call_who(&gateway, &of_ci, "files.who");
 
     let (over, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut callers = Vec::new();
@@ -54,23 +54,23 @@ async fn fifty_reloads_while_sixty_four_call_and_no_call_fails() {
             let mut failed = Vec::new();
             let mut turn = number;
             while !over.load(Ordering::Relaxed) {
-                let id = CALLED[turn % CALLED.len()];
+                let id = OPERATIONS[turn % OPERATIONS.len()];
                 let input = match id {
                     "demo.add" => json!({"a": 1, "b": turn}),
                     "box.text.echo" => json!("hello"),
                     _ => json!({}),
                 };
                 // Half of them come over the call protocol, half over HTTP.
-                let said = if number % 2 == 0 {
-                    client.execute(id, input).await.err().map(|error| error.to_string())
+                let message = if number % 2 == 0 {
+                    client.call_json(id, input).await.err().map(|error| error.to_string())
                 } else {
                     let (gateway, token) = (Arc::clone(&gateway), token.clone());
                     let called =
                         tokio::task::spawn_blocking(move || gateway.call(id, Some(&token), &input));
-                    let (status, said) = called.await.unwrap();
-                    (status != 200).then(|| format!("{status} {said}"))
+                    let (status, message) = called.await.unwrap();
+                    (status != 200).then(|| format!("{status} {message}"))
                 };
-                failed.extend(said.map(|said| format!("{id}: {said}")));
+                failed.extend(message.map(|message| format!("{id}: {message}")));
                 calls.fetch_add(1, Ordering::Relaxed);
                 turn += 1;
             }
@@ -79,43 +79,44 @@ async fn fifty_reloads_while_sixty_four_call_and_no_call_fails() {
     }
     let watching = {
         let (over, stream) = (Arc::clone(&over), subscribe(&gateway, &of_ci));
-        tokio::task::spawn_blocking(move || watch(stream, &over))
+        tokio::task::spawn_blocking(move || count_events(stream, &over))
     };
     let talking = {
         let (over, gateway, token) = (Arc::clone(&over), Arc::clone(&gateway), of_ci.clone());
-        tokio::task::spawn_blocking(move || talk(&gateway, &token, &over))
+        tokio::task::spawn_blocking(move || call_over_mcp(&gateway, &token, &over))
     };
     let reloading = Arc::clone(&gateway);
     let counted = Arc::clone(&calls);
-    let reloads = tokio::task::spawn_blocking(move || reload_often(&reloading, &stays, &counted));
-    let refused = reloads.await;
+    let reloads =
+        tokio::task::spawn_blocking(move || reload_repeatedly(&reloading, &stays, &counted));
+    let rejected = reloads.await;
     over.store(true, Ordering::Relaxed);
-    let refused = refused.unwrap();
+    let rejected = rejected.unwrap();
     let mut failed = Vec::new();
     for caller in callers {
         failed.extend(caller.await.unwrap());
     }
     let calls = calls.load(Ordering::Relaxed);
-    let (ticks, talks) = (watching.await.unwrap(), talking.await.unwrap());
+    let (ticks, mcp_calls) = (watching.await.unwrap(), talking.await.unwrap());
     eprintln!(
-        "{RELOADS} reloads, {refused} refused, {calls} calls by {CALLERS} callers, {talks} in one MCP \
+        "{RELOADS} reloads, {rejected} refused, {calls} calls by {CALLERS} callers, {mcp_calls} in one MCP \
          session, {ticks} events of one stream"
     );
-    assert!(ticks > 10 && talks > 10, "{ticks} {talks}");
+    assert!(ticks > 10 && mcp_calls > 10, "{ticks} {mcp_calls}");
     assert_eq!(failed, [""; 0]);
-    assert!(calls > 1_000 && refused == RELOADS / 10, "{calls} {refused}");
-    assert_eq!(who(&gateway, &of_ci, "files.who"), before, "the same process, greeted once");
+    assert!(calls > 1_000 && rejected == RELOADS / 10, "{calls} {rejected}");
+    assert_eq!(call_who(&gateway, &of_ci, "files.who"), before, "the same process, greeted once");
     spoke.close().await;
 }
 
 /// Adds, changes and takes out other sources and other identities, and says how many files were bad.
-fn reload_often(gateway: &Gateway, stays: &str, calls: &AtomicU64) -> usize {
-    let mut refused = 0;
+fn reload_repeatedly(gateway: &Gateway, stays: &str, calls: &AtomicU64) -> usize {
+    let mut rejected = 0;
     for turn in 0..RELOADS {
         let others = match turn % 10 {
-            0 => standing("other", "one"),
-            1 => standing("other", "two"),
-            2 => format!("{}timeout = \"5s\"\n", standing("other", "two")),
+            0 => labeled_server("other", "one"),
+            1 => labeled_server("other", "two"),
+            2 => format!("{}timeout = \"5s\"\n", labeled_server("other", "two")),
             3 => {
                 "[source.other]\nmcp = { command = \"toolpost-test-no-such-program\" }\n".to_owned()
             }
@@ -127,31 +128,31 @@ fn reload_often(gateway: &Gateway, stays: &str, calls: &AtomicU64) -> usize {
             9 => format!("[limits]\nsource_calls = {}\ncaller_calls = {}\n", 90 + turn, 900 + turn),
             _ => String::new(),
         };
-        gateway.write(&format!("{stays}{others}"));
+        gateway.write_config(&format!("{stays}{others}"));
         let seen = calls.load(Ordering::Relaxed);
-        let (status, said) = gateway.reload();
+        let (status, message) = gateway.reload();
         match turn % 10 {
-            6 => refused += usize::from(status == 409),
+            6 => rejected += usize::from(status == 409),
             _ => {
-                assert_eq!(status, 200, "{turn}: {said}");
-                let unchanged = said["data"]["unchanged"].as_array().unwrap();
-                assert_eq!(unchanged.len(), 3, "{turn}: {said}");
+                assert_eq!(status, 200, "{turn}: {message}");
+                let unchanged = message["data"]["unchanged"].as_array().unwrap();
+                assert_eq!(unchanged.len(), 3, "{turn}: {message}");
             }
         }
         // Others call while it holds.
         eventually("others call", || calls.load(Ordering::Relaxed) > seen + 20);
     }
-    refused
+    rejected
 }
 
-fn who(gateway: &Gateway, token: &str, id: &str) -> Value {
-    let (status, said) = gateway.call(id, Some(token), &json!({}));
-    assert_eq!(status, 200, "{said}");
-    said["data"].clone()
+fn call_who(gateway: &Gateway, token: &str, id: &str) -> Value {
+    let (status, message) = gateway.call(id, Some(token), &json!({}));
+    assert_eq!(status, 200, "{message}");
+    message["data"].clone()
 }
 
 /// Reads a stream as long as others call, and then one event more; says how many there were.
-fn watch(stream: BufReader<TcpStream>, over: &AtomicBool) -> usize {
+fn count_events(stream: BufReader<TcpStream>, over: &AtomicBool) -> usize {
     let mut ticks = 0;
     for line in stream.lines().map(Result::unwrap) {
         assert!(!line.starts_with("event: "), "the stream goes on: {line}");
@@ -164,26 +165,26 @@ fn watch(stream: BufReader<TcpStream>, over: &AtomicBool) -> usize {
 }
 
 /// Calls in one MCP session as long as others call; says how often.
-fn talk(gateway: &Gateway, token: &str, over: &AtomicBool) -> usize {
+fn call_over_mcp(gateway: &Gateway, token: &str, over: &AtomicBool) -> usize {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": {"name": "load", "version": "1"}}});
-    let welcome = ask(gateway, token, "", &hello).to_ascii_lowercase();
+    let welcome = post_mcp(gateway, token, "", &hello).to_ascii_lowercase();
     let session = welcome.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
     let headers = format!("mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n");
-    let mut talks = 0;
+    let mut calls = 0;
     while !over.load(Ordering::Relaxed) {
-        talks += 1;
-        let call = json!({"jsonrpc": "2.0", "id": talks, "method": "tools/call", "params": {
-            "name": "demo__add", "arguments": {"a": 1, "b": talks}}});
-        let answer = ask(gateway, token, &headers, &call);
-        assert!(answer.contains(&format!("\"sum\":{}", talks + 1)), "{answer}");
+        calls += 1;
+        let call = json!({"jsonrpc": "2.0", "id": calls, "method": "tools/call", "params": {
+            "name": "demo__add", "arguments": {"a": 1, "b": calls}}});
+        let response = post_mcp(gateway, token, &headers, &call);
+        assert!(response.contains(&format!("\"sum\":{}", calls + 1)), "{response}");
     }
-    talks
+    calls
 }
 
 /// What is answered at `/mcp`, with its head.
-fn ask(gateway: &Gateway, token: &str, headers: &str, body: &Value) -> String {
+fn post_mcp(gateway: &Gateway, token: &str, headers: &str, body: &Value) -> String {
     let body = body.to_string();
     let head = format!(
         "POST /mcp?dialect=data HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
@@ -193,7 +194,7 @@ fn ask(gateway: &Gateway, token: &str, headers: &str, body: &Value) -> String {
     );
     let mut stream = TcpStream::connect(&gateway.address).unwrap();
     stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }

@@ -6,84 +6,90 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use toolpost::Identity;
 
-use super::super::is_resource;
+use super::super::is_resource_id;
 use super::JwtError;
 use super::settings::{JwtSettings, ScopesClaim};
 
 /// The longest name of somebody.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_LEN: usize = 255;
 
 /// The claims of a token whose signature holds.
 #[derive(Debug)]
 pub(super) struct Claims(Map<String, Value>);
 
 impl Claims {
-    pub(super) fn read(payload: &[u8]) -> Result<Self, JwtError> {
+    pub(super) fn parse(payload: &[u8]) -> Result<Self, JwtError> {
         let claims = serde_json::from_slice(payload);
-        claims.map(Self).map_err(|_| JwtError::Unreadable("its claims are no object"))
+        claims.map(Self).map_err(|_| JwtError::Malformed("its claims are no object"))
     }
 
     /// Who it is about, if all of it holds at `now`, in seconds since 1970.
     pub(super) fn identity(&self, settings: &JwtSettings, now: u64) -> Result<Identity, JwtError> {
-        self.check(settings, now).map_err(|words| JwtError::Claims(words.to_owned()))?;
-        let mut identity = Identity::new(self.name(settings)?);
+        self.validate(settings, now).map_err(|reason| JwtError::Claims(reason.to_owned()))?;
+        let mut identity = Identity::new(self.subject(settings)?);
         identity.scopes = self.scopes(&settings.scopes_claim);
         if let Some(claim) = &settings.resources_claim {
             identity.resources = self.resources(claim)?;
         }
         if let Some(claim) = &settings.capabilities_claim {
-            identity.capabilities = self.granted(claim, "its capabilities cannot be read")?;
+            identity.capabilities =
+                self.optional_claim(claim, "its capabilities cannot be read")?;
         }
         Ok(identity)
     }
 
     /// What a claim grants, which is nothing where it is not there. One that is not understood may be
     /// meant as a narrower one than it looks, so that its token is refused.
-    fn granted<T: DeserializeOwned + Default>(
+    fn optional_claim<T: DeserializeOwned + Default>(
         &self,
         claim: &str,
-        words: &str,
+        reason: &str,
     ) -> Result<T, JwtError> {
         let Some(value) = self.0.get(claim) else { return Ok(T::default()) };
-        T::deserialize(value).map_err(|_| JwtError::Claims(words.to_owned()))
+        T::deserialize(value).map_err(|_| JwtError::Claims(reason.to_owned()))
     }
 
     fn resources(&self, claim: &str) -> Result<BTreeMap<String, Vec<String>>, JwtError> {
-        const WORDS: &str = "its resources cannot be read";
-        let resources: BTreeMap<String, Vec<String>> = self.granted(claim, WORDS)?;
-        match resources.keys().all(|resource| is_resource(resource)) {
+        const MESSAGE: &str = "its resources cannot be read";
+        let resources: BTreeMap<String, Vec<String>> = self.optional_claim(claim, MESSAGE)?;
+        match resources.keys().all(|resource| is_resource_id(resource)) {
             true => Ok(resources),
-            false => Err(JwtError::Claims(WORDS.to_owned())),
+            false => Err(JwtError::Claims(MESSAGE.to_owned())),
         }
     }
 
     /// Until when it holds.
-    pub(super) fn until(&self, settings: &JwtSettings) -> u64 {
-        self.time("exp").flatten().unwrap_or_default().saturating_add(settings.leeway.as_secs())
+    pub(super) fn expires_at(&self, settings: &JwtSettings) -> u64 {
+        self.numeric_date("exp")
+            .flatten()
+            .unwrap_or_default()
+            .saturating_add(settings.leeway.as_secs())
     }
 
-    fn check(&self, settings: &JwtSettings, now: u64) -> Result<(), &'static str> {
+    fn validate(&self, settings: &JwtSettings, now: u64) -> Result<(), &'static str> {
         if self.0.get("iss").and_then(Value::as_str) != Some(&settings.issuer) {
             return Err("it is of another issuer");
         }
-        let is_wanted = |value: &Value| {
-            value.as_str().is_some_and(|text| settings.audience.iter().any(|one| one == text))
+        let is_accepted = |value: &Value| {
+            value
+                .as_str()
+                .is_some_and(|text| settings.audience.iter().any(|accepted| accepted == text))
         };
         let is_for_us = match self.0.get("aud") {
-            Some(Value::Array(audience)) => audience.iter().any(is_wanted),
-            Some(one) => is_wanted(one),
+            Some(Value::Array(audience)) => audience.iter().any(is_accepted),
+            Some(accepted) => is_accepted(accepted),
             None => false,
         };
         if !is_for_us {
             return Err("it is for another audience");
         }
         let leeway = settings.leeway.as_secs();
-        match self.time("exp") {
+        match self.numeric_date("exp") {
             Some(Some(until)) if now < until.saturating_add(leeway) => {}
             Some(Some(_)) => return Err("it has expired"),
             _ => return Err("it does not say when it expires"),
         }
-        match self.time("nbf") {
+        match self.numeric_date("nbf") {
             None => Ok(()),
             Some(Some(from)) if from <= now.saturating_add(leeway) => Ok(()),
             Some(Some(_)) => Err("it does not hold yet"),
@@ -92,37 +98,37 @@ impl Claims {
     }
 
     /// Seconds since 1970; a fraction is cut. The inner one is none where the claim is no time.
-    fn time(&self, claim: &str) -> Option<Option<u64>> {
+    fn numeric_date(&self, claim: &str) -> Option<Option<u64>> {
         let value = self.0.get(claim)?;
-        let whole = value.as_u64();
+        let integer = value.as_u64();
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "not negative, and saturates"
         )]
         let cut = || value.as_f64().filter(|time| *time >= 0.0).map(|time| time as u64);
-        Some(whole.or_else(cut))
+        Some(integer.or_else(cut))
     }
 
-    fn name(&self, settings: &JwtSettings) -> Result<&str, JwtError> {
-        let refused = |words: &str| JwtError::Claims(words.to_owned());
+    fn subject(&self, settings: &JwtSettings) -> Result<&str, JwtError> {
+        let rejected = |reason: &str| JwtError::Claims(reason.to_owned());
         let name = self.0.get(&settings.identity_claim).and_then(Value::as_str).unwrap_or_default();
         let is_plain = !name.is_empty() && !name.chars().any(char::is_control);
-        if !is_plain || name.len() > LONGEST_NAME {
-            return Err(refused("it does not say who its owner is"));
+        if !is_plain || name.len() > MAX_NAME_LEN {
+            return Err(rejected("it does not say who its owner is"));
         }
-        if settings.taken_names.iter().any(|taken| taken == name) {
-            return Err(refused("the name of its owner belongs to somebody else here"));
+        if settings.reserved_names.iter().any(|taken| taken == name) {
+            return Err(rejected("the name of its owner belongs to somebody else here"));
         }
         Ok(name)
     }
 
     fn scopes(&self, claim: &ScopesClaim) -> Vec<String> {
         let found = match claim {
-            ScopesClaim::Usual => {
+            ScopesClaim::Standard => {
                 ["scope", "scp", "permissions"].into_iter().find_map(|name| self.0.get(name))
             }
-            ScopesClaim::Named(name) => self.0.get(name),
+            ScopesClaim::Custom(name) => self.0.get(name),
         };
         match found {
             Some(Value::String(text)) => text.split_ascii_whitespace().map(str::to_owned).collect(),
@@ -143,7 +149,7 @@ mod tests {
     fn settings() -> JwtSettings {
         let mut settings =
             JwtSettings::new("https://as.example", vec!["a".to_owned(), "b".to_owned()]);
-        settings.taken_names = vec!["operator".to_owned()];
+        settings.reserved_names = vec!["operator".to_owned()];
         settings.resources_claim = Some("may".to_owned());
         settings.capabilities_claim = Some("can".to_owned());
         settings
@@ -151,7 +157,7 @@ mod tests {
 
     /// Each row: what is different about good claims at 1000, and what is said about that.
     #[test]
-    fn claims_hold_or_are_told_why_not() {
+    fn invalid_claims_are_rejected_with_reason() {
         let rows = [
             (json!({}), Ok(())),
             (json!({"iss": "https://as.example/"}), Err("another issuer")),
@@ -203,11 +209,11 @@ mod tests {
                     value => claims[name] = value.clone(),
                 }
             }
-            let claims = Claims::read(claims.to_string().as_bytes()).unwrap();
+            let claims = Claims::parse(claims.to_string().as_bytes()).unwrap();
             match (claims.identity(&settings(), 1_000), expected) {
                 (Ok(identity), Ok(())) => assert_eq!(identity.id, "ada", "{row}"),
-                (Err(error), Err(words)) => {
-                    assert!(error.to_string().contains(words), "{row}: {error}");
+                (Err(error), Err(reason)) => {
+                    assert!(error.to_string().contains(reason), "{row}: {error}");
                 }
                 (found, _) => panic!("{row}: {found:?}"),
             }
@@ -215,10 +221,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_granted_is_where_the_settings_say() {
+    fn grants_are_read_from_configured_claims() {
         let base = json!({"iss": "https://as.example", "aud": "a", "exp": 2000, "sub": "ada",
             "may": {"repo:x": ["read"]}, "can": ["a:b"], "scope": "s"});
-        let claims = Claims::read(base.to_string().as_bytes()).unwrap();
+        let claims = Claims::parse(base.to_string().as_bytes()).unwrap();
         let expected = Identity::new("ada").with_scopes(["s"]);
         let granted = expected.clone().with_resource("repo:x", ["read"]).with_capabilities(["a:b"]);
         assert_eq!(claims.identity(&settings(), 1_000), Ok(granted));
@@ -228,20 +234,20 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_where_servers_put_them() {
-        let named = ScopesClaim::Named("https://x.example/roles".to_owned());
+    fn scopes_are_read_from_known_claims() {
+        let custom_claim = ScopesClaim::Custom("https://x.example/roles".to_owned());
         for (claims, claim, expected) in [
-            (json!({"scope": "a b  c"}), &ScopesClaim::Usual, vec!["a", "b", "c"]),
-            (json!({"scp": ["a", "b", 3]}), &ScopesClaim::Usual, vec!["a", "b"]),
-            (json!({"scp": "a b"}), &ScopesClaim::Usual, vec!["a", "b"]),
-            (json!({"permissions": ["a:b"]}), &ScopesClaim::Usual, vec!["a:b"]),
-            (json!({"scope": "a", "permissions": ["b"]}), &ScopesClaim::Usual, vec!["a"]),
-            (json!({"scope": "a", "https://x.example/roles": ["b"]}), &named, vec!["b"]),
-            (json!({"scope": "a"}), &named, vec![]),
-            (json!({"scope": {"a": true}}), &ScopesClaim::Usual, vec![]),
-            (json!({}), &ScopesClaim::Usual, vec![]),
+            (json!({"scope": "a b  c"}), &ScopesClaim::Standard, vec!["a", "b", "c"]),
+            (json!({"scp": ["a", "b", 3]}), &ScopesClaim::Standard, vec!["a", "b"]),
+            (json!({"scp": "a b"}), &ScopesClaim::Standard, vec!["a", "b"]),
+            (json!({"permissions": ["a:b"]}), &ScopesClaim::Standard, vec!["a:b"]),
+            (json!({"scope": "a", "permissions": ["b"]}), &ScopesClaim::Standard, vec!["a"]),
+            (json!({"scope": "a", "https://x.example/roles": ["b"]}), &custom_claim, vec!["b"]),
+            (json!({"scope": "a"}), &custom_claim, vec![]),
+            (json!({"scope": {"a": true}}), &ScopesClaim::Standard, vec![]),
+            (json!({}), &ScopesClaim::Standard, vec![]),
         ] {
-            let read = Claims::read(claims.to_string().as_bytes()).unwrap();
+            let read = Claims::parse(claims.to_string().as_bytes()).unwrap();
             assert_eq!(read.scopes(claim), expected, "{claims}");
         }
     }

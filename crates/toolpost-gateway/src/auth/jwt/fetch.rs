@@ -6,25 +6,25 @@ use reqwest::{Client, StatusCode, redirect};
 use serde::Deserialize;
 use url::Url;
 
-use super::key::{Key, read_set};
+use super::jwk::{VerificationKey, parse_jwk_set};
 use super::settings::JwtSettings;
 
 /// The largest answer that is read.
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
 
 /// Why there are no keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FetchError {
     #[error("{0} is not reachable")]
     Unreachable(String),
-    #[error("{0} answered {1}")]
+    #[error("{0} returned status {1}")]
     Status(String, u16),
-    #[error("{0} answered with more than {MOST_BYTES} bytes")]
+    #[error("{0} returned more than {MAX_RESPONSE_BYTES} bytes")]
     TooLarge(String),
-    #[error("{0} answered with something else than was asked for")]
-    Odd(String),
+    #[error("{0} returned an unexpected response")]
+    InvalidResponse(String),
     #[error("the issuer publishes no metadata that name it and its keys")]
-    NoMetadata,
+    MetadataNotFound,
 }
 
 #[derive(Deserialize)]
@@ -34,26 +34,29 @@ struct Metadata {
 }
 
 /// The keys of the issuer, from where they are said to be.
-pub(super) async fn keys(client: &Client, settings: &JwtSettings) -> Result<Vec<Key>, FetchError> {
+pub(super) async fn fetch_keys(
+    client: &Client,
+    settings: &JwtSettings,
+) -> Result<Vec<VerificationKey>, FetchError> {
     let address = match &settings.jwks {
         Some(address) => address.clone(),
-        None => discover(client, settings).await?,
+        None => discover_jwks_uri(client, settings).await?,
     };
-    let text = get(client, &address, settings.fetch_timeout).await?;
-    read_set(&text).ok_or_else(|| FetchError::Odd(shown(&address)))
+    let text = get_bytes(client, &address, settings.fetch_timeout).await?;
+    parse_jwk_set(&text).ok_or_else(|| FetchError::InvalidResponse(redacted_url(&address)))
 }
 
 /// Where the issuer says that its keys are. Metadata of somebody else are not believed, and neither
 /// are keys that anybody on the way could replace.
-async fn discover(client: &Client, settings: &JwtSettings) -> Result<Url, FetchError> {
-    let mut last = FetchError::NoMetadata;
-    for address in metadata_addresses(&settings.issuer) {
-        match get(client, &address, settings.fetch_timeout).await {
+async fn discover_jwks_uri(client: &Client, settings: &JwtSettings) -> Result<Url, FetchError> {
+    let mut last = FetchError::MetadataNotFound;
+    for address in metadata_urls(&settings.issuer) {
+        match get_bytes(client, &address, settings.fetch_timeout).await {
             Ok(text) => {
                 let metadata = serde_json::from_slice::<Metadata>(&text).ok();
                 let metadata = metadata.filter(|found| found.issuer == settings.issuer);
                 let address = metadata.and_then(|found| Url::parse(&found.jwks_uri).ok());
-                if let Some(address) = address.filter(is_safe) {
+                if let Some(address) = address.filter(is_secure_url) {
                     return Ok(address);
                 }
             }
@@ -65,7 +68,7 @@ async fn discover(client: &Client, settings: &JwtSettings) -> Result<Url, FetchE
 }
 
 /// As RFC 8414 and OpenID Connect put them.
-fn metadata_addresses(issuer: &str) -> Vec<Url> {
+fn metadata_urls(issuer: &str) -> Vec<Url> {
     let Ok(issuer) = Url::parse(issuer) else { return Vec::new() };
     let path = issuer.path().trim_end_matches('/');
     let paths = [
@@ -86,7 +89,7 @@ fn metadata_addresses(issuer: &str) -> Vec<Url> {
 }
 
 /// Whether nobody on the way can answer instead: TLS, or this machine.
-pub(crate) fn is_safe(address: &Url) -> bool {
+pub(crate) fn is_secure_url(address: &Url) -> bool {
     let is_loopback = match address.host() {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
         Some(url::Host::Ipv6(address)) => address.is_loopback(),
@@ -96,37 +99,41 @@ pub(crate) fn is_safe(address: &Url) -> bool {
     address.scheme() == "https" || address.scheme() == "http" && is_loopback
 }
 
-async fn get(client: &Client, address: &Url, limit: Duration) -> Result<Vec<u8>, FetchError> {
+async fn get_bytes(
+    client: &Client,
+    address: &Url,
+    request_timeout: Duration,
+) -> Result<Vec<u8>, FetchError> {
     let reading = async {
-        let unreachable = |_| FetchError::Unreachable(shown(address));
+        let unreachable = |_| FetchError::Unreachable(redacted_url(address));
         let request = client.get(address.clone()).header("accept", "application/json");
         let mut response = request.send().await.map_err(unreachable)?;
         if response.status() != StatusCode::OK {
-            return Err(FetchError::Status(shown(address), response.status().as_u16()));
+            return Err(FetchError::Status(redacted_url(address), response.status().as_u16()));
         }
         let mut text = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
-            if text.len() + chunk.len() > MOST_BYTES {
-                return Err(FetchError::TooLarge(shown(address)));
+            if text.len() + chunk.len() > MAX_RESPONSE_BYTES {
+                return Err(FetchError::TooLarge(redacted_url(address)));
             }
             text.extend_from_slice(&chunk);
         }
         Ok(text)
     };
-    let read = tokio::time::timeout(limit, reading).await;
-    read.unwrap_or_else(|_| Err(FetchError::Unreachable(shown(address))))
+    let read = tokio::time::timeout(request_timeout, reading).await;
+    read.unwrap_or_else(|_| Err(FetchError::Unreachable(redacted_url(address))))
 }
 
 /// An address as it may be told: a query may hold a secret.
-fn shown(address: &Url) -> String {
-    let mut shown = address.clone();
-    shown.set_query(None);
-    let _ = shown.set_password(None);
-    shown.into()
+fn redacted_url(address: &Url) -> String {
+    let mut redacted = address.clone();
+    redacted.set_query(None);
+    let _ = redacted.set_password(None);
+    redacted.into()
 }
 
 /// Redirects are not followed: keys are where they are said to be.
-pub(super) fn client() -> Option<Client> {
+pub(super) fn build_client() -> Option<Client> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder().redirect(redirect::Policy::none()).build().ok()
 }
@@ -136,9 +143,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metadata_are_looked_for_where_they_can_be() {
+    fn metadata_urls_follow_rfc8414_and_oidc() {
         let found = |issuer: &str| -> Vec<String> {
-            metadata_addresses(issuer).into_iter().map(Into::into).collect()
+            metadata_urls(issuer).into_iter().map(Into::into).collect()
         };
         assert_eq!(
             found("https://as.example"),
@@ -158,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_by_tls_or_from_this_machine() {
+    fn key_url_requires_tls_or_loopback() {
         for (address, expected) in [
             ("https://as.example/keys", true),
             ("http://as.example/keys", false),
@@ -169,7 +176,7 @@ mod tests {
             ("ftp://as.example/keys", false),
             ("file:///keys", false),
         ] {
-            assert_eq!(is_safe(&Url::parse(address).unwrap()), expected, "{address}");
+            assert_eq!(is_secure_url(&Url::parse(address).unwrap()), expected, "{address}");
         }
     }
 }

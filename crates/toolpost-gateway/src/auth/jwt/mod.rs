@@ -1,26 +1,27 @@
-//! Tokens that an authorization server has signed: JWT, by the keys that it publishes.
+//! JWT access tokens, verified with the keys that the authorization server publishes.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `algorithm` | the signatures that are taken; none of them has a secret in common with the signer |
-//! | `key` | the keys of a JWK set |
-//! | `signed` | a token: its parts, and whether a key has signed it |
-//! | `claims` | what it says, checked against what is expected; time is an argument |
-//! | `keys` | the keys that are known, and when others are fetched |
+//! | `algorithm` | the accepted signature algorithms, all of them asymmetric |
+//! | `jwk` | the keys of a JWK set |
+//! | `signed_token` | a token: its parts and its signature check |
+//! | `claims` | validation of the claims; time is an argument |
+//! | `key_store` | the cached keys, and when they are fetched again |
+//! | `token_cache` | identities of tokens that were verified before |
 //! | `fetch` | bounded requests to the authorization server |
 //!
 //! The signatures are checked by ring, which is in the tree for TLS already.
 
 mod algorithm;
-mod cache;
 mod claims;
 mod fetch;
-mod key;
-mod keys;
+mod jwk;
+mod key_store;
 mod settings;
-mod signed;
+mod signed_token;
 #[cfg(test)]
 mod tests;
+mod token_cache;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,25 +29,25 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use toolpost::Identity;
 
 pub use algorithm::Algorithm;
-pub(crate) use fetch::is_safe;
+pub(crate) use fetch::is_secure_url;
 pub use settings::{JwtSettings, ScopesClaim};
 
-use cache::Cache;
 use claims::Claims;
-use keys::{Keys, KeysError};
-use signed::{Signed, SignedError};
+use key_store::{KeyStore, KeyStoreError};
+use signed_token::{SignatureError, SignedToken};
+use token_cache::TokenCache;
 
 use super::TokenHash;
 
 /// Longer tokens are not looked at.
-const LONGEST: usize = 16 * 1024;
+const MAX_TOKEN_LEN: usize = 16 * 1024;
 
 /// Checks signed tokens.
 #[derive(Debug)]
-pub(super) struct Verifier {
+pub(super) struct JwtVerifier {
     settings: JwtSettings,
-    keys: Keys,
-    cache: Cache,
+    keys: KeyStore,
+    cache: TokenCache,
 }
 
 /// Why a signed token is nobody's.
@@ -55,7 +56,7 @@ pub(super) struct Verifier {
 pub enum JwtError {
     /// It is not a token that could be checked at all.
     #[error("the token cannot be read: {0}")]
-    Unreadable(&'static str),
+    Malformed(&'static str),
     /// It is signed in a way that is not taken.
     #[error("the token is signed in a way that is not accepted here")]
     Algorithm,
@@ -66,14 +67,14 @@ pub enum JwtError {
     #[error("the token is not for this gateway now: {0}")]
     Claims(String),
     /// Whether it is signed cannot be found out.
-    #[error("the keys of the authorization server cannot be had: {0}")]
-    NoKeys(String),
+    #[error("the keys of the authorization server are unavailable: {0}")]
+    KeysUnavailable(String),
 }
 
-impl Verifier {
+impl JwtVerifier {
     pub(super) fn new(settings: JwtSettings) -> Self {
-        let keys = Keys::new(&settings);
-        Self { settings, keys, cache: Cache::default() }
+        let keys = KeyStore::new(&settings);
+        Self { settings, keys, cache: TokenCache::default() }
     }
 
     pub(super) fn settings(&self) -> &JwtSettings {
@@ -81,7 +82,7 @@ impl Verifier {
     }
 
     /// Whether a token is of this kind: three parts, the first of them an object.
-    pub(super) fn knows_form(token: &str) -> bool {
+    pub(super) fn is_jwt(token: &str) -> bool {
         token.starts_with("eyJ") && token.bytes().filter(|byte| *byte == b'.').count() == 2
     }
 
@@ -91,46 +92,46 @@ impl Verifier {
     ///
     /// Dropping it leaves nothing behind; a fetch that it has begun is begun again by the next one.
     pub(super) async fn verify(&self, token: &str) -> Result<Arc<Identity>, JwtError> {
-        if token.len() > LONGEST {
-            return Err(JwtError::Unreadable("it is too long"));
+        if token.len() > MAX_TOKEN_LEN {
+            return Err(JwtError::Malformed("it is too long"));
         }
-        let (hash, now) = (TokenHash::of(token), epoch());
+        let (hash, now) = (TokenHash::of(token), unix_now());
         if let Some(identity) = self.cache.get(&hash, now, self.keys.generation()) {
             return Ok(identity);
         }
-        let signed = Signed::read(token, &self.settings.algorithms)?;
+        let signed = SignedToken::parse(token, &self.settings.algorithms)?;
         self.check_signature(&signed).await?;
-        let claims = Claims::read(&signed.payload)?;
+        let claims = Claims::parse(&signed.payload)?;
         // Fetching keys may have taken a while.
-        let now = epoch();
+        let now = unix_now();
         let identity = Arc::new(claims.identity(&self.settings, now)?);
-        let until = claims.until(&self.settings);
-        self.cache.put(hash, Arc::clone(&identity), until, now, self.keys.generation());
+        let until = claims.expires_at(&self.settings);
+        self.cache.insert(hash, Arc::clone(&identity), until, now, self.keys.generation());
         Ok(identity)
     }
 
     /// A token whose key is not known may be signed by a new one, so that keys are fetched once more
     /// before it is refused.
-    async fn check_signature(&self, signed: &Signed<'_>) -> Result<(), JwtError> {
-        match self.keys.current().await?.check(signed) {
-            Err(SignedError::UnknownKey) => {
-                let Some(renewed) = self.keys.renewed().await else {
+    async fn check_signature(&self, signed: &SignedToken<'_>) -> Result<(), JwtError> {
+        match self.keys.current().await?.verify(signed) {
+            Err(SignatureError::UnknownKey) => {
+                let Some(renewed) = self.keys.refresh().await else {
                     return Err(JwtError::Signature);
                 };
-                renewed.check(signed).map_err(|_| JwtError::Signature)
+                renewed.verify(signed).map_err(|_| JwtError::Signature)
             }
             checked => checked.map_err(|_| JwtError::Signature),
         }
     }
 }
 
-impl From<KeysError> for JwtError {
-    fn from(error: KeysError) -> Self {
-        Self::NoKeys(error.to_string())
+impl From<KeyStoreError> for JwtError {
+    fn from(error: KeyStoreError) -> Self {
+        Self::KeysUnavailable(error.to_string())
     }
 }
 
 /// Seconds since 1970.
-fn epoch() -> u64 {
+fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

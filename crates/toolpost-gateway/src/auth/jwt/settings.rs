@@ -29,7 +29,7 @@ pub struct JwtSettings {
     /// How far clocks may be apart.
     pub leeway: Duration,
     /// Names that no signed token can have: they belong to those with tokens of this gateway.
-    pub taken_names: Vec<String>,
+    pub reserved_names: Vec<String>,
     /// The address under which clients know this gateway, for the metadata that they look for.
     pub resource: Option<Url>,
     /// After how long keys are fetched again, and how long nobody asks after a fetch, whatever keys
@@ -44,9 +44,9 @@ pub struct JwtSettings {
 #[non_exhaustive]
 pub enum ScopesClaim {
     /// In the first of `scope`, `scp` and `permissions` that is there.
-    Usual,
+    Standard,
     /// In this one.
-    Named(String),
+    Custom(String),
 }
 
 impl JwtSettings {
@@ -57,12 +57,12 @@ impl JwtSettings {
             audience,
             jwks: None,
             algorithms: Algorithm::ALL.to_vec(),
-            scopes_claim: ScopesClaim::Usual,
+            scopes_claim: ScopesClaim::Standard,
             resources_claim: None,
             capabilities_claim: None,
             identity_claim: "sub".to_owned(),
             leeway: Duration::from_secs(30),
-            taken_names: Vec::new(),
+            reserved_names: Vec::new(),
             resource: None,
             refresh: (Duration::from_secs(600), Duration::from_secs(10)),
             fetch_timeout: Duration::from_secs(5),

@@ -6,9 +6,9 @@ use std::path::Path;
 use toml_edit::{Array, InlineTable, TableLike};
 use toolpost::Identity;
 
-use super::{EditError, Existing, Part, Place, set};
-use crate::auth::{TokenHash, is_resource};
-use crate::config::validate::{RESOURCE, SCOPE, check_identity_name, is_scope};
+use super::{ConfigTable, EditError, EntryEditor, IfExists, set_value};
+use crate::auth::{TokenHash, is_resource_id};
+use crate::config::validate::{RESOURCE_FORMAT, SCOPE_FORMAT, check_identity_name, is_scope};
 use crate::room::capability::Capability;
 
 /// Writes `[identity.NAME]` with comments and order kept. A file that is not there is made, for its
@@ -21,18 +21,18 @@ pub fn write_identity(
     file: &Path,
     identity: &Identity,
     token_hash: TokenHash,
-    existing: Existing,
+    existing: IfExists,
 ) -> Result<(), EditError> {
     check_identity_name(&identity.id).map_err(EditError::Invalid)?;
-    if !identity.resources.keys().all(|resource| is_resource(resource)) {
-        return Err(EditError::Invalid(RESOURCE.to_owned()));
+    if !identity.resources.keys().all(|resource| is_resource_id(resource)) {
+        return Err(EditError::Invalid(RESOURCE_FORMAT.to_owned()));
     }
     if !identity.scopes.iter().all(|scope| is_scope(scope)) {
-        return Err(EditError::Invalid(SCOPE.to_owned()));
+        return Err(EditError::Invalid(SCOPE_FORMAT.to_owned()));
     }
     identity.capabilities.iter().try_for_each(|text| check_capability(text))?;
-    let place = Place { file, part: Part::Identity, name: &identity.id };
-    place.write(existing, |entry| fill(entry, identity, token_hash))
+    let editor = EntryEditor { file, table: ConfigTable::Identity, name: &identity.id };
+    editor.write(existing, |entry| fill_identity(entry, identity, token_hash))
 }
 
 /// Whoever gives it wrote it himself, and may be told what he wrote.
@@ -49,18 +49,18 @@ fn check_capability(text: &str) -> Result<(), EditError> {
     }
 }
 
-fn fill(entry: &mut dyn TableLike, identity: &Identity, token_hash: TokenHash) {
-    set(entry, "token_hash", token_hash.to_string());
+fn fill_identity(entry: &mut dyn TableLike, identity: &Identity, token_hash: TokenHash) {
+    set_value(entry, "token_hash", token_hash.to_string());
     if !identity.scopes.is_empty() {
-        set(entry, "scopes", identity.scopes.iter().collect::<Array>());
+        set_value(entry, "scopes", identity.scopes.iter().collect::<Array>());
     }
     if !identity.resources.is_empty() {
         let pairs = identity.resources.iter();
         let resources = pairs.map(|(key, actions)| (key, actions.iter().collect::<Array>()));
-        set(entry, "resources", resources.collect::<InlineTable>());
+        set_value(entry, "resources", resources.collect::<InlineTable>());
     }
     if !identity.capabilities.is_empty() {
-        set(entry, "capabilities", identity.capabilities.iter().collect::<Array>());
+        set_value(entry, "capabilities", identity.capabilities.iter().collect::<Array>());
     }
 }
 
@@ -72,16 +72,17 @@ mod tests {
 
     const FILE: &str = "toolpost.toml";
 
-    fn changed(text: &str, identity: &Identity, existing: Existing) -> Result<String, String> {
+    fn changed(text: &str, identity: &Identity, existing: IfExists) -> Result<String, String> {
         let hash = TokenHash::of("abc");
-        let place = Place { file: Path::new(FILE), part: Part::Identity, name: &identity.id };
-        let text = place.change(text, existing, |entry| fill(entry, identity, hash));
+        let editor =
+            EntryEditor { file: Path::new(FILE), table: ConfigTable::Identity, name: &identity.id };
+        let text = editor.apply(text, existing, |entry| fill_identity(entry, identity, hash));
         Ok(text.map_err(|error| error.to_string())?.replace(&hash.to_string(), "HASH"))
     }
 
     /// Each row: the file before, and after `ci` was added.
     #[test]
-    fn what_was_typed_stays() {
+    fn write_identity_keeps_formatting() {
         let ci = Identity::new("ci").with_scopes(["a", "b"]).with_resource("repo:x", ["read"]);
         let added = "[identity.ci]\ntoken_hash = \"HASH\"\nscopes = [\"a\", \"b\"]\n\
                      resources = { \"repo:x\" = [\"read\"] }\n";
@@ -94,7 +95,7 @@ mod tests {
             (comments, format!("{comments}\n{added}")),
             (between, format!("{between}\n{added}")),
         ] {
-            assert_eq!(changed(before, &ci, Existing::Refuse), Ok(after), "{before}");
+            assert_eq!(changed(before, &ci, IfExists::Fail), Ok(after), "{before}");
         }
         for before in [
             "identity = { x = { token_hash = '' } }",
@@ -103,7 +104,7 @@ mod tests {
             "[identity]\nx = { token_hash = '' }\n",
             "[identity]\nx.token_hash = ''\n",
         ] {
-            let after = changed(before, &ci, Existing::Refuse).unwrap();
+            let after = changed(before, &ci, IfExists::Fail).unwrap();
             let read: toml::Table = after.parse().expect(&after);
             let identities = &read["identity"];
             assert_eq!(identities["ci"]["token_hash"].as_str(), Some("HASH"), "{after}");
@@ -113,34 +114,34 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_given_is_replaced() {
+    fn replace_identity_changes_only_given_keys() {
         let before = "[identity.ci]\n# made in May\ntoken_hash = \"old\" # secret\n\
                       capabilities = ['x']\nscopes = [ 'a' ] # few\n# end\n";
         let new_hash = before.replace("old", "HASH");
         let new_scopes = new_hash.replace("[ 'a' ]", "[\"b\"]");
         let ci = Identity::new("ci");
-        assert_eq!(changed(before, &ci, Existing::Replace), Ok(new_hash));
+        assert_eq!(changed(before, &ci, IfExists::Replace), Ok(new_hash));
         let ci = ci.with_scopes(["b"]);
-        assert_eq!(changed(before, &ci, Existing::Replace), Ok(new_scopes));
+        assert_eq!(changed(before, &ci, IfExists::Replace), Ok(new_scopes));
     }
 
     #[test]
-    fn what_cannot_be_changed_is_named() {
+    fn write_identity_error_names_the_cause() {
         let ci = Identity::new("ci");
-        for (text, existing, said) in [
-            ("[identity.ci]", Existing::Refuse, "`ci` exists already in toolpost.toml; --replace"),
-            ("[identity.cd]", Existing::Replace, "there is no `ci` in toolpost.toml; without"),
-            ("identity = 5", Existing::Refuse, "toolpost.toml: identity.ci: this and"),
-            ("identity.ci = 5", Existing::Replace, "toolpost.toml: identity.ci: this and"),
-            ("[identity\n", Existing::Refuse, "toolpost.toml:1:10: this is not TOML: "),
+        for (text, existing, expected) in [
+            ("[identity.ci]", IfExists::Fail, "`ci` exists already in toolpost.toml; --replace"),
+            ("[identity.cd]", IfExists::Replace, "there is no `ci` in toolpost.toml; without"),
+            ("identity = 5", IfExists::Fail, "toolpost.toml: identity.ci: this and"),
+            ("identity.ci = 5", IfExists::Replace, "toolpost.toml: identity.ci: this and"),
+            ("[identity\n", IfExists::Fail, "toolpost.toml:1:10: this is not TOML: "),
         ] {
             let error = changed(text, &ci, existing).unwrap_err();
-            assert!(error.starts_with(said), "{text}: {error}");
+            assert!(error.starts_with(expected), "{text}: {error}");
         }
         for identity in [Identity::new("a b"), Identity::new("local"), Identity::new("")] {
-            let refused =
-                write_identity(Path::new(FILE), &identity, TokenHash::of(""), Existing::Refuse);
-            assert!(matches!(refused, Err(EditError::Invalid(_))), "{identity:?}");
+            let rejected =
+                write_identity(Path::new(FILE), &identity, TokenHash::of(""), IfExists::Fail);
+            assert!(matches!(rejected, Err(EditError::Invalid(_))), "{identity:?}");
         }
     }
 
@@ -165,13 +166,13 @@ mod tests {
     proptest::proptest! {
         /// Whatever the file looks like, it says the same as before and one identity more.
         #[test]
-        fn nothing_else_changes(
+        fn write_identity_changes_nothing_else(
             picked in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..8),
         ) {
             let before = picked.concat();
             let Ok(mut expected) = before.parse::<toml::Table>() else { return Ok(()) };
             let ci = Identity::new("ci").with_scopes(["a"]);
-            let after = changed(&before, &ci, Existing::Refuse).unwrap();
+            let after = changed(&before, &ci, IfExists::Fail).unwrap();
             let identities =
                 expected.entry("identity").or_insert_with(|| toml::Table::new().into());
             let added = "token_hash = 'HASH'\nscopes = ['a']".parse::<toml::Table>().unwrap();
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_capabilities_are_written() {
+    fn write_identity_rejects_invalid_capability() {
         for (text, expected) in [
             ("chat", None),
             (r#"{"kind":"chat"}"#, None),
@@ -193,12 +194,12 @@ mod tests {
             (r#"{"kind":"/(/"}"#, Some("unclosed group")),
             (r#"{"kind":"chat","to":"x"}"#, Some("its member `to` is not known")),
         ] {
-            let said = check_capability(text).err().map(|error| error.to_string());
-            let fits = match (&said, expected) {
-                (Some(said), Some(expected)) => said.contains(expected),
-                (said, expected) => said.is_none() && expected.is_none(),
+            let message = check_capability(text).err().map(|error| error.to_string());
+            let fits = match (&message, expected) {
+                (Some(message), Some(expected)) => message.contains(expected),
+                (message, expected) => message.is_none() && expected.is_none(),
             };
-            assert!(fits, "{text}: {said:?}");
+            assert!(fits, "{text}: {message:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{EditError, rewrite};
 
 /// What a new file says. Lines that begin with `# ` are for people; the others behind a `#` are what
 /// can be written there.
-const BEGINNING: &str = r#"# The configuration of a Toolpost gateway. A gateway that runs reads it again when it changes.
+const TEMPLATE: &str = r#"# The configuration of a Toolpost gateway. A gateway that runs reads it again when it changes.
 #
 #   toolpost serve --check      says what it holds, or everything that is wrong with it
 #   toolpost schema config      every key, its meaning and its default, as a JSON Schema
@@ -16,7 +16,7 @@ const BEGINNING: &str = r#"# The configuration of a Toolpost gateway. A gateway 
 #
 # ${VAR} is an environment variable, ${file:PATH} what a file holds, in every string.
 
-# Whether the operations to try, demo.*, are there.
+# Whether the demo operations, demo.*, are registered.
 #
 #demo = false
 
@@ -70,7 +70,7 @@ const BEGINNING: &str = r#"# The configuration of a Toolpost gateway. A gateway 
 /// # Errors
 ///
 /// [`EditError::FileExists`], or the system's refusal.
-pub fn write_beginning(file: &Path, clients: Option<&str>) -> Result<(), EditError> {
+pub fn write_template(file: &Path, clients: Option<&str>) -> Result<(), EditError> {
     if file.symlink_metadata().is_ok() {
         return Err(EditError::FileExists(file.to_owned()));
     }
@@ -78,15 +78,17 @@ pub fn write_beginning(file: &Path, clients: Option<&str>) -> Result<(), EditErr
         if !before.is_empty() {
             return Err(EditError::FileExists(file.to_owned()));
         }
-        Ok(beginning(clients))
+        Ok(template(clients))
     })
 }
 
-fn beginning(clients: Option<&str>) -> String {
-    let Some(clients) = clients else { return BEGINNING.to_owned() };
-    let (head, rest) = BEGINNING.split_once("\n\n").unwrap_or((BEGINNING, ""));
-    let named = Value::from(clients);
-    format!("{head}\n\n# The MCP servers of another client.\nmcp_servers = [{named}]\n\n{rest}")
+fn template(clients: Option<&str>) -> String {
+    let Some(clients) = clients else { return TEMPLATE.to_owned() };
+    let (head, rest) = TEMPLATE.split_once("\n\n").unwrap_or((TEMPLATE, ""));
+    let client_path = Value::from(clients);
+    format!(
+        "{head}\n\n# The MCP servers of another client.\nmcp_servers = [{client_path}]\n\n{rest}"
+    )
 }
 
 #[cfg(test)]
@@ -100,12 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_default_and_all_that_it_proposes_can_be_written() {
-        let config = parse(BEGINNING);
+    fn template_is_default_and_its_examples_are_valid() {
+        let config = parse(TEMPLATE);
         assert!(config.identities.is_empty() && config.sources.is_empty());
         assert_eq!(config.mcp, Config::default().mcp);
         assert!(!config.without_demo);
-        let proposed = BEGINNING.lines().filter_map(|line| {
+        let proposed = TEMPLATE.lines().filter_map(|line| {
             line.strip_prefix('#').filter(|rest| !rest.is_empty() && !rest.starts_with(' '))
         });
         let config = parse(&proposed.collect::<Vec<_>>().join("\n"));
@@ -116,8 +118,8 @@ mod tests {
     }
 
     #[test]
-    fn another_clients_file_is_named_before_any_table() {
-        let text = beginning(Some("o\"dd.json"));
+    fn template_puts_mcp_servers_before_tables() {
+        let text = template(Some("o\"dd.json"));
         let document: toml_edit::DocumentMut = text.parse().unwrap();
         assert_eq!(document["mcp_servers"][0].as_str(), Some("o\"dd.json"));
     }

@@ -2,34 +2,34 @@
 
 use toml_edit::{InlineTable, Item, RawString, TableLike, Value};
 
-use super::set;
+use super::set_value;
 
 /// Gives the table at a key the keys of `new`, and takes those of `ours` out that it had instead; what
 /// is no table becomes one. Comments above a key that goes are put above the first key that is written.
-pub(super) fn into(table: &mut dyn TableLike, key: &str, new: &InlineTable, ours: &[&str]) {
+pub(super) fn merge_into(table: &mut dyn TableLike, key: &str, new: &InlineTable, ours: &[&str]) {
     match table.get_mut(key) {
         Some(Item::Value(Value::InlineTable(old))) => {
-            replace(old, new, |key| ours.contains(&key));
+            replace_keys(old, new, |key| ours.contains(&key));
             old.fmt();
         }
-        Some(Item::Table(old)) => replace(old, new, |key| ours.contains(&key)),
-        _ => set(table, key, new.clone()),
+        Some(Item::Table(old)) => replace_keys(old, new, |key| ours.contains(&key)),
+        _ => set_value(table, key, new.clone()),
     }
 }
 
-fn replace(old: &mut dyn TableLike, new: &InlineTable, is_ours: impl Fn(&str) -> bool) {
+fn replace_keys(old: &mut dyn TableLike, new: &InlineTable, is_ours: impl Fn(&str) -> bool) {
     let mut homeless = String::new();
-    let gone: Vec<String> = old
+    let removed: Vec<String> = old
         .iter()
         .map(|(key, _)| key.to_owned())
         .filter(|key| is_ours(key) && !new.contains_key(key))
         .collect();
-    for key in gone {
-        homeless.push_str(&comments(old, &key));
+    for key in removed {
+        homeless.push_str(&leading_comments(old, &key));
         old.remove(&key);
     }
     for (key, value) in new {
-        put(old, key, value);
+        set_or_merge(old, key, value);
     }
     if let Some((first, _)) = new.iter().next().filter(|_| !homeless.is_empty())
         && let Some(mut key) = old.key_mut(first)
@@ -42,20 +42,20 @@ fn replace(old: &mut dyn TableLike, new: &InlineTable, is_ours: impl Fn(&str) ->
 }
 
 /// A table that stands there as one stays one.
-fn put(old: &mut dyn TableLike, key: &str, value: &Value) {
+fn set_or_merge(old: &mut dyn TableLike, key: &str, value: &Value) {
     match (old.get_mut(key), value) {
-        (Some(Item::Table(table)), Value::InlineTable(new)) => replace(table, new, |_| true),
+        (Some(Item::Table(table)), Value::InlineTable(new)) => replace_keys(table, new, |_| true),
         (Some(Item::Value(Value::InlineTable(table))), Value::InlineTable(new)) => {
-            replace(table, new, |_| true);
+            replace_keys(table, new, |_| true);
             table.fmt();
         }
         (Some(item @ Item::Table(_)), _) => *item = Item::Value(value.clone()),
-        _ => set(old, key, value.clone()),
+        _ => set_value(old, key, value.clone()),
     }
 }
 
 /// The lines above a key, if there is a comment among them.
-fn comments(table: &dyn TableLike, key: &str) -> String {
+fn leading_comments(table: &dyn TableLike, key: &str) -> String {
     let key = table.key(key);
     let above = key.and_then(|key| key.leaf_decor().prefix()).and_then(RawString::as_str);
     above.filter(|above| above.contains('#')).unwrap_or_default().to_owned()

@@ -1,14 +1,14 @@
 //! Writing to the file: an entry is added, changed or taken out, everything else stays as it was
 //! typed.
 
+mod atomic_write;
 mod check;
 mod identity;
 mod init;
-mod kept;
 mod merge;
+mod openapi_source;
+mod preserve;
 mod remove;
-mod replacement;
-mod service;
 mod source;
 
 use std::fmt;
@@ -17,22 +17,22 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-use super::document::join;
-use super::entry::folder_of;
-use super::problem::{ConfigError, Problem};
-use replacement::Replacement;
+use super::document::dotted_key;
+use super::entry::parent_folder;
+use super::problem::{ConfigError, ConfigProblem};
+use atomic_write::AtomicWrite;
 
 pub use identity::write_identity;
-pub use init::write_beginning;
-pub use kept::{kept_entry, kept_service, replaced_settings};
+pub use init::write_template;
+pub use preserve::{preserve_mcp_entry, preserve_openapi_entry, settings_after_replace};
 pub use remove::{remove_identity, remove_source};
 pub use source::{SourceEntry, write_source};
 
 /// What happens to an entry of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub enum IfExists {
     /// It is an error.
-    Refuse,
+    Fail,
     /// It must be there, and gets what is given; the rest of it stays.
     Replace,
 }
@@ -40,14 +40,14 @@ pub enum Existing {
 /// What a table of the root holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Part {
+pub enum ConfigTable {
     /// `[identity.NAME]`.
     Identity,
     /// `[source.NAME]`.
     Source,
 }
 
-impl Part {
+impl ConfigTable {
     fn key(self) -> &'static str {
         match self {
             Self::Identity => "identity",
@@ -63,7 +63,7 @@ impl Part {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for ConfigTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.key())
     }
@@ -78,9 +78,9 @@ pub enum EditError {
     Invalid(String),
     /// The name is taken.
     #[error("`{name}` exists already in {file}; {remedy}", file = .file.display(), remedy = .part.remedy())]
-    Exists {
+    AlreadyExists {
         /// Whose name.
-        part: Part,
+        part: ConfigTable,
         /// Which name.
         name: String,
         /// Where.
@@ -88,7 +88,7 @@ pub enum EditError {
     },
     /// There is nothing to replace.
     #[error("there is no `{name}` in {file}; without --replace it is added", file = .file.display())]
-    Absent {
+    NotFound {
         /// Which name.
         name: String,
         /// Where.
@@ -96,7 +96,7 @@ pub enum EditError {
     },
     /// There is nothing to take out.
     #[error("there is no source `{name}` in {file}; {known}", file = .file.display())]
-    NoSource {
+    SourceNotFound {
         /// Which name.
         name: String,
         /// Where.
@@ -106,7 +106,7 @@ pub enum EditError {
     },
     /// There is nobody whose token could be taken back.
     #[error("there is no identity `{name}` in {file}; {known}", file = .file.display())]
-    NoIdentity {
+    IdentityNotFound {
         /// Which name.
         name: String,
         /// Where.
@@ -132,16 +132,16 @@ pub enum EditError {
     FileExists(PathBuf),
     /// The file is not what it should be.
     #[error("{0}")]
-    Problem(Problem),
+    Problem(ConfigProblem),
     /// With the change, the file would not be a configuration.
     #[error("{0}")]
-    Refused(ConfigError),
+    Rejected(ConfigError),
     /// Somebody else is writing, or was interrupted.
     #[error(
-        "somebody is writing to the configuration; if not, remove {file}",
+        "another process is writing to the configuration; if not, remove {file}",
         file = .0.display()
     )]
-    Busy(PathBuf),
+    Locked(PathBuf),
     /// The system refuses.
     #[error("cannot write {file}: {source}", file = .file.display())]
     Io {
@@ -155,21 +155,21 @@ pub enum EditError {
 /// What stands in a file, whether all of it holds or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Overview {
+pub struct ConfigOverview {
     /// The names of the identities.
     pub identities: Vec<String>,
     /// Whether signed tokens are taken.
-    pub auth: bool,
+    pub has_jwt_auth: bool,
     /// The names of the sources.
     pub sources: Vec<String>,
     /// Those of them with `access = "open"`.
-    pub open: Vec<String>,
+    pub open_sources: Vec<String>,
 }
 
-impl Overview {
+impl ConfigOverview {
     /// Whether callers are asked who they are.
-    pub fn knows_callers(&self) -> bool {
-        self.auth || !self.identities.is_empty()
+    pub fn requires_auth(&self) -> bool {
+        self.has_jwt_auth || !self.identities.is_empty()
     }
 }
 
@@ -178,19 +178,19 @@ impl Overview {
 /// # Errors
 ///
 /// The file is no TOML, or the system refuses.
-pub fn overview(file: &Path) -> Result<Overview, EditError> {
-    let document = parse(file, &read(file)?)?;
-    let names = |part: Part, fits: fn(&Item) -> bool| {
-        let entries = document.get(part.key()).and_then(Item::as_table_like);
+pub fn overview(file: &Path) -> Result<ConfigOverview, EditError> {
+    let document = parse(file, &read_file(file)?)?;
+    let names = |table: ConfigTable, fits: fn(&Item) -> bool| {
+        let entries = document.get(table.key()).and_then(Item::as_table_like);
         let entries = entries.into_iter().flat_map(|entries| entries.iter());
         entries.filter(|(_, entry)| fits(entry)).map(|(name, _)| name.to_owned()).collect()
     };
     let is_open = |entry: &Item| entry.get("access").and_then(Item::as_str) == Some("open");
-    Ok(Overview {
-        identities: names(Part::Identity, |_| true),
-        auth: document.get("auth").is_some(),
-        sources: names(Part::Source, |_| true),
-        open: names(Part::Source, is_open),
+    Ok(ConfigOverview {
+        identities: names(ConfigTable::Identity, |_| true),
+        has_jwt_auth: document.get("auth").is_some(),
+        sources: names(ConfigTable::Source, |_| true),
+        open_sources: names(ConfigTable::Source, is_open),
     })
 }
 
@@ -199,7 +199,7 @@ pub fn overview(file: &Path) -> Result<Overview, EditError> {
 /// # Errors
 ///
 /// The system refuses.
-pub fn begin_with_clients(file: &Path, other: &str) -> Result<(), EditError> {
+pub fn create_with_mcp_servers(file: &Path, other: &str) -> Result<(), EditError> {
     rewrite(file, |text| {
         let line = format!("mcp_servers = [{}]\n", Value::from(other));
         Ok(if text.is_empty() { line } else { text.to_owned() })
@@ -207,16 +207,16 @@ pub fn begin_with_clients(file: &Path, other: &str) -> Result<(), EditError> {
 }
 
 /// A path from this folder, as it is written into a file that may stand in another one.
-pub fn path_from(file: &Path, path: &Path) -> PathBuf {
+pub fn relative_path(file: &Path, path: &Path) -> PathBuf {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    if path.is_absolute() || folder_of(file) == Path::new("") {
+    if path.is_absolute() || parent_folder(file) == Path::new("") {
         return path.to_owned();
     }
-    let (folder, path) = (absolute(folder_of(file)), absolute(path));
+    let (folder, path) = (absolute(parent_folder(file)), absolute(path));
     path.strip_prefix(&folder).map(Path::to_owned).unwrap_or(path)
 }
 
-fn read(file: &Path) -> Result<String, EditError> {
+fn read_file(file: &Path) -> Result<String, EditError> {
     match std::fs::read_to_string(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
         read => read.map_err(|source| EditError::Io { file: file.to_owned(), source }),
@@ -225,7 +225,7 @@ fn read(file: &Path) -> Result<String, EditError> {
 
 fn parse(file: &Path, text: &str) -> Result<DocumentMut, EditError> {
     text.parse().map_err(|error: toml_edit::TomlError| {
-        EditError::Problem(Problem::not_toml(file, text, error.span(), error.message()))
+        EditError::Problem(ConfigProblem::not_toml(file, text, error.span(), error.message()))
     })
 }
 
@@ -236,72 +236,77 @@ fn rewrite(
 ) -> Result<(), EditError> {
     // A link stays a link: what it leads to is replaced.
     let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    let replacement = Replacement::begin(&target)?;
-    let changed = change(&read(&target)?)?;
-    replacement.finish(&changed)
+    let replacement = AtomicWrite::begin(&target)?;
+    let changed = change(&read_file(&target)?)?;
+    replacement.commit(&changed)
 }
 
 /// An entry of a file.
-struct Place<'a> {
+struct EntryEditor<'a> {
     file: &'a Path,
-    part: Part,
+    table: ConfigTable,
     name: &'a str,
 }
 
-impl Place<'_> {
+impl EntryEditor<'_> {
     fn write(
         &self,
-        existing: Existing,
+        existing: IfExists,
         fill: impl FnOnce(&mut dyn TableLike),
     ) -> Result<(), EditError> {
-        rewrite(self.file, |text| self.changed(text, existing, fill))
+        rewrite(self.file, |text| self.edited_text(text, existing, fill))
     }
 
     /// The text with the change, if it is still a configuration then.
-    fn changed(
+    fn edited_text(
         &self,
         text: &str,
-        existing: Existing,
+        existing: IfExists,
         fill: impl FnOnce(&mut dyn TableLike),
     ) -> Result<String, EditError> {
-        let changed = self.change(text, existing, fill)?;
-        check::holds(self, text, &changed)?;
+        let changed = self.apply(text, existing, fill)?;
+        check::check_edit(self, text, &changed)?;
         Ok(changed)
     }
 
-    fn change(
+    fn apply(
         &self,
         text: &str,
-        existing: Existing,
+        existing: IfExists,
         fill: impl FnOnce(&mut dyn TableLike),
     ) -> Result<String, EditError> {
         let mut document = parse(self.file, text)?;
-        let (key, name) = (self.part.key(), self.name.to_owned());
+        let (key, name) = (self.table.key(), self.name.to_owned());
         let is_there = document.get(key).and_then(|entries| entries.get(self.name)).is_some();
         let file = self.file.to_owned();
         match (is_there, existing) {
-            (true, Existing::Refuse) => {
-                return Err(EditError::Exists { part: self.part, name, file });
+            (true, IfExists::Fail) => {
+                return Err(EditError::AlreadyExists { part: self.table, name, file });
             }
-            (false, Existing::Replace) => return Err(EditError::Absent { name, file }),
-            (true, Existing::Replace) => {}
-            (false, Existing::Refuse) => add(&mut document, text, key, self.name),
+            (false, IfExists::Replace) => return Err(EditError::NotFound { name, file }),
+            (true, IfExists::Replace) => {}
+            (false, IfExists::Fail) => insert_entry(&mut document, text, key, self.name),
         }
         let entry = document.get_mut(key).and_then(|entries| entries.get_mut(self.name));
-        let entry = entry.and_then(Item::as_table_like_mut).ok_or_else(|| self.no_table())?;
+        let entry = entry.and_then(Item::as_table_like_mut).ok_or_else(|| self.not_a_table())?;
         fill(entry);
         Ok(document.to_string())
     }
 
-    fn no_table(&self) -> EditError {
-        let key = join(self.part.key(), self.name);
-        let message = format!("this and `{}` must be tables; correct it first", self.part);
-        EditError::Problem(Problem { file: self.file.to_owned(), place: None, key, message })
+    fn not_a_table(&self) -> EditError {
+        let key = dotted_key(self.table.key(), self.name);
+        let message = format!("this and `{}` must be tables; correct it first", self.table);
+        EditError::Problem(ConfigProblem {
+            file: self.file.to_owned(),
+            position: None,
+            key,
+            message,
+        })
     }
 }
 
 /// Adds an empty entry, if what stands under the key is something that can have one.
-fn add(document: &mut DocumentMut, text: &str, key: &str, name: &str) {
+fn insert_entry(document: &mut DocumentMut, text: &str, key: &str, name: &str) {
     let mut implicit = Table::new();
     implicit.set_implicit(true);
     match document.entry(key).or_insert(Item::Table(implicit)) {
@@ -309,7 +314,7 @@ fn add(document: &mut DocumentMut, text: &str, key: &str, name: &str) {
             entries.insert(name, InlineTable::new().into());
         }
         Item::Table(_) => {
-            let table = last_table(&take_end(document, text));
+            let table = trailing_table(&take_trailing_comments(document, text));
             document[key][name] = table;
         }
         _ => {}
@@ -317,7 +322,7 @@ fn add(document: &mut DocumentMut, text: &str, key: &str, name: &str) {
 }
 
 /// Takes the comments that stand behind everything, with the blank line before what comes next.
-fn take_end(document: &mut DocumentMut, text: &str) -> String {
+fn take_trailing_comments(document: &mut DocumentMut, text: &str) -> String {
     let mut end = document.trailing().as_str().unwrap_or_default().to_owned();
     document.set_trailing("");
     if !end.is_empty() && !end.ends_with('\n') {
@@ -330,7 +335,7 @@ fn take_end(document: &mut DocumentMut, text: &str) -> String {
 }
 
 /// A table behind everything else, so that nothing that was typed moves.
-fn last_table(before: &str) -> Item {
+fn trailing_table(before: &str) -> Item {
     let mut table = Table::new();
     table.decor_mut().set_prefix(before);
     table.set_position(Some(isize::MAX));
@@ -338,7 +343,7 @@ fn last_table(before: &str) -> Item {
 }
 
 /// Sets a value and leaves what was written around the old one, such as a comment behind it.
-fn set(entry: &mut dyn TableLike, key: &str, value: impl Into<Value>) {
+fn set_value(entry: &mut dyn TableLike, key: &str, value: impl Into<Value>) {
     let mut value = value.into();
     if let Some(old) = entry.get(key).and_then(Item::as_value) {
         *value.decor_mut() = old.decor().clone();

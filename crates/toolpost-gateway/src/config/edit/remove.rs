@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml_edit::{DocumentMut, Item, Table, TableLike};
 
-use super::{EditError, Part, Place, parse, rewrite};
+use super::{ConfigTable, EditError, EntryEditor, parse, rewrite};
 
 /// Takes `[source.NAME]` out. What stands above it stays, since it may be about something else;
 /// what stands in it goes.
@@ -16,10 +16,10 @@ pub fn remove_source(file: &Path, name: &str) -> Result<(), EditError> {
     // A file that is not there must not be made by taking something out of it.
     let known = super::overview(file)?.sources;
     if !known.iter().any(|known| known == name) {
-        return Err(absent(file, name, &known));
+        return Err(source_not_found(file, name, &known));
     }
-    let place = Place { file, part: Part::Source, name };
-    rewrite(file, |text| removed(&place, text))
+    let editor = EntryEditor { file, table: ConfigTable::Source, name };
+    rewrite(file, |text| text_without_entry(&editor, text))
 }
 
 /// Takes `[identity.NAME]` out, as [`remove_source`] does a source.
@@ -31,116 +31,116 @@ pub fn remove_source(file: &Path, name: &str) -> Result<(), EditError> {
 pub fn remove_identity(file: &Path, name: &str) -> Result<(), EditError> {
     let known = super::overview(file)?;
     if !known.identities.iter().any(|known| known == name) {
-        return Err(unknown(file, name, &known.identities));
+        return Err(identity_not_found(file, name, &known.identities));
     }
-    if known.identities.len() == 1 && !known.auth {
+    if known.identities.len() == 1 && !known.has_jwt_auth {
         return Err(EditError::LastIdentity { name: name.to_owned(), file: file.to_owned() });
     }
-    let place = Place { file, part: Part::Identity, name };
+    let editor = EntryEditor { file, table: ConfigTable::Identity, name };
     rewrite(file, |text| {
-        let left = removed(&place, text)?;
-        super::check::holds(&place, text, &left)?;
-        Ok(left)
+        let remaining = text_without_entry(&editor, text)?;
+        super::check::check_edit(&editor, text, &remaining)?;
+        Ok(remaining)
     })
 }
 
-fn absent(file: &Path, name: &str, known: &[String]) -> EditError {
+fn source_not_found(file: &Path, name: &str, known: &[String]) -> EditError {
     let known = match known {
         [] => "it has no sources".to_owned(),
         known => format!("there are: {}", known.join(", ")),
     };
-    EditError::NoSource { name: name.to_owned(), file: file.to_owned(), known }
+    EditError::SourceNotFound { name: name.to_owned(), file: file.to_owned(), known }
 }
 
-fn unknown(file: &Path, name: &str, known: &[String]) -> EditError {
+fn identity_not_found(file: &Path, name: &str, known: &[String]) -> EditError {
     let known = match known {
-        [] => "nobody has a token".to_owned(),
+        [] => "there are no identities".to_owned(),
         known => format!("there are: {}", known.join(", ")),
     };
-    EditError::NoIdentity { name: name.to_owned(), file: file.to_owned(), known }
+    EditError::IdentityNotFound { name: name.to_owned(), file: file.to_owned(), known }
 }
 
-fn removed(place: &Place<'_>, text: &str) -> Result<String, EditError> {
-    let mut document = parse(place.file, text)?;
-    let key = place.part.key();
+fn text_without_entry(editor: &EntryEditor<'_>, text: &str) -> Result<String, EditError> {
+    let mut document = parse(editor.file, text)?;
+    let key = editor.table.key();
     let entries = document.get_mut(key).and_then(Item::as_table_like_mut);
-    let entries = entries.ok_or_else(|| place.no_table())?;
-    let entry = entries.remove(place.name).ok_or_else(|| place.no_table())?;
+    let entries = entries.ok_or_else(|| editor.not_a_table())?;
+    let entry = entries.remove(editor.name).ok_or_else(|| editor.not_a_table())?;
     if let Item::Table(table) = &entry {
         let mut of_entry = Vec::new();
-        tables(table, &mut |table| of_entry.extend(table.position()));
+        visit_tables(table, &mut |table| of_entry.extend(table.position()));
         if let Some(first) = of_entry.iter().min() {
-            keep(&mut document, *first, &comments(table));
+            move_comments(&mut document, *first, &leading_comments(table));
         }
     }
     // A table that was there only for this entry is not left behind as `source = {}`.
     let is_empty = |item: &Item| item.as_table_like().is_some_and(TableLike::is_empty);
-    if document.get(key).is_some_and(|item| is_empty(item) && !is_typed(item)) {
+    if document.get(key).is_some_and(|item| is_empty(item) && !is_explicit(item)) {
         document.remove(key);
     }
     Ok(document.to_string())
 }
 
 /// Whether somebody wrote `[source]`, which then stays.
-fn is_typed(item: &Item) -> bool {
+fn is_explicit(item: &Item) -> bool {
     item.as_table().is_some_and(|table| !table.is_implicit() && !table.is_dotted())
 }
 
 /// What stands above a table, without the blank line that set it apart; nothing if that is all.
-fn comments(table: &Table) -> String {
+fn leading_comments(table: &Table) -> String {
     let above = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
     if above.trim().is_empty() {
         return String::new();
     }
     above.strip_suffix("\r\n").or_else(|| above.strip_suffix('\n')).map_or_else(
         || above.to_owned(),
-        |kept| if kept.ends_with('\n') { kept.to_owned() } else { above.to_owned() },
+        |retained| if retained.ends_with('\n') { retained.to_owned() } else { above.to_owned() },
     )
 }
 
 /// Puts words before the table that comes next, or behind everything.
-fn keep(document: &mut DocumentMut, position: isize, words: &str) {
-    if words.is_empty() {
+fn move_comments(document: &mut DocumentMut, position: isize, comments: &str) {
+    if comments.is_empty() {
         return;
     }
     let mut next: Option<isize> = None;
-    tables(document.as_table(), &mut |table| {
+    visit_tables(document.as_table(), &mut |table| {
         let behind = table.position().filter(|found| *found > position);
         next = next.into_iter().chain(behind).min();
     });
     let Some(next) = next else {
         let end = document.trailing().as_str().unwrap_or_default();
-        let end = format!("{words}{end}");
+        let end = format!("{comments}{end}");
         document.set_trailing(end);
         return;
     };
-    prepend(document.as_table_mut(), next, words);
+    prepend_comments(document.as_table_mut(), next, comments);
 }
 
 /// Every table with a header, in the order of keys.
-fn tables(table: &Table, visit: &mut dyn FnMut(&Table)) {
+fn visit_tables(table: &Table, visit: &mut dyn FnMut(&Table)) {
     visit(table);
     for (_, item) in table {
         match item {
-            Item::Table(table) => tables(table, visit),
-            Item::ArrayOfTables(list) => list.iter().for_each(|table| tables(table, visit)),
+            Item::Table(table) => visit_tables(table, visit),
+            Item::ArrayOfTables(list) => list.iter().for_each(|table| visit_tables(table, visit)),
             _ => {}
         }
     }
 }
 
-fn prepend(table: &mut Table, position: isize, words: &str) {
+fn prepend_comments(table: &mut Table, position: isize, comments: &str) {
     if table.position() == Some(position) {
         let own = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
-        let own = format!("{words}{own}");
+        let own = format!("{comments}{own}");
         table.decor_mut().set_prefix(own);
         return;
     }
     for (_, item) in table.iter_mut() {
         match item {
-            Item::Table(table) => prepend(table, position, words),
+            Item::Table(table) => prepend_comments(table, position, comments),
             Item::ArrayOfTables(list) => {
-                list.iter_mut().for_each(|table| prepend(table, position, words));
+                list.iter_mut().for_each(|table| prepend_comments(table, position, comments));
             }
             _ => {}
         }
@@ -150,17 +150,21 @@ fn prepend(table: &mut Table, position: isize, words: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::edit::Existing;
+    use crate::config::edit::IfExists;
 
     const FILE: &str = "toolpost.toml";
 
     fn without(text: &str, name: &str) -> String {
-        removed(&Place { file: Path::new(FILE), part: Part::Source, name }, text).unwrap()
+        text_without_entry(
+            &EntryEditor { file: Path::new(FILE), table: ConfigTable::Source, name },
+            text,
+        )
+        .unwrap()
     }
 
     /// Each row: the file before and after `a` is taken out.
     #[test]
-    fn what_is_about_others_stays() {
+    fn remove_source_keeps_unrelated_comments() {
         for (before, after) in [
             ("[source.a]\nx = 1\n", ""),
             ("# top\n[source.a]\nx = 1\n# in it\ny = 1\n# end\n", "# top\n# end\n"),
@@ -188,13 +192,13 @@ mod tests {
     proptest::proptest! {
         /// What was added and taken out again leaves nothing behind.
         #[test]
-        fn there_and_back(
+        fn add_then_remove_restores_the_file(
             picked in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..6),
         ) {
             let before = picked.concat();
             let Ok(expected) = before.parse::<toml::Table>() else { return Ok(()) };
-            let place = Place { file: Path::new(FILE), part: Part::Source, name: "x" };
-            let added = place.change(&before, Existing::Refuse, |entry| {
+            let editor = EntryEditor { file: Path::new(FILE), table: ConfigTable::Source, name: "x" };
+            let added = editor.apply(&before, IfExists::Fail, |entry| {
                 entry.insert("mcp", toml_edit::value("y"));
             });
             let Ok(added) = added else { return Ok(()) };

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use toml_edit::{Array, InlineTable, Item, TableLike, Value};
 
-use super::{EditError, Existing, Part, Place, check, merge, service, set};
+use super::{
+    ConfigTable, EditError, EntryEditor, IfExists, check, merge, openapi_source, set_value,
+};
 use crate::config::entry::{McpEntry, OpenApiEntry};
-use crate::config::problem::Problem;
+use crate::config::problem::ConfigProblem;
 use crate::config::source::Access;
 use crate::config::validate::check_source_name;
 
@@ -45,23 +47,23 @@ pub fn write_source<'a>(
     name: &str,
     entry: impl Into<SourceEntry<'a>>,
     access: Option<&Access>,
-    existing: Existing,
+    existing: IfExists,
 ) -> Result<Option<Access>, EditError> {
     check_source_name(name).map_err(EditError::Invalid)?;
     let entry = entry.into();
-    let place = Place { file, part: Part::Source, name };
-    let access = access.filter(|_| existing == Existing::Refuse);
-    let mut said = Ok(None);
+    let editor = EntryEditor { file, table: ConfigTable::Source, name };
+    let access = access.filter(|_| existing == IfExists::Fail);
+    let mut written_access = Ok(None);
     super::rewrite(file, |text| {
-        let changed = place.change(text, existing, |table| {
+        let changed = editor.apply(text, existing, |table| {
             fill(table, entry, access);
-            said = written_access(table);
+            written_access = parse_access(table);
         })?;
-        said.clone().map_err(|message| place.problem("access", message))?;
-        check::holds(&place, text, &changed)?;
+        written_access.clone().map_err(|message| editor.problem("access", message))?;
+        check::check_edit(&editor, text, &changed)?;
         Ok(changed)
     })?;
-    Ok(said.unwrap_or_default())
+    Ok(written_access.unwrap_or_default())
 }
 
 pub(super) fn fill<'a>(
@@ -71,71 +73,72 @@ pub(super) fn fill<'a>(
 ) {
     match entry.into() {
         SourceEntry::Mcp(entry) => fill_server(table, entry),
-        SourceEntry::OpenApi(entry) => service::fill(table, entry),
+        SourceEntry::OpenApi(entry) => openapi_source::fill(table, entry),
     }
     match access {
-        Some(Access::Open) => set(table, "access", "open"),
+        Some(Access::Open) => set_value(table, "access", "open"),
         Some(Access::Scopes(scopes)) => {
             let scopes = Value::from(scopes.iter().collect::<Array>());
-            set(table, "access", InlineTable::from_iter([("scopes", scopes)]));
+            set_value(table, "access", InlineTable::from_iter([("scopes", scopes)]));
         }
         None => {}
     }
 }
 
 /// The keys that say how a server is reached; the others are adjustments.
-const REACHED: &[&str] = &["command", "args", "env", "cwd", "url", "headers", "bearer", "oauth"];
+const CONNECTION_KEYS: &[&str] =
+    &["command", "args", "env", "cwd", "url", "headers", "bearer", "oauth"];
 
 fn fill_server(table: &mut dyn TableLike, entry: &McpEntry) {
     // What is said about a service means nothing beside a server.
     for other in ["spoke", "hub", "openapi", "auth", "rename", "prefix"] {
         table.remove(other);
     }
-    merge::into(table, "mcp", &server(entry), REACHED);
+    merge::merge_into(table, "mcp", &server_table(entry), CONNECTION_KEYS);
 }
 
 /// What stands there about access, as it was typed.
-fn written_access(table: &dyn TableLike) -> Result<Option<Access>, &'static str> {
-    const WRONG: &str = "expected \"open\" or { scopes = […] }; correct it first";
+fn parse_access(table: &dyn TableLike) -> Result<Option<Access>, &'static str> {
+    const EXPECTED: &str = "expected \"open\" or { scopes = […] }; correct it first";
     let Some(item) = table.get("access") else { return Ok(None) };
     if item.as_str() == Some("open") {
         return Ok(Some(Access::Open));
     }
-    let scopes = item.get("scopes").and_then(Item::as_array).ok_or(WRONG)?;
+    let scopes = item.get("scopes").and_then(Item::as_array).ok_or(EXPECTED)?;
     let scopes = scopes.iter().map(|scope| scope.as_str().map(str::to_owned));
-    scopes.collect::<Option<_>>().map(|scopes| Some(Access::Scopes(scopes))).ok_or(WRONG)
+    scopes.collect::<Option<_>>().map(|scopes| Some(Access::Scopes(scopes))).ok_or(EXPECTED)
 }
 
-impl Place<'_> {
+impl EntryEditor<'_> {
     fn problem(&self, key: &str, message: &str) -> EditError {
-        let entry = super::join(self.part.key(), self.name);
-        let (file, key) = (self.file.to_owned(), super::join(&entry, key));
-        EditError::Problem(Problem { file, place: None, key, message: message.to_owned() })
+        let entry = super::dotted_key(self.table.key(), self.name);
+        let (file, key) = (self.file.to_owned(), super::dotted_key(&entry, key));
+        EditError::Problem(ConfigProblem { file, position: None, key, message: message.to_owned() })
     }
 }
 
 /// `{ command = "…", args = […] }`, with what is there and nothing else.
-fn server(entry: &McpEntry) -> InlineTable {
+fn server_table(entry: &McpEntry) -> InlineTable {
     let mut table = InlineTable::new();
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
             table.insert(key, value);
         }
     };
-    put("command", text(entry.command.as_ref()));
-    put("args", list(&entry.args));
-    put("env", pairs(&entry.env));
-    put("cwd", text(entry.cwd.as_ref()));
-    put("url", text(entry.url.as_ref()));
-    put("headers", pairs(&entry.headers));
-    put("bearer", text(entry.bearer.as_ref()));
+    put("command", string_value(entry.command.as_ref()));
+    put("args", list_value(&entry.args));
+    put("env", table_value(&entry.env));
+    put("cwd", string_value(entry.cwd.as_ref()));
+    put("url", string_value(entry.url.as_ref()));
+    put("headers", table_value(&entry.headers));
+    put("bearer", string_value(entry.bearer.as_ref()));
     if entry.has_oauth() {
         let mut client = InlineTable::new();
         for (key, value) in [
-            ("client_id", text(entry.client_id.as_ref())),
-            ("client_secret", text(entry.client_secret.as_ref())),
-            ("client_metadata_url", text(entry.client_metadata_url.as_ref())),
-            ("scopes", list(&entry.scopes)),
+            ("client_id", string_value(entry.client_id.as_ref())),
+            ("client_secret", string_value(entry.client_secret.as_ref())),
+            ("client_metadata_url", string_value(entry.client_metadata_url.as_ref())),
+            ("scopes", list_value(&entry.scopes)),
         ] {
             if let Some(value) = value {
                 client.insert(key, value);
@@ -146,15 +149,15 @@ fn server(entry: &McpEntry) -> InlineTable {
     table
 }
 
-pub(super) fn text(text: Option<&String>) -> Option<Value> {
+pub(super) fn string_value(text: Option<&String>) -> Option<Value> {
     text.map(Value::from)
 }
 
-pub(super) fn list(texts: &[String]) -> Option<Value> {
+pub(super) fn list_value(texts: &[String]) -> Option<Value> {
     (!texts.is_empty()).then(|| texts.iter().collect::<Array>().into())
 }
 
-pub(super) fn pairs(texts: &std::collections::BTreeMap<String, String>) -> Option<Value> {
+pub(super) fn table_value(texts: &std::collections::BTreeMap<String, String>) -> Option<Value> {
     (!texts.is_empty()).then(|| texts.iter().collect::<InlineTable>().into())
 }
 
@@ -166,15 +169,16 @@ mod tests {
         before: &str,
         entry: &McpEntry,
         access: Option<&Access>,
-        existing: Existing,
+        existing: IfExists,
     ) -> Result<String, String> {
-        let place = Place { file: Path::new("toolpost.toml"), part: Part::Source, name: "x" };
-        place
-            .change(before, existing, |table| fill(table, entry, access))
+        let editor =
+            EntryEditor { file: Path::new("toolpost.toml"), table: ConfigTable::Source, name: "x" };
+        editor
+            .apply(before, existing, |table| fill(table, entry, access))
             .map_err(|e| e.to_string())
     }
 
-    fn process() -> McpEntry {
+    fn stdio_entry() -> McpEntry {
         McpEntry {
             command: Some("npx".to_owned()),
             args: vec!["-y".to_owned(), "a \"b\"".to_owned()],
@@ -183,7 +187,7 @@ mod tests {
         }
     }
 
-    fn endpoint() -> McpEntry {
+    fn http_entry() -> McpEntry {
         McpEntry {
             url: Some("https://x.example/mcp".to_owned()),
             headers: [("X-A".to_owned(), "1".to_owned())].into(),
@@ -194,26 +198,26 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_written_as_it_would_be_typed() {
+    fn write_mcp_source_produces_readable_toml() {
         let process_text =
             r#"mcp = { command = "npx", args = ["-y", "a \"b\""], env = { KEY = "${KEY}" } }"#;
         let endpoint_text = r#"mcp = { url = "https://x.example/mcp", headers = { X-A = "1" }, oauth = { client_id = "me", scopes = ["read"] } }"#;
         let scopes = Access::Scopes(vec!["a".to_owned()]);
         for (entry, access, expected) in [
-            (process(), None, format!("[source.x]\n{process_text}\n")),
-            (endpoint(), None, format!("[source.x]\n{endpoint_text}\n")),
+            (stdio_entry(), None, format!("[source.x]\n{process_text}\n")),
+            (http_entry(), None, format!("[source.x]\n{endpoint_text}\n")),
             (
-                process(),
+                stdio_entry(),
                 Some(&Access::Open),
                 format!("[source.x]\n{process_text}\naccess = \"open\"\n"),
             ),
             (
-                endpoint(),
+                http_entry(),
                 Some(&scopes),
                 format!("[source.x]\n{endpoint_text}\naccess = {{ scopes = [\"a\"] }}\n"),
             ),
         ] {
-            let written = written("", &entry, access, Existing::Refuse).unwrap();
+            let written = written("", &entry, access, IfExists::Fail).unwrap();
             let read: toml::Table = written.parse().expect(&written);
             assert!(read["source"]["x"]["mcp"].is_table());
             // The writer chooses the quotes; what is meant is the same.
@@ -224,7 +228,7 @@ mod tests {
 
     /// Each row: a source that is replaced, by what, and what it is then.
     #[test]
-    fn a_replaced_source_keeps_its_comments_and_settings() {
+    fn replace_source_keeps_comments_and_settings() {
         let plain =
             |command: &str| McpEntry { command: Some(command.to_owned()), ..McpEntry::default() };
         for (before, entry, expected) in [
@@ -235,14 +239,14 @@ mod tests {
             ),
             (
                 "[source.x]\nmcp = { command = \"a\", args = [\"-v\"], protocol = \"2025-11-25\" }\n",
-                endpoint(),
+                http_entry(),
                 "[source.x]\nmcp = { protocol = \"2025-11-25\", url = \"https://x.example/mcp\", \
                  headers = { X-A = \"1\" }, oauth = { client_id = \"me\", scopes = [\"read\"] } }\n",
             ),
             (
                 "[source.x.mcp]\n# why a\ncommand = \"a\" # here\n# why json\nparse_json_text = true\n\
                  # of env\n[source.x.mcp.env]\n# why K\nKEY = \"1\"\n# old\nOLD = \"2\" # two\n[source.y]\n",
-                process(),
+                stdio_entry(),
                 "[source.x.mcp]\n# why a\ncommand = \"npx\" # here\n# why json\nparse_json_text = true\n\
                  args = [\"-y\", 'a \"b\"']\n\
                  # of env\n[source.x.mcp.env]\n# old\n# why K\nKEY = \"${KEY}\"\n[source.y]\n",
@@ -258,12 +262,12 @@ mod tests {
                 "[source.x.mcp]\n# why a\nurl = \"http://x\"\n",
             ),
         ] {
-            assert_eq!(written(before, &entry, None, Existing::Replace).unwrap(), expected);
+            assert_eq!(written(before, &entry, None, IfExists::Replace).unwrap(), expected);
         }
     }
 
     #[test]
-    fn access_is_read_as_it_is_typed() {
+    fn write_source_returns_written_access() {
         for (text, expected) in [
             ("", Ok(None)),
             ("access = 'open'", Ok(Some(Access::Open))),
@@ -274,30 +278,31 @@ mod tests {
             ("access = { scopes = [5] }", Err(())),
         ] {
             let document: toml_edit::DocumentMut = text.parse().unwrap();
-            assert_eq!(written_access(document.as_table()).map_err(drop), expected, "{text}");
+            assert_eq!(parse_access(document.as_table()).map_err(drop), expected, "{text}");
         }
     }
 
     #[test]
-    fn a_replaced_source_keeps_what_is_adjusted() {
+    fn replace_source_keeps_adjustments() {
         let before = "# mine\n[source.x] # here\nspoke = { identity = \"a\" }\ntimeout = 5 # s\n\
                       [source.y]\nhub.url = \"\"\n";
-        let after = written(before, &endpoint(), None, Existing::Replace).unwrap();
-        for kept in
+        let after = written(before, &http_entry(), None, IfExists::Replace).unwrap();
+        for retained in
             ["# mine\n[source.x] # here\n", "timeout = 5 # s\n", "[source.y]\nhub.url = \"\"\n"]
         {
-            assert!(after.contains(kept), "{after}");
+            assert!(after.contains(retained), "{after}");
         }
         assert!(!after.contains("spoke"), "{after}");
-        let again = written(&after, &process(), Some(&Access::Open), Existing::Replace).unwrap();
+        let again =
+            written(&after, &stdio_entry(), Some(&Access::Open), IfExists::Replace).unwrap();
         assert!(again.contains("npx") && !again.contains("x.example"), "{again}");
-        for (text, existing, said) in [
-            ("[source.x]", Existing::Refuse, "`x` exists already in toolpost.toml; --replace puts"),
-            ("[source.y]", Existing::Replace, "there is no `x` in toolpost.toml; without"),
-            ("source = 5", Existing::Refuse, "toolpost.toml: source.x: this and `source` must"),
+        for (text, existing, expected) in [
+            ("[source.x]", IfExists::Fail, "`x` exists already in toolpost.toml; --replace puts"),
+            ("[source.y]", IfExists::Replace, "there is no `x` in toolpost.toml; without"),
+            ("source = 5", IfExists::Fail, "toolpost.toml: source.x: this and `source` must"),
         ] {
-            let error = written(text, &process(), None, existing).unwrap_err();
-            assert!(error.starts_with(said), "{text}: {error}");
+            let error = written(text, &stdio_entry(), None, existing).unwrap_err();
+            assert!(error.starts_with(expected), "{text}: {error}");
         }
     }
 }

@@ -28,45 +28,49 @@ pub(in super::super) struct ApprovalText {
     /// How many calls may wait at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "NonZeroUsize", extend("default" = 100))]
-    pub(in super::super) most: Option<NonZeroUsize>,
+    pub(in super::super) max_pending: Option<NonZeroUsize>,
     /// How many calls of one caller may wait at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "NonZeroUsize", extend("default" = 10))]
-    pub(in super::super) most_per_caller: Option<NonZeroUsize>,
+    pub(in super::super) max_pending_per_caller: Option<NonZeroUsize>,
 }
 
 /// `true`, `false` or `["pattern"]`.
 #[derive(Debug)]
-pub(in super::super) enum AskedText {
+pub(in super::super) enum ApprovalRuleText {
     Always(bool),
-    Named(Vec<String>),
+    Patterns(Vec<String>),
 }
 
-impl<'de> Deserialize<'de> for AskedText {
+impl<'de> Deserialize<'de> for ApprovalRuleText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Asked;
-        impl<'de> Visitor<'de> for Asked {
-            type Value = AskedText;
+        struct ApprovalRuleVisitor;
+        impl<'de> Visitor<'de> for ApprovalRuleVisitor {
+            type Value = ApprovalRuleText;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("true, false, or a list of patterns such as [\"delete*\"]")
             }
 
-            fn visit_bool<E: Error>(self, always: bool) -> Result<AskedText, E> {
-                Ok(AskedText::Always(always))
+            fn visit_bool<E: Error>(self, always: bool) -> Result<ApprovalRuleText, E> {
+                Ok(ApprovalRuleText::Always(always))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, patterns: A) -> Result<AskedText, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(patterns)).map(AskedText::Named)
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                patterns: A,
+            ) -> Result<ApprovalRuleText, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(patterns))
+                    .map(ApprovalRuleText::Patterns)
             }
         }
-        deserializer.deserialize_any(Asked)
+        deserializer.deserialize_any(ApprovalRuleVisitor)
     }
 }
 
-impl JsonSchema for AskedText {
+impl JsonSchema for ApprovalRuleText {
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Asked".into()
+        "ApprovalRule".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {

@@ -33,7 +33,7 @@ pub(in super::super) struct AuthorizationText {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub(in super::super) resources: Option<String>,
-    /// The claim with a list of what the caller may send in a workspace; tokens grant none, if absent.
+    /// The claim with a list of what the caller may send in a room; tokens grant none, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub(in super::super) capabilities: Option<String>,

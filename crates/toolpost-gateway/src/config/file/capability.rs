@@ -15,8 +15,8 @@ pub(in super::super) struct CapabilityText(pub(in super::super) String);
 
 impl<'de> Deserialize<'de> for CapabilityText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
+        struct CapabilityVisitor;
+        impl<'de> Visitor<'de> for CapabilityVisitor {
             type Value = CapabilityText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for CapabilityText {
                 Ok(CapabilityText(pattern.to_string()))
             }
         }
-        deserializer.deserialize_any(Text)
+        deserializer.deserialize_any(CapabilityVisitor)
     }
 }
 

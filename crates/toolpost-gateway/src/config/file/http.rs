@@ -1,9 +1,9 @@
-//! `[http]`: for whom the HTTP doors are open.
+//! `[http]`: cross-origin access to the HTTP endpoints.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// For whom the HTTP doors are open.
+/// Cross-origin access to the HTTP endpoints.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table such as { cors = [\"https://…\"] }")]
 #[schemars(rename = "Http")]

@@ -10,7 +10,7 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::{DurationText, SizeText};
-use crate::journal::{Mode, Settings};
+use crate::journal::{JournalMode, JournalSettings};
 
 /// What is meant where something else stands.
 const EXPECTED: &str = "\"sync\", \"batch\", \"off\" or a table such as { mode = \"sync\" }";
@@ -62,15 +62,15 @@ impl JournalText {
         self.0.retain_for.as_ref().map(|time| time.0)
     }
 
-    pub(in super::super) fn settings(self, folder: &Path) -> Settings {
+    pub(in super::super) fn settings(self, folder: &Path) -> JournalSettings {
         self.0.settings(folder)
     }
 }
 
 impl<'de> Deserialize<'de> for JournalText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
+        struct JournalVisitor;
+        impl<'de> Visitor<'de> for JournalVisitor {
             type Value = JournalText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for JournalText {
                 JournalTable::deserialize(MapAccessDeserializer::new(map)).map(JournalText)
             }
         }
-        deserializer.deserialize_any(Text)
+        deserializer.deserialize_any(JournalVisitor)
     }
 }
 
@@ -119,16 +119,16 @@ impl ModeText {
 }
 
 impl JournalTable {
-    fn settings(self, folder: &Path) -> Settings {
-        let default = Settings::default();
-        let whole = |size: SizeText| usize::try_from(size.0).unwrap_or(usize::MAX);
-        Settings {
+    fn settings(self, folder: &Path) -> JournalSettings {
+        let default = JournalSettings::default();
+        let to_usize = |size: SizeText| usize::try_from(size.0).unwrap_or(usize::MAX);
+        JournalSettings {
             mode: match self.mode {
-                ModeText::Sync => Mode::Sync,
-                ModeText::Batch => Mode::Batch,
-                ModeText::Off => Mode::Off,
+                ModeText::Sync => JournalMode::Sync,
+                ModeText::Batch => JournalMode::Batch,
+                ModeText::Off => JournalMode::Off,
             },
-            body_limit: self.body_limit.map_or(default.body_limit, whole),
+            body_limit: self.body_limit.map_or(default.body_limit, to_usize),
             retain_for: self.retain_for.map(|time| time.0),
             retain_size: self.retain_size.map(|size| size.0).or(default.retain_size),
             path: self.path.map(|path| folder.join(path)),

@@ -6,14 +6,14 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
-use toolpost::Settings;
+use toolpost::PipelineSettings;
 
 use super::DurationText;
 use crate::app::GatewaySettings;
 use crate::limits::{BreakerLimits, LimitsSettings, SourceLimits};
-use crate::room::WorkspaceSettings;
+use crate::room::RoomsSettings;
 
-/// How much is too much. Whoever is refused is told which limit it was and when to come again.
+/// Limits. A rejected call names the limit and when to retry.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table such as { calls = 1000 }")]
 #[schemars(rename = "Limits")]
@@ -44,7 +44,7 @@ pub(in super::super) struct LimitsText {
     source_queue: usize,
     /// How long a call may wait for a place at its source.
     queue_wait: DurationText,
-    /// When a source is left alone, unless it says otherwise.
+    /// The circuit breaker of a source, unless the source sets its own.
     breaker: BreakerText,
     /// How many calls may wait for their turn at an exclusive operation.
     exclusive_queue: usize,
@@ -55,7 +55,7 @@ pub(in super::super) struct LimitsText {
     spokes: usize,
     /// How many operations a spoke may offer.
     spoke_operations: NonZeroUsize,
-    /// How many rooms of the workspace may be open, those with a table of their own included.
+    /// Maximum number of open rooms, including those with a table of their own.
     pub(in super::super) rooms: NonZeroUsize,
     /// How long a call may take that names no deadline.
     call_timeout: DurationText,
@@ -63,13 +63,13 @@ pub(in super::super) struct LimitsText {
     header_timeout: DurationText,
     /// How long a client may take to send the body of a request.
     body_timeout: DurationText,
-    /// How long a client may take nothing of its answer.
+    /// How long a client may read nothing of its response.
     write_timeout: DurationText,
-    /// How long a WebSocket may take to say whose it is.
-    introduction: DurationText,
+    /// How long a WebSocket client may take to authenticate.
+    auth_timeout: DurationText,
 }
 
-/// When a source is left alone, because it was lost or late again and again.
+/// When the circuit breaker of a source opens: after consecutive connection losses or timeouts.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table such as { failures = 5 }")]
 #[schemars(rename = "Breaker")]
@@ -87,13 +87,13 @@ pub(in super::super) struct BreakerText {
 #[non_exhaustive]
 pub struct LimitsConfig {
     /// For the pipeline.
-    pub pipeline: Settings,
+    pub pipeline: PipelineSettings,
     /// For callers and sources.
     pub calls: LimitsSettings,
-    /// For connections and doors.
+    /// For connections and endpoints.
     gateway: GatewaySettings,
     /// What was said, by key.
-    said: Value,
+    raw: Value,
 }
 
 impl Default for LimitsConfig {
@@ -104,31 +104,31 @@ impl Default for LimitsConfig {
 
 impl Default for LimitsText {
     fn default() -> Self {
-        let (gateway, pipeline) = (GatewaySettings::default(), Settings::default());
+        let (gateway, pipeline) = (GatewaySettings::default(), PipelineSettings::default());
         let calls = LimitsSettings::default();
         Self {
-            body_bytes: some(gateway.body_bytes),
-            frame_bytes: some(gateway.websocket.frame_bytes),
-            json_depth: some(calls.json_depth),
-            connections: some(gateway.connections),
-            calls: some(pipeline.concurrent_calls),
-            caller_calls: some(calls.caller_calls),
-            caller_subscriptions: some(calls.caller_subscriptions),
+            body_bytes: non_zero(gateway.max_body_bytes),
+            frame_bytes: non_zero(gateway.websocket.max_frame_bytes),
+            json_depth: non_zero(calls.json_depth),
+            connections: non_zero(gateway.max_connections),
+            calls: non_zero(pipeline.max_concurrent_calls),
+            caller_calls: non_zero(calls.caller_calls),
+            caller_subscriptions: non_zero(calls.caller_subscriptions),
             calls_per_minute: calls.calls_per_minute,
-            source_calls: some(calls.source.concurrency),
+            source_calls: non_zero(calls.source.concurrency),
             source_queue: calls.source.queue,
             queue_wait: DurationText(calls.source.queue_wait),
             breaker: BreakerText::default(),
-            exclusive_queue: pipeline.exclusive_queue,
-            nesting: pipeline.nesting,
-            spokes: gateway.hub.spokes,
-            spoke_operations: some(gateway.hub.operations),
-            rooms: some(WorkspaceSettings::default().most_rooms),
+            exclusive_queue: pipeline.max_exclusive_queue,
+            nesting: pipeline.max_nesting,
+            spokes: gateway.hub.max_spokes,
+            spoke_operations: non_zero(gateway.hub.max_operations),
+            rooms: non_zero(RoomsSettings::default().max_rooms),
             call_timeout: DurationText(pipeline.call_timeout),
             header_timeout: DurationText(gateway.header_timeout),
             body_timeout: DurationText(gateway.body_timeout),
             write_timeout: DurationText(gateway.write_timeout),
-            introduction: DurationText(gateway.introduction),
+            auth_timeout: DurationText(gateway.auth_timeout),
         }
     }
 }
@@ -142,21 +142,21 @@ impl Default for BreakerText {
 
 impl LimitsText {
     pub(in super::super) fn settings(self) -> LimitsConfig {
-        let said = serde_json::to_value(&self).unwrap_or_default();
-        let (mut gateway, mut pipeline) = (GatewaySettings::default(), Settings::default());
+        let raw_value = serde_json::to_value(&self).unwrap_or_default();
+        let (mut gateway, mut pipeline) = (GatewaySettings::default(), PipelineSettings::default());
         let mut calls = LimitsSettings::default();
-        gateway.body_bytes = self.body_bytes.get();
-        gateway.websocket.frame_bytes = self.frame_bytes.get();
-        gateway.connections = self.connections.get();
-        gateway.hub.spokes = self.spokes;
-        gateway.hub.operations = self.spoke_operations.get();
+        gateway.max_body_bytes = self.body_bytes.get();
+        gateway.websocket.max_frame_bytes = self.frame_bytes.get();
+        gateway.max_connections = self.connections.get();
+        gateway.hub.max_spokes = self.spokes;
+        gateway.hub.max_operations = self.spoke_operations.get();
         gateway.header_timeout = self.header_timeout.0;
         gateway.body_timeout = self.body_timeout.0;
         gateway.write_timeout = self.write_timeout.0;
-        gateway.introduction = self.introduction.0;
-        pipeline.concurrent_calls = self.calls.get();
-        pipeline.exclusive_queue = self.exclusive_queue;
-        pipeline.nesting = self.nesting;
+        gateway.auth_timeout = self.auth_timeout.0;
+        pipeline.max_concurrent_calls = self.calls.get();
+        pipeline.max_exclusive_queue = self.exclusive_queue;
+        pipeline.max_nesting = self.nesting;
         pipeline.call_timeout = self.call_timeout.0;
         calls.json_depth = self.json_depth.get();
         calls.caller_calls = self.caller_calls.get();
@@ -166,25 +166,25 @@ impl LimitsText {
             concurrency: self.source_calls.get(),
             queue: self.source_queue,
             queue_wait: self.queue_wait.0,
-            breaker: self.breaker.limits(),
+            breaker: self.breaker.to_limits(),
         };
-        LimitsConfig { pipeline, calls, gateway, said }
+        LimitsConfig { pipeline, calls, gateway, raw: raw_value }
     }
 
     /// The times that would let nothing happen if they were zero, with their keys.
-    pub(in super::super) fn times(&self) -> [(&'static str, Duration); 5] {
+    pub(in super::super) fn timeouts(&self) -> [(&'static str, Duration); 5] {
         [
             ("call_timeout", self.call_timeout.0),
             ("header_timeout", self.header_timeout.0),
             ("body_timeout", self.body_timeout.0),
             ("write_timeout", self.write_timeout.0),
-            ("introduction", self.introduction.0),
+            ("auth_timeout", self.auth_timeout.0),
         ]
     }
 }
 
 /// What holds from the next call on when it changes.
-const CHANGEABLE: [&str; 8] = [
+const RELOADABLE_KEYS: [&str; 8] = [
     "breaker",
     "caller_calls",
     "caller_subscriptions",
@@ -198,42 +198,42 @@ const CHANGEABLE: [&str; 8] = [
 impl LimitsConfig {
     /// How many connections may be open.
     pub fn connections(&self) -> usize {
-        self.gateway.connections
+        self.gateway.max_connections
     }
 
     /// Puts what is said here into the settings of a gateway.
-    pub(crate) fn bound(&self, settings: &mut GatewaySettings) {
-        let said = &self.gateway;
-        settings.body_bytes = said.body_bytes;
-        settings.websocket.frame_bytes = said.websocket.frame_bytes;
-        settings.connections = said.connections;
-        settings.hub.spokes = said.hub.spokes;
-        settings.hub.operations = said.hub.operations;
-        settings.header_timeout = said.header_timeout;
-        settings.body_timeout = said.body_timeout;
-        settings.write_timeout = said.write_timeout;
-        settings.introduction = said.introduction;
+    pub(crate) fn apply_to(&self, settings: &mut GatewaySettings) {
+        let configured = &self.gateway;
+        settings.max_body_bytes = configured.max_body_bytes;
+        settings.websocket.max_frame_bytes = configured.websocket.max_frame_bytes;
+        settings.max_connections = configured.max_connections;
+        settings.hub.max_spokes = configured.hub.max_spokes;
+        settings.hub.max_operations = configured.hub.max_operations;
+        settings.header_timeout = configured.header_timeout;
+        settings.body_timeout = configured.body_timeout;
+        settings.write_timeout = configured.write_timeout;
+        settings.auth_timeout = configured.auth_timeout;
     }
 
     /// The keys that are different and hold only after the next start.
-    pub(crate) fn fixed_changes(&self, other: &Self) -> Vec<String> {
-        let keys = self.said.as_object().into_iter().flat_map(|said| said.keys());
-        let fixed = keys.filter(|key| !CHANGEABLE.contains(&key.as_str()));
-        let fixed = fixed.filter(|key| self.said[key.as_str()] != other.said[key.as_str()]);
+    pub(crate) fn restart_only_changes(&self, other: &Self) -> Vec<String> {
+        let keys = self.raw.as_object().into_iter().flat_map(|object| object.keys());
+        let fixed = keys.filter(|key| !RELOADABLE_KEYS.contains(&key.as_str()));
+        let fixed = fixed.filter(|key| self.raw[key.as_str()] != other.raw[key.as_str()]);
         fixed.map(|key| format!("limits.{key}")).collect()
     }
 }
 
 impl BreakerText {
-    /// What it says, if it ever leaves a source alone.
-    pub(in super::super) fn limits(&self) -> Option<BreakerLimits> {
+    /// The limits, unless the circuit breaker is off.
+    pub(in super::super) fn to_limits(&self) -> Option<BreakerLimits> {
         let (open_for, slow) = (self.open.0, self.slow.0);
         (self.failures > 0).then_some(BreakerLimits { failures: self.failures, open_for, slow })
     }
 }
 
 /// A default, which is never zero.
-pub(super) fn some(number: usize) -> NonZeroUsize {
+pub(super) fn non_zero(number: usize) -> NonZeroUsize {
     NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN)
 }
 

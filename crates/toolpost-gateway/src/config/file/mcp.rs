@@ -75,7 +75,7 @@ pub(in super::super) struct McpText {
     #[schemars(with = "BytesText", extend("default" = 67_108_864))]
     pub(in super::super) message_bytes: Option<BytesText>,
     /// What is said when the server asks a person for something: what the client that called says
-    /// (`"client"`), or nobody can be asked (`"refuse"`), the person declines, closes the question,
+    /// (`"client"`), or nobody can be asked (`"reject"`), the person declines, closes the question,
     /// agrees with every default, or gives this answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ElicitationText", extend("default" = "client"))]
@@ -132,47 +132,47 @@ pub(in super::super) enum ToolEnvelopeText {
     Off,
 }
 
-/// `"refuse"` or `"client"`.
+/// `"reject"` or `"client"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub(in super::super) enum SamplingText {
     #[default]
-    Refuse,
+    Reject,
     Client,
 }
 
 /// A list of folders, or `"client"`.
 #[derive(Debug)]
 pub(in super::super) enum RootsText {
-    Listed(Vec<String>),
+    Paths(Vec<String>),
     Client,
 }
 
-const ROOTS: &str = "a list of absolute paths, or \"client\"";
+const ROOTS_EXPECTED: &str = "a list of absolute paths, or \"client\"";
 
 impl<'de> Deserialize<'de> for RootsText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Folders;
-        impl<'de> Visitor<'de> for Folders {
+        struct RootsVisitor;
+        impl<'de> Visitor<'de> for RootsVisitor {
             type Value = RootsText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(ROOTS)
+                f.write_str(ROOTS_EXPECTED)
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<RootsText, E> {
                 match text {
                     "client" => Ok(RootsText::Client),
-                    _ => Err(E::custom(format!("expected {ROOTS}"))),
+                    _ => Err(E::custom(format!("expected {ROOTS_EXPECTED}"))),
                 }
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<RootsText, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(list)).map(RootsText::Listed)
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(RootsText::Paths)
             }
         }
-        deserializer.deserialize_any(Folders)
+        deserializer.deserialize_any(RootsVisitor)
     }
 }
 
@@ -202,7 +202,7 @@ fn protocol_schema(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// The smallest bound that leaves room for what every server says at its start.
-pub(in super::super) const LEAST_BYTES: i64 = 4_096;
+pub(in super::super) const MIN_MESSAGE_BYTES: i64 = 4_096;
 
 /// A number of bytes.
 #[derive(Debug)]
@@ -210,21 +210,21 @@ pub(in super::super) struct BytesText(pub(in super::super) usize);
 
 impl<'de> Deserialize<'de> for BytesText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-        impl Visitor<'_> for Bytes {
+        struct BytesVisitor;
+        impl Visitor<'_> for BytesVisitor {
             type Value = BytesText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "a number of bytes, at least {LEAST_BYTES}")
+                write!(f, "a number of bytes, at least {MIN_MESSAGE_BYTES}")
             }
 
             fn visit_i64<E: Error>(self, bytes: i64) -> Result<BytesText, E> {
-                let bytes = usize::try_from(bytes).ok().filter(|_| bytes >= LEAST_BYTES);
-                let wrong = format!("expected a number of bytes, at least {LEAST_BYTES}");
+                let bytes = usize::try_from(bytes).ok().filter(|_| bytes >= MIN_MESSAGE_BYTES);
+                let wrong = format!("expected a number of bytes, at least {MIN_MESSAGE_BYTES}");
                 bytes.map(BytesText).ok_or_else(|| E::custom(wrong))
             }
         }
-        deserializer.deserialize_any(Bytes)
+        deserializer.deserialize_any(BytesVisitor)
     }
 }
 
@@ -238,50 +238,50 @@ impl JsonSchema for BytesText {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "integer", "minimum": LEAST_BYTES})
+        json_schema!({"type": "integer", "minimum": MIN_MESSAGE_BYTES})
     }
 }
 
-/// A word, or `{ answer = {…} }`.
+/// A word, or `{ accept = {…} }`.
 #[derive(Debug)]
 pub(in super::super) struct ElicitationText(pub(in super::super) Elicitation);
 
-const ELICITATIONS: &str =
-    "\"client\", \"refuse\", \"decline\", \"cancel\", \"defaults\" or { answer = {…} }";
+const ELICITATION_EXPECTED: &str =
+    "\"client\", \"reject\", \"decline\", \"cancel\", \"defaults\" or { accept = {…} }";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AnswerText {
-    answer: Map<String, Value>,
+struct ElicitationAcceptText {
+    accept: Map<String, Value>,
 }
 
 impl<'de> Deserialize<'de> for ElicitationText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Word;
-        impl<'de> Visitor<'de> for Word {
+        struct ElicitationVisitor;
+        impl<'de> Visitor<'de> for ElicitationVisitor {
             type Value = ElicitationText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(ELICITATIONS)
+                f.write_str(ELICITATION_EXPECTED)
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<ElicitationText, E> {
                 Ok(ElicitationText(match text {
                     "client" => Elicitation::Client,
-                    "refuse" => Elicitation::Refuse,
+                    "reject" => Elicitation::Reject,
                     "decline" => Elicitation::Decline,
                     "cancel" => Elicitation::Cancel,
                     "defaults" => Elicitation::Defaults,
-                    _ => return Err(E::custom(format!("expected {ELICITATIONS}"))),
+                    _ => return Err(E::custom(format!("expected {ELICITATION_EXPECTED}"))),
                 }))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ElicitationText, A::Error> {
-                let read = AnswerText::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(ElicitationText(Elicitation::Answer(read.answer)))
+                let read = ElicitationAcceptText::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(ElicitationText(Elicitation::Accept(read.accept)))
             }
         }
-        deserializer.deserialize_any(Word)
+        deserializer.deserialize_any(ElicitationVisitor)
     }
 }
 
@@ -292,14 +292,14 @@ impl JsonSchema for ElicitationText {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"anyOf": [
-            {"enum": ["client", "refuse", "decline", "cancel", "defaults"]},
+            {"enum": ["client", "reject", "decline", "cancel", "defaults"]},
             {
                 "type": "object",
-                "properties": {"answer": {
+                "properties": {"accept": {
                     "type": "object",
                     "description": "The fields of the answer; the others get their defaults.",
                 }},
-                "required": ["answer"],
+                "required": ["accept"],
                 "additionalProperties": false,
             },
         ]})

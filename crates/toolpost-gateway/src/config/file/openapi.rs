@@ -15,7 +15,8 @@ use super::mcp::BytesText;
 #[derive(Debug)]
 pub(in super::super) struct OpenApiText(pub(in super::super) OpenApiTable);
 
-const DOCUMENT: &str = "a file, an address, or a table such as { document = \"api.yaml\" }";
+const DOCUMENT_EXPECTED: &str =
+    "a file, an address, or a table such as { document = \"api.yaml\" }";
 
 /// The document of an HTTP service, and how the service is dealt with.
 #[derive(Deserialize, JsonSchema)]
@@ -87,7 +88,7 @@ impl fmt::Debug for OpenApiTable {
 
 impl OpenApiTable {
     /// A document, and nothing else said.
-    pub(in super::super) fn of(document: impl Into<String>) -> Self {
+    pub(in super::super) fn for_document(document: impl Into<String>) -> Self {
         Self {
             document: document.into(),
             server: None,
@@ -107,23 +108,23 @@ impl OpenApiTable {
 
 impl<'de> Deserialize<'de> for OpenApiText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Document;
-        impl<'de> Visitor<'de> for Document {
+        struct OpenApiVisitor;
+        impl<'de> Visitor<'de> for OpenApiVisitor {
             type Value = OpenApiText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(DOCUMENT)
+                f.write_str(DOCUMENT_EXPECTED)
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<OpenApiText, E> {
-                Ok(OpenApiText(OpenApiTable::of(text)))
+                Ok(OpenApiText(OpenApiTable::for_document(text)))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OpenApiText, A::Error> {
                 OpenApiTable::deserialize(MapAccessDeserializer::new(map)).map(OpenApiText)
             }
         }
-        deserializer.deserialize_any(Document)
+        deserializer.deserialize_any(OpenApiVisitor)
     }
 }
 
@@ -206,7 +207,7 @@ pub(in super::super) struct SchemeText {
 
 impl SchemeText {
     /// How many of them are there.
-    pub(in super::super) fn kinds(&self) -> usize {
+    pub(in super::super) fn count(&self) -> usize {
         let Self { bearer, basic, api_key, oauth2 } = self;
         let is_there = [bearer.is_some(), basic.is_some(), api_key.is_some(), oauth2.is_some()];
         is_there.into_iter().filter(|is_there| *is_there).count()
@@ -252,7 +253,7 @@ pub(in super::super) enum SecretText {
     File(String),
 }
 
-const SECRET: &str = "a text such as \"${VAR}\", or { file = \"…\" }";
+const SECRET_EXPECTED: &str = "a text such as \"${VAR}\", or { file = \"…\" }";
 
 impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -267,12 +268,12 @@ impl<'de> Deserialize<'de> for SecretText {
         struct FileText {
             file: String,
         }
-        struct Secret;
-        impl<'de> Visitor<'de> for Secret {
+        struct SecretVisitor;
+        impl<'de> Visitor<'de> for SecretVisitor {
             type Value = SecretText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(SECRET)
+                f.write_str(SECRET_EXPECTED)
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<SecretText, E> {
@@ -284,7 +285,7 @@ impl<'de> Deserialize<'de> for SecretText {
                 Ok(SecretText::File(read.file))
             }
         }
-        deserializer.deserialize_any(Secret)
+        deserializer.deserialize_any(SecretVisitor)
     }
 }
 

@@ -5,11 +5,11 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::limits::some;
+use super::limits::non_zero;
 use super::{CapabilityText, DurationText, SizeText};
 use crate::room::RoomSettings;
 
-/// What holds for one room of the workspace; a room without a table is as the defaults say.
+/// Settings of one room; a room without a table has the defaults.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table such as { participants = 20 }")]
 #[schemars(rename = "Room")]
@@ -40,13 +40,13 @@ impl Default for RoomText {
     fn default() -> Self {
         let usual = RoomSettings::default();
         Self {
-            history: usual.history,
-            history_bytes: bytes(usual.history_bytes),
-            participants: some(usual.participants),
-            message_bytes: bytes(usual.message_bytes),
+            history: usual.max_history_messages,
+            history_bytes: size_text(usual.max_history_bytes),
+            participants: non_zero(usual.max_participants),
+            message_bytes: size_text(usual.max_message_bytes),
             messages_per_minute: NonZeroU32::new(usual.messages_per_minute)
                 .unwrap_or(NonZeroU32::MIN),
-            streams: usual.streams,
+            streams: usual.max_streams,
             proposal_expires: DurationText(usual.proposal_expires),
             capabilities: usual.capabilities.into_iter().map(CapabilityText).collect(),
             members: usual.members,
@@ -57,12 +57,12 @@ impl Default for RoomText {
 impl RoomText {
     pub(in super::super) fn settings(self) -> RoomSettings {
         RoomSettings {
-            history: self.history,
-            history_bytes: whole(self.history_bytes),
-            participants: self.participants.get(),
-            message_bytes: whole(self.message_bytes),
+            max_history_messages: self.history,
+            max_history_bytes: to_usize(self.history_bytes),
+            max_participants: self.participants.get(),
+            max_message_bytes: to_usize(self.message_bytes),
             messages_per_minute: self.messages_per_minute.get(),
-            streams: self.streams,
+            max_streams: self.streams,
             proposal_expires: self.proposal_expires.0,
             capabilities: self.capabilities.into_iter().map(|text| text.0).collect(),
             members: self.members,
@@ -70,10 +70,10 @@ impl RoomText {
     }
 }
 
-fn bytes(number: usize) -> SizeText {
+fn size_text(number: usize) -> SizeText {
     SizeText(u64::try_from(number).unwrap_or(u64::MAX))
 }
 
-fn whole(size: SizeText) -> usize {
+fn to_usize(size: SizeText) -> usize {
     usize::try_from(size.0).unwrap_or(usize::MAX)
 }

@@ -12,8 +12,8 @@ pub(in super::super) struct SizeText(pub(in super::super) u64);
 
 impl<'de> Deserialize<'de> for SizeText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
+        struct SizeVisitor;
+        impl Visitor<'_> for SizeVisitor {
             type Value = SizeText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -30,7 +30,7 @@ impl<'de> Deserialize<'de> for SizeText {
                 self.visit_str(&bytes.to_string())
             }
         }
-        deserializer.deserialize_any(Text)
+        deserializer.deserialize_any(SizeVisitor)
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_units() {
+    fn parse_size_accepts_units() {
         for (text, expected) in [
             ("64KiB", Some(65_536)),
             ("10 MiB", Some(10_485_760)),

@@ -9,7 +9,7 @@ use super::parse;
 use crate::limits::SourceLimits;
 
 #[test]
-fn what_is_said_holds_and_sources_may_say_otherwise() {
+fn limits_apply_and_sources_override_them() {
     let config = parse(
         r#"
         [limits]
@@ -43,7 +43,7 @@ fn what_is_said_holds_and_sources_may_say_otherwise() {
     )
     .unwrap();
     let limits = &config.limits;
-    assert_eq!(limits.pipeline.concurrent_calls, 100);
+    assert_eq!(limits.pipeline.max_concurrent_calls, 100);
     assert_eq!((limits.calls.caller_calls, limits.calls.calls_per_minute), (7, Some(600)));
     let common = SourceLimits {
         concurrency: 5,
@@ -51,9 +51,9 @@ fn what_is_said_holds_and_sources_may_say_otherwise() {
         breaker: None,
         ..SourceLimits::default()
     };
-    assert_eq!(limits.calls.of("a"), &common);
-    assert_eq!(limits.calls.of("unheard-of"), &common);
-    let own = limits.calls.of("b");
+    assert_eq!(limits.calls.for_source("a"), &common);
+    assert_eq!(limits.calls.for_source("unheard-of"), &common);
+    let own = limits.calls.for_source("b");
     assert_eq!((own.concurrency, own.queue), (2, 0));
     let breaker = own.breaker.unwrap();
     assert_eq!((breaker.failures, breaker.open_for), (3, Duration::from_secs(60)));
@@ -67,19 +67,19 @@ fn what_is_said_holds_and_sources_may_say_otherwise() {
     assert_eq!(hosts(&config, "d").0, 0, "it says nothing, so [limits] holds");
     let plain = parse("[source.d]\nopenapi = \"x.yaml\"").unwrap();
     assert_eq!(hosts(&plain, "d"), (5, Duration::from_secs(10)), "as for every source");
-    assert_eq!(limits.calls.of("c").breaker, None, "its hosts are left alone one by one");
+    assert_eq!(limits.calls.for_source("c").breaker, None, "each of its hosts has its own breaker");
     let otlp = config.telemetry.otlp.as_ref().unwrap();
     assert_eq!(otlp.as_str(), "http://127.0.0.1:4318/v1/traces");
 }
 
 #[test]
-fn what_makes_no_sense_is_told() {
-    for (text, said) in [
+fn invalid_limits_are_reported() {
+    for (text, message) in [
         ("[limits]\ncals = 1", "limits.cals: unknown key; did you mean `calls`?"),
         ("[limits]\ncalls = 0", "limits.calls: "),
         ("[limits]\njson_depth = 200", "limits.json_depth: what is deeper than 127 levels"),
-        ("[limits]\ncalls_per_minute = 0", "limits.calls_per_minute: nobody could call"),
-        ("[limits]\nbody_timeout = \"0s\"", "limits.body_timeout: nothing is done in no time"),
+        ("[limits]\ncalls_per_minute = 0", "limits.calls_per_minute: must be greater than zero"),
+        ("[limits]\nbody_timeout = \"0s\"", "limits.body_timeout: must be greater than zero"),
         ("[limits]\nqueue_wait = \"soon\"", "limits.queue_wait: expected a duration"),
         ("[limits]\nbreaker = { fails = 1 }", "limits.breaker.fails: unknown key"),
         ("[telemetry]\notlp = \"127.0.0.1:4318\"", "telemetry.otlp: the address of a collector"),
@@ -97,13 +97,13 @@ fn what_makes_no_sense_is_told() {
         ),
     ] {
         let error = parse(text).unwrap_err().to_string();
-        assert!(error.contains(said), "{text}\n{error}");
+        assert!(error.contains(message), "{text}\n{error}");
     }
 }
 
 /// The page has every limit, and no other default than the schema.
 #[test]
-fn the_page_about_limits_is_true() {
+fn operations_doc_lists_every_limit_and_default() {
     let page = include_str!("../../../../../docs/operations.md");
     let schema = Config::json_schema();
     let limits = schema["$defs"]["Limits"]["properties"].as_object().unwrap();
@@ -118,12 +118,12 @@ fn the_page_about_limits_is_true() {
     let keys: Vec<&str> = rows.iter().map(|(key, _)| *key).collect();
     assert_eq!(keys, limits.keys().map(String::as_str).collect::<Vec<_>>());
     for (key, default) in rows {
-        let said = default.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
-        let said = said.map(|text| {
+        let message = default.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
+        let message = message.map(|text| {
             let read: Value = toml::from_str(&format!("v = {text}")).unwrap();
             read["v"].clone()
         });
-        assert_eq!(said.as_ref(), limits[key].get("default"), "{key}");
+        assert_eq!(message.as_ref(), limits[key].get("default"), "{key}");
     }
     for block in page.split("```toml\n").skip(1) {
         let text = block.split("```").next().unwrap().replace("${KEY}", "k");

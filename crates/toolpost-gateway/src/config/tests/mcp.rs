@@ -5,7 +5,7 @@ use toolpost::mcp::{Elicitation, McpSettings, McpTransport, Roots, Sampling};
 use super::*;
 
 #[test]
-fn mcp_servers_hold_what_is_said() {
+fn mcp_source_parses_to_expected_settings() {
     let config = parse(GOOD).unwrap();
     let settings = |name: &str| {
         let source = config.sources.iter().find(|source| source.name == name).unwrap();
@@ -22,12 +22,12 @@ fn mcp_servers_hold_what_is_said() {
         .map(|time| time.as_secs());
     assert_eq!(seconds, [120, 5, 900, 3]);
     assert_eq!(files.message_bytes, 1_000_000);
-    let Elicitation::Answer(answer) = &files.elicitation else { panic!() };
-    assert_eq!(serde_json::to_string(answer).unwrap(), r#"{"name":"hush-hush","age":5}"#);
-    let Roots::Listed(roots) = &files.roots else { panic!() };
+    let Elicitation::Accept(response) = &files.elicitation else { panic!() };
+    assert_eq!(serde_json::to_string(response).unwrap(), r#"{"name":"hush-hush","age":5}"#);
+    let Roots::Static(roots) = &files.roots else { panic!() };
     let roots: Vec<_> = roots.iter().map(|root| root.uri.as_str()).collect();
     assert_eq!(roots, ["file:///data", "file:///srv"]);
-    assert_eq!(files.sampling, Sampling::Refuse);
+    assert_eq!(files.sampling, Sampling::Reject);
     assert!(files.parse_json_text && !files.tool_envelope);
     let closed = Access::Scopes(vec!["source:files".to_owned()]);
     assert_eq!(adjustments.effective_access(), Some(&closed));
@@ -47,13 +47,17 @@ fn mcp_servers_hold_what_is_said() {
     let SourceKind::Mcp(settings) = &open.sources[0].kind else { panic!() };
     let default = McpSettings::new(settings.transport.clone());
     assert_eq!(format!("{settings:?}"), format!("{default:?}"), "what is not said is the default");
-    let told = config.sources.iter().map(|source| source.kind.describe()).collect::<Vec<_>>();
-    assert_eq!(told[1..], ["MCP server `npx`", "another hub", "MCP server at https://hub.example"]);
+    let descriptions =
+        config.sources.iter().map(|source| source.kind.describe()).collect::<Vec<_>>();
+    assert_eq!(
+        descriptions[1..],
+        ["MCP server `npx`", "another hub", "MCP server at https://hub.example"]
+    );
 }
 
 /// Each row: what stands in `mcp = { … }`, and everything that is said about it, by key and words.
 #[test]
-fn every_problem_of_a_server_is_named() {
+fn mcp_source_problems_are_reported() {
     let rows: [(&str, &[&str]); 27] = [
         ("", &["mcp: an MCP server has a `command` or a `url`; add one"]),
         (
@@ -117,7 +121,7 @@ fn every_problem_of_a_server_is_named() {
             "command = 'x', protocol = 'hush', start_timeout = 0, max_timeout = 'hush', roots = ['hush']",
             &[
                 "mcp.protocol: expected one of `2024-11-05`",
-                "mcp.start_timeout: nothing is done",
+                "mcp.start_timeout: must be greater than zero",
                 "mcp.max_timeout: expected a duration",
                 "mcp.roots: a root is an absolute path",
             ],
@@ -127,7 +131,7 @@ fn every_problem_of_a_server_is_named() {
             &[
                 "mcp.command: expected a string",
                 "mcp.message_bytes: expected a number of bytes, at least 4096",
-                "mcp.elicitation: expected \"client\", \"refuse\", \"decline\"",
+                "mcp.elicitation: expected \"client\", \"reject\", \"decline\"",
                 "mcp.tool_envelope: expected one of `auto`, `off`; did you mean `off`?",
                 "mcp.parse_json_text: expected true or false",
                 "mcp: an MCP server has",
@@ -136,13 +140,13 @@ fn every_problem_of_a_server_is_named() {
         (
             "command = 'x', sampling = 'hush', roots = 'hush'",
             &[
-                "mcp.sampling: expected one of `refuse`, `client`",
+                "mcp.sampling: expected one of `reject`, `client`",
                 "mcp.roots: expected a list of absolute paths, or \"client\"",
             ],
         ),
         (
-            "command = 'x', elicitation = { answr = {} }",
-            &["elicitation.answr: unknown key; did you mean `answer`?"],
+            "command = 'x', elicitation = { acept = {} }",
+            &["elicitation.acept: unknown key; did you mean `accept`?"],
         ),
         (
             "command = '${NONE}', args = ['${NONE}']",
@@ -151,21 +155,21 @@ fn every_problem_of_a_server_is_named() {
     ];
     for (server, expected) in rows {
         let text = format!("[source.a]\nmcp = {{ {server} }}");
-        let said = parse(&text).expect_err(&text).to_string();
-        assert_eq!(said.lines().count(), expected.len(), "{server}\n{said}");
+        let message = parse(&text).expect_err(&text).to_string();
+        assert_eq!(message.lines().count(), expected.len(), "{server}\n{message}");
         for expected in expected {
             assert!(
-                said.lines().any(|line| line.contains(expected)),
-                "{server}\n{said}\n{expected}"
+                message.lines().any(|line| line.contains(expected)),
+                "{server}\n{message}\n{expected}"
             );
         }
-        assert!(!said.contains("hush"), "no value is told: {said}");
+        assert!(!message.contains("hush"), "no value is told: {message}");
     }
 }
 
 /// A folder with a configuration that names the files of other clients.
 #[test]
-fn the_servers_of_other_clients_become_sources() {
+fn client_file_servers_become_sources() {
     let folder = std::env::temp_dir().join(format!("toolpost-clients-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("sub")).unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
@@ -196,11 +200,11 @@ fn the_servers_of_other_clients_become_sources() {
     let notes = config.notes.join("\n");
     assert!(notes.contains("`One` is the source `one`") && notes.contains("HTTP+SSE"), "{notes}");
 
-    let said = read(
+    let message = read(
         "mcp_servers = ['bad.json', 'none.json', 'one.json']\n[source.one]\nmcp.command = 'z'\n\
                      [source.box]\nspoke.identity = 'no'",
     );
-    let said = said.unwrap_err().to_string();
+    let message = message.unwrap_err().to_string();
     for expected in [
         "source.box.spoke.identity: no [identity.NAME]",
         "bad.json: mcpServers.box.command: the environment variable `NONE` is not set",
@@ -208,9 +212,9 @@ fn the_servers_of_other_clients_become_sources() {
         "none.json: cannot be read",
         "one.json: mcpServers.One: there is a source `one` already; rename one",
     ] {
-        assert!(said.contains(expected), "{said}\n{expected}");
+        assert!(message.contains(expected), "{message}\n{expected}");
     }
-    assert!(!said.contains("hush"), "{said}");
+    assert!(!message.contains("hush"), "{message}");
     let config = Config::load(&folder.join("bad.json")).unwrap_err().to_string();
     assert!(
         config.contains("mcpServers.d.url"),

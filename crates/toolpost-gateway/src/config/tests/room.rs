@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::parse;
 use crate::room::capability::Capability;
-use crate::room::{RoomSettings, WorkspaceSettings};
+use crate::room::{RoomSettings, RoomsSettings};
 
 const ADA: &str = "[identity.ada]\n\
                    token_hash = \"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"\n";
 
 #[test]
-fn a_room_holds_what_is_said_and_else_what_is_usual() {
+fn room_settings_override_defaults() {
     let config = parse(
         r#"
         [limits]
@@ -28,44 +28,44 @@ fn a_room_holds_what_is_said_and_else_what_is_usual() {
         members = ["ada"]
         "#,
     );
-    let workspace = config.unwrap().workspace;
-    assert_eq!(workspace.most_rooms, 7);
-    assert_eq!(workspace.rooms["bare"], RoomSettings::default());
+    let rooms = config.unwrap().rooms;
+    assert_eq!(rooms.max_rooms, 7);
+    assert_eq!(rooms.rooms["bare"], RoomSettings::default());
     let expected = RoomSettings {
-        history: 0,
-        history_bytes: 2_048,
-        participants: 3,
-        message_bytes: 100,
+        max_history_messages: 0,
+        max_history_bytes: 2_048,
+        max_participants: 3,
+        max_message_bytes: 100,
         messages_per_minute: 1,
-        streams: 0,
+        max_streams: 0,
         proposal_expires: Duration::from_secs(90),
         capabilities: vec![r#"{"kind":"chat","payload":{"text":"/^hush-hush/","n":1}}"#.to_owned()],
         members: Some(vec!["ada".to_owned()]),
     };
-    assert_eq!(workspace.rooms["a.b-c_1"], expected);
-    assert_eq!(parse("").unwrap().workspace, WorkspaceSettings::default());
+    assert_eq!(rooms.rooms["a.b-c_1"], expected);
+    assert_eq!(parse("").unwrap().rooms, RoomsSettings::default());
 }
 
 #[test]
-fn what_is_usual_in_a_room_are_capabilities() {
+fn default_room_capabilities_are_valid() {
     for text in RoomSettings::default().capabilities {
         Capability::parse(&text).unwrap();
     }
 }
 
 #[test]
-fn an_identity_has_capabilities_of_both_notations() {
-    let said =
+fn identity_accepts_both_capability_notations() {
+    let message =
         "capabilities = ['mcp/request:tools/call:x', { kind = ['a', 'b'] }, '{\"kind\":\"c\"}']";
-    let config = parse(&format!("{ADA}{said}")).unwrap();
+    let config = parse(&format!("{ADA}{message}")).unwrap();
     let expected = ["mcp/request:tools/call:x", r#"{"kind":["a","b"]}"#, r#"{"kind":"c"}"#];
     assert_eq!(config.identities[0].identity.capabilities, expected);
 }
 
 #[test]
-fn what_makes_no_sense_is_told_without_values() {
-    let ada = |said: &str| format!("{ADA}capabilities = {said}");
-    for (text, said) in [
+fn invalid_room_settings_are_reported_without_values() {
+    let ada = |fragment: &str| format!("{ADA}capabilities = {fragment}");
+    for (text, fragment) in [
         (
             "[room.a]\nhistry = 1".to_owned(),
             "2:1: room.a.histry: unknown key; did you mean `history`?",
@@ -79,7 +79,7 @@ fn what_makes_no_sense_is_told_without_values() {
         ("[room.a]\nmessage_bytes = 0".to_owned(), "room.a.message_bytes: no message is so small"),
         ("[room.a]\nhistory_bytes = \"1MB\"".to_owned(), "room.a.history_bytes: expected a size"),
         ("[room.a]\nproposal_expires = 0".to_owned(), "room.a.proposal_expires: "),
-        ("[room.a]\nmembers = [\"\"]".to_owned(), "room.a.members: an empty text"),
+        ("[room.a]\nmembers = [\"\"]".to_owned(), "room.a.members: an empty name"),
         (
             "[room.a]\ncapabilities = [1]".to_owned(),
             "2:17: room.a.capabilities[0]: expected a capability",
@@ -106,7 +106,7 @@ fn what_makes_no_sense_is_told_without_values() {
         ),
         (
             ada("[{ kind = 'x', payload = { '$.hush[?]' = 1 } }]"),
-            "capabilities[0]: a path in it has a part",
+            "capabilities[0]: a path in it has an unsupported part",
         ),
         (ada("[{ kind = 'x', '$.hush' = 1 }]"), "capabilities[0]: a path beside `kind`"),
         (
@@ -116,17 +116,17 @@ fn what_makes_no_sense_is_told_without_values() {
         (ada("[{ kind = 'x', payload = 2020-01-01 }]"), "identity.ada.capabilities"),
     ] {
         let error = parse(&text).unwrap_err().to_string();
-        assert!(error.contains(said), "{text}\n{error}");
+        assert!(error.contains(fragment), "{text}\n{error}");
         assert!(!error.contains("hush"), "{error}");
     }
 }
 
 #[test]
-fn a_member_that_nobody_is_is_doubted() {
-    let doubts = |text: &str| parse(text).unwrap().doubts(&[]);
+fn unknown_room_member_produces_lint() {
+    let lints = |text: &str| parse(text).unwrap().lint(&[]);
     let room = "[room.a]\nmembers = ['ada', 'bob', 'operator', 'local']\n";
     let auth = "[auth]\nissuer = 'https://as.example'\naudience = ['x']\n";
-    let said = "room `a`: its member `bob` is nobody; `toolpost token new` makes an identity";
-    assert_eq!(doubts(&format!("{ADA}{room}")), [said]);
-    assert_eq!(doubts(&format!("{ADA}{room}{auth}")), [""; 0], "a signed token may bring him");
+    let message = "room `a`: its member `bob` is not an identity; `toolpost token new` creates one";
+    assert_eq!(lints(&format!("{ADA}{room}")), [message]);
+    assert_eq!(lints(&format!("{ADA}{room}{auth}")), [""; 0], "a signed token may bring him");
 }

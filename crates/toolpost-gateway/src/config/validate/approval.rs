@@ -2,14 +2,14 @@
 
 use std::num::NonZeroUsize;
 
-use super::super::document::Document;
-use super::super::file::{ApprovalText, AskedText};
+use super::super::document::TomlDocument;
+use super::super::file::{ApprovalRuleText, ApprovalText};
 use super::super::glob::Glob;
-use super::super::source::Asked;
+use super::super::source::ApprovalRule;
 use super::globs;
 use crate::approval::ApprovalSettings;
 
-pub(super) fn settings(document: &Document<'_>, text: &ApprovalText) -> ApprovalSettings {
+pub(super) fn settings(document: &TomlDocument<'_>, text: &ApprovalText) -> ApprovalSettings {
     let mut settings = ApprovalSettings::default();
     if text.operations.iter().any(String::is_empty) {
         let message = "an empty pattern fits no operation; `*` fits every one";
@@ -18,19 +18,25 @@ pub(super) fn settings(document: &Document<'_>, text: &ApprovalText) -> Approval
     settings.operations = text.operations.iter().map(Glob::new).collect();
     if let Some(expires) = &text.expires {
         if expires.0.is_zero() {
-            document.report(&["approval", "expires"], "nobody decides in no time; write more");
+            document.report(&["approval", "expires"], "must be greater than zero");
         }
         settings.expires = expires.0;
     }
-    settings.most = text.most.map_or(settings.most, NonZeroUsize::get);
-    settings.most_per_caller =
-        text.most_per_caller.map_or(settings.most_per_caller, NonZeroUsize::get);
+    settings.max_pending = text.max_pending.map_or(settings.max_pending, NonZeroUsize::get);
+    settings.max_pending_per_caller =
+        text.max_pending_per_caller.map_or(settings.max_pending_per_caller, NonZeroUsize::get);
     settings
 }
 
-pub(super) fn asked(document: &Document<'_>, source: &str, text: &AskedText) -> Asked {
+pub(super) fn approval_rule(
+    document: &TomlDocument<'_>,
+    source: &str,
+    text: &ApprovalRuleText,
+) -> ApprovalRule {
     match text {
-        AskedText::Always(always) => Asked::Always(*always),
-        AskedText::Named(patterns) => Asked::Named(globs(document, [source, "approval"], patterns)),
+        ApprovalRuleText::Always(always) => ApprovalRule::Always(*always),
+        ApprovalRuleText::Patterns(patterns) => {
+            ApprovalRule::Patterns(globs(document, [source, "approval"], patterns))
+        }
     }
 }

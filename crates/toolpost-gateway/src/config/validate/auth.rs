@@ -4,31 +4,31 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::super::document::Document;
+use super::super::document::TomlDocument;
 use super::super::file::AuthorizationText;
-use super::super::nearest::suggestion;
+use super::super::suggest::suggestion;
 use crate::admin::OPERATOR;
-use crate::auth::{Algorithm, JwtSettings, LOCAL, ScopesClaim, is_safe};
+use crate::auth::{Algorithm, JwtSettings, LOCAL, ScopesClaim, is_secure_url};
 
 /// Clocks that are further apart than this are wrong.
-const MOST_LEEWAY: Duration = Duration::from_secs(300);
+const MAX_LEEWAY: Duration = Duration::from_secs(300);
 
 /// The settings; `names` belong to those who have tokens of this gateway.
 pub(super) fn settings(
-    document: &Document<'_>,
+    document: &TomlDocument<'_>,
     text: AuthorizationText,
     names: impl Iterator<Item = String>,
 ) -> JwtSettings {
     let resource = text.resource.as_deref().and_then(|text| address(document, "resource", text));
     let mut settings =
         JwtSettings::new(text.issuer, audience(document, text.audience, resource.as_ref()));
-    if !Url::parse(&settings.issuer).is_ok_and(|issuer| is_safe(&issuer)) {
-        document.report(&["auth", "issuer"], UNSAFE);
+    if !Url::parse(&settings.issuer).is_ok_and(|issuer| is_secure_url(&issuer)) {
+        document.report(&["auth", "issuer"], INSECURE_URL);
     }
     settings.resource = resource;
     settings.jwks = text.jwks.as_deref().and_then(|text| address(document, "jwks", text));
-    if let Some(named) = text.algorithms {
-        settings.algorithms = algorithms(document, &named);
+    if let Some(algorithm_names) = text.algorithms {
+        settings.algorithms = algorithms(document, &algorithm_names);
     }
     for (key, claim) in [
         ("scopes", &text.scopes),
@@ -43,61 +43,65 @@ pub(super) fn settings(
     }
     settings.resources_claim = text.resources;
     settings.capabilities_claim = text.capabilities;
-    settings.scopes_claim = text.scopes.map_or(ScopesClaim::Usual, ScopesClaim::Named);
+    settings.scopes_claim = text.scopes.map_or(ScopesClaim::Standard, ScopesClaim::Custom);
     settings.identity_claim = text.identity.unwrap_or(settings.identity_claim);
     if let Some(leeway) = text.leeway {
-        if leeway.0 > MOST_LEEWAY {
+        if leeway.0 > MAX_LEEWAY {
             document.report(&["auth", "leeway"], "clocks are at most 5m apart; write less");
         }
         settings.leeway = leeway.0;
     }
-    settings.taken_names = names.chain([LOCAL, OPERATOR].map(str::to_owned)).collect();
+    settings.reserved_names = names.chain([LOCAL, OPERATOR].map(str::to_owned)).collect();
     settings
 }
 
-const UNSAFE: &str =
+const INSECURE_URL: &str =
     "this is an address with https://, or on this machine, such as https://as.example";
 
-fn address(document: &Document<'_>, key: &str, text: &str) -> Option<Url> {
-    let address = Url::parse(text).ok().filter(is_safe);
+fn address(document: &TomlDocument<'_>, key: &str, text: &str) -> Option<Url> {
+    let address = Url::parse(text).ok().filter(is_secure_url);
     if address.is_none() {
-        document.report(&["auth", key], UNSAFE);
+        document.report(&["auth", key], INSECURE_URL);
     }
     address
 }
 
 /// A token for another service must not open this one, so that somebody has to say what is meant.
-fn audience(document: &Document<'_>, named: Vec<String>, resource: Option<&Url>) -> Vec<String> {
+fn audience(
+    document: &TomlDocument<'_>,
+    configured: Vec<String>,
+    resource: Option<&Url>,
+) -> Vec<String> {
     match resource {
-        Some(resource) if named.is_empty() => {
+        Some(resource) if configured.is_empty() => {
             let base = resource.as_str().trim_end_matches('/');
             vec![base.to_owned(), format!("{base}/"), format!("{base}/mcp")]
         }
-        None if named.is_empty() && !document.has(&["auth", "resource"]) => {
+        None if configured.is_empty() && !document.contains(&["auth", "resource"]) => {
             let message = "add `audience`, what tokens for this gateway have in their claim `aud`, or `resource`";
             document.report(&["auth"], message);
-            named
+            configured
         }
-        _ => named,
+        _ => configured,
     }
 }
 
-fn algorithms(document: &Document<'_>, named: &[String]) -> Vec<Algorithm> {
-    let place = ["auth", "algorithms"];
-    if named.is_empty() {
-        document.report(&place, "no token could be signed; leave it out if every way is meant");
+fn algorithms(document: &TomlDocument<'_>, names: &[String]) -> Vec<Algorithm> {
+    let key_path = ["auth", "algorithms"];
+    if names.is_empty() {
+        document.report(&key_path, "no token could be signed; leave it out if every way is meant");
     }
     let known = Algorithm::ALL.map(Algorithm::as_str);
-    let read = named.iter().filter_map(|name| match name.parse() {
+    let read = names.iter().filter_map(|name| match name.parse() {
         Ok(algorithm) => Some(algorithm),
         Err(_) if name.eq_ignore_ascii_case("none") || name.to_uppercase().starts_with("HS") => {
-            let message =
-                "whoever can check such a token can make one; name a way with public keys";
-            document.report(&place, message);
+            let message = "symmetric algorithms are not accepted; name one with public keys";
+            document.report(&key_path, message);
             None
         }
         Err(_) => {
-            document.report(&place, format!("unknown way to sign; {}", suggestion(name, &known)));
+            document
+                .report(&key_path, format!("unknown way to sign; {}", suggestion(name, &known)));
             None
         }
     });

@@ -2,11 +2,11 @@
 
 use url::Url;
 
-use super::super::document::Document;
+use super::super::document::TomlDocument;
 use super::super::file::HttpText;
 
 /// The origins whose pages may call, each as browsers write it.
-pub(super) fn cors(document: &Document<'_>, text: HttpText) -> Vec<String> {
+pub(super) fn cors(document: &TomlDocument<'_>, text: HttpText) -> Vec<String> {
     for origin in &text.cors {
         if let Err(message) = check_origin(origin) {
             document.report(&["http", "cors"], message);

@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 
 use toolpost::openapi::Namespaces;
 
-use super::super::document::Document;
+use super::super::document::TomlDocument;
 use super::super::file::{BreakerText, LimitsConfig, LimitsText, SourceText};
 use super::super::source::{SourceConfig, SourceKind};
 
 /// What the sources say, taken before they become something else.
-pub(super) struct Said {
+pub(super) struct SourceLimitOverrides {
     name: String,
     concurrency: Option<usize>,
     queue: Option<usize>,
     breaker: Option<BreakerText>,
 }
 
-impl Said {
+impl SourceLimitOverrides {
     /// Places belong to a namespace, and operations that keep theirs are in those of others.
-    fn refuse_beside_kept_namespaces(&self, document: &Document<'_>, namespaces: Namespaces) {
+    fn reject_with_kept_namespaces(&self, document: &TomlDocument<'_>, namespaces: Namespaces) {
         if namespaces != Namespaces::Keep {
             return;
         }
-        let said = [("concurrency", self.concurrency), ("queue", self.queue)];
-        for (key, _) in said.into_iter().filter(|(_, number)| number.is_some()) {
+        let overrides = [("concurrency", self.concurrency), ("queue", self.queue)];
+        for (key, _) in overrides.into_iter().filter(|(_, number)| number.is_some()) {
             let message = "it is counted by namespace, and these operations keep the namespaces that \
                            they have there; leave it out, or leave out namespaces = \"keep\"";
             document.report(&["source", &self.name, key], message);
@@ -31,29 +31,31 @@ impl Said {
     }
 }
 
-pub(super) fn said(sources: &BTreeMap<String, SourceText>) -> Vec<Said> {
-    let said = sources.iter().map(|(name, text)| Said {
+pub(super) fn source_limit_overrides(
+    sources: &BTreeMap<String, SourceText>,
+) -> Vec<SourceLimitOverrides> {
+    let overrides = sources.iter().map(|(name, text)| SourceLimitOverrides {
         name: name.clone(),
         concurrency: text.concurrency.map(Into::into),
         queue: text.queue,
         breaker: text.breaker.clone(),
     });
-    said.collect()
+    overrides.collect()
 }
 
 pub(super) fn limits(
-    document: &Document<'_>,
+    document: &TomlDocument<'_>,
     text: LimitsText,
-    said: Vec<Said>,
+    overrides: Vec<SourceLimitOverrides>,
     sources: &mut [SourceConfig],
 ) -> LimitsConfig {
-    for (key, time) in text.times() {
+    for (key, time) in text.timeouts() {
         if time.is_zero() {
-            document.report(&["limits", key], "nothing is done in no time; write more");
+            document.report(&["limits", key], "must be greater than zero");
         }
     }
     if text.calls_per_minute == Some(0) {
-        let message = "nobody could call; leave it out if callers may call as often as they like";
+        let message = "must be greater than zero; leave it out for no limit";
         document.report(&["limits", "calls_per_minute"], message);
     }
     let mut config = text.settings();
@@ -61,23 +63,23 @@ pub(super) fn limits(
         let message = "what is deeper than 127 levels is not read at all; write 127 or less";
         document.report(&["limits", "json_depth"], message);
     }
-    for own in said {
+    for own in overrides {
         let mut limits = config.calls.source.clone();
         limits.concurrency = own.concurrency.unwrap_or(limits.concurrency);
         limits.queue = own.queue.unwrap_or(limits.queue);
         let source = sources.iter_mut().find(|source| source.name == own.name);
         match source.map(|source| &mut source.kind) {
-            // The hosts of a service are told apart, and left alone one by one.
+            // Each host of a service has its own circuit breaker.
             Some(SourceKind::OpenApi(settings)) => {
-                own.refuse_beside_kept_namespaces(document, settings.namespaces);
+                own.reject_with_kept_namespaces(document, settings.namespaces);
                 let usual = limits.breaker.take();
-                let wanted = own.breaker.map_or(usual, |breaker| breaker.limits());
+                let effective = own.breaker.map_or(usual, |breaker| breaker.to_limits());
                 let host = &mut settings.client.breaker;
-                host.failures = wanted.map_or(0, |wanted| wanted.failures);
-                host.open_for = wanted.map_or(host.open_for, |wanted| wanted.open_for);
+                host.failures = effective.map_or(0, |effective| effective.failures);
+                host.open_for = effective.map_or(host.open_for, |effective| effective.open_for);
             }
             _ => {
-                limits.breaker = own.breaker.map_or(limits.breaker, |breaker| breaker.limits());
+                limits.breaker = own.breaker.map_or(limits.breaker, |breaker| breaker.to_limits());
             }
         }
         config.calls.sources.insert(own.name, limits);

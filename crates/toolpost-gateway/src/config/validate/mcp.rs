@@ -15,10 +15,10 @@ use super::super::file::{
 };
 
 /// Takes what is wrong: the path below the table of the server, and what to say.
-pub(in super::super) type Report<'a> = dyn FnMut(&[&str], &str) + 'a;
+pub(in super::super) type ReportFn<'a> = dyn FnMut(&[&str], &str) + 'a;
 
 /// What the client itself says in the head of every request.
-const OWN_HEADERS: [&str; 12] = [
+const RESERVED_HEADERS: [&str; 12] = [
     "accept",
     "connection",
     "content-encoding",
@@ -37,7 +37,7 @@ const OWN_HEADERS: [&str; 12] = [
 pub(in super::super) fn settings(
     mut text: McpText,
     folder: &Path,
-    report: &mut Report<'_>,
+    report: &mut ReportFn<'_>,
 ) -> Option<McpSettings> {
     let transport = transport(&mut text, folder, report);
     let protocol = text.protocol.filter(|version| {
@@ -54,14 +54,14 @@ pub(in super::super) fn settings(
         ("max_restart", &text.max_restart),
     ] {
         if duration.as_ref().is_some_and(|duration| duration.0.is_zero()) {
-            report(&[key], "nothing is done in no time; write more");
+            report(&[key], "must be greater than zero");
         }
     }
     let mut settings = McpSettings::new(transport?);
     settings.protocol = protocol;
     settings.roots = roots;
     settings.sampling = match text.sampling {
-        SamplingText::Refuse => Sampling::Refuse,
+        SamplingText::Reject => Sampling::Reject,
         SamplingText::Client => Sampling::Client,
     };
     settings.parse_json_text = text.parse_json_text;
@@ -79,7 +79,7 @@ pub(in super::super) fn settings(
     Some(settings)
 }
 
-fn transport(text: &mut McpText, folder: &Path, report: &mut Report<'_>) -> Option<McpTransport> {
+fn transport(text: &mut McpText, folder: &Path, report: &mut ReportFn<'_>) -> Option<McpTransport> {
     match (text.command.take(), text.url.take()) {
         (Some(command), None) => {
             let strays = [
@@ -87,8 +87,8 @@ fn transport(text: &mut McpText, folder: &Path, report: &mut Report<'_>) -> Opti
                 ("bearer", text.bearer.is_some()),
                 ("oauth", text.oauth.is_some()),
             ];
-            refuse(strays, "this goes with `url`, not with `command`; remove it", report);
-            Some(McpTransport::Stdio(process(command, text, folder, report)))
+            reject_keys(strays, "this goes with `url`, not with `command`; remove it", report);
+            Some(McpTransport::Stdio(stdio_settings(command, text, folder, report)))
         }
         (None, Some(url)) => {
             let strays = [
@@ -96,8 +96,8 @@ fn transport(text: &mut McpText, folder: &Path, report: &mut Report<'_>) -> Opti
                 ("env", !text.env.is_empty()),
                 ("cwd", text.cwd.is_some()),
             ];
-            refuse(strays, "this goes with `command`, not with `url`; remove it", report);
-            endpoint(&url, text, report).map(McpTransport::Http)
+            reject_keys(strays, "this goes with `command`, not with `url`; remove it", report);
+            http_settings(&url, text, report).map(McpTransport::Http)
         }
         (None, None) => {
             report(&[], "an MCP server has a `command` or a `url`; add one of the two");
@@ -110,17 +110,17 @@ fn transport(text: &mut McpText, folder: &Path, report: &mut Report<'_>) -> Opti
     }
 }
 
-fn refuse(strays: [(&str, bool); 3], message: &str, report: &mut Report<'_>) {
+fn reject_keys(strays: [(&str, bool); 3], message: &str, report: &mut ReportFn<'_>) {
     for (key, _) in strays.into_iter().filter(|(_, is_there)| *is_there) {
         report(&[key], message);
     }
 }
 
-fn process(
+fn stdio_settings(
     command: String,
     text: &mut McpText,
     folder: &Path,
-    report: &mut Report<'_>,
+    report: &mut ReportFn<'_>,
 ) -> StdioSettings {
     if command.trim().is_empty() || command.contains('\0') {
         report(&["command"], "this is not the name of a program; write one");
@@ -139,7 +139,7 @@ fn process(
     settings
 }
 
-fn endpoint(url: &str, text: &mut McpText, report: &mut Report<'_>) -> Option<HttpSettings> {
+fn http_settings(url: &str, text: &mut McpText, report: &mut ReportFn<'_>) -> Option<HttpSettings> {
     let url = match check_url(url) {
         Ok(url) => Some(url),
         Err(message) => {
@@ -171,7 +171,7 @@ fn endpoint(url: &str, text: &mut McpText, report: &mut Report<'_>) -> Option<Ht
         }
         _ => {}
     }
-    let oauth = text.oauth.take().map(|oauth| client(oauth, report)).unwrap_or_default();
+    let oauth = text.oauth.take().map(|oauth| oauth_settings(oauth, report)).unwrap_or_default();
     let mut settings = HttpSettings::new(url?);
     (settings.headers, settings.oauth) = (headers, oauth);
     settings.bearer = bearer.map(Secret::new);
@@ -195,14 +195,14 @@ fn check_url(url: &str) -> Result<Url, &'static str> {
     Ok(url)
 }
 
-fn headers(typed: BTreeMap<String, String>, report: &mut Report<'_>) -> BTreeMap<String, Secret> {
+fn headers(raw: BTreeMap<String, String>, report: &mut ReportFn<'_>) -> BTreeMap<String, Secret> {
     let mut headers = BTreeMap::new();
     let mut seen = BTreeSet::new();
-    for (name, value) in typed {
+    for (name, value) in raw {
         let lower = name.to_ascii_lowercase();
         let wrong = if HeaderName::from_bytes(lower.as_bytes()).is_err() {
             Some("this is not the name of a header")
-        } else if OWN_HEADERS.contains(&lower.as_str()) {
+        } else if RESERVED_HEADERS.contains(&lower.as_str()) {
             Some("the protocol sets this header itself; remove it")
         } else if HeaderValue::from_str(&value).is_err() {
             Some("this cannot be the value of a header; it holds a line break or the like")
@@ -219,11 +219,11 @@ fn headers(typed: BTreeMap<String, String>, report: &mut Report<'_>) -> BTreeMap
     headers
 }
 
-fn client(typed: OAuthText, report: &mut Report<'_>) -> OAuthSettings {
-    if typed.client_secret.is_some() && typed.client_id.is_none() {
+fn oauth_settings(raw: OAuthText, report: &mut ReportFn<'_>) -> OAuthSettings {
+    if raw.client_secret.is_some() && raw.client_id.is_none() {
         report(&["oauth", "client_secret"], "a secret belongs to a client; add its `client_id`");
     }
-    if let Some(url) = &typed.client_metadata_url {
+    if let Some(url) = &raw.client_metadata_url {
         let is_document =
             check_url(url).is_ok_and(|url| url.scheme() == "https" && url.path().len() > 1);
         if !is_document {
@@ -232,24 +232,24 @@ fn client(typed: OAuthText, report: &mut Report<'_>) -> OAuthSettings {
         }
     }
     let mut settings = OAuthSettings::default();
-    settings.client_id = typed.client_id;
-    settings.client_secret = typed.client_secret.map(Secret::new);
-    settings.client_metadata_url = typed.client_metadata_url;
-    settings.scopes = typed.scopes;
+    settings.client_id = raw.client_id;
+    settings.client_secret = raw.client_secret.map(Secret::new);
+    settings.client_metadata_url = raw.client_metadata_url;
+    settings.scopes = raw.scopes;
     settings
 }
 
-fn roots(typed: Option<&RootsText>, report: &mut Report<'_>) -> Roots {
-    let listed = match typed {
+fn roots(raw: Option<&RootsText>, report: &mut ReportFn<'_>) -> Roots {
+    let listed = match raw {
         None => return Roots::default(),
         Some(RootsText::Client) => return Roots::Client,
-        Some(RootsText::Listed(listed)) => listed,
+        Some(RootsText::Paths(listed)) => listed,
     };
     let uris: Option<Vec<_>> = listed.iter().map(|root| root_uri(root)).collect();
     if uris.is_none() {
         report(&["roots"], "a root is an absolute path or file:///…");
     }
-    Roots::Listed(uris.unwrap_or_default().into_iter().map(Root::new).collect())
+    Roots::Static(uris.unwrap_or_default().into_iter().map(Root::new).collect())
 }
 
 fn root_uri(root: &str) -> Option<String> {

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::super::document::Document;
+use super::super::document::TomlDocument;
 use super::super::file::{CapabilityText, RoomText};
 use crate::room::capability::Capability;
-use crate::room::{RoomSettings, WorkspaceSettings};
+use crate::room::{RoomSettings, RoomsSettings};
 
-pub(super) fn workspace(
-    document: &Document<'_>,
+pub(super) fn rooms(
+    document: &TomlDocument<'_>,
     rooms: BTreeMap<String, RoomText>,
-    most_rooms: usize,
-) -> WorkspaceSettings {
-    if rooms.len() > most_rooms {
+    room_limit: usize,
+) -> RoomsSettings {
+    if rooms.len() > room_limit {
         let message = "there are more tables than rooms may be open; raise limits.rooms";
         document.report(&["room"], message);
     }
@@ -20,28 +20,28 @@ pub(super) fn workspace(
         let settings = room(document, &name, text);
         (name, settings)
     });
-    WorkspaceSettings { rooms: rooms.collect(), most_rooms }
+    RoomsSettings { rooms: rooms.collect(), max_rooms: room_limit }
 }
 
-fn room(document: &Document<'_>, name: &str, text: RoomText) -> RoomSettings {
+fn room(document: &TomlDocument<'_>, name: &str, text: RoomText) -> RoomSettings {
     let report = |key: &str, message: &str| document.report(&["room", name, key], message);
     if !is_room_name(name) {
-        document.report(&["room", name], ROOM_NAME);
+        document.report(&["room", name], ROOM_NAME_FORMAT);
     }
     if text.message_bytes.0 == 0 {
         report("message_bytes", "no message is so small; write more");
     }
     if text.proposal_expires.0.is_zero() {
-        report("proposal_expires", "nothing is done in no time; write more");
+        report("proposal_expires", "must be greater than zero");
     }
     if text.members.iter().flatten().any(String::is_empty) {
-        report("members", "an empty text is nobody's name; remove it");
+        report("members", "an empty name is no identity; remove it");
     }
     capabilities(document, &["room", name, "capabilities"], &text.capabilities);
     text.settings()
 }
 
-const ROOM_NAME: &str = "the name of a room is 1 to 64 letters, digits, `-`, `_` or `.`";
+const ROOM_NAME_FORMAT: &str = "the name of a room is 1 to 64 letters, digits, `-`, `_` or `.`";
 
 /// A room's name stands in addresses and in log lines, so it is plain.
 fn is_room_name(name: &str) -> bool {
@@ -50,16 +50,20 @@ fn is_room_name(name: &str) -> bool {
 }
 
 /// Reports those that are none, without what they say, which may be a secret.
-pub(super) fn capabilities(document: &Document<'_>, place: &[&str], texts: &[CapabilityText]) {
+pub(super) fn capabilities(
+    document: &TomlDocument<'_>,
+    key_path: &[&str],
+    texts: &[CapabilityText],
+) {
     for (number, text) in texts.iter().enumerate() {
         let wrong = match Capability::parse(&text.0) {
-            Ok(capability) if capability.unknown_member().is_some() => UNKNOWN.to_owned(),
+            Ok(capability) if capability.unknown_member().is_some() => UNKNOWN_MEMBER.to_owned(),
             Ok(_) => continue,
             Err(error) => error.without_values(),
         };
-        document.report_item(place, number, wrong);
+        document.report_item(key_path, number, wrong);
     }
 }
 
-const UNKNOWN: &str = "beside `kind` and `payload` there is only `id`, `name`, `title`, \
+const UNKNOWN_MEMBER: &str = "beside `kind` and `payload` there is only `id`, `name`, `title`, \
                        `description`, `reason` and `comment`; with anything else it allows nothing";

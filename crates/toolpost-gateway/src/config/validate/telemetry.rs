@@ -1,10 +1,10 @@
 //! `[telemetry]`.
 
-use super::super::document::Document;
+use super::super::document::TomlDocument;
 use super::super::file::TelemetryText;
 use crate::telemetry::{TelemetrySettings, otlp_address};
 
-pub(super) fn telemetry(document: &Document<'_>, mut text: TelemetryText) -> TelemetrySettings {
+pub(super) fn telemetry(document: &TomlDocument<'_>, mut text: TelemetryText) -> TelemetrySettings {
     if !(0.0..=1.0).contains(&text.sample) {
         document.report(&["telemetry", "sample"], "a share is a number from 0 to 1");
     }
@@ -12,7 +12,7 @@ pub(super) fn telemetry(document: &Document<'_>, mut text: TelemetryText) -> Tel
     let mut settings = text.settings();
     match otlp.as_deref().map(otlp_address) {
         Some(Ok(address)) => settings.otlp = Some(address),
-        Some(Err(words)) => document.report(&["telemetry", "otlp"], words),
+        Some(Err(message)) => document.report(&["telemetry", "otlp"], message),
         None => {}
     }
     settings

@@ -1,26 +1,32 @@
 //! Messages of rooms: written beside calls, read again after whatever happened.
 
 use super::super::messages::MessageFilter;
-use super::super::room::StoredEntry;
+use super::super::room_records::StoredMessage;
 use super::super::*;
 use super::*;
 use crate::config::Glob;
 
 /// Writes down a message with this number; it is in the file when this returns.
-async fn say(journal: &Journal, room: &str, who: &str, number: usize) {
+async fn record_numbered(journal: &Journal, room: &str, identity: &str, number: usize) {
     let message = format!(r#"{{"id":"m{number}","payload":{{"n":{number}}}}}"#);
-    say_text(journal, room, who, &message).await;
+    record_text(journal, room, identity, &message).await;
 }
 
-async fn say_text(journal: &Journal, room: &str, who: &str, message: &str) {
-    let entry = RoomEntry { room, who, id: "m", message, allowed_by: Some(r#"{"kind":"chat"}"#) };
-    journal.message(&entry).unwrap().await.unwrap();
-}
-
-fn refuse(journal: &Journal, room: &str, who: &str) {
-    journal.refusal(&RoomRefusal {
+async fn record_text(journal: &Journal, room: &str, identity: &str, message: &str) {
+    let entry = RoomMessageRecord {
         room,
-        who,
+        identity,
+        id: "m",
+        message,
+        allowed_by: Some(r#"{"kind":"chat"}"#),
+    };
+    journal.record_message(&entry).unwrap().await.unwrap();
+}
+
+fn reject(journal: &Journal, room: &str, identity: &str) {
+    journal.record_rejection(&RoomRejectionRecord {
+        room,
+        identity,
         attempted_kind: "mcp/request:tools/call:x",
         error: "capability_violation",
         reason: "no capability covers it",
@@ -28,23 +34,23 @@ fn refuse(journal: &Journal, room: &str, who: &str) {
     });
 }
 
-fn numbers(entries: &[StoredEntry]) -> Vec<u64> {
-    let number = |entry: &StoredEntry| {
+fn numbers(entries: &[StoredMessage]) -> Vec<u64> {
+    let number = |entry: &StoredMessage| {
         let message: Value = serde_json::from_str(&entry.message).unwrap();
         message["payload"]["n"].as_u64().unwrap()
     };
     entries.iter().map(number).collect()
 }
 
-fn all(journal: &Journal, room: &str) -> Vec<u64> {
-    numbers(&journal.messages(room, usize::MAX, usize::MAX).unwrap())
+fn all_numbers(journal: &Journal, room: &str) -> Vec<u64> {
+    numbers(&journal.recent_messages(room, usize::MAX, usize::MAX).unwrap())
 }
 
-fn wanted(room: &str) -> MessageFilter {
+fn message_filter(room: &str) -> MessageFilter {
     MessageFilter {
         gateway: None,
         room: Glob::new(room),
-        who: None,
+        identity: None,
         since: i64::MIN,
         before: u64::MAX,
         errors: false,
@@ -53,7 +59,7 @@ fn wanted(room: &str) -> MessageFilter {
 }
 
 /// Copies everything as it stands at this moment, as a process leaves it that is killed.
-fn copied(scratch: &Scratch, name: &str) -> Scratch {
+fn copy_as_crashed(scratch: &TempDir, name: &str) -> TempDir {
     fn copy(from: &Path, to: &Path) {
         std::fs::create_dir_all(to).unwrap();
         for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -61,39 +67,39 @@ fn copied(scratch: &Scratch, name: &str) -> Scratch {
             match from.is_dir() {
                 true => copy(&from, &to),
                 // The index may be half written, and is made again.
-                false if entry.file_name().to_string_lossy().starts_with(INDEX) => {}
+                false if entry.file_name().to_string_lossy().starts_with(INDEX_FILE) => {}
                 false => drop(std::fs::copy(from, to).unwrap()),
             }
         }
     }
-    let copied = Scratch::new(name);
+    let copied = TempDir::new(name);
     copy(&scratch.0, &copied.0);
     copied
 }
 
 /// Ten messages in two rooms, three refusals, and calls between them.
-async fn talk(journal: &Journal) {
+async fn write_sample_messages(journal: &Journal) {
     let pipeline = pipeline(journal);
     for n in 0..5 {
-        say(journal, "lobby", "ada", n).await;
+        record_numbered(journal, "lobby", "ada", n).await;
         call(&pipeline, "ada", "demo.add", json!({"a": n, "b": 1})).await;
-        say(journal, "cellar", "bob", 10 + n).await;
+        record_numbered(journal, "cellar", "bob", 10 + n).await;
     }
-    refuse(journal, "lobby", "bob");
-    refuse(journal, "lobby", "bob");
-    refuse(journal, "cellar", "ada");
+    reject(journal, "lobby", "bob");
+    reject(journal, "lobby", "bob");
+    reject(journal, "cellar", "ada");
     // The name of an operation is the caller's to choose.
     call(&pipeline, "bob", "lobby", json!({})).await;
 }
 
 #[tokio::test]
-async fn messages_are_found_by_what_they_are_and_are_no_calls() {
-    let scratch = Scratch::new("journal-talk");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    talk(&journal).await;
-    let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX);
+async fn messages_filter_works_and_excludes_calls() {
+    let scratch = TempDir::new("journal-talk");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    write_sample_messages(&journal).await;
+    let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX_FILE);
     drop(journal);
-    let restart = || drop(Journal::open(&scratch.0, &Settings::default()).unwrap());
+    let restart = || drop(Journal::open(&scratch.0, &JournalSettings::default()).unwrap());
     let states: [(&str, &dyn Fn()); 4] = [
         ("as it was closed", &|| ()),
         ("without an index", &|| std::fs::remove_file(&index).unwrap()),
@@ -101,7 +107,7 @@ async fn messages_are_found_by_what_they_are_and_are_no_calls() {
         ("broken", &|| std::fs::write(&index, "this is no database").unwrap()),
     ];
     let filter = |room: &str, change: fn(&mut MessageFilter)| {
-        let mut filter = wanted(room);
+        let mut filter = message_filter(room);
         change(&mut filter);
         filter
     };
@@ -115,50 +121,54 @@ async fn messages_are_found_by_what_they_are_and_are_no_calls() {
             (filter("*", |f| f.errors = true), 3),
             (filter("lobby", |f| f.limit = 3), 3),
             (filter("lobby", |f| f.limit = 0), 0),
-            (filter("lobby", |f| f.who = Some("ada".to_owned())), 5),
-            (filter("lobby", |f| f.who = Some("bob".to_owned())), 2),
+            (filter("lobby", |f| f.identity = Some("ada".to_owned())), 5),
+            (filter("lobby", |f| f.identity = Some("bob".to_owned())), 2),
             (filter("lobby", |f| f.before = 6), 2),
             (filter("lobby", |f| f.since = i64::MAX), 0),
             (filter("lobby", |f| f.gateway = Some("other".to_owned())), 0),
         ] {
-            let found = archive(&scratch).messages(&filter).unwrap();
+            let found = journal_reader(&scratch).messages(&filter).unwrap();
             assert_eq!(found.len(), expected, "{state} {filter:?}");
             assert!(found.iter().all(|one| one["room"].is_string()), "{found:?}");
             assert!(found.iter().map(|one| one["seq"].as_u64()).rev().is_sorted());
         }
-        let calls = archive(&scratch).calls(&Filter::default()).unwrap();
+        let calls = journal_reader(&scratch).calls(&CallFilter::default()).unwrap();
         assert_eq!(calls.len(), 6, "{state}");
         assert_eq!(calls[0]["code"], "OPERATION_NOT_FOUND", "{state}");
         for operation in ["lobby", "lob*"] {
             let operation = Some(Glob::new(operation));
-            let named = Filter { operation, ..Filter::default() };
-            assert_eq!(archive(&scratch).calls(&named).unwrap().len(), 1, "{state}");
+            let operation_filter = CallFilter { operation, ..CallFilter::default() };
+            assert_eq!(
+                journal_reader(&scratch).calls(&operation_filter).unwrap().len(),
+                1,
+                "{state}"
+            );
         }
         for id in ["m", "r", "1"] {
-            assert_eq!(archive(&scratch).call(id).unwrap(), None, "{state}: {id}");
+            assert_eq!(journal_reader(&scratch).call(id).unwrap(), None, "{state}: {id}");
         }
-        assert!(archive(&scratch).verify(None).unwrap()[0].ok, "{state}");
+        assert!(journal_reader(&scratch).verify(None).unwrap()[0].ok, "{state}");
     }
 }
 
 #[tokio::test]
-async fn a_record_says_who_said_what_where_and_why_he_may() {
-    let scratch = Scratch::new("journal-said");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+async fn message_record_has_identity_room_and_capability() {
+    let scratch = TempDir::new("journal-said");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
     let token = format!("tpt_{}", "A".repeat(43));
     let message = format!("{{\n\"id\":\"m\",\n\"text\":\"{token}\"}}");
-    say_text(&journal, "lobby", "ada", &message).await;
-    refuse(&journal, "lobby", "bob");
-    let own = journal.messages("lobby", 9, 999).unwrap();
+    record_text(&journal, "lobby", "ada", &message).await;
+    reject(&journal, "lobby", "bob");
+    let own = journal.recent_messages("lobby", 9, 999).unwrap();
     let hidden = format!("{{ \"id\":\"m\", \"text\":\"tpt_{}\"}}", "*".repeat(43));
     assert_eq!((own.len(), own[0].seq, &own[0].message), (1, 1, &hidden));
     journal.close();
-    let found = archive(&scratch).messages(&wanted("lobby")).unwrap();
+    let found = journal_reader(&scratch).messages(&message_filter("lobby")).unwrap();
     let mut expected = [
-        json!({"seq": 2, "kind": "refusal", "id": "r", "room": "lobby", "who": "bob",
+        json!({"seq": 2, "kind": "rejection", "id": "r", "room": "lobby", "identity": "bob",
             "attemptedKind": "mcp/request:tools/call:x", "error": "capability_violation",
             "reason": "no capability covers it"}),
-        json!({"seq": 1, "kind": "message", "id": "m", "room": "lobby", "who": "ada",
+        json!({"seq": 1, "kind": "message", "id": "m", "room": "lobby", "identity": "ada",
             "allowedBy": {"kind": "chat"},
             "message": serde_json::from_str::<Value>(&hidden).unwrap()}),
     ];
@@ -170,12 +180,12 @@ async fn a_record_says_who_said_what_where_and_why_he_may() {
 }
 
 #[tokio::test]
-async fn a_room_reads_its_newest_messages_and_no_more_than_it_wants() {
-    let scratch = Scratch::new("journal-newest");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    talk(&journal).await;
+async fn recent_messages_respects_count_and_byte_limits() {
+    let scratch = TempDir::new("journal-newest");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    write_sample_messages(&journal).await;
     let bytes = r#"{"id":"m0","payload":{"n":0}}"#.len();
-    for (most, most_bytes, expected) in [
+    for (most, max_bytes, expected) in [
         (usize::MAX, usize::MAX, &[0, 1, 2, 3, 4][..]),
         (2, usize::MAX, &[3, 4]),
         (0, usize::MAX, &[]),
@@ -183,44 +193,44 @@ async fn a_room_reads_its_newest_messages_and_no_more_than_it_wants() {
         (usize::MAX, 3 * bytes - 1, &[3, 4]),
         (usize::MAX, 0, &[]),
     ] {
-        let found = journal.messages("lobby", most, most_bytes).unwrap();
-        assert_eq!(numbers(&found), expected, "{most} {most_bytes}");
+        let found = journal.recent_messages("lobby", most, max_bytes).unwrap();
+        assert_eq!(numbers(&found), expected, "{most} {max_bytes}");
     }
 }
 
 /// Whatever somebody was told of is there after a crash, and nothing had to be closed for that.
 #[tokio::test]
-async fn what_was_told_outlives_the_process_in_every_mode() {
-    for mode in [Mode::Batch, Mode::Sync] {
-        let scratch = Scratch::new("journal-told");
-        let settings = Settings { mode, ..Settings::default() };
+async fn acknowledged_messages_survive_crash_in_every_mode() {
+    for mode in [JournalMode::Batch, JournalMode::Sync] {
+        let scratch = TempDir::new("journal-told");
+        let settings = JournalSettings { mode, ..JournalSettings::default() };
         let journal = Journal::open(&scratch.0, &settings).unwrap();
         let pipeline = pipeline(&journal);
         for n in 0..20 {
             call(&pipeline, "ada", "demo.add", json!({"a": n, "b": 1})).await;
-            say(&journal, "lobby", "ada", n).await;
-            let killed = copied(&scratch, "journal-told-copy");
-            assert!(archive(&killed).verify(None).unwrap()[0].ok, "{mode:?} {n}");
+            record_numbered(&journal, "lobby", "ada", n).await;
+            let killed = copy_as_crashed(&scratch, "journal-told-copy");
+            assert!(journal_reader(&killed).verify(None).unwrap()[0].ok, "{mode:?} {n}");
             let again = Journal::open(&killed.0, &settings).unwrap();
             assert_eq!(again.gateway_id(), journal.gateway_id());
             let expected: Vec<u64> = (0..=n as u64).collect();
-            assert_eq!(all(&again, "lobby"), expected, "{mode:?}");
+            assert_eq!(all_numbers(&again, "lobby"), expected, "{mode:?}");
             drop(again);
-            assert!(archive(&killed).verify(None).unwrap()[0].ok, "{mode:?} {n}");
+            assert!(journal_reader(&killed).verify(None).unwrap()[0].ok, "{mode:?} {n}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_message_that_was_edited_is_told_and_so_is_an_index_that_hides_one() {
-    let scratch = Scratch::new("journal-edited");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    talk(&journal).await;
+async fn verify_detects_edited_message_and_hidden_index_mark() {
+    let scratch = TempDir::new("journal-edited");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    write_sample_messages(&journal).await;
     journal.close();
-    let problem = || archive(&scratch).verify(None).unwrap().swap_remove(0).problem;
+    let problem = || journal_reader(&scratch).verify(None).unwrap().swap_remove(0).problem;
     assert_eq!(problem(), None);
-    let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX);
-    let kept = std::fs::read(&index).unwrap();
+    let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX_FILE);
+    let index_backup = std::fs::read(&index).unwrap();
     for change in [
         "DELETE FROM mark WHERE failed = 2",
         "DELETE FROM mark WHERE failed = 3",
@@ -232,51 +242,51 @@ async fn a_message_that_was_edited_is_told_and_so_is_an_index_that_hides_one() {
         database.execute_batch(change).unwrap();
         drop(database);
         assert_eq!(problem().map(|problem| problem.kind).as_deref(), Some("index"), "{change}");
-        std::fs::write(&index, &kept).unwrap();
+        std::fs::write(&index, &index_backup).unwrap();
     }
     let file = only_segment(&scratch, journal.gateway_id());
-    let whole = std::fs::read_to_string(&file).unwrap();
+    let original = std::fs::read_to_string(&file).unwrap();
     for (old, new) in [(r#""n":3}"#, r#""n":7}"#), ("no capability covers it", "a mistake")] {
-        std::fs::write(&file, whole.replacen(old, new, 1)).unwrap();
+        std::fs::write(&file, original.replacen(old, new, 1)).unwrap();
         assert_eq!(problem().map(|problem| problem.kind).as_deref(), Some("edited"), "{old}");
     }
 }
 
 /// Whoever follows calls is shown no messages.
 #[tokio::test]
-async fn followers_see_calls_alone() {
-    let scratch = Scratch::new("journal-follow-talk");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    let archive = archive(&scratch).with_live(&journal);
-    let wanted = following::Wanted { operation: None, who: None, errors: false };
-    let mut following = following::Following::new(&journal, archive.live().unwrap().1, wanted);
-    talk(&journal).await;
+async fn tail_excludes_room_messages() {
+    let scratch = TempDir::new("journal-follow-talk");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    let reader = journal_reader(&scratch).with_live(&journal);
+    let expected = tail::TailFilter { operation: None, identity: None, errors: false };
+    let mut tail = tail::Tail::new(&journal, reader.live().unwrap().1, expected);
+    write_sample_messages(&journal).await;
     journal.close();
     let mut found = Vec::new();
     while found.len() < 6 {
         let calls;
-        (calls, following) = following.next().await.unwrap();
+        (calls, tail) = tail.next().await.unwrap();
         found.extend(calls.into_iter().map(Result::unwrap));
     }
     assert!(found.iter().all(|call| call["operation"].is_string()), "{found:?}");
 }
 
 #[tokio::test]
-async fn old_messages_go_as_calls_do_and_the_rest_is_found() {
-    let scratch = Scratch::new("journal-talk-old");
-    let settings = Settings { retain_size: Some(256 * 1024), ..Settings::default() };
+async fn retention_removes_old_messages_and_keeps_rest() {
+    let scratch = TempDir::new("journal-talk-old");
+    let settings = JournalSettings { retain_size: Some(256 * 1024), ..JournalSettings::default() };
     let journal = Journal::open(&scratch.0, &settings).unwrap();
     let filler = "x".repeat(4_000);
     for n in 0..200 {
         let message = json!({"payload": {"n": n, "filler": filler}}).to_string();
-        say_text(&journal, "lobby", "ada", &message).await;
+        record_text(&journal, "lobby", "ada", &message).await;
     }
     journal.close();
     drop(journal);
-    let verdict = archive(&scratch).verify(None).unwrap().swap_remove(0);
-    assert!(verdict.ok && verdict.first > 1, "{verdict:?}");
+    let report = journal_reader(&scratch).verify(None).unwrap().swap_remove(0);
+    assert!(report.ok && report.first > 1, "{report:?}");
     let journal = Journal::open(&scratch.0, &settings).unwrap();
-    let found = all(&journal, "lobby");
+    let found = all_numbers(&journal, "lobby");
     assert!((20..100).contains(&found.len()), "{}", found.len());
     assert!(found.is_sorted() && found.last() == Some(&199));
 }
@@ -284,78 +294,85 @@ async fn old_messages_go_as_calls_do_and_the_rest_is_found() {
 /// A chain that cannot be gone on with still has what was said, and so has one that somebody else
 /// writes now; what he writes from now on is his.
 #[tokio::test]
-async fn a_room_remembers_what_is_in_other_chains() {
-    let scratch = Scratch::new("journal-chains");
-    let first = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    say(&first, "lobby", "ada", 0).await;
+async fn recent_messages_include_other_chains() {
+    let scratch = TempDir::new("journal-chains");
+    let first = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    record_numbered(&first, "lobby", "ada", 0).await;
     let gateway_id = first.gateway_id().to_owned();
     drop(first);
-    let head = Places::new(&scratch.0, &Settings::default()).seal_files(&gateway_id).head;
+    let head =
+        JournalLayout::new(&scratch.0, &JournalSettings::default()).signed_files(&gateway_id).head;
     std::fs::remove_file(head).unwrap();
-    let second = Journal::open(&scratch.0, &Settings::default()).unwrap();
+    let second = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
     assert_ne!(second.gateway_id(), gateway_id);
-    say(&second, "lobby", "ada", 1).await;
-    assert_eq!(all(&second, "lobby"), [0, 1]);
+    record_numbered(&second, "lobby", "ada", 1).await;
+    assert_eq!(all_numbers(&second, "lobby"), [0, 1]);
     // The clock goes on, so that what follows is later.
     let now = epoch_ms();
     while epoch_ms() == now {
         std::thread::yield_now();
     }
-    let third = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    while epoch_ms() <= third.0.opened {
+    let third = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    while epoch_ms() <= third.0.opened_at {
         std::thread::yield_now();
     }
-    say(&second, "lobby", "ada", 2).await;
-    say(&third, "lobby", "ada", 3).await;
-    assert_eq!(all(&third, "lobby"), [0, 1, 3]);
-    assert_eq!(all(&second, "lobby"), [0, 1, 2]);
-    assert_eq!(numbers(&third.messages("lobby", 2, usize::MAX).unwrap()), [1, 3]);
+    record_numbered(&second, "lobby", "ada", 2).await;
+    record_numbered(&third, "lobby", "ada", 3).await;
+    assert_eq!(all_numbers(&third, "lobby"), [0, 1, 3]);
+    assert_eq!(all_numbers(&second, "lobby"), [0, 1, 2]);
+    assert_eq!(numbers(&third.recent_messages("lobby", 2, usize::MAX).unwrap()), [1, 3]);
 }
 
 #[tokio::test]
-async fn a_journal_that_takes_nothing_refuses() {
-    let scratch = Scratch::new("journal-refuses");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
-    let entry = RoomEntry { room: "lobby", who: "ada", id: "m", message: "{}", allowed_by: None };
-    journal.0.shared.queue.set_trouble(Some("no room".into()));
-    assert!(journal.message(&entry).is_none());
-    journal.0.shared.queue.set_trouble(None);
-    assert!(journal.message(&entry).unwrap().await.is_ok());
+async fn failing_journal_rejects_messages() {
+    let scratch = TempDir::new("journal-refuses");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    let entry = RoomMessageRecord {
+        room: "lobby",
+        identity: "ada",
+        id: "m",
+        message: "{}",
+        allowed_by: None,
+    };
+    journal.0.shared.queue.set_write_error(Some("no room".into()));
+    assert!(journal.record_message(&entry).is_none());
+    journal.0.shared.queue.set_write_error(None);
+    assert!(journal.record_message(&entry).unwrap().await.is_ok());
     journal.close();
-    assert!(journal.message(&entry).is_none());
-    refuse(&journal, "lobby", "ada");
+    assert!(journal.record_message(&entry).is_none());
+    reject(&journal, "lobby", "ada");
     assert_eq!(journal.health()["lost"], 1);
 }
 
 /// Each page asks for what is before the one before it; one of long messages is short, and none is the
 /// end.
 #[tokio::test]
-async fn a_room_is_read_page_by_page() {
-    let scratch = Scratch::new("journal-pages");
-    let journal = Journal::open(&scratch.0, &Settings::default()).unwrap();
+async fn messages_are_paged_by_size_until_empty() {
+    let scratch = TempDir::new("journal-pages");
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
     let filler = "x".repeat(1024 * 1024);
     for n in 0..10 {
         let message = json!({"payload": {"n": n, "filler": filler}}).to_string();
-        say_text(&journal, "lobby", "ada", &message).await;
+        record_text(&journal, "lobby", "ada", &message).await;
     }
     for n in 10..20 {
-        say(&journal, "lobby", "ada", n).await;
+        record_numbered(&journal, "lobby", "ada", n).await;
     }
     let registry = builtin::registry();
-    let archive = archive(&scratch).with_live(&journal);
-    let changes = operations(&archive, &registry).into_iter().map(toolpost::Change::Replace);
+    let reader = journal_reader(&scratch).with_live(&journal);
+    let changes = operations(&reader, &registry).into_iter().map(toolpost::Change::Replace);
     registry.apply(changes).unwrap();
     let pipeline = Pipeline::new(registry);
     let ask = async |input: Value| {
-        let operator = Authority::outside(Some(crate::admin::operator().into()));
-        let answer = pipeline.call(CallRequest::new("gateway.journal", input), operator).await;
-        answer.map(|outcome| outcome.envelope.data.into_value().unwrap())
+        let operator = Authority::untrusted(Some(crate::admin::operator().into()));
+        let response = pipeline.call(CallRequest::new("gateway.journal", input), operator).await;
+        response.map(|outcome| outcome.envelope.data.into_value().unwrap())
     };
     let mut input = json!({"room": "lobby", "limit": 12});
     for expected in [12, 7, 1, 0] {
-        let answer = ask(input.clone()).await.unwrap();
-        let page = answer["messages"].as_array().unwrap();
-        assert_eq!((page.len(), &answer["calls"]), (expected, &json!([])));
+        let response = ask(input.clone()).await.unwrap();
+        let page = response["messages"].as_array().unwrap();
+        assert_eq!((page.len(), &response["calls"]), (expected, &json!([])));
         assert!(page.iter().map(|one| one["seq"].as_u64()).rev().is_sorted());
         input["before"] = page.last().map_or(Value::Null, |last| last["seq"].clone());
     }

@@ -3,18 +3,18 @@
 use thiserror::Error;
 
 /// The most bytes of one text in a capability.
-pub(super) const LONGEST_TEXT: usize = 1024;
+pub(super) const MAX_STRING_BYTES: usize = 1024;
 /// The most bytes of all texts in a capability together.
-pub(super) const LONGEST_TOGETHER: usize = 16 * 1024;
+pub(super) const MAX_TOTAL_BYTES: usize = 16 * 1024;
 /// How deep a pattern may be.
-pub(super) const DEEPEST: usize = 32;
+pub(super) const MAX_DEPTH: usize = 32;
 /// The most parts of a pattern.
-pub(super) const MOST_PARTS: usize = 256;
+pub(super) const MAX_NODES: usize = 256;
 /// The most regular expressions of a pattern; each of them has memory of its own.
-pub(super) const MOST_REGEXES: usize = 16;
+pub(super) const MAX_REGEXES: usize = 16;
 
 /// The most searches for something anywhere below; what those inside each other find is kept.
-pub(super) const MOST_BELOWS: usize = 8;
+pub(super) const MAX_DESCENDANT_SEARCHES: usize = 8;
 
 /// Why something is no capability.
 #[derive(Debug, Error)]
@@ -22,9 +22,9 @@ pub(super) const MOST_BELOWS: usize = 8;
 pub enum CapabilityError {
     /// It is a number, a list, or another value that is neither text nor an object.
     #[error(
-        "a capability is a text such as `mcp/request:tools/call:read_*`, or a pattern with `kind`"
+        "a capability is a string such as `mcp/request:tools/call:read_*`, or a pattern with `kind`"
     )]
-    Neither,
+    UnsupportedType,
     /// It is an empty text, or a part of it is.
     #[error("the capability `{0}` is empty, or a part of it is")]
     Empty(String),
@@ -32,40 +32,40 @@ pub enum CapabilityError {
     #[error("the pattern is not JSON")]
     Json(#[source] serde_json::Error),
     /// It is an object that says nothing about the kind.
-    #[error("a pattern needs `kind`, a text or a list of texts")]
-    Kind,
+    #[error("a pattern needs `kind`, a string or a list of strings")]
+    MissingKind,
     /// A text is too long.
     #[error(
-        "a text in a capability has at most {LONGEST_TEXT} bytes, all of them {LONGEST_TOGETHER}"
+        "a string in a capability has at most {MAX_STRING_BYTES} bytes, all strings together {MAX_TOTAL_BYTES}"
     )]
-    Long,
+    TooLong,
     /// Patterns are too far inside each other.
-    #[error("a pattern is at most {DEEPEST} deep")]
-    Deep,
+    #[error("a pattern is at most {MAX_DEPTH} deep")]
+    TooDeep,
     /// There is too much of it.
     #[error(
-        "a pattern has at most {MOST_PARTS} parts, {MOST_REGEXES} regular expressions and {MOST_BELOWS} searches below"
+        "a pattern has at most {MAX_NODES} parts, {MAX_REGEXES} regular expressions and {MAX_DESCENDANT_SEARCHES} descendant searches"
     )]
-    Many,
+    TooComplex,
     /// A regular expression is wrong, or too large.
-    #[error("the regular expression `{0}` cannot be used")]
+    #[error("the regular expression `{0}` is invalid or too large")]
     Regex(String, #[source] Box<regex::Error>),
     /// A `!` stands before something that cannot be negated.
     #[error("`{0}` cannot be negated: {1}")]
-    Negation(String, &'static str),
+    InvalidNegation(String, &'static str),
     /// A JSONPath has something that is not known here.
     #[error(
-        "the path `{path}` has `{rest}`, which is not known: there are .name ['name'] [0] [*] .* ..name ..*"
+        "the path `{path}` has `{rest}`, which is not supported; supported are .name ['name'] [0] [*] .* ..name ..*"
     )]
-    Path {
+    UnsupportedPath {
         /// The whole path.
         path: String,
         /// What is left of it from the place that is not known.
         rest: String,
     },
     /// A JSONPath beside `kind` does not lead into the payload.
-    #[error("the path `{0}` beside `kind` has to lead into `$.payload`")]
-    Outside(String),
+    #[error("the path `{0}` beside `kind` must lead into `$.payload`")]
+    PathOutsidePayload(String),
 }
 
 impl CapabilityError {
@@ -76,11 +76,15 @@ impl CapabilityError {
             Self::Regex(..) => "a regular expression in it cannot be used: it is wrong, or too \
                                 large, or looks ahead or back"
                 .to_owned(),
-            Self::Negation(_, why) => format!("something in it cannot be negated: {why}"),
-            Self::Path { .. } => "a path in it has a part that is not known: there are .name \
+            Self::InvalidNegation(_, why) => format!("something in it cannot be negated: {why}"),
+            Self::UnsupportedPath { .. } => {
+                "a path in it has an unsupported part; supported are .name \
                                   ['name'] [0] [*] .* ..name ..*"
-                .to_owned(),
-            Self::Outside(_) => "a path beside `kind` has to lead into `$.payload`".to_owned(),
+                    .to_owned()
+            }
+            Self::PathOutsidePayload(_) => {
+                "a path beside `kind` must lead into `$.payload`".to_owned()
+            }
             other => other.to_string(),
         }
     }
@@ -88,31 +92,31 @@ impl CapabilityError {
 
 /// What is left of the bounds while a capability is compiled.
 #[derive(Debug)]
-pub(super) struct Budget {
-    parts: usize,
+pub(super) struct CompileBudget {
+    nodes: usize,
     bytes: usize,
     regexes: usize,
 }
 
-impl Budget {
+impl CompileBudget {
     pub(super) fn new() -> Self {
-        Self { parts: MOST_PARTS, bytes: LONGEST_TOGETHER, regexes: MOST_REGEXES }
+        Self { nodes: MAX_NODES, bytes: MAX_TOTAL_BYTES, regexes: MAX_REGEXES }
     }
 
-    pub(super) fn part(&mut self) -> Result<(), CapabilityError> {
-        self.parts = self.parts.checked_sub(1).ok_or(CapabilityError::Many)?;
+    pub(super) fn take_node(&mut self) -> Result<(), CapabilityError> {
+        self.nodes = self.nodes.checked_sub(1).ok_or(CapabilityError::TooComplex)?;
         Ok(())
     }
 
-    pub(super) fn regex(&mut self) -> Result<(), CapabilityError> {
-        self.regexes = self.regexes.checked_sub(1).ok_or(CapabilityError::Many)?;
+    pub(super) fn take_regex(&mut self) -> Result<(), CapabilityError> {
+        self.regexes = self.regexes.checked_sub(1).ok_or(CapabilityError::TooComplex)?;
         Ok(())
     }
 
-    pub(super) fn text(&mut self, text: &str) -> Result<(), CapabilityError> {
-        let fits = text.len() <= LONGEST_TEXT;
-        let left = self.bytes.checked_sub(text.len()).filter(|_| fits);
-        self.bytes = left.ok_or(CapabilityError::Long)?;
+    pub(super) fn take_string(&mut self, text: &str) -> Result<(), CapabilityError> {
+        let fits = text.len() <= MAX_STRING_BYTES;
+        let remaining = self.bytes.checked_sub(text.len()).filter(|_| fits);
+        self.bytes = remaining.ok_or(CapabilityError::TooLong)?;
         Ok(())
     }
 }

@@ -27,14 +27,14 @@
 //! `..`. The time of a decision is that of reading the message, whatever the capabilities are.
 //!
 //! ```
-//! use toolpost_gateway::room::capability::{Capabilities, Capability, Decision, Subject};
+//! use toolpost_gateway::room::capability::{Capabilities, Capability, CapabilityRequest, Decision};
 //!
-//! let may = Capabilities::new([Capability::parse("mcp/request:tools/call:read_*")?]);
-//! let reads = Subject::new("mcp/request:tools/call:read_file", None);
-//! assert!(matches!(may.decide(&reads), Decision::Allowed { .. }));
+//! let capabilities = Capabilities::new([Capability::parse("mcp/request:tools/call:read_*")?]);
+//! let reads = CapabilityRequest::new("mcp/request:tools/call:read_file", None);
+//! assert!(matches!(capabilities.decide(&reads), Decision::Allowed { .. }));
 //!
-//! let deletes = Subject::new("mcp/request:tools/call:delete_file", None);
-//! let Decision::Refused { reason } = may.decide(&deletes) else { panic!("it may not") };
+//! let deletes = CapabilityRequest::new("mcp/request:tools/call:delete_file", None);
+//! let Decision::Denied { reason } = capabilities.decide(&deletes) else { panic!("it is denied") };
 //! assert_eq!(
 //!     reason.to_string(),
 //!     "`mcp/request:tools/call:read_*` does not cover the tool `delete_file`",
@@ -42,19 +42,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod cover;
+mod denial_reason;
 mod error;
-mod glance;
 mod glob;
-mod kind;
-mod node;
-mod path;
-mod reason;
+mod json_path;
+mod kind_pattern;
+mod payload_pattern;
+mod prefilter;
+mod request;
 mod set;
-mod subject;
+mod string_pattern;
+mod subsumption;
 #[cfg(test)]
 mod tests;
-mod text;
 mod traversal;
 
 use std::fmt;
@@ -62,34 +62,34 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use glance::{Glance, Sight};
-use glob::Notation;
-use kind::{Fit, Kind, Parts};
-use node::{Compiler, Node};
-use path::{Step, steps};
+use glob::GlobSyntax;
+use json_path::{JsonPathSegment, parse_json_path};
+use kind_pattern::{KindParts, KindPattern, MatchDepth};
+use payload_pattern::{PatternCompiler, PatternNode};
+use prefilter::{Prefilter, PrefilterInput};
 
+pub use denial_reason::DenialReason;
 pub use error::CapabilityError;
-pub use reason::Reason;
+pub use request::CapabilityRequest;
 pub use set::{Capabilities, Decision};
-pub use subject::Subject;
 
 /// What beside `kind` and `payload` is for people.
-const WORDS: [&str; 6] = ["id", "name", "title", "description", "reason", "comment"];
+const ANNOTATION_MEMBERS: [&str; 6] = ["id", "name", "title", "description", "reason", "comment"];
 
 /// Leave to send some messages, ready to be held against them. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Capability(Arc<Compiled>);
+pub struct Capability(Arc<CompiledCapability>);
 
 #[derive(Debug)]
-struct Compiled {
+struct CompiledCapability {
     value: Value,
     /// One of these fits the kind.
-    kinds: Box<[Kind]>,
+    kinds: Box<[KindPattern]>,
     /// All of these fit the payload.
-    payload: Box<[Node]>,
-    glance: Glance,
+    payload: Box<[PatternNode]>,
+    prefilter: Prefilter,
     /// A member that is not understood, so that nothing fits.
-    unknown: Option<String>,
+    unknown_member: Option<String>,
 }
 
 impl Capability {
@@ -99,11 +99,11 @@ impl Capability {
     ///
     /// If it is neither, if it is larger than is allowed, or if a part of it has no meaning.
     pub fn compile(value: &Value) -> Result<Self, CapabilityError> {
-        let mut compiler = Compiler::new();
+        let mut compiler = PatternCompiler::new();
         let compiled = match value {
-            Value::String(text) => compile_text(&mut compiler, text)?,
+            Value::String(text) => compile_string(&mut compiler, text)?,
             Value::Object(members) => compile_pattern(&mut compiler, members)?,
-            _ => return Err(CapabilityError::Neither),
+            _ => return Err(CapabilityError::UnsupportedType),
         };
         Ok(Self(Arc::new(compiled)))
     }
@@ -127,29 +127,35 @@ impl Capability {
 
     /// The member because of which it allows nothing, if there is one.
     pub fn unknown_member(&self) -> Option<&str> {
-        self.0.unknown.as_deref()
+        self.0.unknown_member.as_deref()
     }
 
-    fn allows(&self, sight: &Sight<'_>) -> bool {
-        self.0.unknown.is_none()
-            && self.0.kinds.iter().any(|kind| kind.fits(sight.subject))
-            && self.0.glance.may_fit(sight)
-            && self.fits_payload(sight.subject)
+    fn allows(&self, input: &PrefilterInput<'_>) -> bool {
+        self.0.unknown_member.is_none()
+            && self.0.kinds.iter().any(|kind| kind.matches(input.request))
+            && self.0.prefilter.may_match(input)
+            && self.matches_payload(input.request)
     }
 
-    fn fits_payload(&self, subject: &Subject<'_>) -> bool {
+    fn matches_payload(&self, request: &CapabilityRequest<'_>) -> bool {
         let fits = |value: &Value| self.0.payload.iter().all(|node| node.matches(value));
-        self.0.payload.is_empty() || subject.payload().is_some_and(fits)
+        self.0.payload.is_empty() || request.payload().is_some_and(fits)
     }
 
     /// How far a message fits that is not allowed.
-    fn fit(&self, subject: &Subject<'_>) -> Fit {
-        if self.0.unknown.is_some() {
-            return Fit::Kind;
+    fn match_depth(&self, request: &CapabilityRequest<'_>) -> MatchDepth {
+        if self.0.unknown_member.is_some() {
+            return MatchDepth::Kind;
         }
-        let best = self.0.kinds.iter().map(|kind| kind.fit(subject)).max().unwrap_or(Fit::Kind);
+        let best = self
+            .0
+            .kinds
+            .iter()
+            .map(|kind| kind.match_depth(request))
+            .max()
+            .unwrap_or(MatchDepth::Kind);
         // It fits the kind and is not allowed: so it is the payload.
-        best.min(Fit::Payload)
+        best.min(MatchDepth::Payload)
     }
 }
 
@@ -172,68 +178,82 @@ impl PartialEq for Capability {
 
 impl Eq for Capability {}
 
-fn compile_text(compiler: &mut Compiler, text: &str) -> Result<Compiled, CapabilityError> {
-    compiler.budget.text(text)?;
-    let parts = Parts::compile(Notation::Whole, text)?;
-    Ok(Compiled {
+fn compile_string(
+    compiler: &mut PatternCompiler,
+    text: &str,
+) -> Result<CompiledCapability, CapabilityError> {
+    compiler.budget.take_string(text)?;
+    let parts = KindParts::compile(GlobSyntax::Flat, text)?;
+    Ok(CompiledCapability {
         value: Value::String(text.to_owned()),
-        kinds: [Kind::Parts(parts)].into(),
+        kinds: [KindPattern::Parts(parts)].into(),
         payload: [].into(),
-        glance: Glance::of(&[]),
-        unknown: None,
+        prefilter: Prefilter::new(&[]),
+        unknown_member: None,
     })
 }
 
 fn compile_pattern(
-    compiler: &mut Compiler,
+    compiler: &mut PatternCompiler,
     members: &Map<String, Value>,
-) -> Result<Compiled, CapabilityError> {
-    let kind = members.get("kind").ok_or(CapabilityError::Kind)?;
+) -> Result<CompiledCapability, CapabilityError> {
+    let kind = members.get("kind").ok_or(CapabilityError::MissingKind)?;
     let kinds = compile_kinds(compiler, kind)?;
     let (mut payload, mut unknown) = (Vec::new(), None);
     for (name, value) in members {
-        compiler.budget.text(name)?;
+        compiler.budget.take_string(name)?;
         match name.as_str() {
             "kind" => {}
             // An empty object asks for nothing, not even for a payload.
             "payload" if value.as_object().is_some_and(Map::is_empty) => {}
-            "payload" => payload.push(compiler.node(value, 0)?),
+            "payload" => payload.push(compiler.compile_node(value, 0)?),
             path if path.starts_with('$') => {
-                payload.push(compiler.path(&steps_into_payload(path)?, value, 0)?);
+                payload.push(compiler.compile_path(&payload_path(path)?, value, 0)?);
             }
-            name if WORDS.contains(&name) => {}
+            name if ANNOTATION_MEMBERS.contains(&name) => {}
             name => unknown = Some(name.to_owned()),
         }
     }
     let value = Value::Object(members.clone());
-    let glance = Glance::of(&payload);
-    Ok(Compiled { value, kinds, payload: payload.into(), glance, unknown })
+    let payload_prefilter = Prefilter::new(&payload);
+    Ok(CompiledCapability {
+        value,
+        kinds,
+        payload: payload.into(),
+        prefilter: payload_prefilter,
+        unknown_member: unknown,
+    })
 }
 
-fn compile_kinds(compiler: &mut Compiler, kind: &Value) -> Result<Box<[Kind]>, CapabilityError> {
+fn compile_kinds(
+    compiler: &mut PatternCompiler,
+    kind: &Value,
+) -> Result<Box<[KindPattern]>, CapabilityError> {
     let alternatives = match kind {
         Value::Array(alternatives) if !alternatives.is_empty() => alternatives.as_slice(),
         Value::String(_) => std::slice::from_ref(kind),
-        _ => return Err(CapabilityError::Kind),
+        _ => return Err(CapabilityError::MissingKind),
     };
     let compile = |kind: &Value| {
-        let text = kind.as_str().ok_or(CapabilityError::Kind)?;
-        Kind::compile(&mut compiler.budget, text)
+        let text = kind.as_str().ok_or(CapabilityError::MissingKind)?;
+        KindPattern::compile(&mut compiler.budget, text)
     };
     alternatives.iter().map(compile).collect()
 }
 
 /// A path beside `kind` is one from the whole message; what is asked of its kind belongs into `kind`.
-fn steps_into_payload(path: &str) -> Result<Vec<Step>, CapabilityError> {
-    let mut steps = steps(path)?;
-    match steps.as_slice() {
-        [Step::Name(name), ..] if name == "payload" => {
-            steps.remove(0);
-            Ok(steps)
+fn payload_path(path: &str) -> Result<Vec<JsonPathSegment>, CapabilityError> {
+    let mut segments = parse_json_path(path)?;
+    match segments.as_slice() {
+        [JsonPathSegment::Name(name), ..] if name == "payload" => {
+            segments.remove(0);
+            Ok(segments)
         }
-        [Step::Below, Step::Name(name), ..] if !["kind", "payload"].contains(&name.as_str()) => {
-            Ok(steps)
+        [JsonPathSegment::Descendant, JsonPathSegment::Name(name), ..]
+            if !["kind", "payload"].contains(&name.as_str()) =>
+        {
+            Ok(segments)
         }
-        _ => Err(CapabilityError::Outside(path.to_owned())),
+        _ => Err(CapabilityError::PathOutsidePayload(path.to_owned())),
     }
 }

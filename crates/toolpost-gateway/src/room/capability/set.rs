@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::glance::Sight;
-use super::reason::Reason;
-use super::{Capability, Subject};
+use super::denial_reason::DenialReason;
+use super::prefilter::PrefilterInput;
+use super::{Capability, CapabilityRequest};
 
 /// What somebody may do: capabilities in the order in which he got them, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,9 +20,9 @@ pub enum Decision<'a> {
         by: &'a Capability,
     },
     /// It may not.
-    Refused {
+    Denied {
         /// Why, for people. Nothing is worded before it is shown.
-        reason: Reason<'a>,
+        reason: DenialReason<'a>,
     },
 }
 
@@ -80,18 +80,18 @@ impl Capabilities {
     }
 
     /// Whether a message may be sent.
-    pub fn decide<'a>(&'a self, subject: &'a Subject<'a>) -> Decision<'a> {
-        let sight = Sight::new(subject);
-        let allows = |capability: &&Capability| capability.allows(&sight);
-        let by = if subject.is_reserved() { None } else { self.0.iter().find(allows) };
+    pub fn decide<'a>(&'a self, request: &'a CapabilityRequest<'a>) -> Decision<'a> {
+        let input = PrefilterInput::new(request);
+        let allows = |capability: &&Capability| capability.allows(&input);
+        let by = if request.is_reserved() { None } else { self.0.iter().find(allows) };
         match by {
             Some(by) => Decision::Allowed { by },
-            None => Decision::Refused { reason: Reason::new(self, subject) },
+            None => Decision::Denied { reason: DenialReason::new(self, request) },
         }
     }
 
     /// Whether one of these allows everything that `other` allows.
-    pub fn cover(&self, other: &Capability) -> bool {
+    pub fn covers(&self, other: &Capability) -> bool {
         self.iter().any(|own| own.covers(other))
     }
 }

@@ -3,20 +3,20 @@
 /// Whether a segment of `text` is `.` or `..`, in any of the ways in which somebody who resolves it
 /// may come to read it so: percent-encoded (more than once, too), behind a backslash, before a query,
 /// or with control characters in between.
-pub(super) fn climbs(text: &str) -> bool {
+pub(super) fn has_dot_segment(text: &str) -> bool {
     // Nearly every text has no such dot, and this is seen faster than its segments.
     if memchr::memchr2(b'.', b'%', text.as_bytes()).is_none() {
         return false;
     }
-    let mut segment = Segment::default();
+    let mut segment = SegmentState::default();
     let mut rest = text.trim_matches(is_ignored_at_ends).as_bytes();
-    while let Some((sign, length)) = read(rest) {
-        match sign {
-            Sign::Separator if segment.is_dots() => return true,
-            Sign::Separator => segment = Segment::default(),
-            Sign::Dot => segment.dots += 1,
-            Sign::Other => segment.others = true,
-            Sign::Nothing => {}
+    while let Some((path_char, length)) = next_char(rest) {
+        match path_char {
+            PathChar::Separator if segment.is_dots() => return true,
+            PathChar::Separator => segment = SegmentState::default(),
+            PathChar::Dot => segment.dots += 1,
+            PathChar::Other => segment.has_other = true,
+            PathChar::Ignored => {}
         }
         rest = &rest[length..];
     }
@@ -24,41 +24,41 @@ pub(super) fn climbs(text: &str) -> bool {
 }
 
 #[derive(Default)]
-struct Segment {
+struct SegmentState {
     dots: usize,
-    others: bool,
+    has_other: bool,
 }
 
-impl Segment {
+impl SegmentState {
     fn is_dots(&self) -> bool {
-        !self.others && matches!(self.dots, 1 | 2)
+        !self.has_other && matches!(self.dots, 1 | 2)
     }
 }
 
-enum Sign {
+enum PathChar {
     Dot,
     Separator,
-    Nothing,
+    Ignored,
     Other,
 }
 
 /// What the text begins with, and how many bytes that has.
-fn read(text: &[u8]) -> Option<(Sign, usize)> {
+fn next_char(text: &[u8]) -> Option<(PathChar, usize)> {
     let (byte, length) = match *text.first()? {
-        b'%' => decoded(text),
+        b'%' => decode_percent(text),
         byte => (byte, 1),
     };
-    let sign = match byte {
-        b'.' => Sign::Dot,
-        b'/' | b'\\' | b'?' | b'#' | b';' | b':' => Sign::Separator,
-        0..0x20 => Sign::Nothing,
-        _ => Sign::Other,
+    let path_char = match byte {
+        b'.' => PathChar::Dot,
+        b'/' | b'\\' | b'?' | b'#' | b';' | b':' => PathChar::Separator,
+        0..0x20 => PathChar::Ignored,
+        _ => PathChar::Other,
     };
-    Some((sign, length))
+    Some((path_char, length))
 }
 
 /// The byte that `%2e`, `%252e`, `%25252e`… stand for, and their length.
-fn decoded(text: &[u8]) -> (u8, usize) {
+fn decode_percent(text: &[u8]) -> (u8, usize) {
     let mut start = 1;
     while text[start..].starts_with(b"25") {
         start += 2;
@@ -70,8 +70,8 @@ fn decoded(text: &[u8]) -> (u8, usize) {
     }
 }
 
-fn is_ignored_at_ends(letter: char) -> bool {
-    letter <= ' '
+fn is_ignored_at_ends(character: char) -> bool {
+    character <= ' '
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dots_are_found_however_they_are_written() {
+    fn dot_segments_are_detected_in_every_encoding() {
         for (text, expected) in [
             ("", false),
             ("a/b", false),
@@ -110,7 +110,7 @@ mod tests {
             ("a/.. ", true),
             ("c:..", true),
         ] {
-            assert_eq!(climbs(text), expected, "{text}");
+            assert_eq!(has_dot_segment(text), expected, "{text}");
         }
     }
 }

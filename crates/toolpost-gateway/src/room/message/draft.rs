@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::kind::Kind;
-use super::member::{self, Members};
+use super::kind::MessageKind;
 use super::protocol::Protocol;
-use super::stated::Message;
+use super::raw_members::{self, RawMembers};
+use super::room_message::RoomMessage;
 
 /// How many bytes an id or a name may have.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 /// How many bytes a time may have.
-const LONGEST_TIME: usize = 64;
+const MAX_TIMESTAMP_BYTES: usize = 64;
 /// How many names `to` and `correlation_id` may have.
-const MOST_NAMES: usize = 256;
+const MAX_NAMES: usize = 256;
 /// How many members a message may have that nobody here knows.
-const MOST_EXTRA: usize = 64;
+const MAX_EXTRA_MEMBERS: usize = 64;
 /// How much of what was sent is repeated in an error.
-const REPEATED: usize = 256;
+const MAX_QUOTED_BYTES: usize = 256;
 
 /// A message as somebody sent it, before the gateway has filled anything in.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub struct Draft {
     /// Whom it is for; everybody where it is empty.
     pub to: Vec<Box<str>>,
     /// What it is, as its sender says.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// The messages that it answers or belongs to, the one that matters first.
     pub correlation: Vec<Box<str>>,
     /// The thread that it belongs to, as it came.
@@ -53,9 +53,9 @@ pub type Extra = Vec<(Box<str>, Box<RawValue>)>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
-pub struct ReadError {
+pub struct MessageParseError {
     /// `invalid_message` or `unsupported_protocol`.
-    pub error: &'static str,
+    pub code: &'static str,
     /// What is wrong, for a person.
     pub message: String,
     /// The id of the message, where it has one that can be answered.
@@ -64,7 +64,7 @@ pub struct ReadError {
     pub kind: Option<String>,
 }
 
-impl ReadError {
+impl MessageParseError {
     /// `invalid_message`, in these words.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self::invalid(message.into())
@@ -79,14 +79,18 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// `unsupported_protocol`: it is in a protocol that is not spoken here. `invalid_message`: anything
+    /// `unsupported_protocol`: it is in an unsupported protocol. `invalid_message`: anything
     /// else, in words that name the member.
-    pub fn read(text: &str) -> Result<Self, ReadError> {
-        let wrong = |(error, message)| ReadError { error, message, ..ReadError::about(text) };
-        member::check(text).map_err(|error| wrong(invalid(error.to_string())))?;
-        let mut members = Members::read(text)
+    pub fn parse(text: &str) -> Result<Self, MessageParseError> {
+        let wrong = |(error, message)| MessageParseError {
+            code: error,
+            message,
+            ..MessageParseError::from_text(text)
+        };
+        raw_members::check_json(text).map_err(|error| wrong(invalid(error.to_string())))?;
+        let mut members = RawMembers::parse(text)
             .map_err(|_| wrong(invalid("a message is a JSON object".to_owned())))?;
-        Self::of(&mut members).map_err(wrong)
+        Self::from_members(&mut members).map_err(wrong)
     }
 
     /// The message, with what the gateway knows of its sender. `id` and `ts` are for those who said
@@ -97,8 +101,8 @@ impl Draft {
         protocol: Protocol,
         id: Box<str>,
         ts: Box<str>,
-    ) -> Message {
-        Message {
+    ) -> RoomMessage {
+        RoomMessage {
             protocol: self.protocol.unwrap_or(protocol),
             id: self.id.unwrap_or(id),
             ts: self.ts.unwrap_or(ts),
@@ -113,91 +117,99 @@ impl Draft {
         }
     }
 
-    fn of(members: &mut Members<'_>) -> Result<Self, Wrong> {
+    fn from_members(members: &mut RawMembers<'_>) -> Result<Self, CodeAndMessage> {
         members.take("context_of");
         Ok(Self {
-            protocol: members.take("protocol").map(protocol).transpose()?,
-            id: name(members, "id", LONGEST_NAME)?,
-            ts: name(members, "ts", LONGEST_TIME)?,
-            from: name(members, "from", LONGEST_NAME)?,
-            to: names(members, "to")?,
-            kind: kind(members.take("kind"))?,
-            correlation: names(members, "correlation_id")?,
+            protocol: members.take("protocol").map(parse_protocol).transpose()?,
+            id: take_name(members, "id", MAX_NAME_BYTES)?,
+            ts: take_name(members, "ts", MAX_TIMESTAMP_BYTES)?,
+            from: take_name(members, "from", MAX_NAME_BYTES)?,
+            to: take_names(members, "to")?,
+            kind: parse_kind(members.take("kind"))?,
+            correlation: take_names(members, "correlation_id")?,
             context: members.take("context").map(ToOwned::to_owned),
             payload: members.take("payload").map(ToOwned::to_owned),
-            extra: extra(members)?,
+            extra: take_extra(members)?,
         })
     }
 }
 
-impl ReadError {
+impl MessageParseError {
     /// An error about a text of which no more can be said.
     pub(super) fn invalid(message: String) -> Self {
-        Self { error: "invalid_message", message, id: None, kind: None }
+        Self { code: "invalid_message", message, id: None, kind: None }
     }
 
     /// What can be known about a text that is no message, if it is JSON at all.
-    pub(crate) fn about(text: &str) -> Self {
-        let mut found = Self::invalid(String::new());
-        let Ok(mut members) = Members::read(text) else { return found };
-        let id = members.take("id").and_then(member::text);
-        found.id = id.filter(|id| check_name("id", id, LONGEST_NAME).is_ok()).map(Into::into);
-        let kind = members.take("kind").and_then(member::text);
-        found.kind = kind.map(|kind| member::cut(&kind, REPEATED).into_owned());
-        found
+    pub(crate) fn from_text(text: &str) -> Self {
+        let mut parse_error = Self::invalid(String::new());
+        let Ok(mut members) = RawMembers::parse(text) else { return parse_error };
+        let id = members.take("id").and_then(raw_members::parse_string);
+        parse_error.id =
+            id.filter(|id| check_name("id", id, MAX_NAME_BYTES).is_ok()).map(Into::into);
+        let kind = members.take("kind").and_then(raw_members::parse_string);
+        parse_error.kind =
+            kind.map(|kind| raw_members::truncate(&kind, MAX_QUOTED_BYTES).into_owned());
+        parse_error
     }
 }
 
 /// A code and what is wrong in words.
-type Wrong = (&'static str, String);
+type CodeAndMessage = (&'static str, String);
 
-fn invalid(message: String) -> Wrong {
+fn invalid(message: String) -> CodeAndMessage {
     ("invalid_message", message)
 }
 
-pub(super) fn protocol(raw: &RawValue) -> Result<Protocol, Wrong> {
-    let text = member::text(raw).ok_or_else(|| invalid("`protocol` must be a text".to_owned()))?;
+pub(super) fn parse_protocol(raw: &RawValue) -> Result<Protocol, CodeAndMessage> {
+    let text = raw_members::parse_string(raw)
+        .ok_or_else(|| invalid("`protocol` must be a string".to_owned()))?;
     Protocol::parse(&text).ok_or_else(|| {
-        let spoken = Protocol::ALL.map(|protocol| format!("`{protocol}`")).join(", ");
-        let said = member::cut(&text, 100);
-        ("unsupported_protocol", format!("the protocol `{said}` is not spoken here: {spoken} are"))
+        let supported = Protocol::ALL.map(|protocol| format!("`{protocol}`")).join(", ");
+        let quoted = raw_members::truncate(&text, 100);
+        (
+            "unsupported_protocol",
+            format!("the protocol `{quoted}` is not supported; supported: {supported}"),
+        )
     })
 }
 
-fn kind(raw: Option<&RawValue>) -> Result<Kind, Wrong> {
-    let raw = raw.ok_or_else(|| invalid("a message has a `kind`".to_owned()))?;
-    let text = member::text(raw).ok_or_else(|| invalid("`kind` must be a text".to_owned()))?;
-    Kind::parse(&text).map_err(|error| invalid(error.to_string()))
+fn parse_kind(raw: Option<&RawValue>) -> Result<MessageKind, CodeAndMessage> {
+    let raw = raw.ok_or_else(|| invalid("a message must have a `kind`".to_owned()))?;
+    let text = raw_members::parse_string(raw)
+        .ok_or_else(|| invalid("`kind` must be a string".to_owned()))?;
+    MessageKind::parse(&text).map_err(|error| invalid(error.to_string()))
 }
 
 /// A member that is one name, if it is there.
-pub(super) fn name(
-    members: &mut Members<'_>,
+pub(super) fn take_name(
+    members: &mut RawMembers<'_>,
     member: &str,
-    longest: usize,
-) -> Result<Option<Box<str>>, Wrong> {
+    max_bytes: usize,
+) -> Result<Option<Box<str>>, CodeAndMessage> {
     let Some(raw) = members.take(member) else { return Ok(None) };
-    let text = member::text(raw).ok_or_else(|| invalid(format!("`{member}` must be a text")))?;
-    check_name(member, &text, longest)?;
+    let text = raw_members::parse_string(raw)
+        .ok_or_else(|| invalid(format!("`{member}` must be a string")))?;
+    check_name(member, &text, max_bytes)?;
     Ok(Some(text))
 }
 
-fn names(members: &mut Members<'_>, member: &str) -> Result<Vec<Box<str>>, Wrong> {
+fn take_names(members: &mut RawMembers<'_>, member: &str) -> Result<Vec<Box<str>>, CodeAndMessage> {
     let Some(raw) = members.take(member) else { return Ok(Vec::new()) };
-    let texts = member::texts(raw)
-        .ok_or_else(|| invalid(format!("`{member}` must be a text or a list of texts")))?;
-    if texts.len() > MOST_NAMES {
-        return Err(invalid(format!("`{member}` has more than {MOST_NAMES} entries")));
+    let texts = raw_members::parse_strings(raw)
+        .ok_or_else(|| invalid(format!("`{member}` must be a string or a list of strings")))?;
+    if texts.len() > MAX_NAMES {
+        return Err(invalid(format!("`{member}` has more than {MAX_NAMES} entries")));
     }
-    texts.iter().try_for_each(|text| check_name(member, text, LONGEST_NAME))?;
+    texts.iter().try_for_each(|text| check_name(member, text, MAX_NAME_BYTES))?;
     Ok(texts)
 }
 
-fn check_name(member: &str, text: &str, longest: usize) -> Result<(), Wrong> {
+fn check_name(member: &str, text: &str, max_bytes: usize) -> Result<(), CodeAndMessage> {
     let wrong = if text.is_empty() {
         "is empty".to_owned()
-    } else if text.len() > longest {
-        format!("has more than {longest} bytes")
+    } else if text.len() > max_bytes {
+        format!("has more than {max_bytes} bytes")
     } else if text.contains(char::is_control) {
         "has a control character".to_owned()
     } else {
@@ -206,9 +218,11 @@ fn check_name(member: &str, text: &str, longest: usize) -> Result<(), Wrong> {
     Err(invalid(format!("`{member}` {wrong}")))
 }
 
-fn extra(members: &mut Members<'_>) -> Result<Extra, Wrong> {
-    if members.0.len() > MOST_EXTRA {
-        return Err(invalid(format!("the message has more than {MOST_EXTRA} unknown members")));
+fn take_extra(members: &mut RawMembers<'_>) -> Result<Extra, CodeAndMessage> {
+    if members.0.len() > MAX_EXTRA_MEMBERS {
+        return Err(invalid(format!(
+            "the message has more than {MAX_EXTRA_MEMBERS} unknown members"
+        )));
     }
     let owned = |(key, value): (_, &RawValue)| (Box::from(key), value.to_owned());
     Ok(members.0.drain(..).map(owned).collect())
@@ -221,11 +235,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_simple_senders_say_is_read_and_what_is_null_is_absent() {
+    fn minimal_message_parses_and_null_members_are_absent() {
         let text = r#" {"kind":"mcp/response","correlation_id":"a","to":"b","id":null,"ts":null,
             "protocol":null,"from":null,"context":{"topic": 1},"payload":{"b" : 1.0},
             "context_of":{"method":"forged"},"mood":[ 1 ],"empty":null} "#;
-        let draft = Draft::read(text).unwrap();
+        let draft = Draft::parse(text).unwrap();
         assert_eq!((draft.protocol, draft.id, draft.ts, draft.from), (None, None, None, None));
         assert_eq!((&*draft.to[0], draft.to.len()), ("b", 1));
         assert_eq!((&*draft.correlation[0], draft.correlation.len()), ("a", 1));
@@ -237,78 +251,78 @@ mod tests {
     }
 
     #[test]
-    fn the_gateway_fills_in_what_was_not_said() {
+    fn complete_fills_missing_protocol_id_and_ts() {
         let complete = |text| {
-            let draft = Draft::read(text).unwrap();
+            let draft = Draft::parse(text).unwrap();
             draft.complete("me".into(), Protocol::Mew04, "new".into(), "now".into())
         };
         let filled = complete(r#"{"kind":"chat"}"#);
         assert_eq!((filled.protocol, &*filled.id, &*filled.ts), (Protocol::Mew04, "new", "now"));
-        let said =
+        let explicit =
             complete(r#"{"kind":"chat","protocol":"mcpx/v0.1","id":"i","ts":"t","from":"x"}"#);
-        assert_eq!((said.protocol, &*said.id, &*said.ts), (Protocol::Mcpx01, "i", "t"));
-        assert_eq!(&*said.from, "me");
+        assert_eq!((explicit.protocol, &*explicit.id, &*explicit.ts), (Protocol::Mcpx01, "i", "t"));
+        assert_eq!(&*explicit.from, "me");
     }
 
     #[test]
-    fn what_is_no_message_is_refused_with_words_that_name_the_member() {
+    fn invalid_message_error_names_the_member() {
         let with = |member: &str, value: serde_json::Value| {
             let mut message = json!({"id": "1", "kind": "chat"});
             message[member] = value;
             message.to_string()
         };
-        let many = |most: usize| json!(vec!["x"; most]);
+        let many = |max: usize| json!(vec!["x"; max]);
         let long = |bytes: usize| json!("x".repeat(bytes));
-        let extra = |most: usize| {
-            let members: Vec<_> = (0..most).map(|n| format!("\"x{n}\":1")).collect();
+        let extra = |max: usize| {
+            let members: Vec<_> = (0..max).map(|n| format!("\"x{n}\":1")).collect();
             format!("{{\"kind\":\"chat\",{}}}", members.join(","))
         };
-        for (text, said) in [
+        for (text, expected) in [
             (String::new(), "EOF"),
             ("[]".to_owned(), "JSON object"),
             ("7".to_owned(), "JSON object"),
-            (
-                r#"{"kind":"chat","payload":{"a":{"b":1,"b":2}}}"#.to_owned(),
-                "`b` stands there twice",
-            ),
-            (r#"{"kind":"chat","\u006bind":"x"}"#.to_owned(), "`kind` stands there twice"),
+            (r#"{"kind":"chat","payload":{"a":{"b":1,"b":2}}}"#.to_owned(), "duplicate key `b`"),
+            (r#"{"kind":"chat","\u006bind":"x"}"#.to_owned(), "duplicate key `kind`"),
             (format!("{{\"kind\":\"chat\",\"payload\":{}", "[".repeat(9_999)), "recursion limit"),
-            (r#"{"id":"1"}"#.to_owned(), "has a `kind`"),
-            (with("kind", json!(1)), "`kind` must be a text"),
+            (r#"{"id":"1"}"#.to_owned(), "must have a `kind`"),
+            (with("kind", json!(1)), "`kind` must be a string"),
             (with("kind", json!("")), "the kind is empty"),
             (with("kind", json!("a\nb")), "control character"),
             (with("kind", long(5_000)), "more than 4096 bytes"),
             (with("kind", json!("mcp/request:")), "METHOD"),
-            (with("id", json!(5)), "`id` must be a text"),
+            (with("id", json!(5)), "`id` must be a string"),
             (with("id", json!("")), "`id` is empty"),
             (with("id", long(257)), "`id` has more than 256 bytes"),
             (with("id", json!("a\u{1b}")), "`id` has a control character"),
             (with("ts", long(65)), "`ts` has more than 64 bytes"),
-            (with("from", json!({})), "`from` must be a text"),
-            (with("to", json!([1])), "`to` must be a text or a list of texts"),
-            (with("to", json!({"a": "b"})), "`to` must be a text or a list of texts"),
+            (with("from", json!({})), "`from` must be a string"),
+            (with("to", json!([1])), "`to` must be a string or a list of strings"),
+            (with("to", json!({"a": "b"})), "`to` must be a string or a list of strings"),
             (with("to", many(257)), "`to` has more than 256 entries"),
             (with("correlation_id", json!([""])), "`correlation_id` is empty"),
             (with("correlation_id", json!(7)), "`correlation_id` must be"),
-            (with("protocol", json!(1)), "`protocol` must be a text"),
-            (with("protocol", json!("mew/v9")), "`mew/v9` is not spoken here: `mcpx/v0.1`"),
+            (with("protocol", json!(1)), "`protocol` must be a string"),
+            (
+                with("protocol", json!("mew/v9")),
+                "`mew/v9` is not supported; supported: `mcpx/v0.1`",
+            ),
             (extra(65), "more than 64 unknown members"),
         ] {
-            let error = Draft::read(&text).unwrap_err();
+            let error = Draft::parse(&text).unwrap_err();
             let start = &text[..text.len().min(80)];
-            assert!(error.message.contains(said), "{start}: {error}");
+            assert!(error.message.contains(expected), "{start}: {error}");
             assert!(error.message.len() < 300, "{start}: {error}");
-            let is_protocol = error.error == "unsupported_protocol";
-            assert_eq!(is_protocol, said.contains("spoken"), "{start}");
+            let is_protocol = error.code == "unsupported_protocol";
+            assert_eq!(is_protocol, expected.contains("supported"), "{start}");
         }
         for text in [with("id", long(256)), with("to", many(256)), with("to", json!([])), extra(64)]
         {
-            Draft::read(&text).unwrap();
+            Draft::parse(&text).unwrap();
         }
     }
 
     #[test]
-    fn an_error_knows_the_message_where_there_is_one() {
+    fn parse_error_carries_id_and_kind_when_present() {
         for (text, id, kind) in [
             (r#"{"id":"7","kind":"chat","to":5}"#, Some("7"), Some("chat")),
             (r#"{"id":"7","kind":"chat","payload":{"a":1,"a":2}}"#, Some("7"), Some("chat")),
@@ -316,7 +330,7 @@ mod tests {
             (r#"{"id":"7","kind":"chat","#, None, None),
             ("[]", None, None),
         ] {
-            let error = Draft::read(text).unwrap_err();
+            let error = Draft::parse(text).unwrap_err();
             assert_eq!((error.id.as_deref(), error.kind.as_deref()), (id, kind), "{text}");
         }
     }

@@ -4,37 +4,37 @@
 //! |---|---|
 //! | `protocol` | the families and their versions |
 //! | `kind` | kinds, which say what a message is about |
-//! | `asked` | what an MCP payload asks for, and whether a kind agrees with it |
+//! | `target` | method and name of an MCP payload, and whether a kind agrees with them |
 //! | `draft` | a message as somebody sent it |
-//! | `stated` | a message as the room has it, and its forms |
-//! | `join` | the frame that somebody comes in with |
-//! | `frame` | data of streams, which are no messages |
+//! | `room_message` | a complete message and its encodings |
+//! | `join_frame` | the first frame of a joining client |
+//! | `stream_frame` | raw stream data frames |
 //!
 //! ```
-//! use toolpost_gateway::room::message::{Draft, upgraded};
+//! use toolpost_gateway::room::message::{Draft, upgrade_kind};
 //!
 //! let text = r#"{"kind":"mcp/request","to":["files"],
 //!     "payload":{"method":"tools/call","params":{"name":"read_file"}}}"#;
-//! let draft = Draft::read(text).unwrap();
-//! let kind = upgraded(draft.kind, draft.payload.as_deref()).unwrap();
+//! let draft = Draft::parse(text).unwrap();
+//! let kind = upgrade_kind(draft.kind, draft.payload.as_deref()).unwrap();
 //! assert_eq!(kind.full(), "mcp/request:tools/call:read_file");
 //! ```
 
-mod asked;
 mod draft;
-mod frame;
-mod join;
+mod join_frame;
 mod kind;
-mod member;
 mod protocol;
-mod stated;
+mod raw_members;
+mod room_message;
+mod stream_frame;
+mod target;
 #[cfg(test)]
 mod tests;
 
-pub use asked::{Asked, Mismatch, answers, asked, upgraded};
-pub use draft::{Draft, Extra, ReadError};
-pub use frame::{stream_bytes, stream_frame};
-pub use join::{Join, join};
-pub use kind::{Kind, KindError};
+pub use draft::{Draft, Extra, MessageParseError};
+pub use join_frame::{JoinFrame, parse_join};
+pub use kind::{KindError, MessageKind};
 pub use protocol::Protocol;
-pub use stated::{ContextOf, Message, Outcome, StoredError};
+pub use room_message::{ResponseContext, ResponseOutcome, RoomMessage, StoredMessageError};
+pub use stream_frame::{parse_stream_frame, parse_stream_frame_bytes};
+pub use target::{KindMismatch, McpTarget, parse_target, upgrade_kind, upgrade_response_kind};

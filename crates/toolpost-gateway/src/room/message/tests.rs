@@ -39,16 +39,16 @@ fn content() -> impl Strategy<Value = (&'static str, Option<String>)> {
 }
 
 /// A message that somebody could have sent, with its full kind.
-fn message() -> impl Strategy<Value = Message> {
+fn message() -> impl Strategy<Value = RoomMessage> {
     let names = || proptest::collection::vec(name(), 0..4);
     let extra = proptest::collection::vec(("x[a-z]{1,6}", json()), 0..3);
     let about = (proptest::option::of(json()), proptest::option::of((name(), name())));
     let protocol = proptest::sample::select(Protocol::ALL.to_vec());
     (protocol, name(), names(), names(), content(), about, extra).prop_map(
-        |(protocol, id, to, correlation, (kind, payload), (context, asked), extra)| {
+        |(protocol, id, to, correlation, (kind, payload), (context, context_parts), extra)| {
             let payload = payload.map(|text| raw(&text));
-            let kind = upgraded(Kind::parse(kind).unwrap(), payload.as_deref()).unwrap();
-            Message {
+            let kind = upgrade_kind(MessageKind::parse(kind).unwrap(), payload.as_deref()).unwrap();
+            RoomMessage {
                 protocol,
                 id: id.clone().into(),
                 ts: "2026-01-01T00:00:00.000Z".into(),
@@ -57,46 +57,46 @@ fn message() -> impl Strategy<Value = Message> {
                 kind,
                 correlation: correlation.into_iter().map(Into::into).collect(),
                 context: context.map(|text| raw(&text)),
-                context_of: asked.map(|(name, from)| about_request(name, &from)),
+                context_of: context_parts.map(|(name, from)| response_context(name, &from)),
                 payload,
-                extra: once_each(extra),
+                extra: unique_extra(extra),
             }
         },
     )
 }
 
-fn about_request(name: String, from: &str) -> ContextOf {
-    ContextOf {
+fn response_context(name: String, from: &str) -> ResponseContext {
+    ResponseContext {
         method: "tools/call".into(),
         name: Some(name.into()),
         request_id: "F".into(),
         from: from.into(),
         proposal_id: None,
         proposer: Some(from.into()),
-        outcome: Some(Outcome::Error),
+        outcome: Some(ResponseOutcome::Error),
     }
 }
 
-fn once_each(mut extra: Vec<(String, String)>) -> Extra {
+fn unique_extra(mut extra: Vec<(String, String)>) -> Extra {
     extra.sort();
     extra.dedup_by(|one, other| one.0 == other.0);
     extra.into_iter().map(|(key, text)| (key.into(), raw(&text))).collect()
 }
 
 /// What a gateway has of a message that it was sent in one of the forms.
-fn read_again(text: &str, original: &Message) -> Message {
-    let draft = Draft::read(text).unwrap();
+fn parse_again(text: &str, original: &RoomMessage) -> RoomMessage {
+    let draft = Draft::parse(text).unwrap();
     assert_eq!(draft.from.as_deref(), Some(&*original.from));
     let mut message =
         draft.complete(original.from.clone(), Protocol::Mew03, Box::default(), Box::default());
-    message.kind = upgraded(message.kind, message.payload.as_deref()).unwrap();
+    message.kind = upgrade_kind(message.kind, message.payload.as_deref()).unwrap();
     message.context_of.clone_from(&original.context_of);
     message
 }
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_as_it_was_in_every_family(original in message()) {
+    fn encode_parse_round_trip_in_every_family(original in message()) {
         for protocol in Protocol::ALL {
             let mut expected = original.clone();
             expected.protocol = protocol;
@@ -105,43 +105,43 @@ proptest! {
             }
             // What every client takes for granted is written where it is absent.
             expected.payload.get_or_insert_with(|| RawValue::from_string("{}".to_owned()).unwrap());
-            let again = read_again(&original.write(protocol), &original);
-            prop_assert_eq!(again.stored(), expected.stored());
+            let again = parse_again(&original.encode(protocol), &original);
+            prop_assert_eq!(again.to_stored(), expected.to_stored());
         }
     }
 
     #[test]
-    fn a_translation_there_and_back_loses_nothing_that_both_can_say(original in message()) {
+    fn family_translation_round_trip_is_lossless(original in message()) {
         let mut original = original;
         original.correlation.truncate(1);
         for (there, back) in [(Protocol::Mew04, Protocol::Mcpx01), (Protocol::Mcpx01, Protocol::Mew04)] {
-            let translated = read_again(&original.write(there), &original);
-            prop_assert_eq!(translated.write(back), original.write(back));
+            let translated = parse_again(&original.encode(there), &original);
+            prop_assert_eq!(translated.encode(back), original.encode(back));
         }
     }
 
     #[test]
-    fn what_is_stored_comes_back_whole(original in message()) {
-        let again = Message::from_stored(&original.stored()).unwrap();
-        prop_assert_eq!(again.stored(), original.stored());
+    fn stored_message_round_trip(original in message()) {
+        let again = RoomMessage::from_stored(&original.to_stored()).unwrap();
+        prop_assert_eq!(again.to_stored(), original.to_stored());
         prop_assert_eq!(again.kind.context(), original.kind.context());
         prop_assert_eq!(again.context_of, original.context_of);
     }
 
     #[test]
-    fn a_kind_says_the_same_when_it_is_read_again(text in "(mcp/(request|response|proposal))?[:a%*25A]{0,9}") {
-        if let Ok(kind) = Kind::parse(&text) {
-            let again = Kind::parse(kind.full()).unwrap();
+    fn kind_round_trip_is_stable(text in "(mcp/(request|response|proposal))?[:a%*25A]{0,9}") {
+        if let Ok(kind) = MessageKind::parse(&text) {
+            let again = MessageKind::parse(kind.full()).unwrap();
             prop_assert_eq!(&again, &kind);
             prop_assert_eq!((again.method(), again.context()), (kind.method(), kind.context()));
         }
     }
 
     #[test]
-    fn no_text_is_too_odd(text in any::<String>(), object in r#"\{("(kind|id|to|type|payload)":("join"|"chat"|\[\]|\{\}|null|1),?){0,4}\}"#) {
+    fn arbitrary_text_does_not_panic(text in any::<String>(), object in r#"\{("(kind|id|to|type|payload)":("join"|"chat"|\[\]|\{\}|null|1),?){0,4}\}"#) {
         for text in [&text, &object] {
-            let _ = (Draft::read(text), join(text).is_some(), Message::from_stored(text));
-            let _ = (Kind::parse(text), stream_frame(text), stream_bytes(text.as_bytes()));
+            let _ = (Draft::parse(text), parse_join(text).is_some(), RoomMessage::from_stored(text));
+            let _ = (MessageKind::parse(text), parse_stream_frame(text), parse_stream_frame_bytes(text.as_bytes()));
         }
     }
 }

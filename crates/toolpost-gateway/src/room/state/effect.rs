@@ -7,41 +7,41 @@ use serde_json::value::RawValue;
 use toolpost::Identity;
 
 use super::ConnectionId;
-use crate::room::message::{Message, Protocol};
+use crate::room::message::{Protocol, RoomMessage};
 
 /// Something that is to be done.
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// Write a message down, then what changes by it and outlives the process; then hand it to these.
     Deliver {
-        message: Arc<Message>,
+        message: Arc<RoomMessage>,
         to: Recipients,
         allowed_by: Option<Value>,
-        keep: Option<String>,
+        snapshot: Option<String>,
     },
     /// Hand over something that is not kept.
-    Tell { message: Arc<Message>, to: Recipients },
+    Send { message: Arc<RoomMessage>, to: Recipients },
     /// Hand over a part of a stream.
-    Frame { frame: Frame, to: Recipients },
+    Frame { frame: StreamFrame, to: Recipients },
     /// Write down that something was refused.
-    Refused {
-        who: Arc<str>,
+    RecordRejection {
+        sender: Arc<str>,
         id: Option<Box<str>>,
         kind: Box<str>,
         error: &'static str,
         reason: String,
     },
     /// Ask the operations of the registry.
-    Call(Call),
+    Call(RegistryCall),
     /// Nobody wants that answer any more.
     Cancel { request: Box<str> },
     /// End a connection.
-    Close { connection: ConnectionId, closing: Closing },
+    Close { connection: ConnectionId, cause: DisconnectCause },
 }
 
 /// A request that the operations of the registry are asked.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct RegistryCall {
     pub(crate) request: Box<str>,
     /// As whom it is asked.
     pub(crate) identity: Arc<Identity>,
@@ -52,7 +52,7 @@ pub(crate) struct Call {
 
 /// A part of a stream, as it is on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct StreamFrame {
     pub(crate) stream: Box<str>,
     /// The whole frame, `#id#data`.
     pub(crate) text: Arc<str>,
@@ -70,11 +70,11 @@ pub(crate) struct Recipient {
 
 /// Why a connection ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Closing {
+pub(crate) enum DisconnectCause {
     /// The same participant has come again.
     Replaced,
     /// Somebody who may has sent him away.
     Kicked,
     /// There is no place for him.
-    Refused(String),
+    Rejected(String),
 }

@@ -5,63 +5,64 @@ use std::sync::Arc;
 
 use super::ConnectionId;
 use crate::room::RoomSettings;
-use crate::room::message::Message;
+use crate::room::message::RoomMessage;
 
 /// How many ids are known again.
-const MOST_IDS: usize = 10_000;
+const MAX_IDS: usize = 10_000;
 
 /// What was said, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    entries: VecDeque<(Arc<Message>, usize)>,
+    entries: VecDeque<(Arc<RoomMessage>, usize)>,
     bytes: usize,
 }
 
 impl History {
-    pub(super) fn add(&mut self, message: Arc<Message>, settings: &RoomSettings) {
-        let bytes = message.size();
+    pub(super) fn add(&mut self, message: Arc<RoomMessage>, settings: &RoomSettings) {
+        let bytes = message.approximate_size();
         self.bytes += bytes;
         self.entries.push_back((message, bytes));
-        self.bound(settings.history, settings.history_bytes);
+        self.truncate(settings.max_history_messages, settings.max_history_bytes);
     }
 
-    pub(super) fn bound(&mut self, most: usize, most_bytes: usize) {
-        while self.entries.len() > most || (self.bytes > most_bytes && self.entries.len() > 1) {
+    pub(super) fn truncate(&mut self, max_messages: usize, max_bytes: usize) {
+        while self.entries.len() > max_messages
+            || (self.bytes > max_bytes && self.entries.len() > 1)
+        {
             let Some((_, bytes)) = self.entries.pop_front() else { break };
             self.bytes -= bytes;
         }
     }
 
-    pub(super) fn has(&self, from: &str) -> bool {
+    pub(super) fn has_sender(&self, from: &str) -> bool {
         self.entries.iter().any(|(message, _)| &*message.from == from)
     }
 
-    /// The newest first, from the one before that which is named by its id or its time. Nothing comes
-    /// before what is not there.
-    pub(super) fn page(&self, limit: usize, before: Option<&str>) -> Vec<Arc<Message>> {
+    /// Newest first, before the message with this id or time; empty for an unknown id.
+    pub(super) fn page(&self, limit: usize, before: Option<&str>) -> Vec<Arc<RoomMessage>> {
         let end = match before {
             None => self.entries.len(),
-            Some(named) => self.position(named),
+            Some(cursor) => self.position(cursor),
         };
         let page = self.entries.iter().take(end).rev().take(limit);
         page.map(|(message, _)| Arc::clone(message)).collect()
     }
 
-    fn position(&self, named: &str) -> usize {
+    fn position(&self, cursor: &str) -> usize {
         // The oldest: an id may come again, and whoever reads on from an old one must come to the end.
-        let by_id = self.entries.iter().position(|(message, _)| &*message.id == named);
+        let by_id = self.entries.iter().position(|(message, _)| &*message.id == cursor);
         // Times of this form are in order as texts; an id that is gone is no time.
-        let is_time = named.len() >= 20 && named.as_bytes()[4] == b'-' && named.contains('T');
+        let is_time = cursor.len() >= 20 && cursor.as_bytes()[4] == b'-' && cursor.contains('T');
         let by_time = || {
-            let count = self.entries.iter().filter(|(message, _)| &*message.ts < named).count();
+            let count = self.entries.iter().filter(|(message, _)| &*message.ts < cursor).count();
             if is_time { count } else { 0 }
         };
         by_id.unwrap_or_else(by_time)
     }
 
     /// The last of them, the oldest first.
-    pub(super) fn last(&self, most: usize) -> impl Iterator<Item = &Arc<Message>> {
-        let skipped = self.entries.len().saturating_sub(most);
+    pub(super) fn latest(&self, max_messages: usize) -> impl Iterator<Item = &Arc<RoomMessage>> {
+        let skipped = self.entries.len().saturating_sub(max_messages);
         self.entries.iter().skip(skipped).map(|(message, _)| message)
     }
 }
@@ -69,28 +70,28 @@ impl History {
 /// The ids of what was said last. A program that was started again may count from the beginning, so an
 /// id of an earlier connection may come again from the same participant.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
-    known: HashMap<Box<str>, (Arc<str>, ConnectionId)>,
+pub(super) struct MessageIds {
+    owners: HashMap<Box<str>, (Arc<str>, ConnectionId)>,
     order: VecDeque<Box<str>>,
 }
 
-impl Ids {
-    pub(super) fn is_taken(&self, id: &str, from: &str, connection: ConnectionId) -> bool {
-        let taken = self.known.get(id);
-        taken.is_some_and(|(who, when)| &**who != from || *when == connection)
+impl MessageIds {
+    pub(super) fn is_in_use(&self, id: &str, from: &str, connection: ConnectionId) -> bool {
+        let id_owner = self.owners.get(id);
+        id_owner.is_some_and(|(owner, when)| &**owner != from || *when == connection)
     }
 
-    pub(super) fn has(&self, id: &str) -> bool {
-        self.known.contains_key(id)
+    pub(super) fn contains(&self, id: &str) -> bool {
+        self.owners.contains_key(id)
     }
 
     pub(super) fn add(&mut self, id: &str, from: &Arc<str>, connection: ConnectionId) {
-        if self.known.insert(id.into(), (Arc::clone(from), connection)).is_none() {
+        if self.owners.insert(id.into(), (Arc::clone(from), connection)).is_none() {
             self.order.push_back(id.into());
         }
-        while self.order.len() > MOST_IDS {
+        while self.order.len() > MAX_IDS {
             if let Some(oldest) = self.order.pop_front() {
-                self.known.remove(&oldest);
+                self.owners.remove(&oldest);
             }
         }
     }

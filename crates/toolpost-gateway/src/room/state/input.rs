@@ -5,41 +5,41 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use toolpost::Identity;
 
-use super::{ConnectionId, Frame};
+use super::{ConnectionId, StreamFrame};
 use crate::room::RoomSettings;
 use crate::room::capability::Capabilities;
-use crate::room::message::{Draft, Protocol, ReadError};
+use crate::room::message::{Draft, MessageParseError, Protocol};
 
 /// What comes into a room.
 #[derive(Debug)]
-pub(crate) enum Input {
+pub(crate) enum RoomInput {
     /// Somebody comes in, and is who he says.
-    Arrive(Arrival),
+    Join(ParticipantJoin),
     /// A connection is over.
     Leave { connection: ConnectionId },
     /// Somebody says something, or what cannot be read.
-    Say { connection: ConnectionId, draft: Result<Box<Draft>, ReadError> },
+    Message { connection: ConnectionId, draft: Result<Box<Draft>, MessageParseError> },
     /// A part of a stream.
-    Frame { connection: ConnectionId, frame: Result<Frame, ReadError> },
+    Frame { connection: ConnectionId, frame: Result<StreamFrame, MessageParseError> },
     /// The operations of the registry answer a request.
-    Answered { request: Box<str>, payload: Box<RawValue> },
+    CallResponse { request: Box<str>, payload: Box<RawValue> },
     /// They tell something meanwhile.
-    Noted { request: Box<str>, payload: Box<RawValue> },
+    CallNotification { request: Box<str>, payload: Box<RawValue> },
     /// Somebody who need not be there decides about a proposal.
-    Decide(Decision),
+    Decide(ProposalDecision),
     /// Other settings hold.
     Settings(RoomSettings),
     /// Nothing but that time passes.
-    Time,
+    Tick,
 }
 
 /// Somebody who comes in.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct ParticipantJoin {
     pub(crate) connection: ConnectionId,
     pub(crate) id: Arc<str>,
     /// What his token says that he may; nothing where it says nothing about that.
-    pub(crate) own: Option<Capabilities>,
+    pub(crate) token_capabilities: Option<Capabilities>,
     /// As whom he calls operations.
     pub(crate) identity: Arc<Identity>,
     pub(crate) protocol: Protocol,
@@ -49,20 +49,20 @@ pub(crate) struct Arrival {
 
 /// What somebody decides about a proposal without a message of his own.
 #[derive(Debug)]
-pub(crate) struct Decision {
+pub(crate) struct ProposalDecision {
     pub(crate) proposal: Box<str>,
     pub(crate) by: Arc<str>,
     /// What his token says that he may.
-    pub(crate) own: Option<Capabilities>,
+    pub(crate) token_capabilities: Option<Capabilities>,
     /// As whom he calls operations.
     pub(crate) identity: Arc<Identity>,
-    pub(crate) verdict: Verdict,
-    pub(crate) answer: tokio::sync::oneshot::Sender<Result<(), super::Refusal>>,
+    pub(crate) action: ProposalAction,
+    pub(crate) reply: tokio::sync::oneshot::Sender<Result<(), super::RoomError>>,
 }
 
 /// What is decided.
 #[derive(Debug)]
-pub(crate) enum Verdict {
-    Approved,
-    Rejected { reason: Option<String> },
+pub(crate) enum ProposalAction {
+    Approve,
+    Reject { reason: Option<String> },
 }

@@ -1,4 +1,4 @@
-//! What waits for somebody who may: proposals, and what became of them.
+//! Proposals and their state.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,45 +6,45 @@ use std::sync::Arc;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::refusal::short;
-use super::{Decision, GATEWAY, Refusal, Room, Verdict};
-use crate::room::capability::{Capabilities, Decision as Allowance, Subject};
-use crate::room::message::{Asked, ContextOf, Draft, Kind, Message, Protocol};
+use super::error::truncate;
+use super::{GATEWAY_PARTICIPANT, ProposalAction, ProposalDecision, Room, RoomError};
+use crate::room::capability::{Capabilities, CapabilityRequest, Decision};
+use crate::room::message::{Draft, McpTarget, MessageKind, Protocol, ResponseContext, RoomMessage};
 
 /// How many may wait at the same time.
-const MOST_OPEN: usize = 500;
+const MAX_OPEN: usize = 500;
 /// How many of one participant.
-const MOST_OF_ONE: usize = 50;
+const MAX_OPEN_PER_PARTICIPANT: usize = 50;
 /// How many bytes their payloads may have.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+const MAX_OPEN_BYTES: usize = 8 * 1024 * 1024;
 /// How many are remembered, open ones included.
-const MOST: usize = 2_000;
+const MAX_TRACKED: usize = 2_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Proposals {
-    known: HashMap<Box<str>, Proposal>,
+    by_id: HashMap<Box<str>, Proposal>,
     order: VecDeque<Box<str>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Proposal {
-    pub(super) asked: Asked,
+    pub(super) target: McpTarget,
     pub(super) from: Arc<str>,
     to: Vec<Box<str>>,
     payload: Option<Box<RawValue>>,
-    state: State,
-    since: i64,
+    state: ProposalState,
+    created_at: i64,
 }
 
 #[derive(Debug)]
-enum State {
+enum ProposalState {
     Open {
-        expires: i64,
+        expires_at: i64,
     },
     Fulfilled {
         by: Arc<str>,
         /// The message that fulfilled it.
-        with: Box<str>,
+        message_id: Box<str>,
     },
     Rejected {
         by: Arc<str>,
@@ -53,144 +53,159 @@ enum State {
     Expired,
 }
 
-/// A proposal that waits, for those who look from outside.
+/// An open proposal, for callers outside the room.
 #[derive(Debug, Clone)]
-pub(crate) struct Waiting {
+pub(crate) struct OpenProposal {
     pub(crate) id: Box<str>,
     pub(crate) from: Arc<str>,
-    pub(crate) asked: Asked,
+    pub(crate) target: McpTarget,
     pub(crate) payload: Option<Box<RawValue>>,
     /// In milliseconds since 1970.
-    pub(crate) since: i64,
-    pub(crate) expires: i64,
+    pub(crate) created_at: i64,
+    pub(crate) expires_at: i64,
 }
 
 impl Proposals {
     pub(super) fn get(&self, id: &str) -> Option<&Proposal> {
-        self.known.get(id)
+        self.by_id.get(id)
     }
 
     /// The one of these that is a proposal, and whose it is.
-    pub(super) fn whose(&self, id: &str) -> Option<(Box<str>, Arc<str>)> {
-        let proposal = self.known.get(id)?;
+    pub(super) fn proposer_of(&self, id: &str) -> Option<(Box<str>, Arc<str>)> {
+        let proposal = self.by_id.get(id)?;
         Some((id.into(), Arc::clone(&proposal.from)))
     }
 
-    pub(super) fn open(&self) -> Vec<Waiting> {
-        let waiting = self.order.iter().filter_map(|id| {
-            let Proposal { asked, from, payload, state, since, .. } = self.known.get(id)?;
-            let State::Open { expires } = state else { return None };
-            Some(Waiting {
+    pub(super) fn open_proposals(&self) -> Vec<OpenProposal> {
+        let open = self.order.iter().filter_map(|id| {
+            let Proposal { target, from, payload, state, created_at: since, .. } =
+                self.by_id.get(id)?;
+            let ProposalState::Open { expires_at: expires } = state else { return None };
+            Some(OpenProposal {
                 id: id.clone(),
                 from: Arc::clone(from),
-                asked: asked.clone(),
+                target: target.clone(),
                 payload: payload.clone(),
-                since: *since,
-                expires: *expires,
+                created_at: *since,
+                expires_at: *expires,
             })
         });
-        waiting.collect()
+        open.collect()
     }
 
     /// Whether there is room for one more of somebody.
-    pub(super) fn check_room(&self, who: &str) -> Result<(), Refusal> {
-        let open = || self.known.values().filter(|one| one.is_open());
+    pub(super) fn check_capacity(&self, proposer: &str) -> Result<(), RoomError> {
+        let open = || self.by_id.values().filter(|proposal| proposal.is_open());
         let bytes: usize = open().map(Proposal::bytes).sum();
         let limits = [
-            (open().count() < MOST_OPEN, format!("{MOST_OPEN} proposals wait in this room")),
+            (open().count() < MAX_OPEN, format!("{MAX_OPEN} proposals are open in this room")),
             (
-                open().filter(|one| &*one.from == who).count() < MOST_OF_ONE,
-                format!("{MOST_OF_ONE} of your proposals wait"),
+                open().filter(|proposal| &*proposal.from == proposer).count()
+                    < MAX_OPEN_PER_PARTICIPANT,
+                format!("{MAX_OPEN_PER_PARTICIPANT} of your proposals are open"),
             ),
-            (bytes < MOST_BYTES, format!("proposals with {MOST_BYTES} bytes wait in this room")),
+            (
+                bytes < MAX_OPEN_BYTES,
+                format!("proposals with {MAX_OPEN_BYTES} bytes are open in this room"),
+            ),
         ];
-        match limits.into_iter().find(|(is_room, _)| !is_room) {
+        match limits.into_iter().find(|(is_within_limit, _)| !is_within_limit) {
             None => Ok(()),
-            Some((_, words)) => {
-                Err(Refusal::new("limit_exceeded", format!("{words}, which is the limit")))
+            Some((_, detail)) => {
+                Err(RoomError::new("limit_exceeded", format!("{detail}, which is the limit")))
             }
         }
     }
 
     /// Whether an id is that of a proposal which waits.
     pub(super) fn is_open(&self, id: &str) -> bool {
-        self.known.get(id).is_some_and(Proposal::is_open)
+        self.by_id.get(id).is_some_and(Proposal::is_open)
     }
 
     /// Whether any waits.
-    pub(super) fn any_open(&self) -> bool {
-        self.known.values().any(Proposal::is_open)
+    pub(super) fn has_open(&self) -> bool {
+        self.by_id.values().any(Proposal::is_open)
     }
 
-    pub(super) fn add(&mut self, message: &Message, since: i64, expires: i64) {
+    pub(super) fn add(&mut self, message: &RoomMessage, since: i64, expires: i64) {
         let Some(method) = message.kind.method() else { return };
         let proposal = Proposal {
-            asked: Asked { method: method.into(), name: message.kind.context().map(Into::into) },
+            target: McpTarget {
+                method: method.into(),
+                name: message.kind.context().map(Into::into),
+            },
             from: Arc::clone(&message.from),
             to: message.to.clone(),
             payload: message.payload.clone(),
-            state: State::Open { expires },
-            since,
+            state: ProposalState::Open { expires_at: expires },
+            created_at: since,
         };
-        if self.known.insert(message.id.clone(), proposal).is_none() {
+        if self.by_id.insert(message.id.clone(), proposal).is_none() {
             self.order.push_back(message.id.clone());
         }
         // Those that wait are never forgotten; there are not so many of them.
-        if self.order.len() > MOST {
+        if self.order.len() > MAX_TRACKED {
             let is_over = |id: &str| !self.is_open(id);
             if let Some(at) = self.order.iter().position(|id| is_over(id))
                 && let Some(oldest) = self.order.remove(at)
             {
-                self.known.remove(&oldest);
+                self.by_id.remove(&oldest);
             }
         }
     }
 
     /// All that it names were looked at before.
-    pub(super) fn fulfilled_by_request(&mut self, request: &Message) {
+    pub(super) fn record_fulfillment(&mut self, request: &RoomMessage) {
         for id in &request.correlation {
             let (by, with) = (Arc::clone(&request.from), request.id.clone());
-            self.end(id, State::Fulfilled { by, with });
+            self.close(id, ProposalState::Fulfilled { by, message_id: with });
         }
     }
 
-    /// A response may answer a proposal itself: somebody who may has done what was proposed.
-    pub(super) fn answered(&mut self, response: &Message) {
+    /// A response can fulfill a proposal directly if its sender holds the capability.
+    pub(super) fn record_response(&mut self, response: &RoomMessage) {
         let (by, with) = (Arc::clone(&response.from), response.id.clone());
-        self.end_that_of(response, State::Fulfilled { by, with });
+        self.close_for(response, ProposalState::Fulfilled { by, message_id: with });
     }
 
-    pub(super) fn rejected(&mut self, message: &Message) {
+    pub(super) fn record_rejection(&mut self, message: &RoomMessage) {
         let by = Arc::clone(&message.from);
-        self.end_that_of(
+        self.close_for(
             message,
-            if &*by == GATEWAY { State::Expired } else { State::Rejected { by } },
+            if &*by == GATEWAY_PARTICIPANT {
+                ProposalState::Expired
+            } else {
+                ProposalState::Rejected { by }
+            },
         );
     }
 
-    pub(super) fn withdrawn(&mut self, message: &Message) {
-        self.end_that_of(message, State::Withdrawn);
+    pub(super) fn record_withdrawal(&mut self, message: &RoomMessage) {
+        self.close_for(message, ProposalState::Withdrawn);
     }
 
     /// Ends the one that a message is about, and none that it only names.
-    fn end_that_of(&mut self, message: &Message, state: State) {
+    fn close_for(&mut self, message: &RoomMessage, state: ProposalState) {
         if let Some(context) = &message.context_of {
-            self.end(&context.request_id, state);
+            self.close(&context.request_id, state);
         }
     }
 
-    fn end(&mut self, id: &str, state: State) {
-        if let Some(proposal) = self.known.get_mut(id).filter(|one| one.is_open()) {
+    fn close(&mut self, id: &str, state: ProposalState) {
+        if let Some(proposal) = self.by_id.get_mut(id).filter(|candidate| candidate.is_open()) {
             proposal.state = state;
             // Nobody needs to see it again.
             proposal.payload = None;
         }
     }
 
-    fn expired(&self, now: i64) -> Vec<Box<str>> {
-        let is_over =
-            |one: &Proposal| matches!(one.state, State::Open { expires } if expires <= now);
-        self.known.iter().filter(|(_, one)| is_over(one)).map(|(id, _)| id.clone()).collect()
+    fn expired_ids(&self, now: i64) -> Vec<Box<str>> {
+        let is_expired = |proposal: &Proposal| matches!(proposal.state, ProposalState::Open { expires_at } if expires_at <= now);
+        self.by_id
+            .iter()
+            .filter(|(_, proposal)| is_expired(proposal))
+            .map(|(id, _)| id.clone())
+            .collect()
     }
 }
 
@@ -200,26 +215,28 @@ impl Proposal {
     }
 
     fn is_open(&self) -> bool {
-        matches!(self.state, State::Open { .. })
+        matches!(self.state, ProposalState::Open { .. })
     }
 
     /// Whether it still waits; else what became of it.
-    pub(super) fn check_open(&self) -> Result<(), Refusal> {
-        let words = match &self.state {
-            State::Open { .. } => return Ok(()),
-            State::Fulfilled { by, with } => format!("was fulfilled by `{by}` with `{with}`"),
-            State::Rejected { by } => format!("was rejected by `{by}`"),
-            State::Withdrawn => format!("was withdrawn by `{}`", self.from),
-            State::Expired => "has expired".to_owned(),
+    pub(super) fn check_open(&self) -> Result<(), RoomError> {
+        let detail = match &self.state {
+            ProposalState::Open { .. } => return Ok(()),
+            ProposalState::Fulfilled { by, message_id: with } => {
+                format!("was fulfilled by `{by}` with `{with}`")
+            }
+            ProposalState::Rejected { by } => format!("was rejected by `{by}`"),
+            ProposalState::Withdrawn => format!("was withdrawn by `{}`", self.from),
+            ProposalState::Expired => "has expired".to_owned(),
         };
-        Err(Refusal::new("proposal_closed", format!("the proposal {words}")))
+        Err(RoomError::new("proposal_closed", format!("the proposal {detail}")))
     }
 
     /// What messages about it are about.
-    pub(super) fn context(&self, id: &str) -> ContextOf {
-        ContextOf {
-            method: self.asked.method.clone(),
-            name: self.asked.name.clone(),
+    pub(super) fn response_context(&self, id: &str) -> ResponseContext {
+        ResponseContext {
+            method: self.target.method.clone(),
+            name: self.target.name.clone(),
             request_id: id.into(),
             from: Arc::clone(&self.from),
             proposal_id: Some(id.into()),
@@ -229,84 +246,89 @@ impl Proposal {
     }
 
     /// Whether somebody may do what is proposed.
-    pub(super) fn check_may(&self, may: &Capabilities) -> Result<(), Refusal> {
-        let kind = Kind::request(&self.asked);
-        let subject = Subject::new(kind.full(), self.payload.as_deref());
-        match may.decide(&subject) {
-            Allowance::Allowed { .. } => Ok(()),
-            Allowance::Refused { reason } => Err(Refusal::capability(reason.to_string())),
+    pub(super) fn check_allowed(&self, capabilities: &Capabilities) -> Result<(), RoomError> {
+        let kind = MessageKind::request_for(&self.target);
+        let capability_request = CapabilityRequest::new(kind.full(), self.payload.as_deref());
+        match capabilities.decide(&capability_request) {
+            Decision::Allowed { .. } => Ok(()),
+            Decision::Denied { reason } => Err(RoomError::capability_violation(reason.to_string())),
         }
     }
 }
 
 impl Room {
     /// Whether a request fulfils a proposal as it may.
-    pub(super) fn check_fulfilment(&self, draft: &Draft) -> Result<(), Refusal> {
+    pub(super) fn check_fulfillment(&self, draft: &Draft) -> Result<(), RoomError> {
         for id in &draft.correlation {
             let Some(proposal) = self.proposals.get(id) else { continue };
             proposal.check_open()?;
-            let same = draft.kind.method() == Some(&*proposal.asked.method)
-                && draft.kind.context() == proposal.asked.name.as_deref();
+            let same = draft.kind.method() == Some(&*proposal.target.method)
+                && draft.kind.context() == proposal.target.name.as_deref();
             if !same {
-                let words = format!(
-                    "the proposal is about `{}`, and the request about something else",
-                    short(Kind::request(&proposal.asked).full())
+                let detail = format!(
+                    "the request does not match the proposal, which is for `{}`",
+                    truncate(MessageKind::request_for(&proposal.target).full())
                 );
-                return Err(Refusal::new("proposal_mismatch", words));
+                return Err(RoomError::new("proposal_mismatch", detail));
             }
         }
         Ok(())
     }
 
     /// The proposal that a message ends, and whether it still can be ended.
-    pub(super) fn ended_proposal(&self, draft: &Draft) -> Result<ContextOf, Refusal> {
+    pub(super) fn closing_proposal_context(
+        &self,
+        draft: &Draft,
+    ) -> Result<ResponseContext, RoomError> {
         let found = draft.correlation.iter().find_map(|id| Some((id, self.proposals.get(id)?)));
         let Some((id, proposal)) = found else {
-            let words =
-                "`correlation_id` must name the proposal, and this names none that is known";
-            return Err(Refusal::new("unknown_proposal", words));
+            let detail = "`correlation_id` names no known proposal";
+            return Err(RoomError::new("unknown_proposal", detail));
         };
         proposal.check_open()?;
-        Ok(proposal.context(id))
+        Ok(proposal.response_context(id))
     }
 
-    pub(super) fn is_proposer(&self, who: &str, draft: &Draft) -> bool {
+    pub(super) fn is_proposer(&self, proposer: &str, draft: &Draft) -> bool {
         let found = draft.correlation.iter().find_map(|id| self.proposals.get(id));
-        found.is_some_and(|proposal| &*proposal.from == who)
+        found.is_some_and(|proposal| &*proposal.from == proposer)
     }
 
     /// Says of each proposal whose time has come that nobody took it up, to everybody.
     pub(super) fn expire_proposals(&mut self) {
-        for id in self.proposals.expired(self.now) {
+        for id in self.proposals.expired_ids(self.now) {
             let Some(proposal) = self.proposals.get(&id) else { continue };
-            let (context, to) = (proposal.context(&id), Box::from(&*proposal.from));
-            let words = "nobody took the proposal up in time";
-            let mut message = self.own(
+            let (context, to) = (proposal.response_context(&id), Box::from(&*proposal.from));
+            let detail = "the proposal expired before it was fulfilled";
+            let mut message = self.gateway_message(
                 "mcp/reject",
                 vec![to],
                 vec![id],
                 &json!({
                     "reason": "timeout",
-                    "message": words,
+                    "message": detail,
                 }),
             );
             message.context_of = Some(context.clone());
-            self.observe(&message, None);
+            self.track_message(&message, None);
             self.deliver(message, None, None);
-            self.tell_proposer(&context, "expired", GATEWAY, None);
+            self.notify_proposer(&context, "expired", GATEWAY_PARTICIPANT, None);
         }
     }
 
-    /// Tells the one who proposed what became of it, wherever he looks.
-    pub(super) fn tell_proposer(
+    /// Notifies the proposer of the new state.
+    pub(super) fn notify_proposer(
         &mut self,
-        context: &ContextOf,
+        context: &ResponseContext,
         state: &str,
         by: &str,
         response: Option<(&str, &str)>,
     ) {
-        let (Some(id), Some(who)) = (&context.proposal_id, &context.proposer) else { return };
-        let Some(to) = self.present.get(who).map(super::Participant::alone) else { return };
+        let (Some(id), Some(proposer)) = (&context.proposal_id, &context.proposer) else { return };
+        let Some(to) = self.participants.get(proposer).map(super::Participant::as_recipients)
+        else {
+            return;
+        };
         let mut payload = json!({
             "proposal_id": id,
             "state": state,
@@ -318,87 +340,97 @@ impl Room {
             payload["request_id"] = (&*context.request_id).into();
             payload["response_id"] = response.into();
             payload["outcome"] = outcome.into();
-            if context.from != *who {
+            if context.from != *proposer {
                 payload["approved_by"] = (&*context.from).into();
             }
         }
-        let (to_id, id) = (Box::from(&**who), id.clone());
-        let message = self.own("system/proposal", vec![to_id], vec![id], &payload);
-        self.tell(message, to);
+        let (to_id, id) = (Box::from(&**proposer), id.clone());
+        let message = self.gateway_message("system/proposal", vec![to_id], vec![id], &payload);
+        self.send(message, to);
     }
 
-    /// Somebody who need not be here decides, as if he had said it.
-    pub(super) fn decide(&mut self, decision: Decision) {
-        let Decision { proposal, by, own, identity, verdict, answer } = decision;
-        self.deciding = Some(identity);
-        let decided = self.decided(&proposal, &by, own.as_ref(), verdict);
-        self.deciding = None;
+    /// Applies a decision made outside the room, as if it had been sent in it.
+    pub(super) fn handle_decision(&mut self, decision: ProposalDecision) {
+        let ProposalDecision {
+            proposal,
+            by,
+            token_capabilities: own,
+            identity,
+            action,
+            reply: response,
+        } = decision;
+        self.deciding_identity = Some(identity);
+        let decided = self.apply_decision(&proposal, &by, own.as_ref(), action);
+        self.deciding_identity = None;
         // Whoever does not wait any more needs no answer.
-        let _ = answer.send(decided);
+        let _ = response.send(decided);
     }
 
-    fn decided(
+    fn apply_decision(
         &mut self,
         id: &str,
         by: &Arc<str>,
         own: Option<&Capabilities>,
-        verdict: Verdict,
-    ) -> Result<(), Refusal> {
-        self.check_member(by)?;
-        let unknown = || Refusal::new("unknown_proposal", "no such proposal is known here");
+        action: ProposalAction,
+    ) -> Result<(), RoomError> {
+        self.check_membership(by)?;
+        let unknown = || RoomError::new("unknown_proposal", "unknown proposal");
         let proposal = self.proposals.get(id).ok_or_else(unknown)?;
         proposal.check_open()?;
         if proposal.from == *by {
-            return Err(Refusal::new("own_proposal", "nobody approves his own proposal"));
+            return Err(RoomError::new(
+                "own_proposal",
+                "participants cannot approve their own proposals",
+            ));
         }
-        self.check_member(by)?;
-        let usual = self.usual_of(by);
-        let may = self.may(by, own.unwrap_or(&usual));
-        let draft = match verdict {
-            Verdict::Approved => {
-                proposal.check_may(&may)?;
-                proposal.fulfilment(id)
+        self.check_membership(by)?;
+        let usual = self.default_capabilities_for(by);
+        let may = self.effective_capabilities(by, own.unwrap_or(&usual));
+        let draft = match action {
+            ProposalAction::Approve => {
+                proposal.check_allowed(&may)?;
+                proposal.fulfillment_draft(id)
             }
-            Verdict::Rejected { reason } => {
+            ProposalAction::Reject { reason } => {
                 // Whoever may do it may also say that it shall not be done.
-                proposal.check_may(&may).or_else(|_| check_rejecting(&may))?;
-                proposal.rejection(id, reason.as_deref())
+                proposal.check_allowed(&may).or_else(|_| check_reject_allowed(&may))?;
+                proposal.rejection_draft(id, reason.as_deref())
             }
         };
-        self.check_silence(by, draft.kind.short())?;
-        self.speak_for(by, draft)
+        self.check_not_paused(by, draft.kind.short())?;
+        self.handle_on_behalf(by, draft)
     }
 }
 
-fn check_rejecting(may: &Capabilities) -> Result<(), Refusal> {
-    let subject = Subject::new("mcp/reject", None);
-    match may.decide(&subject) {
-        Allowance::Allowed { .. } => Ok(()),
-        Allowance::Refused { reason } => Err(Refusal::capability(reason.to_string())),
+fn check_reject_allowed(capabilities: &Capabilities) -> Result<(), RoomError> {
+    let capability_request = CapabilityRequest::new("mcp/reject", None);
+    match capabilities.decide(&capability_request) {
+        Decision::Allowed { .. } => Ok(()),
+        Decision::Denied { reason } => Err(RoomError::capability_violation(reason.to_string())),
     }
 }
 
 impl Proposal {
     /// The request that is proposed.
-    fn fulfilment(&self, id: &str) -> Draft {
+    fn fulfillment_draft(&self, id: &str) -> Draft {
         Draft {
             payload: self.payload.clone(),
             to: self.to.clone(),
-            ..Self::draft(Kind::request(&self.asked), id)
+            ..Self::correlated_draft(MessageKind::request_for(&self.target), id)
         }
     }
 
-    fn rejection(&self, id: &str, reason: Option<&str>) -> Draft {
+    fn rejection_draft(&self, id: &str, reason: Option<&str>) -> Draft {
         let payload = json!({"reason": reason.unwrap_or("disagree")}).to_string();
-        let kind = Kind::plain("mcp/reject");
+        let kind = MessageKind::from_base("mcp/reject");
         Draft {
             payload: RawValue::from_string(payload).ok(),
             to: vec![Box::from(&*self.from)],
-            ..Self::draft(kind, id)
+            ..Self::correlated_draft(kind, id)
         }
     }
 
-    fn draft(kind: Kind, proposal: &str) -> Draft {
+    fn correlated_draft(kind: MessageKind, proposal: &str) -> Draft {
         Draft {
             protocol: Some(Protocol::Mew04),
             id: None,

@@ -1,4 +1,4 @@
-//! A room in tables: who says what, and what comes of it.
+//! Tables of messages and their effects.
 
 use serde_json::{Value, json};
 
@@ -6,57 +6,65 @@ use super::*;
 use crate::room::message::Draft;
 
 /// Who is there, and what each may.
-const PEOPLE: [(&str, &[&str]); 4] = [
+const PARTICIPANTS: [(&str, &[&str]); 4] = [
     ("ada", &["*"]),
     ("agent", &["mcp/proposal:*", "chat"]),
     ("tools", &["mcp/response", "stream/*"]),
     ("reader", &["mcp/request:tools/call:read_*"]),
 ];
 
-struct World {
+struct RoomFixture {
     room: Room,
     now: i64,
 }
 
-impl World {
+impl RoomFixture {
     fn new() -> Self {
         let room = Room::new(RoomSettings::default(), None, Vec::new(), "m", 0).unwrap();
-        let mut world = Self { room, now: 1_000_000 };
-        for (connection, (id, may)) in (1..).zip(PEOPLE) {
-            world.arrive(connection, id, may);
+        let mut fixture = Self { room, now: 1_000_000 };
+        for (connection, (id, capabilities)) in (1..).zip(PARTICIPANTS) {
+            fixture.join(connection, id, capabilities);
         }
-        world
+        fixture
     }
 
-    fn arrive(&mut self, connection: ConnectionId, id: &str, may: &[&str]) -> Vec<Effect> {
-        let own = Capabilities::new(may.iter().map(|text| Capability::parse(text).unwrap()));
+    fn join(&mut self, connection: ConnectionId, id: &str, capabilities: &[&str]) -> Vec<Effect> {
+        let own =
+            Capabilities::new(capabilities.iter().map(|text| Capability::parse(text).unwrap()));
         let protocol = Protocol::Mew04;
         let (id, own) = (id.into(), Some(own));
-        let identity = nobody();
-        let arrival = Arrival { connection, id, own, identity, protocol, history: None };
-        self.room.apply(self.now, Input::Arrive(arrival))
+        let identity = test_identity();
+        let join = ParticipantJoin {
+            connection,
+            id,
+            token_capabilities: own,
+            identity,
+            protocol,
+            history: None,
+        };
+        self.room.apply(self.now, RoomInput::Join(join))
     }
 
-    fn say(&mut self, id: &str, message: &Value) -> Vec<Effect> {
-        let connection = self.room.present[id].connection;
-        self.say_on(connection, message)
+    fn send(&mut self, id: &str, message: &Value) -> Vec<Effect> {
+        let connection = self.room.participants[id].connection;
+        self.send_on(connection, message)
     }
 
-    fn say_on(&mut self, connection: ConnectionId, message: &Value) -> Vec<Effect> {
-        let draft = Draft::read(&message.to_string()).map(Box::new);
-        self.room.apply(self.now, Input::Say { connection, draft })
+    fn send_on(&mut self, connection: ConnectionId, message: &Value) -> Vec<Effect> {
+        let draft = Draft::parse(&message.to_string()).map(Box::new);
+        self.room.apply(self.now, RoomInput::Message { connection, draft })
     }
 }
 
-fn nobody() -> Arc<Identity> {
+fn test_identity() -> Arc<Identity> {
     Arc::new(Identity::new("nobody"))
 }
 
 /// What came of it, in a line: what was handed on, told, or refused.
-fn shown(effects: &[Effect]) -> String {
-    let one = |effect: &Effect| match effect {
+fn summarize(effects: &[Effect]) -> String {
+    let summarize_effect = |effect: &Effect| match effect {
         Effect::Deliver { message, .. } => Some(message.kind.full().to_owned()),
-        Effect::Tell { message, .. } => {
+        Effect::Send { message, .. } => {
             let payload: Value = serde_json::from_str(message.payload.as_ref()?.get()).ok()?;
             let about = ["error", "event", "state"].iter().find_map(|key| payload[key].as_str());
             let about = about.map(|about| format!("({about})")).unwrap_or_default();
@@ -65,28 +73,28 @@ fn shown(effects: &[Effect]) -> String {
         Effect::Frame { .. } => Some("frame".to_owned()),
         Effect::Call(_) => Some("call".to_owned()),
         Effect::Cancel { .. } => Some("cancel".to_owned()),
-        Effect::Close { closing, .. } => Some(format!("{closing:?}")),
-        Effect::Refused { .. } => None,
+        Effect::Close { cause: close_cause, .. } => Some(format!("{close_cause:?}")),
+        Effect::RecordRejection { .. } => None,
     };
-    effects.iter().filter_map(one).collect::<Vec<_>>().join(", ")
+    effects.iter().filter_map(summarize_effect).collect::<Vec<_>>().join(", ")
 }
 
 fn call(name: &str) -> Value {
     json!({"method": "tools/call", "params": {"name": name, "arguments": {}}})
 }
 
-/// Each row: who says what, and what comes of it; one after another.
+/// Each row: sender, message and summary of its effects, in sequence.
 #[test]
-fn what_is_said_is_handed_on_or_refused() {
-    let mut world = World::new();
+fn messages_are_delivered_or_rejected() {
+    let mut fixture = RoomFixture::new();
     let proposal = json!({"id": "p", "kind": "mcp/proposal", "payload": call("drop")});
     let other = |id: &str| json!({"id": id, "kind": "mcp/proposal", "payload": call("drop")});
     let fulfil = |id: &str, of: &str, name: &str| json!({"id": id, "kind": "mcp/request", "to": ["tools"], "correlation_id": [of], "payload": call(name)});
-    let answer = |of: &str| json!({"kind": "mcp/response", "correlation_id": [of], "payload": {"result": {}}});
+    let reply = |of: &str| json!({"kind": "mcp/response", "correlation_id": [of], "payload": {"result": {}}});
     let failure =
         json!({"kind": "mcp/response", "correlation_id": ["t"], "payload": {"error": {"code": 1}}});
     let chat = |id: &str| json!({"id": id, "kind": "chat", "payload": {"text": "hi"}});
-    for (who, said, expected) in [
+    for (sender, message_json, expected) in [
         ("agent", chat("c1"), "chat"),
         ("agent", chat("c1"), "system/error(duplicate_id)"),
         ("ada", chat("c1"), "system/error(duplicate_id)"),
@@ -117,15 +125,15 @@ fn what_is_said_is_handed_on_or_refused() {
             json!({"to": ["tools"], "kind": "mcp/request:tools/call:read_x", "payload": call("drop")}),
             "system/error(kind_mismatch)",
         ),
-        ("ada", answer("r1"), "system/error(not_addressee)"),
-        ("tools", answer("r0"), "system/error(unknown_request)"),
-        ("tools", answer("r1"), "mcp/response:tools/call:read_x"),
+        ("ada", reply("r1"), "system/error(not_addressee)"),
+        ("tools", reply("r0"), "system/error(unknown_request)"),
+        ("tools", reply("r1"), "mcp/response:tools/call:read_x"),
         ("agent", proposal, "mcp/proposal:tools/call:drop"),
         ("reader", fulfil("f0", "p", "drop"), "system/error(capability_violation)"),
         ("ada", fulfil("f0", "p", "other"), "system/error(proposal_mismatch)"),
         ("ada", fulfil("f1", "p", "drop"), "mcp/request:tools/call:drop"),
         ("ada", fulfil("f2", "p", "drop"), "system/error(proposal_closed)"),
-        ("tools", answer("f1"), "mcp/response:tools/call:drop, system/proposal(fulfilled)"),
+        ("tools", reply("f1"), "mcp/response:tools/call:drop, system/proposal(fulfilled)"),
         ("agent", other("q"), "mcp/proposal:tools/call:drop"),
         (
             "ada",
@@ -149,11 +157,11 @@ fn what_is_said_is_handed_on_or_refused() {
             "mcp/reject, system/proposal(rejected)",
         ),
         ("agent", other("t"), "mcp/proposal:tools/call:drop"),
-        ("tools", answer("t"), "system/error(capability_violation)"),
-        ("agent", answer("t"), "system/error(not_addressee)"),
+        ("tools", reply("t"), "system/error(capability_violation)"),
+        ("agent", reply("t"), "system/error(not_addressee)"),
         ("ada", failure, "system/error(not_addressee)"),
-        ("ada", answer("t"), "mcp/response:tools/call:drop, system/proposal(fulfilled)"),
-        ("ada", answer("t"), "system/error(proposal_closed)"),
+        ("ada", reply("t"), "mcp/response:tools/call:drop, system/proposal(fulfilled)"),
+        ("ada", reply("t"), "system/error(proposal_closed)"),
         (
             "ada",
             json!({"id": "m1", "to": ["toolpost"], "kind": "mcp/request", "payload": call("demo__add")}),
@@ -193,18 +201,22 @@ fn what_is_said_is_handed_on_or_refused() {
             "space/kick, system/presence(leave), Kicked",
         ),
     ] {
-        assert_eq!(shown(&world.say(who, &said)), expected, "{who}: {said}");
+        assert_eq!(
+            summarize(&fixture.send(sender, &message_json)),
+            expected,
+            "{sender}: {message_json}"
+        );
     }
 }
 
 #[test]
-fn nobody_gives_what_he_lacks_and_a_grant_holds_at_once_and_later() {
-    let mut world = World::new();
-    world.arrive(9, "warden", &["capability/grant", "capability/revoke", "chat"]);
+fn grant_requires_holding_and_survives_restart() {
+    let mut fixture = RoomFixture::new();
+    fixture.join(9, "warden", &["capability/grant", "capability/revoke", "chat"]);
     let grant = |to: &str, what: Value| json!({"id": "g", "kind": "capability/grant", "payload": {"recipient": to, "capabilities": [what]}});
     let read = json!({"to": ["tools"], "kind": "mcp/request", "payload": call("read_x")});
     let pattern = json!({"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "read_*"}}});
-    for (who, said, expected) in [
+    for (sender, message_json, expected) in [
         ("agent", read.clone(), "system/error(capability_violation)"),
         ("warden", grant("agent", json!("mcp/request:*")), "system/error(capability_violation)"),
         ("warden", grant("tools", json!("chat")), "capability/grant, system/welcome"),
@@ -231,43 +243,52 @@ fn nobody_gives_what_he_lacks_and_a_grant_holds_at_once_and_later() {
             "system/error(capability_violation)",
         ),
     ] {
-        assert_eq!(shown(&world.say(who, &said)), expected, "{who}: {said}");
+        assert_eq!(
+            summarize(&fixture.send(sender, &message_json)),
+            expected,
+            "{sender}: {message_json}"
+        );
     }
-    let kept = world.room.standings.write("h");
+    let document = fixture.room.grants.snapshot("h");
     let mut later =
-        Room::new(RoomSettings::default(), Some(&kept), Vec::new(), "n", 1_000_000).unwrap();
-    std::mem::swap(&mut world.room, &mut later);
-    world.arrive(1, "agent", &["chat"]);
-    world.arrive(2, "ada", &["*"]);
-    assert_eq!(shown(&world.say("agent", &read)), "mcp/request:tools/call:read_x");
+        Room::new(RoomSettings::default(), Some(&document), Vec::new(), "n", 1_000_000).unwrap();
+    std::mem::swap(&mut fixture.room, &mut later);
+    fixture.join(1, "agent", &["chat"]);
+    fixture.join(2, "ada", &["*"]);
+    assert_eq!(summarize(&fixture.send("agent", &read)), "mcp/request:tools/call:read_x");
     let revoke =
         json!({"kind": "capability/revoke", "payload": {"recipient": "agent", "grant_id": "h"}});
-    assert_eq!(shown(&world.say("ada", &revoke)), "capability/revoke, system/welcome");
-    assert_eq!(shown(&world.say("agent", &read)), "system/error(capability_violation)");
+    assert_eq!(summarize(&fixture.send("ada", &revoke)), "capability/revoke, system/welcome");
+    assert_eq!(summarize(&fixture.send("agent", &read)), "system/error(capability_violation)");
 }
 
 #[test]
-fn a_grant_that_was_written_down_and_not_kept_holds_after_all() {
-    let mut world = World::new();
-    let said = json!({"id": "g", "kind": "capability/grant", "payload": {"recipient": "agent", "capabilities": ["mcp/request:*"]}});
-    let effects = world.say("ada", &said);
-    let Some(Effect::Deliver { message, keep: Some(kept), .. }) = effects.first() else {
+fn journaled_grant_missing_from_store_is_replayed() {
+    let mut fixture = RoomFixture::new();
+    let message_json = json!({"id": "g", "kind": "capability/grant", "payload": {"recipient": "agent", "capabilities": ["mcp/request:*"]}});
+    let effects = fixture.send("ada", &message_json);
+    let Some(Effect::Deliver { message, snapshot: Some(document), .. }) = effects.first() else {
         panic!("{effects:?}");
     };
     let read = json!({"kind": "mcp/request", "to": ["tools"], "payload": call("x")});
-    for kept in [None, Some(kept.as_str())] {
-        let history = vec![(1_000_000, Message::from_stored(&message.stored()).unwrap())];
-        world.room = Room::new(RoomSettings::default(), kept, history, "n", 1_000_000).unwrap();
-        world.arrive(1, "agent", &["chat"]);
-        assert_eq!(shown(&world.say("agent", &read)), "mcp/request:tools/call:x", "{kept:?}");
+    for document in [None, Some(document.as_str())] {
+        let history = vec![(1_000_000, RoomMessage::from_stored(&message.to_stored()).unwrap())];
+        fixture.room =
+            Room::new(RoomSettings::default(), document, history, "n", 1_000_000).unwrap();
+        fixture.join(1, "agent", &["chat"]);
+        assert_eq!(
+            summarize(&fixture.send("agent", &read)),
+            "mcp/request:tools/call:x",
+            "{document:?}"
+        );
     }
 }
 
 #[test]
-fn what_was_asked_and_proposed_is_known_again_after_a_restart() {
-    let mut world = World::new();
+fn requests_and_proposals_are_restored_after_restart() {
+    let mut fixture = RoomFixture::new();
     let mut history = Vec::new();
-    for (who, said) in [
+    for (sender, message_json) in [
         ("agent", json!({"id": "p", "kind": "mcp/proposal", "payload": call("drop")})),
         ("agent", json!({"id": "q", "kind": "mcp/proposal", "payload": call("keep")})),
         (
@@ -275,21 +296,21 @@ fn what_was_asked_and_proposed_is_known_again_after_a_restart() {
             json!({"id": "f", "to": ["tools"], "kind": "mcp/request", "correlation_id": ["p"], "payload": call("drop")}),
         ),
     ] {
-        let effects = world.say(who, &said);
+        let effects = fixture.send(sender, &message_json);
         let Some(Effect::Deliver { message, .. }) = effects.first() else { panic!("{effects:?}") };
-        history.push((1_000_000, Message::from_stored(&message.stored()).unwrap()));
+        history.push((1_000_000, RoomMessage::from_stored(&message.to_stored()).unwrap()));
     }
-    world.room = Room::new(RoomSettings::default(), None, history, "n", 1_000_000).unwrap();
-    for (connection, (id, may)) in (11..).zip(PEOPLE) {
-        world.arrive(connection, id, may);
+    fixture.room = Room::new(RoomSettings::default(), None, history, "n", 1_000_000).unwrap();
+    for (connection, (id, may)) in (11..).zip(PARTICIPANTS) {
+        fixture.join(connection, id, may);
     }
-    let answer =
+    let reply =
         json!({"kind": "mcp/response", "correlation_id": ["f"], "payload": {"error": {"code": 1}}});
     let again = json!({"to": ["tools"], "kind": "mcp/request", "correlation_id": ["p"], "payload": call("drop")});
     let other = json!({"to": ["tools"], "kind": "mcp/request", "correlation_id": ["q"], "payload": call("keep")});
-    assert_eq!(shown(&world.say("ada", &again)), "system/error(proposal_closed)");
-    assert_eq!(shown(&world.say("ada", &other)), "mcp/request:tools/call:keep");
-    let effects = world.say("tools", &answer);
+    assert_eq!(summarize(&fixture.send("ada", &again)), "system/error(proposal_closed)");
+    assert_eq!(summarize(&fixture.send("ada", &other)), "mcp/request:tools/call:keep");
+    let effects = fixture.send("tools", &reply);
     let Some(Effect::Deliver { message, .. }) = effects.first() else { panic!("{effects:?}") };
     let context = serde_json::to_value(message.context_of.as_ref().unwrap()).unwrap();
     let expected = json!({
@@ -300,43 +321,43 @@ fn what_was_asked_and_proposed_is_known_again_after_a_restart() {
 }
 
 #[test]
-fn a_proposal_that_nobody_takes_up_expires_for_everybody() {
-    let mut world = World::new();
-    world.say("agent", &json!({"id": "p", "kind": "mcp/proposal", "payload": call("drop")}));
-    world.now += 599_999;
-    assert_eq!(shown(&world.room.apply(world.now, Input::Time)), "");
-    world.now += 1;
-    let effects = world.room.apply(world.now, Input::Time);
-    assert_eq!(shown(&effects), "mcp/reject, system/proposal(expired)");
+fn open_proposal_expires_and_closes() {
+    let mut fixture = RoomFixture::new();
+    fixture.send("agent", &json!({"id": "p", "kind": "mcp/proposal", "payload": call("drop")}));
+    fixture.now += 599_999;
+    assert_eq!(summarize(&fixture.room.apply(fixture.now, RoomInput::Tick)), "");
+    fixture.now += 1;
+    let effects = fixture.room.apply(fixture.now, RoomInput::Tick);
+    assert_eq!(summarize(&effects), "mcp/reject, system/proposal(expired)");
     let late = json!({"kind": "mcp/request", "correlation_id": ["p"], "payload": call("drop")});
-    assert_eq!(shown(&world.say("ada", &late)), "system/error(proposal_closed)");
+    assert_eq!(summarize(&fixture.send("ada", &late)), "system/error(proposal_closed)");
 }
 
 #[test]
-fn who_comes_again_takes_the_place_of_his_earlier_connection() {
-    let mut world = World::new();
-    let said = json!({"id": "c", "kind": "chat", "payload": {"text": "hi"}});
-    assert_eq!(shown(&world.say("agent", &said)), "chat");
-    assert_eq!(shown(&world.arrive(7, "agent", &["chat"])), "Replaced, system/welcome");
-    assert_eq!(shown(&world.room.apply(world.now, Input::Leave { connection: 2 })), "");
-    assert_eq!(shown(&world.say_on(2, &said)), "", "nobody hears a connection that is over");
+fn rejoin_replaces_earlier_connection() {
+    let mut fixture = RoomFixture::new();
+    let message_json = json!({"id": "c", "kind": "chat", "payload": {"text": "hi"}});
+    assert_eq!(summarize(&fixture.send("agent", &message_json)), "chat");
+    assert_eq!(summarize(&fixture.join(7, "agent", &["chat"])), "Replaced, system/welcome");
+    assert_eq!(summarize(&fixture.room.apply(fixture.now, RoomInput::Leave { connection: 2 })), "");
+    assert_eq!(summarize(&fixture.send_on(2, &message_json)), "", "a closed connection is ignored");
     assert_eq!(
-        shown(&world.say("agent", &said)),
+        summarize(&fixture.send("agent", &message_json)),
         "chat",
-        "a program that began again counts again"
+        "a restarted client may reuse ids"
     );
-    assert_eq!(shown(&world.say("agent", &said)), "system/error(duplicate_id)");
-    let left = world.room.apply(world.now, Input::Leave { connection: 7 });
-    assert_eq!(shown(&left), "system/presence(leave)");
+    assert_eq!(summarize(&fixture.send("agent", &message_json)), "system/error(duplicate_id)");
+    let leave_effects = fixture.room.apply(fixture.now, RoomInput::Leave { connection: 7 });
+    assert_eq!(summarize(&leave_effects), "system/presence(leave)");
 }
 
 #[test]
-fn streams_have_owners_writers_and_readers() {
-    let mut world = World::new();
+fn stream_access_follows_owner_and_writers() {
+    let mut fixture = RoomFixture::new();
     let frame = |connection, text: &str| {
-        let (stream, _) = crate::room::message::stream_frame(text).unwrap().unwrap();
-        let frame = Frame { stream: stream.into(), text: text.into() };
-        Input::Frame { connection, frame: Ok(frame) }
+        let (stream, _) = crate::room::message::parse_stream_frame(text).unwrap().unwrap();
+        let frame = StreamFrame { stream: stream.into(), text: text.into() };
+        RoomInput::Frame { connection, frame: Ok(frame) }
     };
     let tools = 3;
     for (input, expected) in [
@@ -381,30 +402,30 @@ fn streams_have_owners_writers_and_readers() {
             )),
             "system/error(invalid_operation)",
         ),
-        (Ok(Input::Leave { connection: 1 }), "stream/close, system/presence(leave)"),
+        (Ok(RoomInput::Leave { connection: 1 }), "stream/close, system/presence(leave)"),
         (Ok(frame(tools, "#stream-1#x")), "system/error(unauthorized_stream_write)"),
     ] {
         let effects = match input {
-            Ok(input) => world.room.apply(world.now, input),
-            Err((who, said)) => world.say(who, &said),
+            Ok(input) => fixture.room.apply(fixture.now, input),
+            Err((sender, message_json)) => fixture.send(sender, &message_json),
         };
-        assert_eq!(shown(&effects), expected);
+        assert_eq!(summarize(&effects), expected);
     }
 }
 
 #[test]
-fn a_page_of_the_history_ends_where_there_is_no_more() {
-    let mut world = World::new();
+fn history_page_ends_with_empty_page() {
+    let mut fixture = RoomFixture::new();
     for number in 0..5 {
-        world.now += 1_000;
-        world.say(
+        fixture.now += 1_000;
+        fixture.send(
             "agent",
             &json!({"id": format!("c{number}"), "kind": "chat", "payload": {"text": "hi"}}),
         );
     }
-    let time = toolpost::timestamp(world.now - 2_000);
+    let time = toolpost::timestamp(fixture.now - 2_000);
     let page = |limit, before: Option<&str>| {
-        let page = world.room.page(limit, before);
+        let page = fixture.room.history_page(limit, before);
         page.iter().map(|message| message.id.to_string()).collect::<Vec<_>>().join(" ")
     };
     for (limit, before, expected) in [
@@ -417,136 +438,155 @@ fn a_page_of_the_history_ends_where_there_is_no_more() {
     ] {
         assert_eq!(page(limit, before), expected, "{limit} {before:?}");
     }
-    let settings = RoomSettings { history: 2, ..RoomSettings::default() };
-    world.room.apply(world.now, Input::Settings(settings));
-    assert_eq!(world.room.page(9, None).len(), 2);
+    let settings = RoomSettings { max_history_messages: 2, ..RoomSettings::default() };
+    fixture.room.apply(fixture.now, RoomInput::Settings(settings));
+    assert_eq!(fixture.room.history_page(9, None).len(), 2);
 }
 
 #[test]
-fn too_much_is_refused_and_says_when_to_come_again() {
-    let mut world = World::new();
-    let said = json!({"kind": "chat", "payload": {"text": "hi"}});
-    let outcomes: Vec<String> = (0..700).map(|_| shown(&world.say("agent", &said))).collect();
+fn rate_limit_rejects_excess_messages() {
+    let mut fixture = RoomFixture::new();
+    let message_json = json!({"kind": "chat", "payload": {"text": "hi"}});
+    let outcomes: Vec<String> =
+        (0..700).map(|_| summarize(&fixture.send("agent", &message_json))).collect();
     assert_eq!(outcomes.iter().filter(|it| *it == "chat").count(), 600);
     assert_eq!(outcomes[699], "system/error(rate_limited)");
-    assert_eq!(shown(&world.say("ada", &said)), "chat", "others are not disturbed");
-    world.now += 50;
-    assert_eq!(shown(&world.say("agent", &said)), "chat");
+    assert_eq!(summarize(&fixture.send("ada", &message_json)), "chat", "others are not disturbed");
+    fixture.now += 50;
+    assert_eq!(summarize(&fixture.send("agent", &message_json)), "chat");
 }
 
 #[test]
-fn whoever_decides_elsewhere_needs_the_same_capability() {
-    let mut world = World::new();
-    world.say(
+fn external_decision_requires_capability() {
+    let mut fixture = RoomFixture::new();
+    fixture.send(
         "agent",
         &json!({"id": "p", "to": ["tools"], "kind": "mcp/proposal", "payload": call("drop")}),
     );
-    let decide = |world: &mut World, by: &str, may: &str, verdict| {
-        let (answer, mut decided) = tokio::sync::oneshot::channel();
+    let decide = |fixture: &mut RoomFixture, by: &str, may: &str, action| {
+        let (response, mut decided) = tokio::sync::oneshot::channel();
         let own = Some(Capabilities::new([Capability::parse(may).unwrap()]));
-        let (proposal, by, identity) = ("p".into(), by.into(), nobody());
-        let decision = Decision { proposal, by, own, identity, verdict, answer };
-        let effects = world.room.apply(world.now, Input::Decide(decision));
-        let error = decided.try_recv().unwrap().err().map(|refusal| refusal.error);
-        (error, shown(&effects))
+        let (proposal, by, identity) = ("p".into(), by.into(), test_identity());
+        let decision = ProposalDecision {
+            proposal,
+            by,
+            token_capabilities: own,
+            identity,
+            action,
+            reply: response,
+        };
+        let effects = fixture.room.apply(fixture.now, RoomInput::Decide(decision));
+        let error = decided.try_recv().unwrap().err().map(|rejection| rejection.code);
+        (error, summarize(&effects))
     };
-    for (by, may, verdict, expected) in [
-        ("agent", "*", Verdict::Approved, (Some("own_proposal"), "")),
-        ("eve", "chat", Verdict::Approved, (Some("capability_violation"), "")),
+    for (by, may, action, expected) in [
+        ("agent", "*", ProposalAction::Approve, (Some("own_proposal"), "")),
+        ("eve", "chat", ProposalAction::Approve, (Some("capability_violation"), "")),
         (
             "eve",
             "mcp/request:tools/call:drop",
-            Verdict::Approved,
+            ProposalAction::Approve,
             (None, "mcp/request:tools/call:drop"),
         ),
-        ("eve", "*", Verdict::Rejected { reason: None }, (Some("proposal_closed"), "")),
+        ("eve", "*", ProposalAction::Reject { reason: None }, (Some("proposal_closed"), "")),
     ] {
-        let (error, shown) = decide(&mut world, by, may, verdict);
-        assert_eq!((error, shown.as_str()), expected, "{by}");
+        let (error, effects_summary) = decide(&mut fixture, by, may, action);
+        assert_eq!((error, effects_summary.as_str()), expected, "{by}");
     }
 }
 
 #[test]
-fn other_settings_hold_for_those_who_are_here() {
-    let mut world = World::new();
-    let guest = Arrival {
+fn settings_change_applies_to_present_participants() {
+    let mut fixture = RoomFixture::new();
+    let guest = ParticipantJoin {
         connection: 9,
         id: "guest".into(),
-        own: None,
-        identity: nobody(),
+        token_capabilities: None,
+        identity: test_identity(),
         protocol: Protocol::Mcpx01,
         history: None,
     };
-    world.room.apply(world.now, Input::Arrive(guest));
-    let said = json!({"kind": "chat", "payload": {"text": "hi"}});
-    assert_eq!(shown(&world.say("guest", &said)), "chat");
+    fixture.room.apply(fixture.now, RoomInput::Join(guest));
+    let message_json = json!({"kind": "chat", "payload": {"text": "hi"}});
+    assert_eq!(summarize(&fixture.send("guest", &message_json)), "chat");
     let capabilities = vec!["mcp/proposal".to_owned()];
     let mut settings = RoomSettings { capabilities, ..RoomSettings::default() };
-    world.room.apply(world.now, Input::Settings(settings.clone()));
-    assert_eq!(shown(&world.say("guest", &said)), "system/error(capability_violation)");
-    assert_eq!(shown(&world.say("ada", &said)), "chat", "her token says what she may");
+    fixture.room.apply(fixture.now, RoomInput::Settings(settings.clone()));
+    assert_eq!(
+        summarize(&fixture.send("guest", &message_json)),
+        "system/error(capability_violation)"
+    );
+    assert_eq!(
+        summarize(&fixture.send("ada", &message_json)),
+        "chat",
+        "her token says what she may"
+    );
     settings.members = Some(vec!["ada".to_owned(), "agent".to_owned()]);
-    world.room.apply(world.now, Input::Settings(settings));
-    let here: Vec<Arc<str>> = world.room.participants().into_iter().map(|(id, _)| id).collect();
+    fixture.room.apply(fixture.now, RoomInput::Settings(settings));
+    let here: Vec<Arc<str>> = fixture.room.participants().into_iter().map(|(id, _)| id).collect();
     assert_eq!(here, ["ada".into(), "agent".into()]);
-    assert_eq!(world.room.check_arrival("tools").unwrap_err().error, "not_a_member");
+    assert_eq!(fixture.room.check_can_join("tools").unwrap_err().code, "not_a_member");
 }
 
 #[test]
-fn the_invited_come_with_a_token_of_the_room_and_may_what_they_were_given() {
-    let mut world = World::new();
+fn invitation_creates_token_with_given_capabilities() {
+    let mut fixture = RoomFixture::new();
     let invite = json!({"id": "i", "kind": "space/invite", "payload": {"participant_id": "new", "initial_capabilities": ["chat"]}});
-    let effects = world.say("ada", &invite);
-    assert_eq!(shown(&effects), "space/invite, space/invite-ack, system/presence(invited)");
-    let told: Vec<&Arc<Message>> = effects
+    let effects = fixture.send("ada", &invite);
+    assert_eq!(summarize(&effects), "space/invite, space/invite-ack, system/presence(invited)");
+    let sent_messages: Vec<&Arc<RoomMessage>> = effects
         .iter()
         .filter_map(|effect| match effect {
-            Effect::Tell { message, to } if to.len() == 1 => Some(message),
+            Effect::Send { message, to } if to.len() == 1 => Some(message),
             _ => None,
         })
         .collect();
-    let ack: Value = serde_json::from_str(told[0].payload.as_ref().unwrap().get()).unwrap();
+    let ack: Value =
+        serde_json::from_str(sent_messages[0].payload.as_ref().unwrap().get()).unwrap();
     let token = crate::auth::Token::from(ack["token"].as_str().unwrap().to_owned());
     let hash = token.hash().to_string();
-    assert_eq!(world.room.invited(&hash).as_deref(), Some("new"));
-    let arrival = |connection| Arrival {
+    assert_eq!(fixture.room.invited_participant(&hash).as_deref(), Some("new"));
+    let join = |connection| ParticipantJoin {
         connection,
         id: "new".into(),
-        own: None,
-        identity: nobody(),
+        token_capabilities: None,
+        identity: test_identity(),
         protocol: Protocol::Mew04,
         history: None,
     };
-    world.room.apply(world.now, Input::Arrive(arrival(20)));
+    fixture.room.apply(fixture.now, RoomInput::Join(join(20)));
     let chat = json!({"kind": "chat", "payload": {"text": "hi"}});
     let proposal = json!({"kind": "mcp/proposal", "payload": call("x")});
-    assert_eq!(shown(&world.say("new", &chat)), "chat");
-    assert_eq!(shown(&world.say("new", &proposal)), "system/error(capability_violation)");
+    assert_eq!(summarize(&fixture.send("new", &chat)), "chat");
+    assert_eq!(summarize(&fixture.send("new", &proposal)), "system/error(capability_violation)");
     let kick = json!({"kind": "space/kick", "payload": {"participant_id": "new"}});
-    assert_eq!(shown(&world.say("ada", &kick)), "space/kick, system/presence(leave), Kicked");
-    assert_eq!(world.room.invited(&hash), None);
-    assert_eq!(world.room.check_arrival("new").unwrap_err().error, "kicked");
+    assert_eq!(
+        summarize(&fixture.send("ada", &kick)),
+        "space/kick, system/presence(leave), Kicked"
+    );
+    assert_eq!(fixture.room.invited_participant(&hash), None);
+    assert_eq!(fixture.room.check_can_join("new").unwrap_err().code, "kicked");
 }
 
-/// Each row: who says what, and what comes of it; one after another.
+/// Each row: sender, message and summary of its effects, in sequence.
 #[test]
-fn nobody_reaches_further_than_what_he_says_was_looked_at() {
-    let mut world = World::new();
-    world.arrive(9, "eve", &["chat", "capability/*", "mcp/proposal", "participant/*"]);
+fn multi_id_and_escalation_attempts_are_rejected() {
+    let mut fixture = RoomFixture::new();
+    fixture.join(9, "eve", &["chat", "capability/*", "mcp/proposal", "participant/*"]);
     let proposal = |id: &str| json!({"id": id, "kind": "mcp/proposal", "payload": call("drop")});
     let withdraw =
         |ids: &[&str]| json!({"kind": "mcp/withdraw", "correlation_id": ids, "payload": {}});
-    let everybody = json!({"id": "r", "kind": "mcp/request", "payload": call("read_x")});
+    let broadcast_request = json!({"id": "r", "kind": "mcp/request", "payload": call("read_x")});
     let both =
         json!({"kind": "mcp/response", "correlation_id": ["r", "p"], "payload": {"result": {}}});
     let revoke = |payload: Value| json!({"kind": "capability/revoke", "payload": payload});
-    for (who, said, expected) in [
+    for (sender, message_json, expected) in [
         ("agent", proposal("p"), "mcp/proposal:tools/call:drop"),
         ("eve", proposal("mine"), "mcp/proposal:tools/call:drop"),
         ("eve", proposal("p"), "system/error(duplicate_id)"),
         ("eve", withdraw(&["p", "mine"]), "system/error(capability_violation)"),
         ("eve", withdraw(&["mine", "p"]), "mcp/withdraw"),
-        ("reader", everybody, "mcp/request:tools/call:read_x, call"),
+        ("reader", broadcast_request, "mcp/request:tools/call:read_x, call"),
         ("reader", both.clone(), "system/error(not_addressee)"),
         ("tools", both, "mcp/response:tools/call:read_x"),
         (
@@ -597,26 +637,30 @@ fn nobody_reaches_further_than_what_he_says_was_looked_at() {
             "system/error(participant_paused)",
         ),
     ] {
-        assert_eq!(shown(&world.say(who, &said)), expected, "{who}: {said}");
+        assert_eq!(
+            summarize(&fixture.send(sender, &message_json)),
+            expected,
+            "{sender}: {message_json}"
+        );
     }
-    world.room.apply(world.now, Input::Leave { connection: 9 });
-    world.arrive(10, "eve", &["chat"]);
+    fixture.room.apply(fixture.now, RoomInput::Leave { connection: 9 });
+    fixture.join(10, "eve", &["chat"]);
     let chat = json!({"kind": "chat", "payload": {"text": "hi"}});
-    assert_eq!(shown(&world.say("eve", &chat)), "system/error(participant_paused)");
+    assert_eq!(summarize(&fixture.send("eve", &chat)), "system/error(participant_paused)");
 }
 
 #[test]
-fn whoever_has_a_token_is_invited_without_another_one() {
-    let mut world = World::new();
-    let room = std::mem::replace(&mut world.room, World::new().room);
-    world.room = room.knowing(|id| id == "known");
+fn invite_of_known_identity_creates_no_token() {
+    let mut fixture = RoomFixture::new();
+    let room = std::mem::replace(&mut fixture.room, RoomFixture::new().room);
+    fixture.room = room.with_identity_lookup(|id| id == "known");
     for (id, status) in [("known", "added"), ("other", "created")] {
         let payload = json!({"participant_id": id});
-        let effects = world.say("ada", &json!({"kind": "space/invite", "payload": payload}));
+        let effects = fixture.send("ada", &json!({"kind": "space/invite", "payload": payload}));
         let acks: Vec<Value> = effects
             .iter()
             .filter_map(|effect| match effect {
-                Effect::Tell { message, .. } if message.kind.short() == "space/invite-ack" => {
+                Effect::Send { message, .. } if message.kind.short() == "space/invite-ack" => {
                     serde_json::from_str(message.payload.as_ref()?.get()).ok()
                 }
                 _ => None,
@@ -628,32 +672,33 @@ fn whoever_has_a_token_is_invited_without_another_one() {
 }
 
 #[test]
-fn what_a_name_has_used_up_is_not_given_back_by_coming_again() {
-    let mut world = World::new();
+fn rejoin_does_not_reset_rate_limit() {
+    let mut fixture = RoomFixture::new();
     let chat = json!({"kind": "chat", "payload": {"text": "hi"}});
-    while shown(&world.say("agent", &chat)) == "chat" {}
-    world.room.apply(world.now, Input::Leave { connection: 2 });
-    world.arrive(20, "agent", &["chat"]);
-    assert_eq!(shown(&world.say("agent", &chat)), "system/error(rate_limited)");
+    while summarize(&fixture.send("agent", &chat)) == "chat" {}
+    fixture.room.apply(fixture.now, RoomInput::Leave { connection: 2 });
+    fixture.join(20, "agent", &["chat"]);
+    assert_eq!(summarize(&fixture.send("agent", &chat)), "system/error(rate_limited)");
 }
 
 #[test]
-fn an_answer_that_is_no_message_any_more_is_an_error() {
-    let mut world = World::new();
-    let asked = json!({"id": "r", "to": ["toolpost"], "kind": "mcp/request", "payload": {"id": 7, "method": "tools/list"}});
-    world.say("ada", &asked);
+fn oversized_call_response_becomes_error() {
+    let mut fixture = RoomFixture::new();
+    let request_json = json!({"id": "r", "to": ["toolpost"], "kind": "mcp/request", "payload": {"id": 7, "method": "tools/list"}});
+    fixture.send("ada", &request_json);
     let payload = serde_json::value::to_raw_value(&"x".repeat(2 * 1024 * 1024)).unwrap();
-    let effects = world.room.apply(world.now, Input::Answered { request: "r".into(), payload });
+    let effects =
+        fixture.room.apply(fixture.now, RoomInput::CallResponse { request: "r".into(), payload });
     let Some(Effect::Deliver { message, .. }) = effects.first() else { panic!("{effects:?}") };
     let payload: Value = serde_json::from_str(message.payload.as_ref().unwrap().get()).unwrap();
     assert_eq!((&payload["id"], &payload["error"]["code"]), (&json!(7), &json!(-32_000)));
 }
 
 #[test]
-fn what_a_process_left_unanswered_or_ordered_is_known_to_the_next_one() {
-    let mut world = World::new();
+fn restart_fails_orphaned_requests_and_restores_pauses() {
+    let mut fixture = RoomFixture::new();
     let mut history = Vec::new();
-    for (who, said) in [
+    for (sender, message_json) in [
         (
             "ada",
             json!({"id": "r", "to": ["toolpost"], "kind": "mcp/request", "payload": {"id": 7, "method": "tools/list"}}),
@@ -664,30 +709,34 @@ fn what_a_process_left_unanswered_or_ordered_is_known_to_the_next_one() {
             json!({"to": ["agent"], "kind": "participant/pause", "payload": {"timeout_seconds": 60}}),
         ),
     ] {
-        let effects = world.say(who, &said);
+        let effects = fixture.send(sender, &message_json);
         let Some(Effect::Deliver { message, .. }) = effects.first() else { panic!("{effects:?}") };
-        history.push((world.now, Message::from_stored(&message.stored()).unwrap()));
+        history.push((fixture.now, RoomMessage::from_stored(&message.to_stored()).unwrap()));
     }
-    world.room = Room::new(RoomSettings::default(), None, history, "n", world.now).unwrap();
-    let came = world.arrive(11, "ada", &["*"]);
-    assert_eq!(shown(&came), "mcp/response:tools/list, system/welcome");
-    world.arrive(12, "agent", &["chat"]);
+    fixture.room = Room::new(RoomSettings::default(), None, history, "n", fixture.now).unwrap();
+    let join_effects = fixture.join(11, "ada", &["*"]);
+    assert_eq!(summarize(&join_effects), "mcp/response:tools/list, system/welcome");
+    fixture.join(12, "agent", &["chat"]);
     let chat = json!({"kind": "chat", "payload": {"text": "hi"}});
-    assert_eq!(shown(&world.say("agent", &chat)), "system/error(participant_paused)");
-    world.now += 60_000;
-    assert_eq!(shown(&world.say("agent", &chat)), "chat");
+    assert_eq!(summarize(&fixture.send("agent", &chat)), "system/error(participant_paused)");
+    fixture.now += 60_000;
+    assert_eq!(summarize(&fixture.send("agent", &chat)), "chat");
 }
 
 #[test]
-fn each_of_those_who_were_asked_answers_once() {
-    let mut world = World::new();
-    let ask = json!({"id": "r", "to": ["tools"], "kind": "mcp/request", "payload": call("x")});
-    let answer =
+fn second_response_to_request_is_rejected() {
+    let mut fixture = RoomFixture::new();
+    let request = json!({"id": "r", "to": ["tools"], "kind": "mcp/request", "payload": call("x")});
+    let response =
         json!({"kind": "mcp/response", "correlation_id": ["r"], "payload": {"result": {}}});
-    assert_eq!(shown(&world.say("ada", &ask)), "mcp/request:tools/call:x");
-    world.arrive(9, "ada", &["*"]);
-    assert_eq!(shown(&world.say("ada", &ask)), "system/error(duplicate_id)", "it may be answered");
-    assert_eq!(shown(&world.say("tools", &answer)), "mcp/response:tools/call:x");
-    assert_eq!(shown(&world.say("tools", &answer)), "system/error(already_answered)");
-    assert_eq!(shown(&world.say("ada", &ask)), "mcp/request:tools/call:x");
+    assert_eq!(summarize(&fixture.send("ada", &request)), "mcp/request:tools/call:x");
+    fixture.join(9, "ada", &["*"]);
+    assert_eq!(
+        summarize(&fixture.send("ada", &request)),
+        "system/error(duplicate_id)",
+        "it may be answered"
+    );
+    assert_eq!(summarize(&fixture.send("tools", &response)), "mcp/response:tools/call:x");
+    assert_eq!(summarize(&fixture.send("tools", &response)), "system/error(already_responded)");
+    assert_eq!(summarize(&fixture.send("ada", &request)), "mcp/request:tools/call:x");
 }

@@ -1,28 +1,34 @@
 //! The page in Chromium: `page.mjs` uses it as people do, and fails by its exit code.
 
 use serde_json::json;
-use toolpost::{Handler, Identity, Kind, Operation, OperationSpec, Output, Pipeline, Schema};
+use toolpost::{
+    Handler, HandlerOutput, Identity, Operation, OperationKind, OperationSpec, Pipeline, Schema,
+};
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::{Gateway, builtin};
 
-use crate::Running;
-use crate::browser::{HOSTILE, use_page};
+use crate::TestGateway;
+use crate::browser::{HOSTILE_HTML, run_page_script};
 
 /// An operation of which every word is hostile.
-fn hostile() -> Operation {
-    let mut spec = OperationSpec::new(&format!("hostile.{HOSTILE}").parse().unwrap(), Kind::Query);
-    spec.title = Some(format!("Title {HOSTILE}"));
-    spec.description = format!("Description {HOSTILE} [link](javascript:window.hacked=1)");
-    spec.tags = vec![HOSTILE.to_owned()];
-    let property = json!({"type": "string", "description": HOSTILE, "default": HOSTILE});
-    let schema = json!({"type": "object", "properties": {HOSTILE: property}, "title": HOSTILE});
+fn hostile_operation() -> Operation {
+    let mut spec = OperationSpec::new(
+        &format!("hostile.{HOSTILE_HTML}").parse().unwrap(),
+        OperationKind::Query,
+    );
+    spec.title = Some(format!("Title {HOSTILE_HTML}"));
+    spec.description = format!("Description {HOSTILE_HTML} [link](javascript:window.hacked=1)");
+    spec.tags = vec![HOSTILE_HTML.to_owned()];
+    let property = json!({"type": "string", "description": HOSTILE_HTML, "default": HOSTILE_HTML});
+    let schema =
+        json!({"type": "object", "properties": {HOSTILE_HTML: property}, "title": HOSTILE_HTML});
     spec.input_schema = Schema::new(schema).unwrap();
-    let handler = Handler::once_fn(async |_, input| Ok(Output::Dynamic(input)));
+    let handler = Handler::once_fn(async |_, input| Ok(HandlerOutput::Dynamic(input)));
     Operation::from_spec(spec).handler(handler).build().unwrap()
 }
 
 /// A tree whose schema refers to itself.
-fn tree() -> Operation {
+fn recursive_operation() -> Operation {
     let node = json!({
         "type": "object",
         "properties": {
@@ -31,43 +37,44 @@ fn tree() -> Operation {
         },
         "required": ["name"],
     });
-    let mut spec = OperationSpec::new(&"files.tree".parse().unwrap(), Kind::Query);
+    let mut spec = OperationSpec::new(&"files.tree".parse().unwrap(), OperationKind::Query);
     let root = json!({"type": "object", "properties": {"root": {"$ref": "#/$defs/Node"}},
         "required": ["root"], "$defs": {"Node": node}});
     spec.input_schema = Schema::new(root).unwrap();
-    let handler = Handler::once_fn(async |_, input| Ok(Output::Dynamic(input)));
+    let handler = Handler::once_fn(async |_, input| Ok(HandlerOutput::Dynamic(input)));
     Operation::from_spec(spec).handler(handler).build().unwrap()
 }
 
 /// A thousand operations in ten namespaces.
-fn thousand() -> impl Iterator<Item = Operation> {
+fn thousand_operations() -> impl Iterator<Item = Operation> {
     (0..1_000).map(|number| {
         let id = format!("bulk{}.things/operation{number}", number % 10);
-        let mut spec = OperationSpec::new(&id.parse().unwrap(), Kind::Query);
+        let mut spec = OperationSpec::new(&id.parse().unwrap(), OperationKind::Query);
         spec.title = Some(format!("Operation number {number}"));
         spec.description =
             format!("Does the thing number {number}. Ångström is only in 7{number}.");
-        let handler = Handler::once_fn(async |_, input| Ok(Output::Dynamic(input)));
+        let handler = Handler::once_fn(async |_, input| Ok(HandlerOutput::Dynamic(input)));
         Operation::from_spec(spec).handler(handler).build().unwrap()
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_search_and_try_operations_in_chromium() {
+async fn docs_page_works_in_chromium() {
     let settings = Default::default;
-    let open = Running::with([hostile(), tree()], settings()).await;
-    let large = Running::with(thousand(), settings()).await;
+    let open =
+        TestGateway::start_with([hostile_operation(), recursive_operation()], settings()).await;
+    let large = TestGateway::start_with(thousand_operations(), settings()).await;
     let token = Token::generate().unwrap();
-    let closed = Gateway::with(Pipeline::new(builtin::registry()), settings())
-        .with_authenticator(Authenticator::with([(token.hash(), Identity::new("ada"))]));
-    let closed = Running::serve(closed, "127.0.0.1:0").await;
-    let told = json!({
+    let closed = Gateway::from_pipeline(Pipeline::new(builtin::registry()), settings())
+        .with_authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("ada"))]));
+    let closed = TestGateway::serve(closed, "127.0.0.1:0").await;
+    let script_input = json!({
         "open": open.url(""),
         "large": large.url(""),
         "closed": closed.url(""),
         "token": token.reveal(),
     });
-    use_page("docs/page.mjs", told).await;
+    run_page_script("docs/page.mjs", script_input).await;
     for gateway in [open, large, closed] {
         assert!(gateway.stop().await.in_time);
     }

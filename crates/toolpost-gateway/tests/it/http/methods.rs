@@ -2,23 +2,23 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use toolpost::{Handler, Kind, Operation, OperationSpec, Output, Schema};
+use toolpost::{Handler, HandlerOutput, Operation, OperationKind, OperationSpec, Schema};
 use toolpost_gateway::GatewaySettings;
 
-use crate::{Running, client};
+use crate::{TestGateway, client};
 
 /// An operation that gives its input back.
-pub(super) fn echo(id: &str, kind: Kind, schema: Value) -> Operation {
+pub(super) fn echo(id: &str, kind: OperationKind, schema: Value) -> Operation {
     let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
     spec.input_schema = Schema::new(schema).unwrap();
-    let handler = Handler::once_fn(async |_, input| Ok(Output::Dynamic(input)));
+    let handler = Handler::once_fn(async |_, input| Ok(HandlerOutput::Dynamic(input)));
     Operation::from_spec(spec).handler(handler).build().unwrap()
 }
 
 /// Each row: method, path, then the status and the methods that are allowed, if any are named.
 #[tokio::test]
-async fn every_kind_has_its_methods() {
-    let gateway = Running::start().await;
+async fn operation_kind_determines_allowed_methods() {
+    let gateway = TestGateway::start().await;
     let query = Some("GET, HEAD, POST, OPTIONS");
     let (stream, mutation) = (Some("GET, POST, OPTIONS"), Some("POST, OPTIONS"));
     for (method, path, status, allowed) in [
@@ -57,8 +57,8 @@ async fn every_kind_has_its_methods() {
 }
 
 #[tokio::test]
-async fn head_says_what_get_would() {
-    let gateway = Running::start().await;
+async fn head_returns_get_headers() {
+    let gateway = TestGateway::start().await;
     let url = gateway.url("/api/demo/add?a=1&b=2");
     let (get, head) = (client().get(&url).send().await, client().head(&url).send().await);
     let (get, head) = (get.unwrap(), head.unwrap());
@@ -72,11 +72,11 @@ async fn head_says_what_get_would() {
 
 /// Each row: a query, and the input that it makes or the places that are wrong.
 #[tokio::test]
-async fn the_query_is_the_input_as_the_schema_says() {
+async fn query_string_is_parsed_by_input_schema() {
     let point = json!({"type": "object", "properties": {"x": {"type": "number"}}});
     let typed = echo(
         "t.typed",
-        Kind::Query,
+        OperationKind::Query,
         json!({
             "type": "object",
             "properties": {
@@ -89,9 +89,9 @@ async fn the_query_is_the_input_as_the_schema_says() {
             },
         }),
     );
-    let whole = echo("t.whole", Kind::Query, json!({"type": "array"}));
-    let any = echo("t.any", Kind::Query, json!(true));
-    let gateway = Running::with([typed, whole, any], GatewaySettings::default()).await;
+    let whole = echo("t.whole", OperationKind::Query, json!({"type": "array"}));
+    let any = echo("t.any", OperationKind::Query, json!(true));
+    let gateway = TestGateway::start_with([typed, whole, any], GatewaySettings::default()).await;
     let rows: [(&str, Result<Value, &[&str]>); 19] = [
         ("typed", Ok(json!({}))),
         ("typed?text=42&n=42", Ok(json!({"text": "42", "n": 42}))),
@@ -120,11 +120,11 @@ async fn the_query_is_the_input_as_the_schema_says() {
         let body: Value = response.json().await.unwrap();
         match expected {
             Ok(input) => assert_eq!((status, body), (200, input), "{path}"),
-            Err(places) => {
+            Err(expected_paths) => {
                 assert_eq!((status, &body["error"]["code"]), (422, &json!("VALIDATION_ERROR")));
                 let details = body["error"]["details"].as_array().unwrap();
                 let found: Vec<_> = details.iter().map(|issue| &issue["path"]).collect();
-                assert_eq!(found, places, "{path}: {body}");
+                assert_eq!(found, expected_paths, "{path}: {body}");
             }
         }
     }

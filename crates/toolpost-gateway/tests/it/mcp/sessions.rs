@@ -6,20 +6,20 @@ use toolpost::Identity;
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::{Gateway, GatewaySettings, builtin};
 
-use super::super::{Running, client};
-use super::{LEGACY, MODERN, answer, message, modern};
+use super::super::{TestGateway, client};
+use super::{LEGACY, MODERN, message, modern, response_json};
 
 #[tokio::test]
-async fn a_client_of_before_shakes_hands_and_one_of_now_does_not() {
-    let gateway = Running::start().await;
-    for (wanted, agreed) in [("2024-11-05", "2024-11-05"), (LEGACY, LEGACY), (MODERN, LEGACY)] {
-        let hello = json!({"protocolVersion": wanted, "capabilities": {}, "clientInfo": {}});
-        let welcome = answer(gateway.ask("", "initialize", &hello)).await;
+async fn legacy_initializes_and_modern_discovers() {
+    let gateway = TestGateway::start().await;
+    for (expected, agreed) in [("2024-11-05", "2024-11-05"), (LEGACY, LEGACY), (MODERN, LEGACY)] {
+        let hello = json!({"protocolVersion": expected, "capabilities": {}, "clientInfo": {}});
+        let welcome = response_json(gateway.legacy_request("", "initialize", &hello)).await;
         assert_eq!(welcome["result"]["protocolVersion"], agreed, "{welcome}");
         assert_eq!(welcome["result"]["serverInfo"]["name"], "toolpost");
         assert_eq!(welcome["result"]["capabilities"]["tools"]["listChanged"], true);
     }
-    let found = answer(gateway.ask_modern("", "server/discover", &json!({}))).await;
+    let found = response_json(gateway.modern_request("", "server/discover", &json!({}))).await;
     assert_eq!(found["result"]["supportedVersions"][0], MODERN);
     assert_eq!(found["result"]["resultType"], "complete");
     assert_eq!(found["result"]["cacheScope"], "public", "nobody is asked who they are");
@@ -29,14 +29,14 @@ async fn a_client_of_before_shakes_hands_and_one_of_now_does_not() {
 }
 
 #[tokio::test]
-async fn a_session_is_used_listened_to_and_ended() {
-    let gateway = Running::start().await;
-    let session = gateway.begin().await;
-    let call = || gateway.ask("", "ping", &json!({})).header("mcp-session-id", &session);
-    assert_eq!(answer(call()).await, json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+async fn session_is_used_streamed_and_deleted() {
+    let gateway = TestGateway::start().await;
+    let session = gateway.start_session().await;
+    let call = || gateway.legacy_request("", "ping", &json!({})).header("mcp-session-id", &session);
+    assert_eq!(response_json(call()).await, json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
     let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    let noted = gateway.post("").header("mcp-session-id", &session).json(&note).send().await;
-    assert_eq!(noted.unwrap().status(), StatusCode::ACCEPTED);
+    let response = gateway.post("").header("mcp-session-id", &session).json(&note).send().await;
+    assert_eq!(response.unwrap().status(), StatusCode::ACCEPTED);
 
     let end = || client().delete(gateway.url("/mcp")).header("mcp-session-id", &session).send();
     let listen = client().get(gateway.url("/mcp")).header("mcp-session-id", &session);
@@ -45,23 +45,24 @@ async fn a_session_is_used_listened_to_and_ended() {
     assert_eq!(end().await.unwrap().status(), StatusCode::NO_CONTENT);
     while stream.chunk().await.unwrap().is_some() {}
 
-    let refused = call().send().await.unwrap();
-    assert_eq!(refused.status(), StatusCode::NOT_FOUND);
-    let refused: Value = refused.json().await.unwrap();
-    assert!(refused["error"]["message"].as_str().unwrap().contains("initialize again"));
+    let rejected = call().send().await.unwrap();
+    assert_eq!(rejected.status(), StatusCode::NOT_FOUND);
+    let rejected: Value = rejected.json().await.unwrap();
+    assert!(rejected["error"]["message"].as_str().unwrap().contains("initialize again"));
     assert_eq!(end().await.unwrap().status(), StatusCode::NOT_FOUND);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn nobody_uses_the_session_of_another() {
+async fn session_of_other_identity_is_not_found() {
     let tokens = [Token::generate().unwrap(), Token::generate().unwrap()];
     let known = [("ann", &tokens[0]), ("bob", &tokens[1])];
     let known = known.map(|(name, token)| (token.hash(), Identity::new(name)));
-    let gateway = Gateway::new(builtin::registry()).with_authenticator(Authenticator::with(known));
-    let gateway = Running::serve(gateway, "127.0.0.1:0").await;
+    let gateway =
+        Gateway::new(builtin::registry()).with_authenticator(Authenticator::with_tokens(known));
+    let gateway = TestGateway::serve(gateway, "127.0.0.1:0").await;
     let ask = |token: &Token, method: &str, params: Value| {
-        gateway.ask("", method, &params).bearer_auth(token.reveal())
+        gateway.legacy_request("", method, &params).bearer_auth(token.reveal())
     };
     let hello = json!({"protocolVersion": LEGACY});
     let welcome = ask(&tokens[0], "initialize", hello).send().await.unwrap();
@@ -82,18 +83,18 @@ async fn nobody_uses_the_session_of_another() {
         let call = ask(&tokens[0], "ping", json!({})).header("mcp-session-id", &session);
         assert_eq!(call.send().await.unwrap().status(), 200, "nobody ended it");
     }
-    let nobody = gateway.ask("", "ping", &json!({})).send().await.unwrap();
-    assert_eq!(nobody.status(), StatusCode::UNAUTHORIZED);
-    assert!(nobody.headers().contains_key("www-authenticate"));
-    let list = gateway.ask_modern("", "tools/list", &json!({})).bearer_auth(tokens[0].reveal());
-    assert_eq!(answer(list).await["result"]["cacheScope"], "private");
+    let anonymous_response = gateway.legacy_request("", "ping", &json!({})).send().await.unwrap();
+    assert_eq!(anonymous_response.status(), StatusCode::UNAUTHORIZED);
+    assert!(anonymous_response.headers().contains_key("www-authenticate"));
+    let list = gateway.modern_request("", "tools/list", &json!({})).bearer_auth(tokens[0].reveal());
+    assert_eq!(response_json(list).await["result"]["cacheScope"], "private");
     gateway.stop().await;
 }
 
 /// Each row: the headers, the body, then the status and the code of the error.
 #[tokio::test]
-async fn what_headers_and_body_disagree_on_is_refused() {
-    let gateway = Running::start().await;
+async fn header_body_mismatch_is_rejected() {
+    let gateway = TestGateway::start().await;
     let ping = || message(1, "ping", &json!({}));
     let call = |params: Value| message(1, "tools/call", &modern(&params));
     let add = || call(json!({"name": "demo__add", "arguments": {"a": 1, "b": 2}}));
@@ -141,16 +142,16 @@ async fn what_headers_and_body_disagree_on_is_refused() {
         }
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), status, "{headers:?} {body}");
-        let said: Value = response.json().await.unwrap();
-        assert_eq!(said["error"]["code"].as_i64(), code, "{headers:?} {said}");
-        assert!(said["id"] == 1 || code == Some(-32_001), "{said}");
+        let text: Value = response.json().await.unwrap();
+        assert_eq!(text["error"]["code"].as_i64(), code, "{headers:?} {text}");
+        assert!(text["id"] == 1 || code == Some(-32_001), "{text}");
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn several_messages_come_in_one_body_where_the_version_has_that() {
-    let gateway = Running::start().await;
+async fn batch_is_accepted_only_for_2025_03_26() {
+    let gateway = TestGateway::start().await;
     let batch = json!([
         message(1, "ping", &json!({})),
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -159,16 +160,16 @@ async fn several_messages_come_in_one_body_where_the_version_has_that() {
         {"jsonrpc": "2.0", "id": 4},
         message(5, "initialize", &json!({})),
     ]);
-    let answers = answer(gateway.post("").json(&batch)).await;
-    let codes: Vec<_> = answers.as_array().unwrap().iter().map(|a| &a["error"]["code"]).collect();
+    let responses = response_json(gateway.post("").json(&batch)).await;
+    let codes: Vec<_> = responses.as_array().unwrap().iter().map(|a| &a["error"]["code"]).collect();
     assert_eq!(
         codes,
         [&Value::Null, &Value::Null, &json!(-32_601), &json!(-32_600), &json!(-32_600)]
     );
-    assert_eq!(answers[1]["result"]["structuredContent"], json!({"sum": 3}));
+    assert_eq!(responses[1]["result"]["structuredContent"], json!({"sum": 3}));
     let notes = json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]);
-    let noted = gateway.post("").json(&notes).send().await.unwrap();
-    assert_eq!(noted.status(), StatusCode::ACCEPTED);
+    let response = gateway.post("").json(&notes).send().await.unwrap();
+    assert_eq!(response.status(), StatusCode::ACCEPTED);
     for (version, body) in [("2025-06-18", &notes), (MODERN, &notes), ("2025-03-26", &json!([]))] {
         let request = gateway.post("").header("mcp-protocol-version", version).json(body);
         assert_eq!(request.send().await.unwrap().status(), 400, "{version}");
@@ -177,31 +178,36 @@ async fn several_messages_come_in_one_body_where_the_version_has_that() {
 }
 
 #[tokio::test]
-async fn a_batch_that_asks_for_much_gets_no_more_than_is_allowed() {
+async fn batch_response_size_is_limited() {
     let echo = async |input: Value| Ok::<_, toolpost::HandlerError>(input);
     let large = toolpost::Operation::query("large.one", echo).description("x".repeat(400_000));
-    let gateway = Running::with([large.build().unwrap()], GatewaySettings::default()).await;
+    let gateway =
+        TestGateway::start_with([large.build().unwrap()], GatewaySettings::default()).await;
     let batch: Vec<_> = (0..60).map(|id| message(id, "tools/list", &json!({}))).collect();
-    let answers = answer(gateway.post("").json(&batch)).await;
-    let answers = answers.as_array().unwrap();
-    assert_eq!(answers.len(), 60);
-    let refused = answers.iter().filter(|answer| answer["error"]["code"] == -32_000).count();
-    assert!((1..60).contains(&refused), "{refused} of 60");
-    for (id, answer) in answers.iter().enumerate() {
-        assert_eq!(answer["id"], id);
+    let responses = response_json(gateway.post("").json(&batch)).await;
+    let responses = responses.as_array().unwrap();
+    assert_eq!(responses.len(), 60);
+    let rejected = responses.iter().filter(|response| response["error"]["code"] == -32_000).count();
+    assert!((1..60).contains(&rejected), "{rejected} of 60");
+    for (id, response) in responses.iter().enumerate() {
+        assert_eq!(response["id"], id);
     }
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn sessions_are_bounded_and_the_idle_ones_make_room() {
+async fn session_limit_evicts_idle_sessions() {
     let mut settings = GatewaySettings::default();
-    settings.mcp.sessions = 2;
-    let gateway = Running::with([], settings).await;
-    let sessions = [gateway.begin().await, gateway.begin().await, gateway.begin().await];
+    settings.mcp.max_sessions = 2;
+    let gateway = TestGateway::start_with([], settings).await;
+    let sessions = [
+        gateway.start_session().await,
+        gateway.start_session().await,
+        gateway.start_session().await,
+    ];
     let mut statuses = Vec::new();
     for session in &sessions {
-        let ping = gateway.ask("", "ping", &json!({})).header("mcp-session-id", session);
+        let ping = gateway.legacy_request("", "ping", &json!({})).header("mcp-session-id", session);
         statuses.push(ping.send().await.unwrap().status().as_u16());
     }
     assert_eq!(statuses, [404, 200, 200]);

@@ -2,78 +2,82 @@
 
 use serde_json::json;
 
-use super::{Raw, caller, data, guarded};
+use super::{RawPeer, call_data, caller, gateway_with_tokens};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_spoke_cannot_answer_for_another_nor_hear_it() {
-    let (gateway, [ada, eve, bob]) = guarded(["ada", "eve", "bob"]).await;
-    let mut honest = Raw::connect(&gateway, Some(&ada)).await;
+async fn spoke_cannot_respond_for_or_observe_another() {
+    let (gateway, [ada, eve, bob]) = gateway_with_tokens(["ada", "eve", "bob"]).await;
+    let mut honest = RawPeer::connect(&gateway, Some(&ada)).await;
     let registered = honest.register("r1", "honest").await;
     assert_eq!(registered["payload"]["output"]["data"]["registered"], json!(["honest.wire.ask"]));
-    let mut nosy = Raw::connect(&gateway, Some(&eve)).await;
+    let mut nosy = RawPeer::connect(&gateway, Some(&eve)).await;
     nosy.register("r1", "nosy").await;
 
     let client = caller(&gateway, Some(&bob)).await;
-    let call = tokio::spawn(async move { data(&client, "honest.wire.ask", json!("?")).await });
-    let asked = honest.next().await;
-    assert_eq!(asked["payload"]["identity"]["id"], "bob", "the hub says who asks: {asked}");
-    let id = asked["id"].as_str().unwrap();
+    let call = tokio::spawn(async move { call_data(&client, "honest.wire.ask", json!("?")).await });
+    let call_event = honest.next_event().await;
+    assert_eq!(
+        call_event["payload"]["identity"]["id"], "bob",
+        "the hub says who asks: {call_event}"
+    );
+    let id = call_event["id"].as_str().unwrap();
 
     // Everything that Eve could say about a request whose id she has learnt.
     for topic in ["call.requested", "call.responded", "call.error"] {
-        nosy.say("__subscribe", "", json!({"topic": format!("{topic}:{id}")})).await;
+        nosy.send_event("__subscribe", "", json!({"topic": format!("{topic}:{id}")})).await;
     }
     nosy.respond(id, "a lie").await;
     let error = json!({"code": "EXECUTION_ERROR", "message": "a lie", "retryable": false});
-    nosy.say("call.error", id, error).await;
-    nosy.say("call.completed", id, json!({})).await;
-    nosy.say("call.aborted", id, json!({})).await;
-    nosy.say("call.progress", id, json!({"progress": 1})).await;
-    let unwanted = nosy.next().await;
+    nosy.send_event("call.error", id, error).await;
+    nosy.send_event("call.completed", id, json!({})).await;
+    nosy.send_event("call.aborted", id, json!({})).await;
+    nosy.send_event("call.progress", id, json!({"progress": 1})).await;
+    let unwanted = nosy.next_event().await;
     assert_eq!((&unwanted["type"], &unwanted["id"]), (&json!("call.aborted"), &json!(id)));
 
     // Whoever has heard Eve's next question has heard all of the above.
-    nosy.ask("r2", "hub.list", json!({"namespace": "nosy"})).await;
-    let next = nosy.next().await;
+    nosy.call("r2", "hub.list", json!({"namespace": "nosy"})).await;
+    let next = nosy.next_event().await;
     assert_eq!(next["id"], "r2", "she hears her own answers only: {next}");
     honest.respond(id, "the truth").await;
     assert_eq!(call.await.unwrap(), Ok(json!("the truth")));
-    nosy.ask("r3", "demo.add", json!({"a": 1, "b": 1})).await;
-    assert_eq!(nosy.next().await["id"], "r3", "and nothing of Ada's");
+    nosy.call("r3", "demo.add", json!({"a": 1, "b": 1})).await;
+    assert_eq!(nosy.next_event().await["id"], "r3", "and nothing of Ada's");
     drop((honest, nosy));
     gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_belongs_to_the_identity_that_first_used_it() {
-    let (gateway, [ada, eve]) = guarded(["ada", "eve"]).await;
-    let mut first = Raw::connect(&gateway, Some(&ada)).await;
+async fn spoke_name_belongs_to_first_identity() {
+    let (gateway, [ada, eve]) = gateway_with_tokens(["ada", "eve"]).await;
+    let mut first = RawPeer::connect(&gateway, Some(&ada)).await;
     first.register("r1", "mine").await;
-    let mut thief = Raw::connect(&gateway, Some(&eve)).await;
-    let refused = |answer: &serde_json::Value| {
-        assert_eq!(answer["type"], "call.error", "{answer}");
-        answer["payload"]["code"].as_str().unwrap().to_owned()
+    let mut thief = RawPeer::connect(&gateway, Some(&eve)).await;
+    let rejected = |response: &serde_json::Value| {
+        assert_eq!(response["type"], "call.error", "{response}");
+        response["payload"]["code"].as_str().unwrap().to_owned()
     };
     for name in ["mine", "hub", "demo", "gateway", "toolpost"] {
-        let answer = thief.register("r1", name).await;
-        assert_eq!(refused(&answer), "ACCESS_DENIED", "{name}");
+        let response = thief.register("r1", name).await;
+        assert_eq!(rejected(&response), "ACCESS_DENIED", "{name}");
     }
-    assert_eq!(refused(&thief.register("r2", "Not a Name").await), "VALIDATION_ERROR");
+    assert_eq!(rejected(&thief.register("r2", "Not a Name").await), "VALIDATION_ERROR");
 
     // To say that one is somebody else does not make one so.
-    let offer = json!({"name": "mine", "operations": []});
+    let registration = json!({"name": "mine", "operations": []});
     let posing = json!({
-        "operationId": "hub.register", "input": offer,
+        "operationId": "hub.register", "input": registration,
         "identity": {"id": "ada", "scopes": []},
     });
-    thief.say("call.requested", "r3", posing).await;
-    assert_eq!(refused(&thief.next().await), "ACCESS_DENIED");
+    thief.send_event("call.requested", "r3", posing).await;
+    assert_eq!(rejected(&thief.next_event().await), "ACCESS_DENIED");
 
     drop(first);
-    super::eventually("the owner leaves", || gateway.gateway.hub().census().online == 0).await;
-    let answer = thief.register("r4", "mine").await;
-    assert_eq!(refused(&answer), "ACCESS_DENIED", "while it is offline too");
-    let mut owner = Raw::connect(&gateway, Some(&ada)).await;
+    super::wait_until("the owner leaves", || gateway.gateway.hub().stats().online_spokes == 0)
+        .await;
+    let response = thief.register("r4", "mine").await;
+    assert_eq!(rejected(&response), "ACCESS_DENIED", "while it is offline too");
+    let mut owner = RawPeer::connect(&gateway, Some(&ada)).await;
     assert_eq!(owner.register("r1", "mine").await["type"], "call.responded");
     drop((owner, thief));
     gateway.stop().await;

@@ -12,12 +12,15 @@ use tokio::sync::Notify;
 use tokio_tungstenite::tungstenite::Message;
 use toolpost::{CallRequest, ProgressSender};
 
-use super::{PATIENCE, caller, data, eventually, guarded, in_time, last_code, status, values};
+use super::{
+    TIMEOUT, call_data, caller, collect_values, final_error_code, gateway_with_tokens,
+    operation_status, wait_until, with_timeout,
+};
 
 /// Ends with the test, however that ends.
-struct Process(Child);
+struct SpokeProcess(Child);
 
-impl Process {
+impl SpokeProcess {
     fn start(command: &mut Command, url: &str) -> Self {
         Self(command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
     }
@@ -29,26 +32,26 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for SpokeProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn root() -> &'static Path {
+fn repository_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
 /// The example beside this test's folder. A run of the whole workspace has built it; a run of this
 /// crate alone has not.
-fn example() -> PathBuf {
+fn example_binary() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let example = test.ancestors().nth(2).unwrap().join("examples").join("spoke");
     let written = |path: &Path| path.metadata().and_then(|found| found.modified()).ok();
-    if written(&example) < written(&root().join("examples/spoke.rs")) {
+    if written(&example) < written(&repository_root().join("examples/spoke.rs")) {
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(root()).args(["build", "--quiet", "--jobs", "1"]);
+        cargo.current_dir(repository_root()).args(["build", "--quiet", "--jobs", "1"]);
         cargo.args(["--package", "toolpost", "--features", "ws", "--example", "spoke"]);
         assert!(cargo.status().unwrap().success(), "the example does not build");
     }
@@ -56,19 +59,19 @@ fn example() -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_is_killed_fails_its_calls_at_once_and_comes_back() {
-    let (gateway, [token]) = guarded(["boxer"]).await;
+async fn killed_spoke_fails_its_calls_and_reconnects() {
+    let (gateway, [token]) = gateway_with_tokens(["boxer"]).await;
     let start = || {
-        let mut command = Command::new(example());
-        Process::start(command.env("TOOLPOST_TOKEN", token.reveal()), &gateway.hub_url())
+        let mut command = Command::new(example_binary());
+        SpokeProcess::start(command.env("TOOLPOST_TOKEN", token.reveal()), &gateway.hub_url())
     };
     let process = start();
-    eventually("the example registers", || gateway.gateway.hub().census().online == 1).await;
+    wait_until("the example registers", || gateway.gateway.hub().stats().online_spokes == 1).await;
 
     let client = caller(&gateway, Some(&token)).await;
-    assert_eq!(data(&client, "box.math.add", json!({"a": 2, "b": 3})).await, Ok(json!(5)));
-    assert_eq!(data(&client, "box.counter.increment", json!(3)).await, Ok(json!(3)));
-    assert_eq!(values(&client, "box.clock.ticks", json!(3)).await, [1, 2, 3]);
+    assert_eq!(call_data(&client, "box.math.add", json!({"a": 2, "b": 3})).await, Ok(json!(5)));
+    assert_eq!(call_data(&client, "box.counter.increment", json!(3)).await, Ok(json!(3)));
+    assert_eq!(collect_values(&client, "box.clock.ticks", json!(3)).await, [1, 2, 3]);
 
     let mut ticks = client.subscribe(CallRequest::new("box.clock.ticks", json!(1_000_000)));
     ticks.next().await.unwrap().unwrap();
@@ -77,23 +80,27 @@ async fn a_process_that_is_killed_fails_its_calls_at_once_and_comes_back() {
     let progress = ProgressSender::from_fn(move |_| notify.notify_one());
     let nap = CallRequest::new("box.work.nap", json!(3_000)).progress(progress);
     let nap = tokio::spawn(client.call(nap));
-    in_time("the nap begins", reported.notified()).await;
+    with_timeout("the nap begins", reported.notified()).await;
 
     let killed = Instant::now();
     process.kill();
-    let error = in_time("the call ends", nap).await.unwrap().unwrap_err();
+    let error = with_timeout("the call ends", nap).await.unwrap().unwrap_err();
     eprintln!("UNAVAILABLE {:?} after kill -9", killed.elapsed());
     assert_eq!(error.code().as_str(), "UNAVAILABLE", "{error}");
-    assert_eq!(last_code(ticks).await.as_deref(), Some("UNAVAILABLE"));
-    assert_eq!(status(&client, "box.math.add").await, "offline");
-    let refused = data(&client, "box.math.add", json!({"a": 2, "b": 3})).await;
-    assert_eq!(refused, Err("UNAVAILABLE".to_owned()));
+    assert_eq!(final_error_code(ticks).await.as_deref(), Some("UNAVAILABLE"));
+    assert_eq!(operation_status(&client, "box.math.add").await, "offline");
+    let rejected = call_data(&client, "box.math.add", json!({"a": 2, "b": 3})).await;
+    assert_eq!(rejected, Err("UNAVAILABLE".to_owned()));
 
     let _process = start();
-    eventually("the example is back", || gateway.gateway.hub().census().online == 1).await;
-    assert_eq!(data(&client, "box.math.add", json!({"a": 2, "b": 3})).await, Ok(json!(5)));
-    assert_eq!(data(&client, "box.counter.increment", json!(1)).await, Ok(json!(1)), "a new one");
-    assert_eq!(status(&client, "box.math.add").await, "online");
+    wait_until("the example is back", || gateway.gateway.hub().stats().online_spokes == 1).await;
+    assert_eq!(call_data(&client, "box.math.add", json!({"a": 2, "b": 3})).await, Ok(json!(5)));
+    assert_eq!(
+        call_data(&client, "box.counter.increment", json!(1)).await,
+        Ok(json!(1)),
+        "a new one"
+    );
+    assert_eq!(operation_status(&client, "box.math.add").await, "online");
     assert_eq!(client.pending_count(), 0);
     gateway.stop().await;
 }
@@ -112,11 +119,11 @@ fn node() -> Option<Command> {
     if major < 22 {
         node.arg("--experimental-websocket");
     }
-    node.arg(root().join(SCRIPT));
+    node.arg(repository_root().join(SCRIPT));
     Some(node)
 }
 
-fn node_or_say() -> Option<Command> {
+fn node_or_skip() -> Option<Command> {
     let node = node();
     if node.is_none() {
         eprintln!("!!! Node 20 or later is not installed: {SCRIPT} WAS NOT RUN !!!");
@@ -126,42 +133,42 @@ fn node_or_say() -> Option<Command> {
 }
 
 #[test]
-fn the_script_is_short() {
-    let lines = std::fs::read_to_string(root().join(SCRIPT)).unwrap().lines().count();
+fn example_script_is_short() {
+    let lines = std::fs::read_to_string(repository_root().join(SCRIPT)).unwrap().lines().count();
     assert!(lines < 40, "{SCRIPT} has {lines} lines");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_answers_streams_and_calls_back() {
-    let Some(mut node) = node_or_say() else { return };
-    let (gateway, [token]) = guarded(["scripter"]).await;
+async fn script_responds_streams_and_calls_back() {
+    let Some(mut node) = node_or_skip() else { return };
+    let (gateway, [token]) = gateway_with_tokens(["scripter"]).await;
     node.env("TOOLPOST_TOKEN", token.reveal());
-    let process = Process::start(&mut node, &gateway.hub_url());
-    eventually("the script registers", || gateway.gateway.hub().census().online == 1).await;
+    let process = SpokeProcess::start(&mut node, &gateway.hub_url());
+    wait_until("the script registers", || gateway.gateway.hub().stats().online_spokes == 1).await;
 
     let client = caller(&gateway, Some(&token)).await;
-    assert_eq!(data(&client, "js.math.double", json!(21)).await, Ok(json!(42)));
-    let failed = data(&client, "js.math.double", json!("a word")).await;
+    assert_eq!(call_data(&client, "js.math.double", json!(21)).await, Ok(json!(42)));
+    let failed = call_data(&client, "js.math.double", json!("a word")).await;
     assert_eq!(failed, Err("EXECUTION_ERROR".to_owned()), "what it called has refused it");
-    assert_eq!(values(&client, "js.clock.ticks", json!(3)).await, [1, 2, 3]);
+    assert_eq!(collect_values(&client, "js.clock.ticks", json!(3)).await, [1, 2, 3]);
 
     let ticks = client.subscribe(CallRequest::new("js.clock.ticks", json!(1_000_000)));
     assert_eq!(ticks.take(2).count().await, 2);
-    eventually("the hub waits for nothing", || gateway.gateway.hub().census().pending == 0).await;
+    wait_until("the hub waits for nothing", || gateway.gateway.hub().stats().pending == 0).await;
     process.kill();
-    eventually("the script is gone", || gateway.gateway.hub().census().online == 0).await;
-    assert_eq!(data(&client, "js.math.double", json!(1)).await, Err("UNAVAILABLE".to_owned()));
+    wait_until("the script is gone", || gateway.gateway.hub().stats().online_spokes == 0).await;
+    assert_eq!(call_data(&client, "js.math.double", json!(1)).await, Err("UNAVAILABLE".to_owned()));
     gateway.stop().await;
 }
 
 /// In place of a hub, so that what the script says after `call.aborted` can be seen.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_obeys_call_aborted() {
-    let Some(mut node) = node_or_say() else { return };
+async fn script_stops_on_call_aborted() {
+    let Some(mut node) = node_or_skip() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}", listener.local_addr().unwrap());
-    let _process = Process::start(node.env_remove("TOOLPOST_TOKEN"), &url);
-    let (stream, _) = in_time("the script connects", listener.accept()).await.unwrap();
+    let _process = SpokeProcess::start(node.env_remove("TOOLPOST_TOKEN"), &url);
+    let (stream, _) = with_timeout("the script connects", listener.accept()).await.unwrap();
     let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
     let ticks = |id: &str, count: u64| {
         let payload = json!({"requestId": id, "operationId": "clock.ticks", "input": count});
@@ -186,7 +193,7 @@ async fn a_script_obeys_call_aborted() {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, reading).await.unwrap();
+    tokio::time::timeout(TIMEOUT, reading).await.unwrap();
     assert_eq!(seen.last().unwrap(), "call.completed \"short\"", "{seen:?}");
     let after = seen.iter().skip_while(|name| !name.contains("short"));
     assert!(after.clone().all(|name| !name.contains("long")), "it went on: {seen:?}");

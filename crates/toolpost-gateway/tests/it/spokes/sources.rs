@@ -6,32 +6,34 @@ use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::config::Config;
 use toolpost_gateway::{Gateway, GatewaySettings, Sources, builtin};
 
-use super::{Raw, Running, caller, data, eventually, guarded, status};
+use super::{
+    RawPeer, TestGateway, call_data, caller, gateway_with_tokens, operation_status, wait_until,
+};
 
 fn config(text: &str) -> Config {
     Config::parse("toolpost.toml".as_ref(), text, &|_| None).unwrap()
 }
 
 /// A gateway that knows one guest.
-fn office(token: &Token) -> Gateway {
-    Gateway::with(Pipeline::new(builtin::registry()), GatewaySettings::default())
-        .with_authenticator(Authenticator::with([(token.hash(), Identity::new("branch"))]))
+fn upstream_gateway(token: &Token) -> Gateway {
+    Gateway::from_pipeline(Pipeline::new(builtin::registry()), GatewaySettings::default())
+        .with_authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("branch"))]))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_hub_is_listed_under_its_name_and_survives_its_restart() {
+async fn upstream_hub_is_listed_and_survives_restart() {
     let token = Token::generate().unwrap();
-    let upstream = Running::serve(office(&token), "127.0.0.1:0").await;
+    let upstream = TestGateway::serve(upstream_gateway(&token), "127.0.0.1:0").await;
     let address = upstream.address.to_string();
-    let branch = Running::start().await;
+    let branch = TestGateway::start().await;
     let text = format!(
         "[source.office]\nhub = {{ url = \"ws://{address}\", token = \"{}\" }}\n\
          exclude = [\"demo.fail\"]\n",
         token.reveal()
     );
     let _sources = Sources::start(&branch.gateway, &config(&text));
-    let online = || branch.gateway.hub().census().online == 1;
-    eventually("the other hub is joined", online).await;
+    let online = || branch.gateway.hub().stats().online_spokes == 1;
+    wait_until("the other hub is joined", online).await;
 
     let client = caller(&branch, None).await;
     let rows = [
@@ -42,49 +44,53 @@ async fn another_hub_is_listed_under_its_name_and_survives_its_restart() {
         ("demo.add", "online"),
     ];
     for (id, expected) in rows {
-        assert_eq!(status(&client, id).await, expected, "{id}");
+        assert_eq!(operation_status(&client, id).await, expected, "{id}");
     }
     let five = Ok(json!({"sum": 5}));
-    assert_eq!(data(&client, "office.demo.add", json!({"a": 2, "b": 3})).await, five);
-    let bad = data(&client, "office.demo.add", json!({"a": "x"})).await;
+    assert_eq!(call_data(&client, "office.demo.add", json!({"a": 2, "b": 3})).await, five);
+    let bad = call_data(&client, "office.demo.add", json!({"a": "x"})).await;
     assert_eq!(bad, Err("VALIDATION_ERROR".to_owned()));
 
     upstream.stop().await;
-    eventually("the other hub is missed", || !online()).await;
-    assert_eq!(status(&client, "office.demo.add").await, "offline");
-    let away = data(&client, "office.demo.add", json!({"a": 2, "b": 3})).await;
+    wait_until("the other hub is missed", || !online()).await;
+    assert_eq!(operation_status(&client, "office.demo.add").await, "offline");
+    let away = call_data(&client, "office.demo.add", json!({"a": 2, "b": 3})).await;
     assert_eq!(away, Err("UNAVAILABLE".to_owned()));
 
-    let upstream = Running::serve(office(&token), &address).await;
-    eventually("the other hub is back", online).await;
-    assert_eq!(data(&client, "office.demo.add", json!({"a": 2, "b": 3})).await, five);
+    let upstream = TestGateway::serve(upstream_gateway(&token), &address).await;
+    wait_until("the other hub is back", online).await;
+    assert_eq!(call_data(&client, "office.demo.add", json!({"a": 2, "b": 3})).await, five);
 
     // The link to the other hub stays for as long as a call in flight needs it.
     let slow = tokio::spawn(client.call(CallRequest::new("office.demo.slow", json!({"ms": 300}))));
-    eventually("the call is there", || upstream.gateway.pipeline().in_flight() == 1).await;
+    wait_until("the call is there", || upstream.gateway.pipeline().in_flight() == 1).await;
     assert!(branch.stop().await.in_time);
     assert!(slow.await.unwrap().is_ok(), "it finished");
     upstream.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expected_spoke_is_let_in_as_its_identity_only_and_as_configured() {
-    let (gateway, [ada, eve]) = guarded(["ada", "eve"]).await;
+async fn configured_spoke_requires_its_identity() {
+    let (gateway, [ada, eve]) = gateway_with_tokens(["ada", "eve"]).await;
     let text = "[source.box]\nspoke = { identity = \"ada\" }\naccess = { scopes = [\"inside\"] }\n";
     // Whoever is named has to be known to the file as well.
     let hash = ada.hash();
     let text = format!("[identity.ada]\ntoken_hash = \"{hash}\"\n{text}");
     let _sources = Sources::start(&gateway.gateway, &config(&text));
-    let mut thief = Raw::connect(&gateway, Some(&eve)).await;
-    let refused = thief.register("r1", "box").await;
-    assert_eq!(refused["payload"]["code"], "ACCESS_DENIED", "although nobody had it before");
-    let mut spoke = Raw::connect(&gateway, Some(&ada)).await;
+    let mut thief = RawPeer::connect(&gateway, Some(&eve)).await;
+    let rejected = thief.register("r1", "box").await;
+    assert_eq!(rejected["payload"]["code"], "ACCESS_DENIED", "although nobody had it before");
+    let mut spoke = RawPeer::connect(&gateway, Some(&ada)).await;
     let taken = spoke.register("r1", "box").await;
     assert_eq!(taken["payload"]["output"]["data"]["registered"], json!(["box.wire.ask"]));
 
     let client = caller(&gateway, Some(&eve)).await;
-    assert_eq!(status(&client, "box.wire.ask").await, "not listed", "she lacks the scope");
-    let denied = data(&client, "box.wire.ask", json!({})).await;
+    assert_eq!(
+        operation_status(&client, "box.wire.ask").await,
+        "not listed",
+        "she lacks the scope"
+    );
+    let denied = call_data(&client, "box.wire.ask", json!({})).await;
     assert_eq!(denied, Err("ACCESS_DENIED".to_owned()));
     drop((spoke, thief));
     gateway.stop().await;

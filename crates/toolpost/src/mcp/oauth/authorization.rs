@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use futures::future::BoxFuture;
 use url::Url;
 
-use super::discovery::Discovered;
-use super::error::{OAuthError, excerpt, shown};
+use super::discovery::DiscoveryResult;
+use super::error::{OAuthError, excerpt, redact_url};
 use super::pkce;
 use super::scope::OFFLINE_ACCESS;
 use crate::protocol::Secret;
@@ -21,7 +21,7 @@ pub trait Authorizer: Send + Sync + Debug {
     ///
     /// # Errors
     ///
-    /// [`OAuthError::Unfinished`] when nobody comes back.
+    /// [`OAuthError::Incomplete`] when nobody comes back.
     ///
     /// # Cancellation
     ///
@@ -30,23 +30,23 @@ pub trait Authorizer: Send + Sync + Debug {
 }
 
 /// An authorization that a person was sent to. What it expects was written down before.
-pub(super) struct Pending {
-    pub(super) address: Url,
+pub(super) struct AuthorizationRequest {
+    pub(super) url: Url,
     pub(super) verifier: Secret,
     pub(super) redirect_uri: Url,
     state: Secret,
     issuer: String,
-    names_itself: bool,
+    requires_iss: bool,
 }
 
-impl Pending {
+impl AuthorizationRequest {
     pub(super) fn new(
-        discovered: &Discovered,
+        discovered: &DiscoveryResult,
         client_id: &str,
         redirect_uri: Url,
         scopes: &[String],
     ) -> Result<Self, OAuthError> {
-        let (verifier, state) = (pkce::unguessable()?, pkce::unguessable()?);
+        let (verifier, state) = (pkce::random_token()?, pkce::random_token()?);
         let mut address = discovered.server.authorization_endpoint.clone();
         let mut query = address.query_pairs_mut();
         query
@@ -66,87 +66,89 @@ impl Pending {
         }
         drop(query);
         let issuer = discovered.server.issuer.clone();
-        let names_itself = discovered.server.names_itself;
-        Ok(Self { address, verifier, redirect_uri, state, issuer, names_itself })
+        let requires_iss = discovered.server.sends_iss;
+        Ok(Self { url: address, verifier, redirect_uri, state, issuer, requires_iss })
     }
 
     /// The code in an answer, once it is sure that the answer is one to this question and comes
     /// from the server that was asked (RFC 9207). Before that is sure, nothing else in it is read.
-    pub(super) fn code(&self, answer: &Url) -> Result<Secret, OAuthError> {
-        let mut place = answer.clone();
-        place.set_query(None);
-        place.set_fragment(None);
+    pub(super) fn code_from_redirect(&self, response: &Url) -> Result<Secret, OAuthError> {
+        let mut target = response.clone();
+        target.set_query(None);
+        target.set_fragment(None);
         let mut expected = self.redirect_uri.clone();
         expected.set_query(None);
-        if place != expected {
-            return Err(self.untrusted("it came to another address"));
+        if target != expected {
+            return Err(self.untrusted_redirect("it came to another address"));
         }
-        let state = self.only(answer, "state")?;
+        let state = self.single_param(response, "state")?;
         if state.as_deref() != Some(self.state.reveal()) {
-            return Err(self.untrusted("its state is not the one that was sent"));
+            return Err(self.untrusted_redirect("its state does not match"));
         }
-        match self.only(answer, "iss")? {
+        match self.single_param(response, "iss")? {
             Some(issuer) if issuer != self.issuer => {
-                return Err(self.untrusted("it is from another issuer"));
+                return Err(self.untrusted_redirect("it is from another issuer"));
             }
-            None if self.names_itself => {
-                return Err(self.untrusted("it does not name its issuer, as it should"));
+            None if self.requires_iss => {
+                return Err(self.untrusted_redirect("it is missing the issuer"));
             }
             _ => {}
         }
-        if let Some(error) = self.only(answer, "error")? {
-            return Err(self.refused(&error, self.only(answer, "error_description")?.as_deref()));
+        if let Some(error) = self.single_param(response, "error")? {
+            return Err(
+                self.rejected(&error, self.single_param(response, "error_description")?.as_deref())
+            );
         }
-        let code = self.only(answer, "code")?.filter(|code| !code.is_empty());
-        code.map(Secret::new).ok_or_else(|| self.untrusted("it has no code"))
+        let code = self.single_param(response, "code")?.filter(|code| !code.is_empty());
+        code.map(Secret::new).ok_or_else(|| self.untrusted_redirect("it has no code"))
     }
 
     /// The value of a parameter, which must not be there twice.
-    fn only(&self, answer: &Url, name: &str) -> Result<Option<String>, OAuthError> {
+    fn single_param(&self, response: &Url, name: &str) -> Result<Option<String>, OAuthError> {
         let mut values =
-            answer.query_pairs().filter(|(key, _)| key == name).map(|(_, value)| value);
+            response.query_pairs().filter(|(key, _)| key == name).map(|(_, value)| value);
         let first = values.next();
         if values.next().is_some() {
-            return Err(self.untrusted("it has a parameter twice"));
+            return Err(self.untrusted_redirect("it has a parameter twice"));
         }
         Ok(first.map(String::from))
     }
 
-    fn refused(&self, error: &str, description: Option<&str>) -> OAuthError {
-        OAuthError::Refused {
+    fn rejected(&self, error: &str, description: Option<&str>) -> OAuthError {
+        OAuthError::Rejected {
             what: "authorization server",
-            address: shown(&self.issuer),
+            address: redact_url(&self.issuer),
             error: excerpt(error),
             description: description.map(excerpt),
         }
     }
 
-    fn untrusted(&self, reason: &'static str) -> OAuthError {
-        OAuthError::Response { issuer: shown(&self.issuer), reason }
+    fn untrusted_redirect(&self, reason: &'static str) -> OAuthError {
+        OAuthError::UntrustedRedirect { issuer: redact_url(&self.issuer), reason }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::metadata::Server;
+    use super::super::metadata::AuthorizationServer;
     use super::*;
 
-    fn pending(names_itself: bool, scopes: &[&str]) -> Pending {
+    fn authorization_request(requires_iss: bool, scopes: &[&str]) -> AuthorizationRequest {
         let url = Url::parse("https://as.example").unwrap();
-        let mut server = Server::usual(&url);
-        server.names_itself = names_itself;
+        let mut server = AuthorizationServer::with_default_endpoints(&url);
+        server.sends_iss = requires_iss;
         server.authorization_endpoint = Url::parse("https://as.example/go?tenant=1").unwrap();
         let resource = "https://mcp.example".to_owned();
-        let discovered = Discovered { resource, scopes: Vec::new(), server };
+        let discovered = DiscoveryResult { resource, scopes: Vec::new(), server };
         let redirect = Url::parse("http://127.0.0.1:7/callback").unwrap();
         let scopes: Vec<String> = scopes.iter().map(|&scope| scope.to_owned()).collect();
-        Pending::new(&discovered, "me", redirect, &scopes).unwrap()
+        AuthorizationRequest::new(&discovered, "me", redirect, &scopes).unwrap()
     }
 
     #[test]
-    fn the_question_says_everything_and_keeps_the_query_of_the_endpoint() {
-        let pending = pending(true, &["a", OFFLINE_ACCESS]);
-        let query: Vec<(String, String)> = pending.address.query_pairs().into_owned().collect();
+    fn authorization_url_has_all_params_and_endpoint_query() {
+        let pending = authorization_request(true, &["a", OFFLINE_ACCESS]);
+        let query: Vec<(String, String)> = pending.url.query_pairs().into_owned().collect();
         let challenge = pkce::s256(&pending.verifier);
         let expected = [
             ("tenant", "1"),
@@ -166,17 +168,17 @@ mod tests {
     }
 
     #[test]
-    fn without_scopes_the_parameter_is_left_out() {
-        assert!(!pending(true, &[]).address.as_str().contains("scope"));
+    fn authorization_url_omits_empty_scope() {
+        assert!(!authorization_request(true, &[]).url.as_str().contains("scope"));
     }
 
     #[test]
-    fn answers_are_trusted_or_not() {
+    fn redirect_issuer_and_params_are_verified() {
         let good = "http://127.0.0.1:7/callback?state=STATE";
         let rows = [
             // names itself; does not; the answer
             (Ok(()), Ok(()), "&code=c&iss=https://as.example"),
-            (Err("does not name its issuer"), Ok(()), "&code=c"),
+            (Err("missing the issuer"), Ok(()), "&code=c"),
             (Err("another issuer"), Err("another issuer"), "&code=c&iss=https://evil.example"),
             (Err("another issuer"), Err("another issuer"), "&code=c&iss=https://as.example/"),
             (Err("another issuer"), Err("another issuer"), "&code=c&iss=https://AS.example"),
@@ -199,18 +201,18 @@ mod tests {
                 "&error=call+555&iss=https://evil.example",
             ),
         ];
-        for (names_itself, silent, query) in rows {
-            for (names, expected) in [(true, names_itself), (false, silent)] {
-                let pending = pending(names, &[]);
+        for (requires_iss, without_iss, query) in rows {
+            for (names, expected) in [(true, requires_iss), (false, without_iss)] {
+                let pending = authorization_request(names, &[]);
                 let address = format!("{good}{query}").replace("STATE", pending.state.reveal());
-                check(pending.code(&Url::parse(&address).unwrap()), expected, query);
+                check(pending.code_from_redirect(&Url::parse(&address).unwrap()), expected, query);
             }
         }
     }
 
     #[test]
-    fn answers_to_another_question_are_not_read() {
-        let pending = pending(false, &[]);
+    fn redirect_with_wrong_state_or_uri_is_rejected() {
+        let pending = authorization_request(false, &[]);
         let state = pending.state.reveal();
         let rows = [
             (format!("http://127.0.0.1:7/callback?code=c&state={state}"), Ok(())),
@@ -222,15 +224,15 @@ mod tests {
             (format!("https://127.0.0.1:7/callback?code=c&state={state}"), Err("another address")),
         ];
         for (address, expected) in rows {
-            check(pending.code(&Url::parse(&address).unwrap()), expected, &address);
+            check(pending.code_from_redirect(&Url::parse(&address).unwrap()), expected, &address);
         }
     }
 
     fn check(result: Result<Secret, OAuthError>, expected: Result<(), &str>, name: &str) {
         match (result, expected) {
             (Ok(code), Ok(())) => assert_eq!(code.reveal(), "c", "{name}"),
-            (Err(error), Err(words)) => {
-                assert!(error.to_string().contains(words), "{name}: {error}");
+            (Err(error), Err(expected_message)) => {
+                assert!(error.to_string().contains(expected_message), "{name}: {error}");
                 assert!(!error.to_string().contains("555"), "{error}");
             }
             (result, _) => panic!("{name}: {result:?}"),

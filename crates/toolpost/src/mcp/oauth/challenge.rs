@@ -24,26 +24,26 @@ impl Challenge {
         if header.len() > MAX_BYTES {
             return challenge;
         }
-        let mut reader = Reader { rest: header };
-        let mut bearers = 0;
+        let mut tokenizer = ChallengeTokenizer { rest: header };
+        let mut bearer_count = 0;
         let mut in_bearer = false;
-        while let Some(item) = reader.next() {
+        while let Some(item) = tokenizer.next_token() {
             match item {
-                Item::Scheme(name) => {
+                ChallengeToken::Scheme(name) => {
                     in_bearer = name.eq_ignore_ascii_case("bearer");
-                    bearers += usize::from(in_bearer);
+                    bearer_count += usize::from(in_bearer);
                 }
-                Item::Parameter(name, value) if in_bearer && bearers == 1 => {
-                    challenge.take(name, value);
+                ChallengeToken::Parameter(name, value) if in_bearer && bearer_count == 1 => {
+                    challenge.set_param(name, value);
                 }
-                Item::Parameter(..) => {}
+                ChallengeToken::Parameter(..) => {}
             }
         }
         challenge
     }
 
     /// The first one of a name counts.
-    fn take(&mut self, name: &str, value: String) {
+    fn set_param(&mut self, name: &str, value: String) {
         let slot = match name.to_ascii_lowercase().as_str() {
             "resource_metadata" => &mut self.resource_metadata,
             "error" => &mut self.error,
@@ -57,46 +57,46 @@ impl Challenge {
     }
 }
 
-enum Item<'a> {
+enum ChallengeToken<'a> {
     Scheme(&'a str),
     Parameter(&'a str, String),
 }
 
 /// Takes a header apart, each byte once.
-struct Reader<'a> {
+struct ChallengeTokenizer<'a> {
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
-    fn next(&mut self) -> Option<Item<'a>> {
+impl<'a> ChallengeTokenizer<'a> {
+    fn next_token(&mut self) -> Option<ChallengeToken<'a>> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\r', '\n', ',']);
             if self.rest.is_empty() {
                 return None;
             }
-            let name = self.token();
+            let name = self.read_token();
             if name.is_empty() {
                 // Something that does not belong here says nothing, as a whole.
-                self.value();
+                self.read_value();
                 continue;
             }
             let Some(value) = self.rest.trim_start().strip_prefix('=') else {
-                return Some(Item::Scheme(name));
+                return Some(ChallengeToken::Scheme(name));
             };
             self.rest = value.trim_start();
-            return Some(Item::Parameter(name, self.value()));
+            return Some(ChallengeToken::Parameter(name, self.read_value()));
         }
     }
 
-    fn token(&mut self) -> &'a str {
-        let is_sign = |c: char| !c.is_ascii_alphanumeric() && !"!#$%&'*+-.^_`|~".contains(c);
-        let end = self.rest.find(is_sign).unwrap_or(self.rest.len());
+    fn read_token(&mut self) -> &'a str {
+        let is_delimiter = |c: char| !c.is_ascii_alphanumeric() && !"!#$%&'*+-.^_`|~".contains(c);
+        let end = self.rest.find(is_delimiter).unwrap_or(self.rest.len());
         let (token, rest) = self.rest.split_at(end);
         self.rest = rest;
         token
     }
 
-    fn value(&mut self) -> String {
+    fn read_value(&mut self) -> String {
         let Some(quoted) = self.rest.strip_prefix('"') else {
             // Addresses come without quotes too, so more than a token is taken.
             let end = self.rest.find([',', ' ', '\t', '\r', '\n']).unwrap_or(self.rest.len());
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_say_what_they_say() {
+    fn www_authenticate_parses_first_bearer_challenge() {
         let long = format!("Bearer scope=\"{}\"", "a".repeat(MAX_BYTES));
         let quotes = format!("Bearer {}", "\"\\".repeat(8_000));
         let equals = format!("Bearer scope{}", "=".repeat(16_000));

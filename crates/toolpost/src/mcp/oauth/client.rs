@@ -7,14 +7,16 @@ use futures::FutureExt;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use super::address::{self, Reach};
 use super::authorization::Authorizer;
 use super::challenge::Challenge;
-use super::error::{OAuthError, shown};
-use super::fetch::Http;
-use super::inner::{Inner, Refusal};
-use super::state::{Flight, FlightFuture, Kind, Standing, State};
+use super::error::{OAuthError, redact_url};
+use super::fetch::FetchClient;
+use super::shared::{OAuthInner, RejectedRequest};
 use super::store::CredentialStore;
+use super::token_state::{
+    AcquisitionFuture, AcquisitionKind, SharedAcquisition, TokenState, TokenStatus,
+};
+use super::url_policy::{self, UrlPolicy};
 use crate::mcp::settings::OAuthSettings;
 use crate::protocol::Secret;
 
@@ -42,29 +44,29 @@ use crate::protocol::Secret;
 /// let oauth = OAuth::new(http, server, OAuthSettings::default(), store, None);
 /// assert!(oauth.token().await?.is_none());
 ///
-/// // The server answers with 401, and nobody is there who could agree to anything.
-/// let refused = oauth.challenged(401, Some("Bearer scope=\"files\""), None).await;
-/// assert!(matches!(refused, Err(OAuthError::NeedsPerson { .. })));
+/// // The server responds with 401, and no person is available to authorize.
+/// let challenged = oauth.handle_challenge(401, Some("Bearer scope=\"files\""), None).await;
+/// assert!(matches!(challenged, Err(OAuthError::AuthorizationRequired { .. })));
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct OAuth {
-    inner: Arc<Inner>,
+    inner: Arc<OAuthInner>,
 }
 
 /// What somebody gets who was refused.
-enum Joined {
+enum TokenLookup {
     /// What is known already.
-    Done(Result<Secret, OAuthError>),
+    Ready(Result<Secret, OAuthError>),
     /// What is under way.
-    Waits((Kind, Flight)),
+    InFlight((AcquisitionKind, SharedAcquisition)),
 }
 
-impl Joined {
-    async fn end(self) -> (Option<Kind>, Result<Secret, OAuthError>) {
+impl TokenLookup {
+    async fn resolve(self) -> (Option<AcquisitionKind>, Result<Secret, OAuthError>) {
         match self {
-            Self::Done(result) => (None, result),
-            Self::Waits((kind, flight)) => (Some(kind), flight.await),
+            Self::Ready(result) => (None, result),
+            Self::InFlight((kind, flight)) => (Some(kind), flight.await),
         }
     }
 }
@@ -83,10 +85,22 @@ impl OAuth {
         authorizer: Option<Arc<dyn Authorizer>>,
     ) -> Self {
         // A resource that no token may be sent to is refused when one is wanted.
-        let http = Http::new(http, Reach::of(&resource).unwrap_or(Reach::Network));
-        let key = address::canonical(&resource);
+        let http = FetchClient::new(
+            http,
+            UrlPolicy::for_resource(&resource).unwrap_or(UrlPolicy::HttpsOnly),
+        );
+        let key = url_policy::canonical_resource(&resource);
         let (tasks, state) = (TaskTracker::new(), Mutex::default());
-        let inner = Inner { http, resource, key, settings, store, authorizer, tasks, state };
+        let inner = OAuthInner {
+            http,
+            resource,
+            store_key: key,
+            settings,
+            store,
+            authorizer,
+            tasks,
+            state,
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -100,33 +114,42 @@ impl OAuth {
         if !self.inner.state().loaded {
             self.inner.load().await?;
         }
-        let (held, flight) = {
+        let (current, flight) = {
             let mut state = self.inner.state();
-            let held = match state.standing() {
-                Standing::Nothing => return Ok(None),
-                Standing::Good(token) => return Ok(Some(token)),
-                Standing::Ripe(held) => held,
+            let current = match state.token_status() {
+                TokenStatus::Missing => return Ok(None),
+                TokenStatus::Valid(token) => return Ok(Some(token)),
+                TokenStatus::RefreshDue(current) => current,
             };
-            match (state.flight(), &held) {
+            match (state.current_acquisition(), &current) {
                 // A person may take minutes; a token that holds is used until then.
-                (Some((Kind::Refusal, _)), Some(held)) => return Ok(Some(held.clone())),
-                (Some((_, flight)), _) => (held, flight),
+                (Some((AcquisitionKind::Challenge, _)), Some(current)) => {
+                    return Ok(Some(current.clone()));
+                }
+                (Some((_, flight)), _) => (current, flight),
                 (None, _) => {
-                    let work = self.inner.clone().renewed().boxed();
-                    (held, self.inner.start(&mut state, Kind::Renewal, work))
+                    let acquisition = self.inner.clone().refresh_current().boxed();
+                    (
+                        current,
+                        self.inner.start_acquisition(
+                            &mut state,
+                            AcquisitionKind::Refresh,
+                            acquisition,
+                        ),
+                    )
                 }
             }
         };
-        match (flight.await, held) {
+        match (flight.await, current) {
             (Ok(token), _) => Ok(Some(token)),
-            (Err(error), Some(held)) => {
-                tracing::warn!(resource = shown(&self.inner.key), %error, "the token was not renewed");
-                self.inner.state().rest();
-                Ok(Some(held))
+            (Err(error), Some(current)) => {
+                tracing::warn!(resource = redact_url(&self.inner.store_key), %error, "token refresh failed");
+                self.inner.state().delay_refresh();
+                Ok(Some(current))
             }
             (Err(error), None) if error.is_transient() => Err(error),
             (Err(error), None) => {
-                tracing::info!(resource = shown(&self.inner.key), %error, "the token is over");
+                tracing::info!(resource = redact_url(&self.inner.store_key), %error, "token expired");
                 Ok(None)
             }
         }
@@ -137,25 +160,28 @@ impl OAuth {
     /// Several `WWW-Authenticate` headers are given as one, with commas between them. `used` is the
     /// token that was refused. Whoever is refused with the same token waits for the
     /// same authorization, and whoever was refused with one that is replaced meanwhile is given the
-    /// new one at once. The caller sends its request again, and gives up after the third refusal.
+    /// new one at once. The caller sends its request again, and gives up after the third rejection.
     ///
     /// # Errors
     ///
-    /// [`OAuthError::NeedsPerson`] if only a person can help and there is no [`Authorizer`]; else
+    /// [`OAuthError::AuthorizationRequired`] if only a person can help and there is no [`Authorizer`]; else
     /// whatever stood in the way.
-    pub async fn challenged(
+    pub async fn handle_challenge(
         &self,
         status: u16,
         www_authenticate: Option<&str>,
         used: Option<&Secret>,
     ) -> Result<Secret, OAuthError> {
-        Reach::of(&self.inner.resource)?;
+        UrlPolicy::for_resource(&self.inner.resource)?;
         let challenge = Challenge::parse(www_authenticate.unwrap_or_default());
-        let need = self.inner.need(status, &challenge)?;
-        let refusal = Refusal { need, challenge, used: used.cloned() };
-        match self.inner.join(&refusal).end().await {
+        let challenge_kind = self.inner.classify_challenge(status, &challenge)?;
+        let rejected =
+            RejectedRequest { kind: challenge_kind, challenge, used_token: used.cloned() };
+        match self.inner.join_or_start(&rejected).resolve().await {
             // A renewal does less than is needed here: it asks nobody.
-            (Some(Kind::Renewal), Err(_)) => self.inner.join(&refusal).end().await.1,
+            (Some(AcquisitionKind::Refresh), Err(_)) => {
+                self.inner.join_or_start(&rejected).resolve().await.1
+            }
             (_, result) => result,
         }
     }
@@ -167,38 +193,46 @@ impl OAuth {
     }
 }
 
-impl Inner {
+impl OAuthInner {
     /// What is there already, or the flight to wait for.
-    fn join(self: &Arc<Self>, refusal: &Refusal) -> Joined {
+    fn join_or_start(self: &Arc<Self>, rejected: &RejectedRequest) -> TokenLookup {
         let mut state = self.state();
-        if let Some(token) = state.replacement(refusal.used.as_ref()) {
-            return Joined::Done(Ok(token));
+        if let Some(token) = state.replacement(rejected.used_token.as_ref()) {
+            return TokenLookup::Ready(Ok(token));
         }
-        if let Some(error) = state.failure(refusal) {
-            return Joined::Done(Err(error));
+        if let Some(error) = state.recent_failure(rejected) {
+            return TokenLookup::Ready(Err(error));
         }
-        if let Some(flight) = state.flight() {
-            return Joined::Waits(flight);
+        if let Some(flight) = state.current_acquisition() {
+            return TokenLookup::InFlight(flight);
         }
-        let work = self.clone().answer(refusal.clone()).boxed();
-        Joined::Waits((Kind::Refusal, self.start(&mut state, Kind::Refusal, work)))
+        let acquisition = self.clone().handle_rejection(rejected.clone()).boxed();
+        TokenLookup::InFlight((
+            AcquisitionKind::Challenge,
+            self.start_acquisition(&mut state, AcquisitionKind::Challenge, acquisition),
+        ))
     }
 
-    fn start(self: &Arc<Self>, state: &mut State, kind: Kind, work: FlightFuture) -> Flight {
+    fn start_acquisition(
+        self: &Arc<Self>,
+        state: &mut TokenState,
+        kind: AcquisitionKind,
+        work: AcquisitionFuture,
+    ) -> SharedAcquisition {
         let inner = self.clone();
-        let whole = async move {
+        let shared_work = async move {
             let result = work.await;
-            inner.state().running = None;
+            inner.state().in_flight = None;
             result
         };
-        let flight = whole.boxed().shared();
-        state.running = flight.downgrade().map(|weak| (kind, weak));
+        let flight = shared_work.boxed().shared();
+        state.in_flight = flight.downgrade().map(|weak| (kind, weak));
         flight
     }
 }
 
 impl Debug for OAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OAuth").field("resource", &self.inner.key).finish_non_exhaustive()
+        f.debug_struct("OAuth").field("resource", &self.inner.store_key).finish_non_exhaustive()
     }
 }

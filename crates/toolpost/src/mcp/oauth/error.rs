@@ -14,8 +14,8 @@ use super::store::StoreError;
 #[non_exhaustive]
 pub enum OAuthError {
     /// A person has to agree, and there is no [`Authorizer`](super::Authorizer) to ask one with.
-    #[error("`{resource}` needs a person to authorize this client: {reason}")]
-    NeedsPerson {
+    #[error("`{resource}` requires user authorization: {reason}")]
+    AuthorizationRequired {
         /// The MCP server.
         resource: String,
         /// Why what is at hand does not do.
@@ -23,7 +23,7 @@ pub enum OAuthError {
     },
     /// An address would be spoken to without encryption, or is no address at all.
     #[error("the {what} `{address}` is not acceptable: {reason}")]
-    Address {
+    InvalidUrl {
         /// Whose address it is.
         what: &'static str,
         /// As it was given.
@@ -32,7 +32,7 @@ pub enum OAuthError {
         reason: &'static str,
     },
     /// No answer came.
-    #[error("the {what} at `{address}` does not answer")]
+    #[error("the {what} at `{address}` is unreachable")]
     Unreachable {
         /// What was asked for.
         what: &'static str,
@@ -43,8 +43,8 @@ pub enum OAuthError {
         source: Arc<reqwest::Error>,
     },
     /// An answer came, and it is not one that can be used.
-    #[error("the {what} at `{address}` gives an unusable answer: {reason}")]
-    Answer {
+    #[error("the {what} at `{address}` sent an invalid response: {reason}")]
+    InvalidResponse {
         /// What was asked for.
         what: &'static str,
         /// Where.
@@ -92,10 +92,10 @@ pub enum OAuthError {
     },
     /// There is no way to become a client of the authorization server.
     #[error(
-        "the authorization server `{issuer}` takes only clients that were registered beforehand: \
+        "the authorization server `{issuer}` accepts only pre-registered clients: \
          register one there and configure its id"
     )]
-    NoClient {
+    NoClientRegistration {
         /// The authorization server.
         issuer: String,
     },
@@ -104,15 +104,15 @@ pub enum OAuthError {
         "the configured client was registered at `{registered}`, and the server now uses `{now}`: \
          register one there and configure its id"
     )]
-    ClientElsewhere {
+    ClientIssuerMismatch {
         /// Where the client is known.
         registered: String,
         /// Where it would have to be.
         now: String,
     },
     /// The authorization server refused, in the words of the standard.
-    #[error("the {what} at `{address}` refuses: {error}{}", described(.description.as_deref()))]
-    Refused {
+    #[error("the {what} at `{address}` rejected the request: {error}{}", described(.description.as_deref()))]
+    Rejected {
         /// What was asked.
         what: &'static str,
         /// Where.
@@ -123,29 +123,31 @@ pub enum OAuthError {
         description: Option<String>,
     },
     /// What came back through the browser is not the answer to what was asked.
-    #[error("the answer of the authorization server `{issuer}` is not trusted: {reason}")]
-    Response {
+    #[error("the redirect from the authorization server `{issuer}` is not trusted: {reason}")]
+    UntrustedRedirect {
         /// The authorization server.
         issuer: String,
         /// What is wrong with it.
         reason: &'static str,
     },
     /// The person did not come back, or could not be reached.
-    #[error("the authorization was not finished: {reason}")]
-    Unfinished {
+    #[error("authorization did not complete: {reason}")]
+    Incomplete {
         /// What happened.
         reason: String,
     },
     /// More of the same does not help.
-    #[error("`{resource}` refuses, and asking once more for the scope `{scope}` would not help")]
-    Exhausted {
+    #[error(
+        "`{resource}` rejected the request, and requesting the scope `{scope}` again would not help"
+    )]
+    AttemptsExhausted {
         /// The MCP server.
         resource: String,
         /// What was asked for.
         scope: String,
     },
     /// The server refuses in a way that no token changes.
-    #[error("`{resource}` refuses with status {status}, and says of no scope that would help")]
+    #[error("`{resource}` rejected the request with status {status} and named no missing scope")]
     Forbidden {
         /// The MCP server.
         resource: String,
@@ -153,7 +155,7 @@ pub enum OAuthError {
         status: u16,
     },
     /// The credentials cannot be read or kept.
-    #[error("the credentials of `{resource}` cannot be read or kept")]
+    #[error("the credentials of `{resource}` cannot be read or stored")]
     Store {
         /// The MCP server.
         resource: String,
@@ -174,31 +176,31 @@ impl OAuthError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
-            Self::Answer { transient, .. } => *transient,
+            Self::InvalidResponse { transient, .. } => *transient,
             _ => false,
         }
     }
 
-    pub(super) fn is_for_a_person(&self) -> bool {
-        matches!(self, Self::NeedsPerson { .. })
+    pub(super) fn is_authorization_required(&self) -> bool {
+        matches!(self, Self::AuthorizationRequired { .. })
     }
 
     /// The code of the standard, if the authorization server gave one.
-    pub(super) fn code(&self) -> Option<&str> {
+    pub(super) fn oauth_code(&self) -> Option<&str> {
         match self {
-            Self::Refused { error, .. } => Some(error),
+            Self::Rejected { error, .. } => Some(error),
             _ => None,
         }
     }
 }
 
 /// The longest piece of somebody else's text in an error.
-const EXCERPT: usize = 200;
+const MAX_EXCERPT_CHARS: usize = 200;
 
 /// Somebody else's text, fit for a terminal and a log.
 pub(super) fn excerpt(text: &str) -> String {
-    let mut short: String = text.chars().take(EXCERPT).map(printable).collect();
-    if short.len() < text.len() && text.chars().nth(EXCERPT).is_some() {
+    let mut short: String = text.chars().take(MAX_EXCERPT_CHARS).map(sanitize_char).collect();
+    if short.len() < text.len() && text.chars().nth(MAX_EXCERPT_CHARS).is_some() {
         short.push('…');
     }
     short
@@ -206,7 +208,7 @@ pub(super) fn excerpt(text: &str) -> String {
 
 /// An address without what may be a secret in it: the query, and parts of the path that are no plain
 /// words.
-pub(super) fn shown(address: &str) -> String {
+pub(super) fn redact_url(address: &str) -> String {
     let Ok(url) = Url::parse(address) else { return excerpt(address) };
     let is_plain = |part: &str| {
         part.len() <= 32 && part.bytes().all(|b| b.is_ascii_lowercase() || b"-_.".contains(&b))
@@ -216,10 +218,10 @@ pub(super) fn shown(address: &str) -> String {
     excerpt(&format!("{}{path}", url.origin().ascii_serialization()))
 }
 
-fn printable(character: char) -> char {
+fn sanitize_char(character: char) -> char {
     // The bidirectional controls turn the text around that stands beside them.
-    let turns = matches!(character, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if character.is_control() || turns { '\u{fffd}' } else { character }
+    let is_bidi_control = matches!(character, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if character.is_control() || is_bidi_control { '\u{fffd}' } else { character }
 }
 
 fn described(description: Option<&str>) -> String {
@@ -231,19 +233,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_shown_without_their_secrets() {
+    fn redact_url_removes_query_user_and_opaque_segments() {
         for (address, expected) in [
             ("https://a.example/mcp?key=hush", "https://a.example/mcp"),
             ("https://a.example/.well-known/x/SECRET", "https://a.example/.well-known/x/…"),
             ("http://me:hush@127.0.0.1:9/mcp/0a1b2c", "http://127.0.0.1:9/mcp/…"),
             ("none", "none"),
         ] {
-            assert_eq!(shown(address), expected);
+            assert_eq!(redact_url(address), expected);
         }
     }
 
     #[test]
-    fn excerpts_are_short_and_harmless() {
+    fn excerpt_is_truncated_and_sanitized() {
         let long = "é".repeat(201);
         let cut = format!("{}…", "é".repeat(200));
         let rows = [

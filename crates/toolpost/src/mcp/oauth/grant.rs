@@ -4,65 +4,65 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
+use super::client_registration::{AuthMethod, basic_authorization};
 use super::error::{OAuthError, excerpt};
-use super::fetch::{Answer, Http};
-use super::identity::{AuthMethod, basic};
-use super::metadata::Server;
+use super::fetch::{FetchClient, FetchResponse};
+use super::metadata::AuthorizationServer;
 use super::scope;
 use super::store::{ClientRegistration, Tokens};
 use crate::clock::epoch_ms;
 use crate::protocol::Secret;
 
-const TOKENS: &str = "token endpoint";
+const TOKEN_ENDPOINT: &str = "token endpoint";
 /// The longest token that is taken: it travels in a header of every request.
-const MAX_TOKEN: usize = 64 * 1024;
+const MAX_TOKEN_BYTES: usize = 64 * 1024;
 
 /// What is handed in.
 #[derive(Debug)]
 pub(super) enum Grant<'a> {
     /// What the person's agreement gave.
-    Code { code: &'a Secret, verifier: &'a Secret, redirect_uri: &'a str },
+    AuthorizationCode { code: &'a Secret, verifier: &'a Secret, redirect_uri: &'a str },
     /// What came with the last token.
-    Refresh(&'a Secret),
+    RefreshToken(&'a Secret),
 }
 
 /// Hands something in. The scopes of the tokens are those that the server states, and else
 /// `scopes`; a refresh token that is not replaced stays valid.
 pub(super) async fn exchange(
-    http: &Http,
-    server: &Server,
+    http: &FetchClient,
+    server: &AuthorizationServer,
     client: &ClientRegistration,
     resource: &str,
     grant: &Grant<'_>,
     scopes: &[String],
 ) -> Result<Tokens, OAuthError> {
-    let (form, header) = form(server, client, resource, grant);
+    let (form, header) = token_request(server, client, resource, grant);
     let url = &server.token_endpoint;
-    let answer = http.post_form(TOKENS, url, form, header.as_ref()).await?;
-    let mut tokens = read(&answer)?;
+    let response = http.post_form(TOKEN_ENDPOINT, url, form, header.as_ref()).await?;
+    let mut tokens = parse_tokens(&response)?;
     tokens.scopes.get_or_insert_with(|| scopes.to_vec());
-    if let Grant::Refresh(old) = grant {
+    if let Grant::RefreshToken(old) = grant {
         tokens.refresh.get_or_insert_with(|| (*old).clone());
     }
     Ok(tokens)
 }
 
 /// The form that says it all, and the header beside it.
-fn form(
-    server: &Server,
+fn token_request(
+    server: &AuthorizationServer,
     client: &ClientRegistration,
     resource: &str,
     grant: &Grant<'_>,
 ) -> (String, Option<Secret>) {
-    let method = AuthMethod::of(client, server);
+    let method = AuthMethod::for_client(client, server);
     let mut form = Serializer::new(String::new());
     match grant {
-        Grant::Code { code, verifier, redirect_uri } => form
+        Grant::AuthorizationCode { code, verifier, redirect_uri } => form
             .append_pair("grant_type", "authorization_code")
             .append_pair("code", code.reveal())
             .append_pair("code_verifier", verifier.reveal())
             .append_pair("redirect_uri", redirect_uri),
-        Grant::Refresh(token) => form
+        Grant::RefreshToken(token) => form
             .append_pair("grant_type", "refresh_token")
             .append_pair("refresh_token", token.reveal()),
     };
@@ -70,7 +70,7 @@ fn form(
     form.append_pair("resource", resource).append_pair("client_id", &client.id);
     let mut header = None;
     match (method, &client.secret) {
-        (AuthMethod::Basic, Some(secret)) => header = Some(basic(&client.id, secret)),
+        (AuthMethod::Basic, Some(secret)) => header = Some(basic_authorization(&client.id, secret)),
         (AuthMethod::Post, Some(secret)) => {
             form.append_pair("client_secret", secret.reveal());
         }
@@ -80,7 +80,7 @@ fn form(
 }
 
 #[derive(Deserialize)]
-struct TokenAnswer {
+struct TokenResponse {
     access_token: Option<String>,
     token_type: Option<String>,
     /// A number, and at some servers a text with a number.
@@ -90,39 +90,41 @@ struct TokenAnswer {
     error: Option<String>,
 }
 
-fn read(answer: &Answer) -> Result<Tokens, OAuthError> {
+fn parse_tokens(response: &FetchResponse) -> Result<Tokens, OAuthError> {
     // Some servers refuse with status 200.
-    let parsed: Option<TokenAnswer> = serde_json::from_slice(&answer.body).ok();
-    let refused = parsed.as_ref().is_some_and(|parsed| parsed.error.is_some());
-    if answer.status != 200 || refused {
-        return Err(refusal(answer));
+    let parsed: Option<TokenResponse> = serde_json::from_slice(&response.body).ok();
+    let rejected = parsed.as_ref().is_some_and(|parsed| parsed.error.is_some());
+    if response.status != 200 || rejected {
+        return Err(error_from_response(response));
     }
     // The words of the parser could quote the token, so they are not repeated.
-    let parsed = parsed.ok_or_else(|| answer.unusable("it is not the description of a token"))?;
-    let access = parsed.access_token.ok_or_else(|| answer.unusable("it has no access token"))?;
-    if !is_token(&access) {
-        return Err(answer.unusable("the access token does not fit a header"));
+    let parsed =
+        parsed.ok_or_else(|| response.invalid_response("it is not the description of a token"))?;
+    let access =
+        parsed.access_token.ok_or_else(|| response.invalid_response("it has no access token"))?;
+    if !is_valid_token(&access) {
+        return Err(response.invalid_response("the access token does not fit a header"));
     }
     if parsed.token_type.is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
-        return Err(answer.unusable("the token is not of the type Bearer"));
+        return Err(response.invalid_response("the token is not of the type Bearer"));
     }
     let mut tokens = Tokens::new(Secret::new(access));
     tokens.obtained_at = epoch_ms();
     tokens.refresh = parsed.refresh_token.filter(|token| !token.is_empty()).map(Secret::new);
     tokens.scopes = parsed.scope.map(|text| scope::parse(&text)).filter(|list| !list.is_empty());
-    let seconds = parsed.expires_in.as_ref().and_then(seconds);
+    let seconds = parsed.expires_in.as_ref().and_then(parse_seconds);
     tokens.expires_at =
         seconds.map(|seconds| tokens.obtained_at.saturating_add(seconds.saturating_mul(1_000)));
     Ok(tokens)
 }
 
-fn is_token(token: &str) -> bool {
+fn is_valid_token(token: &str) -> bool {
     !token.is_empty()
-        && token.len() <= MAX_TOKEN
+        && token.len() <= MAX_TOKEN_BYTES
         && token.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-fn seconds(value: &Value) -> Option<i64> {
+fn parse_seconds(value: &Value) -> Option<i64> {
     let number = match value {
         Value::String(text) => text.trim().parse().ok()?,
         // A fraction, or a number beyond all bounds, is cut to what fits.
@@ -132,20 +134,22 @@ fn seconds(value: &Value) -> Option<i64> {
 }
 
 /// What an answer that is no success says, in the words of the standard if it knows them.
-pub(super) fn refusal(answer: &Answer) -> OAuthError {
+pub(super) fn error_from_response(response: &FetchResponse) -> OAuthError {
     #[derive(Deserialize)]
-    struct Refusal {
+    struct OAuthErrorResponse {
         error: String,
         error_description: Option<String>,
     }
-    match serde_json::from_slice::<Refusal>(&answer.body) {
-        Ok(refusal) if answer.status < 500 && answer.status != 429 => OAuthError::Refused {
-            what: answer.what,
-            address: answer.address.clone(),
-            error: excerpt(&refusal.error),
-            description: refusal.error_description.as_deref().map(excerpt),
-        },
-        _ => answer.unusable(format!("it has status {}", answer.status)),
+    match serde_json::from_slice::<OAuthErrorResponse>(&response.body) {
+        Ok(error_response) if response.status < 500 && response.status != 429 => {
+            OAuthError::Rejected {
+                what: response.what,
+                address: response.address.clone(),
+                error: excerpt(&error_response.error),
+                description: error_response.error_description.as_deref().map(excerpt),
+            }
+        }
+        _ => response.invalid_response(format!("it has status {}", response.status)),
     }
 }
 
@@ -154,15 +158,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn answer(status: u16, body: &str) -> Answer {
-        let (what, address) = (TOKENS, "https://a/token".to_owned());
-        Answer { what, address, status, body: body.as_bytes().to_vec() }
+    fn fetch_response(status: u16, body: &str) -> FetchResponse {
+        let (what, address) = (TOKEN_ENDPOINT, "https://a/token".to_owned());
+        FetchResponse { what, address, status, body: body.as_bytes().to_vec() }
     }
 
     #[test]
-    fn what_is_handed_in_shows_the_client_as_agreed() {
+    fn token_request_authenticates_client_by_method() {
         let url = url::Url::parse("https://as.example").unwrap();
-        let (token, server) = (Secret::new("r t"), Server::usual(&url));
+        let (token, server) =
+            (Secret::new("r t"), AuthorizationServer::with_default_endpoints(&url));
         let rows = [
             // agreed; behind the id in the form, in the header
             (None, None, "", None),
@@ -171,20 +176,21 @@ mod tests {
             (Some("s&t"), None, "", Some("Basic aWQ6cyUyNnQ=")),
             (Some("s&t"), Some("none"), "", None),
         ];
-        for (secret, agreed, end, expected) in rows {
+        for (secret, auth_method, end, expected) in rows {
             let mut client = ClientRegistration::new("id");
             client.secret = secret.map(Secret::new);
-            client.auth_method = agreed.map(str::to_owned);
-            let (form, header) = form(&server, &client, "https://r", &Grant::Refresh(&token));
+            client.auth_method = auth_method.map(str::to_owned);
+            let (form, header) =
+                token_request(&server, &client, "https://r", &Grant::RefreshToken(&token));
             let start = "grant_type=refresh_token&refresh_token=r+t&resource=https%3A%2F%2Fr";
             assert_eq!(form, format!("{start}&client_id=id{end}"));
-            assert_eq!(header.as_ref().map(Secret::reveal), expected, "{agreed:?}");
+            assert_eq!(header.as_ref().map(Secret::reveal), expected, "{auth_method:?}");
         }
     }
 
     #[test]
-    fn answers_are_tokens_or_errors_without_them() {
-        let long = "x".repeat(MAX_TOKEN + 1);
+    fn token_response_yields_tokens_or_error_without_secrets() {
+        let long = "x".repeat(MAX_TOKEN_BYTES + 1);
         let rows = [
             (200, json!({"access_token": "hunter2", "token_type": "bearer"}), Ok(None)),
             (200, json!({"access_token": "hunter2", "expires_in": 60}), Ok(Some(60))),
@@ -210,16 +216,16 @@ mod tests {
         ];
         for (status, body, expected) in rows {
             let body = body.to_string();
-            match (read(&answer(status, &body)), expected) {
+            match (parse_tokens(&fetch_response(status, &body)), expected) {
                 (Ok(tokens), Ok(seconds)) => {
                     let lives = tokens.expires_at.map(|at| (at - tokens.obtained_at) / 1_000);
                     assert_eq!(lives, seconds, "{body}");
                     assert!(!format!("{tokens:?}").contains("hunter2"));
                 }
-                (Err(error), Err(words)) => {
-                    let said = format!("{error} {error:?}");
-                    assert!(error.to_string().contains(words), "{error}");
-                    assert!(!said.contains("hunter2"), "{said}");
+                (Err(error), Err(expected_message)) => {
+                    let rendered = format!("{error} {error:?}");
+                    assert!(error.to_string().contains(expected_message), "{error}");
+                    assert!(!rendered.contains("hunter2"), "{rendered}");
                     assert_eq!(error.is_transient(), status == 503);
                 }
                 (result, _) => panic!("{body}: {result:?}"),

@@ -19,9 +19,9 @@ use super::authorization::Authorizer;
 use super::error::OAuthError;
 
 /// How long a person has, unless something else is said.
-const DEADLINE: Duration = Duration::from_secs(300);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long one request of the browser may take.
-const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest request that is read.
 const MAX_BYTES: usize = 32 * 1024;
 /// How many requests are read at once; more wait. Browsers open connections that they do not use.
@@ -31,15 +31,15 @@ const MAX_REQUESTS: usize = 16;
 ///
 /// It listens on 127.0.0.1, tells the address to whoever shows it to the person, and takes the
 /// redirect that fits it. Everything else that comes to the port is refused, and waits for nothing.
-pub struct Loopback {
+pub struct LoopbackAuthorizer {
     /// One person is asked at a time.
     listener: Mutex<TcpListener>,
     redirect_uri: Url,
-    tell: Box<dyn Fn(&Url) + Send + Sync>,
-    deadline: Duration,
+    show_url: Box<dyn Fn(&Url) + Send + Sync>,
+    timeout: Duration,
 }
 
-impl Loopback {
+impl LoopbackAuthorizer {
     /// Listens on a port, or on a free one for 0. A client that was registered beforehand needs the
     /// port of the address it was registered with: `http://127.0.0.1:<port>/callback`.
     ///
@@ -48,33 +48,36 @@ impl Loopback {
     /// # Errors
     ///
     /// When the port is taken.
-    pub async fn bind(port: u16, tell: impl Fn(&Url) + Send + Sync + 'static) -> io::Result<Self> {
+    pub async fn bind(
+        port: u16,
+        show_url: impl Fn(&Url) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let port = listener.local_addr()?.port();
         let redirect_uri = Url::parse(&format!("http://127.0.0.1:{port}/callback"))
             .expect("an address with a number in it is an address");
-        let (listener, tell) = (Mutex::new(listener), Box::new(tell));
-        Ok(Self { listener, redirect_uri, tell, deadline: DEADLINE })
+        let (listener, show_url) = (Mutex::new(listener), Box::new(show_url));
+        Ok(Self { listener, redirect_uri, show_url, timeout: DEFAULT_TIMEOUT })
     }
 
     /// Waits this long for the person; five minutes if nothing is said.
     #[must_use]
-    pub fn with_deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
+    pub fn with_timeout(mut self, deadline: Duration) -> Self {
+        self.timeout = deadline;
         self
     }
 
-    async fn wait(&self, listener: &TcpListener, state: &str) -> Result<Url, OAuthError> {
+    async fn wait_redirect(&self, listener: &TcpListener, state: &str) -> Result<Url, OAuthError> {
         let mut requests = FuturesUnordered::new();
         loop {
             let full = requests.len() >= MAX_REQUESTS;
             let accept = if full { pending().boxed() } else { listener.accept().boxed() };
             tokio::select! {
                 accepted = accept => {
-                    let (stream, _) = accepted.map_err(|error| OAuthError::Unfinished {
-                        reason: format!("the port cannot be listened to: {error}"),
+                    let (stream, _) = accepted.map_err(|error| OAuthError::Incomplete {
+                        reason: format!("cannot accept connections: {error}"),
                     })?;
-                    requests.push(timeout(REQUEST_DEADLINE, self.serve(stream, state)));
+                    requests.push(timeout(REQUEST_TIMEOUT, self.handle_connection(stream, state)));
                 }
                 Some(served) = requests.next() => {
                     if let Ok(Ok(Some(redirect))) = served {
@@ -86,13 +89,17 @@ impl Loopback {
     }
 
     /// Answers one request; with the redirect, if it is one to what was asked.
-    async fn serve(&self, mut stream: TcpStream, state: &str) -> io::Result<Option<Url>> {
+    async fn handle_connection(
+        &self,
+        mut stream: TcpStream,
+        state: &str,
+    ) -> io::Result<Option<Url>> {
         let head = read_head(&mut stream).await?;
-        let redirect = self.redirect(&head, state);
+        let redirect = self.parse_redirect(&head, state);
         let page = match &redirect {
-            Some(url) if url.query_pairs().any(|(name, _)| name == "error") => REFUSED,
-            Some(_) => DONE,
-            None => UNKNOWN,
+            Some(url) if url.query_pairs().any(|(name, _)| name == "error") => PAGE_DENIED,
+            Some(_) => PAGE_AUTHORIZED,
+            None => PAGE_NOT_FOUND,
         };
         // A browser that is gone already has said what it had to say.
         let _ = stream.write_all(page.as_bytes()).await;
@@ -100,7 +107,7 @@ impl Loopback {
         Ok(redirect)
     }
 
-    fn redirect(&self, head: &str, state: &str) -> Option<Url> {
+    fn parse_redirect(&self, head: &str, state: &str) -> Option<Url> {
         let target = head.strip_prefix("GET ")?.split(' ').next()?;
         // Only a path: `//host/…` and whole addresses would lead elsewhere.
         let query = target.strip_prefix("/callback?")?;
@@ -111,7 +118,7 @@ impl Loopback {
     }
 }
 
-impl Authorizer for Loopback {
+impl Authorizer for LoopbackAuthorizer {
     fn redirect_uri(&self) -> Url {
         self.redirect_uri.clone()
     }
@@ -121,22 +128,24 @@ impl Authorizer for Loopback {
             let listener = self.listener.lock().await;
             let state = address.query_pairs().find(|(name, _)| name == "state");
             let state = state.map(|(_, value)| value.into_owned()).unwrap_or_default();
-            (self.tell)(&address);
-            let seconds = self.deadline.as_secs();
-            timeout(self.deadline, self.wait(&listener, &state)).await.unwrap_or_else(|_| {
-                let reason = format!("nobody came back within {seconds} seconds");
-                Err(OAuthError::Unfinished { reason })
-            })
+            (self.show_url)(&address);
+            let seconds = self.timeout.as_secs();
+            timeout(self.timeout, self.wait_redirect(&listener, &state)).await.unwrap_or_else(
+                |_| {
+                    let reason = format!("no redirect within {seconds} seconds");
+                    Err(OAuthError::Incomplete { reason })
+                },
+            )
         }
         .boxed()
     }
 }
 
-impl Debug for Loopback {
+impl Debug for LoopbackAuthorizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loopback")
+        f.debug_struct("LoopbackAuthorizer")
             .field("redirect_uri", &self.redirect_uri.as_str())
-            .field("deadline", &self.deadline)
+            .field("deadline", &self.timeout)
             .finish_non_exhaustive()
     }
 }
@@ -171,37 +180,38 @@ macro_rules! page {
     };
 }
 
-const DONE: &str = page!("200 OK", "Authorized. You can close this window.");
-const REFUSED: &str = page!("200 OK", "The authorization was refused. You can close this window.");
-const UNKNOWN: &str = page!("404 Not Found", "There is nothing here.");
+const PAGE_AUTHORIZED: &str = page!("200 OK", "Authorized. You can close this window.");
+const PAGE_DENIED: &str =
+    page!("200 OK", "The authorization was denied. You can close this window.");
+const PAGE_NOT_FOUND: &str = page!("404 Not Found", "Not found.");
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::Arc;
 
-    async fn say(address: &Url, text: &str) -> String {
+    async fn send_raw(address: &Url, text: &str) -> String {
         let port = address.port().unwrap();
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
         stream.write_all(text.as_bytes()).await.unwrap();
-        let mut answer = String::new();
+        let mut response = String::new();
         // Too long a request is cut off, which the sender may see as a reset.
-        let _ = stream.read_to_string(&mut answer).await;
-        answer
+        let _ = stream.read_to_string(&mut response).await;
+        response
     }
 
     #[tokio::test]
-    async fn only_the_redirect_that_fits_ends_the_wait() {
-        let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
-        let tell = move |url: &Url| told.send(url.clone()).unwrap();
-        let loopback = Arc::new(Loopback::bind(0, tell).await.unwrap());
+    async fn loopback_accepts_only_redirect_with_matching_state() {
+        let (shown_sender, mut shown_urls) = tokio::sync::mpsc::unbounded_channel();
+        let show_url = move |url: &Url| shown_sender.send(url.clone()).unwrap();
+        let loopback = Arc::new(LoopbackAuthorizer::bind(0, show_url).await.unwrap());
         let redirect = loopback.redirect_uri();
-        let asked = Url::parse("https://as.example/authorize?state=s1").unwrap();
+        let authorize_url = Url::parse("https://as.example/authorize?state=s1").unwrap();
         let waiting = tokio::spawn({
-            let (loopback, asked) = (loopback.clone(), asked.clone());
-            async move { loopback.authorize(asked).await }
+            let (loopback, authorize_url) = (loopback.clone(), authorize_url.clone());
+            async move { loopback.authorize(authorize_url).await }
         });
-        assert_eq!(heard.recv().await.unwrap(), asked);
+        assert_eq!(shown_urls.recv().await.unwrap(), authorize_url);
         let idle = TcpStream::connect((Ipv4Addr::LOCALHOST, redirect.port().unwrap())).await;
 
         let long = format!("GET /callback?state=s1&x={} HTTP/1.1\r\n\r\n", "x".repeat(MAX_BYTES));
@@ -217,21 +227,21 @@ mod tests {
             ("GET /callback?state=s1&code=c HTTP/1.1\r\nhost: x\r\n\r\n", "200"),
         ];
         for (request, status) in rows {
-            let answer = say(&redirect, request).await;
-            assert!(answer.get(9..).unwrap_or_default().starts_with(status), "{answer}");
-            assert!(!answer.contains("s1"), "nothing is shown of what was sent");
+            let response = send_raw(&redirect, request).await;
+            assert!(response.get(9..).unwrap_or_default().starts_with(status), "{response}");
+            assert!(!response.contains("s1"), "nothing is shown of what was sent");
         }
-        let came = waiting.await.unwrap().unwrap();
-        assert_eq!(came.as_str(), format!("{redirect}?state=s1&code=c"));
+        let redirected = waiting.await.unwrap().unwrap();
+        assert_eq!(redirected.as_str(), format!("{redirect}?state=s1&code=c"));
         drop(idle);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_is_waited_for_forever() {
-        let loopback = Loopback::bind(0, |_: &Url| {}).await.unwrap();
-        let loopback = loopback.with_deadline(Duration::from_secs(7));
-        let asked = Url::parse("https://as.example/authorize?state=s1").unwrap();
-        let error = loopback.authorize(asked).await.unwrap_err();
+    async fn loopback_authorize_times_out() {
+        let loopback = LoopbackAuthorizer::bind(0, |_: &Url| {}).await.unwrap();
+        let loopback = loopback.with_timeout(Duration::from_secs(7));
+        let authorize_url = Url::parse("https://as.example/authorize?state=s1").unwrap();
+        let error = loopback.authorize(authorize_url).await.unwrap_err();
         assert!(error.to_string().contains("within 7 seconds"), "{error}");
     }
 }

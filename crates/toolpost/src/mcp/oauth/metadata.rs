@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use url::Url;
 
-use super::address::Reach;
-use super::error::{OAuthError, shown};
+use super::error::{OAuthError, redact_url};
 use super::scope;
+use super::url_policy::UrlPolicy;
 
 /// The metadata of a resource (RFC 9728), as far as it matters here.
 #[derive(Debug, Deserialize)]
-pub(super) struct ResourceDocument {
+pub(super) struct ProtectedResourceMetadata {
     pub(super) resource: String,
     #[serde(default)]
     pub(super) authorization_servers: Vec<String>,
@@ -19,7 +19,7 @@ pub(super) struct ResourceDocument {
 
 /// The metadata of an authorization server (RFC 8414, OpenID Connect Discovery), as it is written.
 #[derive(Debug, Deserialize)]
-pub(super) struct ServerDocument {
+pub(super) struct AuthorizationServerMetadata {
     pub(super) issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,
@@ -36,7 +36,7 @@ pub(super) struct ServerDocument {
 
 /// An authorization server whose addresses may be spoken to.
 #[derive(Debug, Clone)]
-pub(super) struct Server {
+pub(super) struct AuthorizationServer {
     /// Its name, sign by sign as it writes it.
     pub(super) issuer: String,
     pub(super) authorization_endpoint: Url,
@@ -45,70 +45,71 @@ pub(super) struct Server {
     pub(super) scopes: Option<Vec<String>>,
     pub(super) auth_methods: Option<Vec<String>>,
     /// Whether it gives refresh tokens, as far as it says.
-    pub(super) refresh: bool,
+    pub(super) supports_refresh: bool,
     /// Whether its answers always name it.
-    pub(super) names_itself: bool,
+    pub(super) sends_iss: bool,
     /// Whether the id of a client may be the address of a document about it.
-    pub(super) client_documents: bool,
+    pub(super) supports_client_metadata_url: bool,
 }
 
 /// How sure it has to be that an authorization server knows PKCE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pkce {
+pub(super) enum PkceRequirement {
     /// Its metadata has to say so.
-    Stated,
+    Advertised,
     /// Its metadata must not say otherwise: servers of 2025-03-26 were not asked to say.
     Assumed,
 }
 
-impl Server {
+impl AuthorizationServer {
     pub(super) fn new(
-        document: ServerDocument,
-        reach: Reach,
-        pkce: Pkce,
+        document: AuthorizationServerMetadata,
+        url_policy: UrlPolicy,
+        pkce: PkceRequirement,
     ) -> Result<Self, OAuthError> {
         let methods = document.code_challenge_methods_supported;
-        let known = methods.map_or(pkce == Pkce::Assumed, |methods| holds(&methods, "S256"));
+        let known =
+            methods.map_or(pkce == PkceRequirement::Assumed, |methods| contains(&methods, "S256"));
         if !known {
-            return Err(OAuthError::NoPkce { issuer: shown(&document.issuer) });
+            return Err(OAuthError::NoPkce { issuer: redact_url(&document.issuer) });
         }
         let registration = document.registration_endpoint;
         let grants = document.grant_types_supported;
         Ok(Self {
-            authorization_endpoint: reach
+            authorization_endpoint: url_policy
                 .parse("authorization endpoint", &document.authorization_endpoint)?,
-            token_endpoint: reach.parse("token endpoint", &document.token_endpoint)?,
+            token_endpoint: url_policy.parse("token endpoint", &document.token_endpoint)?,
             registration_endpoint: registration
-                .map(|address| reach.parse("registration endpoint", &address))
+                .map(|address| url_policy.parse("registration endpoint", &address))
                 .transpose()?,
-            scopes: document.scopes_supported.map(|scopes| scope::clean(&scopes)),
+            scopes: document.scopes_supported.map(|scopes| scope::valid_scopes(&scopes)),
             auth_methods: document.token_endpoint_auth_methods_supported,
-            refresh: grants.is_none_or(|grants| holds(&grants, "refresh_token")),
-            names_itself: document.authorization_response_iss_parameter_supported,
-            client_documents: document.client_id_metadata_document_supported,
+            supports_refresh: grants.is_none_or(|grants| contains(&grants, "refresh_token")),
+            sends_iss: document.authorization_response_iss_parameter_supported,
+            supports_client_metadata_url: document.client_id_metadata_document_supported,
             issuer: document.issuer,
         })
     }
 
-    /// A server without metadata, as 2025-03-26 knows them: everything has its usual place.
-    pub(super) fn usual(origin: &Url) -> Self {
-        let place = |path| super::address::at(origin, path);
+    /// A server without metadata, as 2025-03-26 knows them: endpoints are at the default paths.
+    pub(super) fn with_default_endpoints(origin: &Url) -> Self {
+        let endpoint = |path| super::url_policy::with_path(origin, path);
         Self {
-            issuer: super::address::canonical(&place("/")),
-            authorization_endpoint: place("/authorize"),
-            token_endpoint: place("/token"),
-            registration_endpoint: Some(place("/register")),
+            issuer: super::url_policy::canonical_resource(&endpoint("/")),
+            authorization_endpoint: endpoint("/authorize"),
+            token_endpoint: endpoint("/token"),
+            registration_endpoint: Some(endpoint("/register")),
             scopes: None,
             auth_methods: None,
-            refresh: true,
-            names_itself: false,
-            client_documents: false,
+            supports_refresh: true,
+            sends_iss: false,
+            supports_client_metadata_url: false,
         }
     }
 }
 
-fn holds(list: &[String], wanted: &str) -> bool {
-    list.iter().any(|item| item == wanted)
+fn contains(list: &[String], value: &str) -> bool {
+    list.iter().any(|item| item == value)
 }
 
 #[cfg(test)]
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn document(extra: &Value) -> ServerDocument {
+    fn document(extra: &Value) -> AuthorizationServerMetadata {
         let mut document = json!({
             "issuer": "https://a",
             "authorization_endpoint": "https://a/authorize",
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_taken_or_refused() {
+    fn server_metadata_requires_pkce_and_https() {
         let pkce = "code_challenge_methods_supported";
         let rows = [
             (json!({}), Ok(()), Ok(())),
@@ -139,15 +140,23 @@ mod tests {
             (json!({pkce: []}), Err("does not offer PKCE"), Err("does not offer PKCE")),
             (json!({pkce: ["plain"]}), Err("does not offer PKCE"), Err("does not offer PKCE")),
             (json!({"token_endpoint": "http://a/token"}), Err("token endpoint"), Err("HTTPS")),
-            (json!({"authorization_endpoint": "x"}), Err("no URL"), Err("authorization endpoint")),
+            (
+                json!({"authorization_endpoint": "x"}),
+                Err("not a valid URL"),
+                Err("authorization endpoint"),
+            ),
             (json!({"registration_endpoint": "http://b/"}), Err("registration"), Err("HTTPS")),
         ];
         for (extra, stated, assumed) in rows {
-            for (pkce, expected) in [(Pkce::Stated, stated), (Pkce::Assumed, assumed)] {
-                let server = Server::new(document(&extra), Reach::Network, pkce);
+            for (pkce, expected) in
+                [(PkceRequirement::Advertised, stated), (PkceRequirement::Assumed, assumed)]
+            {
+                let server = AuthorizationServer::new(document(&extra), UrlPolicy::HttpsOnly, pkce);
                 match (server, expected) {
                     (Ok(_), Ok(())) => {}
-                    (Err(error), Err(words)) => assert!(error.to_string().contains(words)),
+                    (Err(error), Err(expected_message)) => {
+                        assert!(error.to_string().contains(expected_message));
+                    }
                     (server, _) => panic!("{extra} {pkce:?}: {server:?}"),
                 }
             }

@@ -6,39 +6,39 @@
 //! | file | holds |
 //! |---|---|
 //! | `client` | [`OAuth`]: who asks for a token, and who waits for whom |
-//! | `work`, `renewal` | the ways to a token: what is kept, a refresh, a person |
-//! | `inner`, `state`, `attempts` | what they share, what is at hand, how often a person is asked |
+//! | `acquire`, `refresh` | acquiring a token: stored, refreshed, or authorized by the user |
+//! | `inner`, `token_state`, `attempt_limiter` | shared state, current tokens, authorization limits |
 //! | `challenge`, `scope` | what a server says when it refuses, and what is then asked for |
-//! | `discovery`, `metadata`, `address` | who gives tokens, and which addresses are spoken to |
-//! | `identity` | who this client is to an authorization server |
+//! | `discovery`, `metadata`, `url_policy` | finding the authorization server; allowed URLs |
+//! | `client_registration` | client identity and registration |
 //! | `authorization`, `pkce`, `loopback` | the way through the browser |
 //! | `grant`, `fetch` | the token endpoint, and requests with limits |
 //! | `store` | where credentials are kept |
 
-mod address;
-mod attempts;
+mod acquire;
+mod attempt_limiter;
 mod authorization;
 mod challenge;
 mod client;
+mod client_registration;
 mod discovery;
 mod error;
 mod fetch;
 mod grant;
-mod identity;
-mod inner;
 mod loopback;
 mod metadata;
 mod pkce;
-mod renewal;
+mod refresh;
 mod scope;
-mod state;
+mod shared;
 mod store;
-mod work;
+mod token_state;
+mod url_policy;
 
 pub use authorization::Authorizer;
 pub use client::OAuth;
 pub use error::OAuthError;
-pub use loopback::Loopback;
+pub use loopback::LoopbackAuthorizer;
 pub use store::{
     ClientRegistration, CredentialStore, Credentials, FileStore, MemoryStore, StoreError,
     StoreGuard, Tokens,

@@ -7,7 +7,7 @@ use super::error::OAuthError;
 use crate::protocol::Secret;
 
 /// A text that nobody can guess: 256 bits, in signs that need no escaping.
-pub(super) fn unguessable() -> Result<Secret, OAuthError> {
+pub(super) fn random_token() -> Result<Secret, OAuthError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
         .map_err(|_| OAuthError::Internal { reason: "the system gives no randomness" })?;
@@ -24,14 +24,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_of_the_standard() {
+    fn s256_matches_rfc_7636_example() {
         let verifier = Secret::new("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk");
         assert_eq!(s256(&verifier), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
     }
 
     #[test]
-    fn verifiers_have_the_length_of_the_standard_and_differ() {
-        let [one, other] = [unguessable().unwrap(), unguessable().unwrap()];
+    fn pkce_verifiers_are_unique_and_43_chars() {
+        let [one, other] = [random_token().unwrap(), random_token().unwrap()];
         assert_eq!(one.reveal().len(), 43);
         assert_ne!(one, other);
     }

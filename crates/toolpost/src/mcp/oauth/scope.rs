@@ -8,7 +8,7 @@ pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 
 /// What decides what is asked for.
 #[derive(Debug, Default)]
-pub(super) struct Selection<'a> {
+pub(super) struct ScopeSelection<'a> {
     /// What the owner of this client configured, which replaces what the server proposes.
     pub(super) configured: &'a [String],
     /// What the refused request needs.
@@ -18,19 +18,19 @@ pub(super) struct Selection<'a> {
     /// What the metadata of the resource proposes.
     pub(super) resource: &'a [String],
     /// What was asked for before, so that nothing is lost.
-    pub(super) before: &'a [String],
+    pub(super) previous: &'a [String],
     /// What the authorization server knows, if it says.
     pub(super) server: Option<&'a [String]>,
     /// Whether the authorization server gives refresh tokens.
-    pub(super) refresh: bool,
+    pub(super) supports_refresh: bool,
 }
 
-impl Selection<'_> {
+impl ScopeSelection<'_> {
     /// The scopes to ask for; none means that the parameter is left out, and the authorization
     /// server decides.
     pub(super) fn scopes(&self) -> Vec<String> {
-        let offline = self.server.map(|server| has(server, OFFLINE_ACCESS));
-        let mut scopes = union(self.before, self.configured);
+        let offline = self.server.map(|server| contains(server, OFFLINE_ACCESS));
+        let mut scopes = union(self.previous, self.configured);
         if self.configured.is_empty() || self.step_up {
             let mut proposed = self.challenged.to_vec();
             if proposed.is_empty() {
@@ -41,7 +41,7 @@ impl Selection<'_> {
             scopes = union(&scopes, &proposed);
         }
         // Alone it would turn "whatever is usual" into "nothing but a refresh token".
-        if offline == Some(true) && self.refresh && !scopes.is_empty() {
+        if offline == Some(true) && self.supports_refresh && !scopes.is_empty() {
             scopes = union(&scopes, &[OFFLINE_ACCESS.to_owned()]);
         }
         scopes
@@ -52,7 +52,7 @@ impl Selection<'_> {
 pub(super) fn parse(text: &str) -> Vec<String> {
     let mut scopes = Vec::new();
     for scope in text.split_ascii_whitespace().filter(|scope| is_scope(scope)) {
-        if scopes.len() < MAX_SCOPES && !has(&scopes, scope) {
+        if scopes.len() < MAX_SCOPES && !contains(&scopes, scope) {
             scopes.push(scope.to_owned());
         }
     }
@@ -60,14 +60,14 @@ pub(super) fn parse(text: &str) -> Vec<String> {
 }
 
 /// Those of a list, as of a text.
-pub(super) fn clean(scopes: &[String]) -> Vec<String> {
+pub(super) fn valid_scopes(scopes: &[String]) -> Vec<String> {
     union(&[], scopes)
 }
 
 pub(super) fn union(first: &[String], second: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for scope in first.iter().chain(second).filter(|scope| is_scope(scope)) {
-        if all.len() < MAX_SCOPES && !has(&all, scope) {
+        if all.len() < MAX_SCOPES && !contains(&all, scope) {
             all.push(scope.clone());
         }
     }
@@ -76,11 +76,11 @@ pub(super) fn union(first: &[String], second: &[String]) -> Vec<String> {
 
 /// Whether everything that is wanted is there.
 pub(super) fn covers(have: &[String], want: &[String]) -> bool {
-    want.iter().all(|scope| has(have, scope))
+    want.iter().all(|scope| contains(have, scope))
 }
 
-fn has(scopes: &[String], wanted: &str) -> bool {
-    scopes.iter().any(|scope| scope == wanted)
+fn contains(scopes: &[String], value: &str) -> bool {
+    scopes.iter().any(|scope| scope == value)
 }
 
 /// RFC 6749, section 3.3: visible ASCII without quotes and backslashes.
@@ -97,20 +97,20 @@ mod tests {
         let [configured, challenged, resource, before] =
             [configured, challenged, resource, before].map(parse);
         [false, true].map(|step_up| {
-            let selection = Selection {
+            let selection = ScopeSelection {
                 configured: &configured,
                 challenged: &challenged,
                 step_up,
                 resource: &resource,
-                before: &before,
-                ..Selection::default()
+                previous: &before,
+                ..ScopeSelection::default()
             };
             selection.scopes().join(" ")
         })
     }
 
     #[test]
-    fn the_challenge_comes_before_the_metadata_and_the_owner_before_both() {
+    fn configured_scopes_win_then_challenge_then_metadata() {
         let rows = [
             // configured, challenged, resource, before; at first, at a step-up
             ("", "", "", "", "", ""),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn offline_access_is_asked_for_only_where_it_is_known() {
+    fn offline_access_is_requested_only_if_supported() {
         let rows = [
             // challenged, resource, server, refresh; asked for
             ("a", "", Some("a offline_access"), true, "a offline_access"),
@@ -142,23 +142,23 @@ mod tests {
         for (challenged, resource, server, refresh, expected) in rows {
             let [challenged, resource] = [challenged, resource].map(parse);
             let server = server.map(parse);
-            let selection = Selection {
+            let selection = ScopeSelection {
                 challenged: &challenged,
                 resource: &resource,
                 server: server.as_deref(),
-                refresh,
-                ..Selection::default()
+                supports_refresh: refresh,
+                ..ScopeSelection::default()
             };
             assert_eq!(selection.scopes().join(" "), expected);
         }
     }
 
     #[test]
-    fn what_is_no_scope_is_left_out() {
+    fn invalid_and_duplicate_scopes_are_dropped() {
         assert_eq!(parse("a \"b\" c\\d é a e").join(" "), "a e");
         let many: Vec<String> = (0..1_000).map(|number| number.to_string()).collect();
         assert_eq!(parse(&many.join(" ")).len(), MAX_SCOPES);
-        assert_eq!(clean(&many).len(), MAX_SCOPES);
+        assert_eq!(valid_scopes(&many).len(), MAX_SCOPES);
         assert!(covers(&parse("a b c"), &parse("c a")));
         assert!(!covers(&parse("a"), &parse("a b")));
     }

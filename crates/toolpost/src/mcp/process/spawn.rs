@@ -14,9 +14,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::keeper::Keeper;
-use super::last_words::LastWords;
-use super::{Child, Process, stderr, watcher};
+use super::child::ChildSupervisor;
+use super::stderr_tail::StderrTail;
+use super::{ProcessHandle, ServerProcess, stderr, watcher};
 use crate::mcp::settings::StdioSettings;
 
 /// How many processes of ours a server is below, so that one that starts itself can notice.
@@ -28,7 +28,7 @@ fn depth() -> u32 {
 
 /// What a server gets of our environment: what programs need to find their way on this machine.
 /// Everything else may be a secret of somebody else, and is given by name.
-const INHERITED: [&str; 21] = [
+const INHERITED_VARIABLES: [&str; 21] = [
     "HOME",
     "LANG",
     "LANGUAGE",
@@ -53,7 +53,7 @@ const INHERITED: [&str; 21] = [
 ];
 
 /// The same for whole families of names.
-const INHERITED_FAMILIES: [&str; 8] =
+const INHERITED_PREFIXES: [&str; 8] =
     ["LC_", "XDG_", "NODE_EXTRA_CA_CERTS", "NVM_", "npm_config_", "NPM_CONFIG_", "PYTHON", "UV_"];
 
 /// Where programs are looked for when nobody says where.
@@ -67,13 +67,13 @@ pub(crate) enum SpawnError {
     NotFound(String),
     /// A path that leads nowhere.
     #[error("there is no `{0}`: check the path of the command")]
-    NoFile(String),
+    NoSuchFile(String),
     /// A file of that name, and nothing that could be run.
     #[error("`{0}` cannot be run: it is not an executable file")]
     NotExecutable(String),
     /// The folder it was to run in.
     #[error("`{command}` cannot be run in `{}`: there is no such folder", folder.display())]
-    NoFolder { command: String, folder: PathBuf },
+    NoWorkingDirectory { command: String, folder: PathBuf },
     /// What the system said.
     #[error("cannot start `{command}`: {reason}")]
     Failed { command: String, reason: String },
@@ -81,7 +81,7 @@ pub(crate) enum SpawnError {
 
 /// Starts a server. Its tasks, which end when nothing is left of it, are owned by `tracker`.
 ///
-/// It gets a part of our environment, see [`INHERITED`], and that of its settings, which have the last
+/// It gets a part of our environment, see [`INHERITED_VARIABLES`], and that of its settings, which have the last
 /// word. Must be called in a runtime.
 ///
 /// # Errors
@@ -93,32 +93,39 @@ pub(crate) fn spawn(
     name: &str,
     settings: &StdioSettings,
     tracker: &TaskTracker,
-) -> Result<Child, SpawnError> {
-    check(settings)?;
-    let failed = |error: &io::Error| failure(settings, error);
+) -> Result<ServerProcess, SpawnError> {
+    preflight(settings)?;
+    let failed = |error: &io::Error| spawn_error(settings, error);
     let mut child = command(settings).spawn().map_err(|error| failed(&error))?;
     let parts = (child.stdin.take(), child.stdout.take(), child.stderr.take(), child.id());
-    let (Some(stdin), Some(stdout), Some(said), Some(id)) = parts else {
+    let (Some(stdin), Some(stdout), Some(output), Some(id)) = parts else {
         return Err(failed(&io::Error::other("it has no pipes")));
     };
     let leader =
         Pid::from_raw(id.cast_signed()).expect("a child that was not waited for has an id");
 
-    let words = Arc::new(LastWords::default());
+    let tail = Arc::new(StderrTail::default());
     let source = name.to_owned();
-    let reading = stderr::read(said, words.clone(), move |said| stderr::log(&source, &said));
+    let reading = stderr::read_stderr(output, tail.clone(), move |output| {
+        stderr::log_entry(&source, &output);
+    });
     let stopping = CancellationToken::new();
     let (sender, ended) = watch::channel(None);
-    let keeper = Keeper::new(child, leader, !settings.watcher.is_empty());
-    tracker.spawn(keeper.keep(stopping.clone(), tracker.spawn(reading), sender));
-    let process = Process { stop: stopping.clone().drop_guard(), stopping, ended, words };
-    Ok(Child { stdin, stdout, process })
+    let supervisor = ChildSupervisor::new(child, leader, !settings.watcher.is_empty());
+    tracker.spawn(supervisor.run(stopping.clone(), tracker.spawn(reading), sender));
+    let process = ProcessHandle {
+        stop: stopping.clone().drop_guard(),
+        stopping,
+        exit: ended,
+        stderr_tail: tail,
+    };
+    Ok(ServerProcess { stdin, stdout, handle: process })
 }
 
 pub(super) fn command(settings: &StdioSettings) -> Command {
     let mut line = settings.watcher.clone();
     if !line.is_empty() {
-        line.extend(watcher::preamble());
+        line.extend(watcher::parent_arguments());
     }
     line.push(OsString::from(&settings.command));
     line.extend(settings.args.iter().map(OsString::from));
@@ -139,11 +146,12 @@ pub(super) fn command(settings: &StdioSettings) -> Command {
 
 fn is_inherited(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    INHERITED.contains(&name) || INHERITED_FAMILIES.iter().any(|family| name.starts_with(family))
+    INHERITED_VARIABLES.contains(&name)
+        || INHERITED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// What went wrong, as far as it was not found beforehand.
-fn failure(settings: &StdioSettings, error: &io::Error) -> SpawnError {
+fn spawn_error(settings: &StdioSettings, error: &io::Error) -> SpawnError {
     let command = match settings.watcher.first() {
         Some(watcher) => watcher.to_string_lossy().into_owned(),
         None => settings.command.clone(),
@@ -153,26 +161,28 @@ fn failure(settings: &StdioSettings, error: &io::Error) -> SpawnError {
 
 /// Finds what is wrong before it is tried, since the system would not say what it did not find, and
 /// a watcher could only say it later.
-fn check(settings: &StdioSettings) -> Result<(), SpawnError> {
+fn preflight(settings: &StdioSettings) -> Result<(), SpawnError> {
     if let Some(folder) = settings.cwd.as_ref().filter(|folder| !folder.is_dir()) {
         let (command, folder) = (settings.command.clone(), folder.clone());
-        return Err(SpawnError::NoFolder { command, folder });
+        return Err(SpawnError::NoWorkingDirectory { command, folder });
     }
     let here = settings.cwd.as_deref().unwrap_or(Path::new(""));
     let program = &settings.command;
     if program.contains('/') {
-        return match Program::at(&here.join(program)) {
-            Program::Executable => Ok(()),
-            Program::Other => Err(SpawnError::NotExecutable(program.clone())),
-            Program::Missing => Err(SpawnError::NoFile(program.clone())),
+        return match ProgramFile::at(&here.join(program)) {
+            ProgramFile::Executable => Ok(()),
+            ProgramFile::Other => Err(SpawnError::NotExecutable(program.clone())),
+            ProgramFile::Missing => Err(SpawnError::NoSuchFile(program.clone())),
         };
     }
     let path = search_path(settings);
-    let found =
-        std::env::split_paths(&path).map(|folder| Program::at(&here.join(folder).join(program)));
-    match found.max().unwrap_or(Program::Missing) {
-        Program::Executable => Ok(()),
-        Program::Other if !program.is_empty() => Err(SpawnError::NotExecutable(program.clone())),
+    let found = std::env::split_paths(&path)
+        .map(|folder| ProgramFile::at(&here.join(folder).join(program)));
+    match found.max().unwrap_or(ProgramFile::Missing) {
+        ProgramFile::Executable => Ok(()),
+        ProgramFile::Other if !program.is_empty() => {
+            Err(SpawnError::NotExecutable(program.clone()))
+        }
         _ => Err(SpawnError::NotFound(program.clone())),
     }
 }
@@ -184,13 +194,13 @@ fn search_path(settings: &StdioSettings) -> OsString {
 
 /// What is found at a path; the best comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Program {
+enum ProgramFile {
     Missing,
     Other,
     Executable,
 }
 
-impl Program {
+impl ProgramFile {
     fn at(path: &Path) -> Self {
         match fs::metadata(path) {
             Ok(found) if found.is_file() && found.permissions().mode() & 0o111 != 0 => {
@@ -209,12 +219,12 @@ mod tests {
 
     #[test]
     #[expect(clippy::type_complexity, reason = "a row is a tuple")]
-    fn what_cannot_be_started_is_named_with_what_to_do() {
+    fn preflight_error_names_the_problem_and_the_fix() {
         let at = |command: &str, cwd: Option<&str>, path: Option<&str>| {
             let mut settings = StdioSettings::new(command, ["x"]);
             settings.cwd = cwd.map(PathBuf::from);
             settings.env.extend(path.map(|path| ("PATH".to_owned(), Secret::new(path))));
-            check(&settings).err().map(|error| error.to_string())
+            preflight(&settings).err().map(|error| error.to_string())
         };
         let not_found = "`sh` was not found: install it or give the whole path";
         let rows: [(&str, Option<&str>, Option<&str>, Option<&str>); 11] = [
@@ -241,15 +251,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_system_says_is_passed_on() {
+    async fn spawn_error_includes_os_error() {
         let mut settings = StdioSettings::new("sh", ["nul\0byte"]);
-        let refused = |settings: &StdioSettings| {
+        let spawn_failure = |settings: &StdioSettings| {
             spawn("test", settings, &TaskTracker::new()).unwrap_err().to_string()
         };
-        assert!(refused(&settings).starts_with("cannot start `sh`: "), "{}", refused(&settings));
+        assert!(
+            spawn_failure(&settings).starts_with("cannot start `sh`: "),
+            "{}",
+            spawn_failure(&settings)
+        );
         settings.args.clear();
         settings.watcher = vec!["/no/watcher".into()];
         let expected = "cannot start `/no/watcher`: ";
-        assert!(refused(&settings).starts_with(expected), "{}", refused(&settings));
+        assert!(spawn_failure(&settings).starts_with(expected), "{}", spawn_failure(&settings));
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! The server has the pipes itself; no byte of the protocol passes through the watcher.
 
-mod brood;
+mod descendants;
 mod launch;
 mod parent;
 
@@ -18,25 +18,25 @@ use std::process::ExitCode;
 use rustix::process::Pid;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{family, patience};
-use brood::Brood;
-use parent::Parent;
+use super::{process_group, timeouts};
+use descendants::Descendants;
+use parent::ParentProcess;
 
 /// Before the id of the process whose end is watched for.
-const PARENT: &str = "--parent";
+const PARENT_FLAG: &str = "--parent";
 /// Before the id of the watcher, in the process that is about to become the server.
-const WATCHER: &str = "--watcher";
+const WATCHER_FLAG: &str = "--watcher";
 /// Before the command line of the server.
-const LINE: &str = "--";
+const COMMAND_SEPARATOR: &str = "--";
 
 /// The exit code of a command line that is not understood.
-const USAGE: u8 = 2;
+const EXIT_USAGE: u8 = 2;
 /// The exit code of a watcher that could not do its work.
-const BROKEN: u8 = 125;
+const EXIT_INTERNAL_ERROR: u8 = 125;
 
 /// What stands between the command line of a watcher and that of the server.
-pub(super) fn preamble() -> [OsString; 3] {
-    [PARENT.into(), std::process::id().to_string().into(), LINE.into()]
+pub(super) fn parent_arguments() -> [OsString; 3] {
+    [PARENT_FLAG.into(), std::process::id().to_string().into(), COMMAND_SEPARATOR.into()]
 }
 
 /// Runs a server, and ends it with everything below it when the process that wanted it is gone.
@@ -74,53 +74,55 @@ pub fn watch_child(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 pub(super) fn run(arguments: &[OsString]) -> u8 {
     match parse(arguments) {
-        Some((PARENT, id, line)) => watch(id, arguments, line),
-        Some((_, id, line)) => launch::become_server(id, line),
-        None => {
-            complain(USAGE, "this is run by a process that starts a server: --parent ID -- COMMAND")
-        }
+        Some((PARENT_FLAG, id, line)) => run_watcher(id, arguments, line),
+        Some((_, id, line)) => launch::exec_server(id, line),
+        None => report_error(
+            EXIT_USAGE,
+            "this is run by a process that starts a server: --parent ID -- COMMAND",
+        ),
     }
 }
 
 /// Which of the two this is, an id, and the command line of the server.
 fn parse(arguments: &[OsString]) -> Option<(&'static str, Pid, &[OsString])> {
     let [role, id, dashes, line @ ..] = arguments else { return None };
-    let role = [PARENT, WATCHER].into_iter().find(|known| role == known)?;
+    let role = [PARENT_FLAG, WATCHER_FLAG].into_iter().find(|known| role == known)?;
     let id = Pid::from_raw(id.to_str()?.parse().ok().filter(|id| *id > 0)?)?;
-    (dashes == LINE && !line.is_empty()).then_some((role, id, line))
+    (dashes == COMMAND_SEPARATOR && !line.is_empty()).then_some((role, id, line))
 }
 
-fn watch(parent: Pid, arguments: &[OsString], line: &[OsString]) -> u8 {
+fn run_watcher(parent: Pid, arguments: &[OsString], line: &[OsString]) -> u8 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let watched = runtime.and_then(|runtime| runtime.block_on(watch_over(parent, arguments, line)));
-    watched
-        .unwrap_or_else(|error| complain(BROKEN, &format!("cannot watch over a server: {error}")))
+    let watched = runtime.and_then(|runtime| runtime.block_on(supervise(parent, arguments, line)));
+    watched.unwrap_or_else(|error| {
+        report_error(EXIT_INTERNAL_ERROR, &format!("cannot watch the server: {error}"))
+    })
 }
 
-async fn watch_over(parent: Pid, arguments: &[OsString], line: &[OsString]) -> io::Result<u8> {
+async fn supervise(parent: Pid, arguments: &[OsString], line: &[OsString]) -> io::Result<u8> {
     // Whoever asks for the end from here on is heard.
     let mut stop = StopRequests::new()?;
-    let mut deaths = signal(SignalKind::child())?;
-    let mut parent = Parent::new(parent);
-    if parent.is_gone() {
-        return Ok(BROKEN);
+    let mut child_signals = signal(SignalKind::child())?;
+    let mut parent = ParentProcess::new(parent);
+    if parent.has_exited() {
+        return Ok(EXIT_INTERNAL_ERROR);
     }
-    let mut brood = match launch::start(arguments, line) {
-        Ok(server) => Brood::new(server),
-        Err(error) => return Ok(launch::refuse(line, &error)),
+    let mut descendants = match launch::start(arguments, line) {
+        Ok(server) => Descendants::new(server),
+        Err(error) => return Ok(launch::report_spawn_error(line, &error)),
     };
-    launch::let_go_of_the_pipes()?;
+    launch::release_pipes()?;
     tokio::select! {
-        () = brood.server_ends(&mut deaths) => {}
+        () = descendants.wait_server_exit(&mut child_signals) => {}
         () = stop.next() => {}
-        () = parent.gone() => {
-            let _ = tokio::time::timeout(patience::LEAVE, brood.server_ends(&mut deaths)).await;
+        () = parent.wait_exit() => {
+            let _ = tokio::time::timeout(timeouts::GRACEFUL_EXIT, descendants.wait_server_exit(&mut child_signals)).await;
         }
     }
-    if !family::end(&mut brood).await {
-        complain(BROKEN, "processes of a server cannot be ended");
+    if !process_group::terminate(&mut descendants).await {
+        report_error(EXIT_INTERNAL_ERROR, "failed to terminate server processes");
     }
-    Ok(brood.exit_code())
+    Ok(descendants.exit_code())
 }
 
 /// The signals that ask a process to end.
@@ -144,9 +146,9 @@ impl StopRequests {
 }
 
 /// Says what is wrong where the server would say it.
-fn complain(code: u8, words: &str) -> u8 {
+fn report_error(code: u8, message: &str) -> u8 {
     // Nobody may be left to hear it.
-    let _ = writeln!(io::stderr(), "{words}");
+    let _ = writeln!(io::stderr(), "{message}");
     code
 }
 
@@ -155,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_are_a_role_an_id_and_a_command_line() {
+    fn watcher_arguments_are_role_pid_and_command() {
         for (typed, expected) in [
             ("--parent 7 -- sh", Some("--parent 7 sh")),
             ("--parent 7 -- sh -- --parent", Some("--parent 7 sh -- --parent")),
@@ -168,13 +170,14 @@ mod tests {
             ("--child 7 -- sh", None),
             ("", None),
         ] {
-            let words: Vec<OsString> = typed.split_whitespace().map(OsString::from).collect();
-            let parsed = parse(&words).map(|(role, id, line)| {
-                let line: Vec<&str> = line.iter().filter_map(|word| word.to_str()).collect();
+            let arguments: Vec<OsString> = typed.split_whitespace().map(OsString::from).collect();
+            let parsed = parse(&arguments).map(|(role, id, line)| {
+                let line: Vec<&str> =
+                    line.iter().filter_map(|argument| argument.to_str()).collect();
                 format!("{role} {} {}", id.as_raw_pid(), line.join(" "))
             });
             assert_eq!(parsed.as_deref(), expected, "{typed}");
         }
-        assert!(parse(&[&preamble()[..], &["sh".into()]].concat()).is_some());
+        assert!(parse(&[&parent_arguments()[..], &["sh".into()]].concat()).is_some());
     }
 }

@@ -3,30 +3,33 @@
 use reqwest::Response;
 use url::Url;
 
-use super::failure::Failure;
+use super::error::HttpError;
 
 /// What is set aside for a body before any of it is there.
-const MOST_AT_ONCE: u64 = 1024 * 1024;
+const MAX_PREALLOCATION: u64 = 1024 * 1024;
 
 /// Reads a body, unpacked.
 ///
 /// # Errors
 ///
-/// It is larger than `most`, which is found out before more than that is held; or it breaks off.
-pub(super) async fn whole(
+/// The body is larger than `max`, which is detected before more than that is buffered, or the
+/// connection is lost.
+pub(super) async fn read_all(
     mut response: Response,
     url: &Url,
-    most: usize,
-) -> Result<Vec<u8>, Failure> {
+    max: usize,
+) -> Result<Vec<u8>, HttpError> {
     let announced = response.content_length().unwrap_or(0);
-    if announced > most as u64 {
-        return Err(Failure::TooLarge { limit: most });
+    if announced > max as u64 {
+        return Err(HttpError::BodyTooLarge { limit: max });
     }
     // What the service says of the length is no reason to take more than a little at once.
-    let mut body = Vec::with_capacity(announced.min(MOST_AT_ONCE) as usize);
-    while let Some(chunk) = response.chunk().await.map_err(|error| Failure::of_body(&error, url))? {
-        if body.len() + chunk.len() > most {
-            return Err(Failure::TooLarge { limit: most });
+    let mut body = Vec::with_capacity(announced.min(MAX_PREALLOCATION) as usize);
+    while let Some(chunk) =
+        response.chunk().await.map_err(|error| HttpError::from_body(&error, url))?
+    {
+        if body.len() + chunk.len() > max {
+            return Err(HttpError::BodyTooLarge { limit: max });
         }
         body.extend_from_slice(&chunk);
     }
@@ -34,12 +37,12 @@ pub(super) async fn whole(
 }
 
 /// Reads the beginning of a body, and takes whatever there is.
-pub(super) async fn beginning(mut response: Response, most: usize) -> Vec<u8> {
+pub(super) async fn read_prefix(mut response: Response, max: usize) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
-        let room = most - body.len();
+        let room = max - body.len();
         body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-        if body.len() >= most {
+        if body.len() >= max {
             break;
         }
     }

@@ -4,7 +4,7 @@ use reqwest::{ClientBuilder, NoProxy, Proxy};
 use url::Url;
 
 /// What is on this machine is not spoken to through another.
-const HERE: &str = "localhost,127.0.0.0/8,::1";
+const LOOPBACK_HOSTS: &str = "localhost,127.0.0.0/8,::1";
 
 /// Sets the proxies: the configured one, else those that the environment names.
 pub(super) fn with_proxies(
@@ -15,27 +15,27 @@ pub(super) fn with_proxies(
     if let Some(address) = configured {
         return Ok(builder.proxy(Proxy::all(address.clone())?));
     }
-    proxies(|name| std::env::var(name).ok())
+    proxies_from_env(|name| std::env::var(name).ok())
         .into_iter()
         .try_fold(builder, |builder, proxy| Ok(builder.proxy(proxy?)))
 }
 
-fn proxies(variable: impl Fn(&str) -> Option<String>) -> Vec<reqwest::Result<Proxy>> {
+fn proxies_from_env(variable: impl Fn(&str) -> Option<String>) -> Vec<reqwest::Result<Proxy>> {
     let either = |name: &str| {
         let found = variable(&name.to_ascii_lowercase()).or_else(|| variable(name));
         found.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     };
     let except = match either("NO_PROXY") {
-        Some(names) => format!("{names},{HERE}"),
-        None => HERE.to_owned(),
+        Some(names) => format!("{names},{LOOPBACK_HOSTS}"),
+        None => LOOPBACK_HOSTS.to_owned(),
     };
     // A web server hands a header of its visitors to its programs under this very name.
     let is_trusted = variable("REQUEST_METHOD").is_none();
     let http = either("HTTP_PROXY").filter(|_| is_trusted).map(Proxy::http);
     let https = either("HTTPS_PROXY").map(Proxy::https);
     let all = either("ALL_PROXY").map(Proxy::all);
-    let named = [http, https, all].into_iter().flatten();
-    named.map(|proxy| Ok(proxy?.no_proxy(NoProxy::from_string(&except)))).collect()
+    let proxies = [http, https, all].into_iter().flatten();
+    proxies.map(|proxy| Ok(proxy?.no_proxy(NoProxy::from_string(&except)))).collect()
 }
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_names_proxies_in_either_case() {
+    fn proxy_env_variables_match_in_either_case() {
         let rows: [(&[(&str, &str)], usize); 6] = [
             (&[], 0),
             (&[("HTTP_PROXY", "http://p.example:3128")], 1),
@@ -53,7 +53,7 @@ mod tests {
             (&[("HTTP_PROXY", " ")], 0),
         ];
         for (variables, expected) in rows {
-            let found = proxies(|name| {
+            let found = proxies_from_env(|name| {
                 let set = variables.iter().find(|(known, _)| *known == name);
                 set.map(|(_, value)| (*value).to_owned())
             });

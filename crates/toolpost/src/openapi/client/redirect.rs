@@ -7,15 +7,15 @@ use reqwest::header::{
 };
 use url::Url;
 
-use super::host::{HostError, Hosts, host_and_port};
-use crate::openapi::request::Prepared;
+use super::allowed_hosts::{AllowedHosts, HostError, format_host_port};
+use crate::openapi::request::PreparedRequest;
 
 /// How often a request may be sent elsewhere.
-const MOST: u32 = 5;
+const MAX_REDIRECTS: u32 = 5;
 
 /// What may be told to a host that the request was not made for: no header of which we do not know
 /// that it holds no credential.
-const HARMLESS: [HeaderName; 8] = [
+const SAFE_CROSS_ORIGIN_HEADERS: [HeaderName; 8] = [
     ACCEPT,
     ACCEPT_ENCODING,
     ACCEPT_LANGUAGE,
@@ -29,28 +29,24 @@ const HARMLESS: [HeaderName; 8] = [
 /// Why a request does not go where the service sends it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RedirectError {
-    #[error(
-        "the service sends the request elsewhere, and from there again, more than {MOST} times"
-    )]
+    #[error("the service redirected more than {MAX_REDIRECTS} times")]
     TooMany,
-    #[error("the service sends the request elsewhere without its input; call it where it sends to")]
-    WithoutInput,
-    #[error("the service sends the request elsewhere, to something that is no address")]
-    NoAddress,
-    #[error("the service sends the request elsewhere: {0}")]
+    #[error("the redirect would drop the request body; configure the redirect target as `server`")]
+    BodyDropped,
+    #[error("the service redirected to an invalid URL")]
+    InvalidLocation,
+    #[error("redirect rejected: {0}")]
     Host(#[from] HostError),
+    #[error("the service redirected from https to http at `{0}`, which is not encrypted")]
+    HttpsDowngrade(String),
     #[error(
-        "the service sends the request from https to http at `{0}`, where others could read it"
+        "the service redirected to `{0}`, and the request cannot be repeated at another service: the operation is neither a query nor idempotent"
     )]
-    Unprotected(String),
-    #[error(
-        "the service sends the request to `{0}`, and it cannot be sent to another service again, since the operation is neither a query nor idempotent"
-    )]
-    NotRepeatable(String),
+    NotIdempotent(String),
 }
 
 /// Whether an answer asks for another request.
-pub(super) fn is_one(status: u16, headers: &HeaderMap) -> bool {
+pub(super) fn is_redirect(status: u16, headers: &HeaderMap) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308) && headers.contains_key(LOCATION)
 }
 
@@ -59,29 +55,29 @@ pub(super) fn is_one(status: u16, headers: &HeaderMap) -> bool {
 /// # Errors
 ///
 /// It is not to be sent.
-pub(super) fn follow(
-    request: &mut Prepared,
+pub(super) fn apply_redirect(
+    request: &mut PreparedRequest,
     status: u16,
     headers: &HeaderMap,
-    hosts: &Hosts,
-    is_repeatable: bool,
+    hosts: &AllowedHosts,
+    is_idempotent: bool,
     redirects_before: u32,
 ) -> Result<(), RedirectError> {
     let location = headers.get(LOCATION).map_or(&[][..], |location| location.as_bytes());
-    if redirects_before >= MOST {
+    if redirects_before >= MAX_REDIRECTS {
         return Err(RedirectError::TooMany);
     }
-    let url = target(&request.url, location)?;
+    let url = resolve_location(&request.url, location)?;
     hosts.check(&url)?;
     if request.url.scheme() == "https" && url.scheme() == "http" {
-        return Err(RedirectError::Unprotected(host_and_port(&url)));
+        return Err(RedirectError::HttpsDowngrade(format_host_port(&url)));
     }
     let is_elsewhere = url.origin() != request.url.origin();
     if becomes_get(status, &request.method) {
         request.method = Method::GET;
         drop_body(request);
-    } else if is_elsewhere && !is_repeatable && request.body.is_some() {
-        return Err(RedirectError::NotRepeatable(host_and_port(&url)));
+    } else if is_elsewhere && !is_idempotent && request.body.is_some() {
+        return Err(RedirectError::NotIdempotent(format_host_port(&url)));
     }
     request.url = url;
     if is_elsewhere {
@@ -90,9 +86,9 @@ pub(super) fn follow(
     Ok(())
 }
 
-fn target(from: &Url, location: &[u8]) -> Result<Url, RedirectError> {
-    let location = std::str::from_utf8(location).map_err(|_| RedirectError::NoAddress)?;
-    let mut url = from.join(location).map_err(|_| RedirectError::NoAddress)?;
+fn resolve_location(from: &Url, location: &[u8]) -> Result<Url, RedirectError> {
+    let location = std::str::from_utf8(location).map_err(|_| RedirectError::InvalidLocation)?;
+    let mut url = from.join(location).map_err(|_| RedirectError::InvalidLocation)?;
     url.set_fragment(None);
     // Whoever sends us elsewhere does not say as whom.
     let _ = url.set_username("");
@@ -109,7 +105,7 @@ fn becomes_get(status: u16, method: &Method) -> bool {
     }
 }
 
-fn drop_body(request: &mut Prepared) {
+fn drop_body(request: &mut PreparedRequest) {
     request.body = None;
     for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE] {
         request.headers.remove(name);
@@ -118,13 +114,13 @@ fn drop_body(request: &mut Prepared) {
 
 /// Leaves behind whatever is not known to be harmless; a service may also have put a credential of
 /// ours into the new address.
-fn drop_credentials(request: &mut Prepared) {
+fn drop_credentials(request: &mut PreparedRequest) {
     request.drop_secrets();
-    let kept = HARMLESS.iter().filter_map(|name| {
+    let safe_headers = SAFE_CROSS_ORIGIN_HEADERS.iter().filter_map(|name| {
         let value = request.headers.get(name)?;
         (!value.is_sensitive()).then(|| (name.clone(), value.clone()))
     });
-    request.headers = kept.collect();
+    request.headers = safe_headers.collect();
 }
 
 #[cfg(test)]
@@ -134,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    fn request(method: &str, url: &str) -> Prepared {
+    fn request(method: &str, url: &str) -> PreparedRequest {
         let headers = [
             (AUTHORIZATION, "Bearer planted"),
             (COOKIE, "session=planted"),
@@ -143,7 +139,7 @@ mod tests {
             (ACCEPT, "application/json"),
             (CONTENT_TYPE, "application/json"),
         ];
-        Prepared {
+        PreparedRequest {
             method: method.parse().unwrap(),
             url: url.parse().unwrap(),
             headers: headers
@@ -156,38 +152,38 @@ mod tests {
         }
     }
 
-    fn hosts() -> Hosts {
-        let mut hosts = Hosts::new(["b.example"], None);
-        hosts.document(&"https://a.example/".parse().unwrap());
-        hosts.document(&"http://a.example/".parse().unwrap());
+    fn hosts() -> AllowedHosts {
+        let mut hosts = AllowedHosts::new(["b.example"], None);
+        hosts.allow_documented(&"https://a.example/".parse().unwrap());
+        hosts.allow_documented(&"http://a.example/".parse().unwrap());
         hosts
     }
 
-    fn send(
+    fn redirected(
         method: &str,
         from: &str,
         status: u16,
         to: &str,
         repeatable: bool,
-    ) -> (String, Prepared) {
+    ) -> (String, PreparedRequest) {
         let mut request = request(method, from);
         let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(to).unwrap())]);
-        if !is_one(status, &headers) {
+        if !is_redirect(status, &headers) {
             return ("final".to_owned(), request);
         }
-        let followed = follow(&mut request, status, &headers, &hosts(), repeatable, 0);
-        let said = match followed {
+        let followed = apply_redirect(&mut request, status, &headers, &hosts(), repeatable, 0);
+        let summary = match followed {
             Ok(()) => {
                 let body = if request.body.is_some() { " with body" } else { "" };
                 format!("{} {}{body}", request.method, request.url)
             }
             Err(error) => error.to_string(),
         };
-        (said, request)
+        (summary, request)
     }
 
     #[test]
-    fn methods_and_bodies_go_along_as_the_status_says() {
+    fn redirect_status_decides_method_and_body() {
         let a = "https://a.example/x";
         let rows = [
             ("GET", a, 200, "/y", true, "final"),
@@ -207,7 +203,7 @@ mod tests {
                 308,
                 "https://b.example/",
                 false,
-                "the service sends the request to `b.example`, and it cannot be sent to another service again, since the operation is neither a query nor idempotent",
+                "the service redirected to `b.example`, and the request cannot be repeated at another service: the operation is neither a query nor idempotent",
             ),
             ("POST", a, 303, "https://b.example/", false, "GET https://b.example/"),
             ("GET", a, 302, "https://me:secret@b.example/", true, "GET https://b.example/"),
@@ -218,7 +214,7 @@ mod tests {
                 302,
                 "http://a.example/",
                 true,
-                "the service sends the request from https to http at `a.example`, where others could read it",
+                "the service redirected from https to http at `a.example`, which is not encrypted",
             ),
             (
                 "GET",
@@ -226,7 +222,7 @@ mod tests {
                 302,
                 "https://evil.example:1/?q",
                 true,
-                "the service sends the request elsewhere: `evil.example:1` is no host that the document or the configuration names; add it to `hosts` of the source",
+                "redirect rejected: `evil.example:1` is not allowed by the document or the configuration; add it to `hosts` of the source",
             ),
             (
                 "GET",
@@ -234,7 +230,7 @@ mod tests {
                 302,
                 "//evil.example/",
                 true,
-                "the service sends the request elsewhere: `evil.example` is no host that the document or the configuration names; add it to `hosts` of the source",
+                "redirect rejected: `evil.example` is not allowed by the document or the configuration; add it to `hosts` of the source",
             ),
             (
                 "GET",
@@ -242,44 +238,41 @@ mod tests {
                 302,
                 "file:///etc/passwd",
                 true,
-                "the service sends the request elsewhere: `file` is no address that can be called; only http and https are",
+                "redirect rejected: `file` is not a supported URL scheme; use http or https",
             ),
-            (
-                "GET",
-                a,
-                302,
-                "https://[",
-                true,
-                "the service sends the request elsewhere, to something that is no address",
-            ),
+            ("GET", a, 302, "https://[", true, "the service redirected to an invalid URL"),
         ];
         for (method, from, status, to, repeatable, expected) in rows {
-            let (said, _) = send(method, from, status, to, repeatable);
-            assert_eq!(said, expected, "{method} {status} {to}");
+            let (summary, _) = redirected(method, from, status, to, repeatable);
+            assert_eq!(summary, expected, "{method} {status} {to}");
         }
     }
 
     #[test]
-    fn credentials_stay_at_their_origin() {
+    fn redirect_to_other_origin_drops_credentials() {
         let a = "https://a.example/x?key=planted";
-        let (_, same) = send("POST", a, 307, "/y?key=planted", true);
+        let (_, same) = redirected("POST", a, 307, "/y?key=planted", true);
         assert_eq!(same.headers.len(), 6);
         assert_eq!(same.url.query(), Some("key=planted"));
         for to in ["https://b.example/?key=planted&q=1", "https://b.example/?q=1&key=planted"] {
-            let (_, other) = send("POST", a, 307, to, true);
+            let (_, other) = redirected("POST", a, 307, to, true);
             let names: Vec<&str> = other.headers.keys().map(HeaderName::as_str).collect();
             assert_eq!(names, ["accept", "content-type"]);
             assert_eq!(other.url.query(), Some("q=1"));
             assert!(!format!("{other:?}").contains("planted"));
         }
-        assert_eq!(send("GET", a, 302, "https://b.example/?key=planted", true).1.url.query(), None);
+        assert_eq!(
+            redirected("GET", a, 302, "https://b.example/?key=planted", true).1.url.query(),
+            None
+        );
     }
 
     #[test]
-    fn a_request_is_not_sent_round_for_ever() {
+    fn redirect_limit_is_enforced() {
         let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static("/y"))]);
         let mut request = request("GET", "https://a.example/x");
-        let mut follow = |before| follow(&mut request, 302, &headers, &hosts(), true, before);
+        let mut follow =
+            |before| apply_redirect(&mut request, 302, &headers, &hosts(), true, before);
         assert_eq!(follow(4), Ok(()));
         assert_eq!(follow(5), Err(RedirectError::TooMany));
     }

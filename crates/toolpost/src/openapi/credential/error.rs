@@ -7,26 +7,26 @@ use crate::error::CallError;
 /// Why there is nothing to show. None of the words holds a secret.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum CredentialError {
-    #[error("the operation asks for credentials that are not configured: {wanted}")]
-    Missing { wanted: String },
+    #[error("the operation requires credentials that are not configured: {required}")]
+    Missing { required: String },
     #[error("the value of {what} does not fit {place}")]
-    Unsendable { what: String, place: &'static str },
+    InvalidValue { what: String, place: &'static str },
     #[error("`{name}` in `auth.headers` is no name of a header")]
     HeaderName { name: String },
     #[error("`auth.client_certificate` is no certificate with its key in PEM")]
     Certificate,
     #[error("the token endpoint `{address}` is not acceptable: {reason}")]
-    Address { address: String, reason: &'static str },
-    #[error("the token endpoint `{address}` does not answer")]
+    InvalidTokenUrl { address: String, reason: &'static str },
+    #[error("the token endpoint `{address}` does not respond")]
     Unreachable {
         address: String,
         #[source]
         source: Arc<reqwest::Error>,
     },
-    #[error("the token endpoint `{address}` gives an unusable answer: {reason}")]
-    Answer { address: String, reason: String, is_transient: bool },
-    #[error("the token endpoint `{address}` refuses: {reason}")]
-    Refused { address: String, reason: String, is_about_client: bool },
+    #[error("the token endpoint `{address}` returned an invalid response: {reason}")]
+    InvalidResponse { address: String, reason: String, is_transient: bool },
+    #[error("the token endpoint `{address}` rejected the request: {reason}")]
+    Rejected { address: String, reason: String, is_client_auth_error: bool },
 }
 
 impl CredentialError {
@@ -34,7 +34,7 @@ impl CredentialError {
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
-            Self::Answer { is_transient, .. } => *is_transient,
+            Self::InvalidResponse { is_transient, .. } => *is_transient,
             _ => false,
         }
     }
@@ -43,6 +43,6 @@ impl CredentialError {
 impl From<CredentialError> for CallError {
     fn from(error: CredentialError) -> Self {
         let call = if error.is_transient() { Self::unavailable } else { Self::execution };
-        call(std::borrow::Cow::Owned(error.to_string())).with_cause(error).before_sending()
+        call(std::borrow::Cow::Owned(error.to_string())).with_cause(error).not_sent()
     }
 }

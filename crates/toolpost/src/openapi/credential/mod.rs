@@ -1,16 +1,16 @@
 //! Credentials: what the configuration has, which of them an operation asks for, and how they are
 //! shown.
 
-mod choice;
+mod credential_store;
 mod error;
-mod key;
-mod keyring;
+mod request_credential;
+mod select;
 mod settings;
-mod token;
+mod token_cache;
 
+pub(crate) use credential_store::CredentialStore;
 pub(crate) use error::CredentialError;
-pub(crate) use key::Keys;
-pub(crate) use keyring::Keyring;
+pub(crate) use request_credential::OperationCredentials;
 pub use settings::{Credential, Credentials, OAuth2Client};
 
 #[cfg(test)]

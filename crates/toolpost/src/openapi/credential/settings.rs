@@ -39,7 +39,7 @@ pub struct Credentials {
 
 impl Credentials {
     /// Whom the client shows itself as while it connects.
-    pub(crate) fn identity(&self) -> Result<Option<Identity>, CredentialError> {
+    pub(crate) fn client_identity(&self) -> Result<Option<Identity>, CredentialError> {
         let pem = self.client_certificate.as_ref();
         let identity = pem.map(|pem| Identity::from_pem(pem.reveal().as_bytes()));
         identity.transpose().map_err(|_| CredentialError::Certificate)
@@ -91,7 +91,7 @@ impl OAuth2Client {
 
 impl Credential {
     /// What it is called in the configuration.
-    pub(super) fn key(&self) -> &'static str {
+    pub(super) fn config_key(&self) -> &'static str {
         match self {
             Self::Bearer(_) => "bearer",
             Self::Basic { .. } => "basic",

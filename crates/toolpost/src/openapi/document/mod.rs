@@ -1,19 +1,19 @@
 //! API documents as they are read: files of JSON or YAML that may refer to each other.
 
-mod builder;
-mod duplicates;
-mod index;
+mod document_set;
+mod duplicate_keys;
+mod interner;
 mod json;
-mod large;
-mod library;
-mod read;
+mod large_objects;
+mod parse;
 mod reference;
-mod text;
+mod reference_index;
 mod tree;
+mod tree_builder;
 mod yaml;
 
-pub(crate) use library::{File, Library, Place};
-pub(crate) use read::{ReadError, Reading, read};
-pub(crate) use reference::{shown, shown_url};
-pub(crate) use tree::{Cell, Node, Tree};
-pub(crate) use yaml::each as each_yaml;
+pub(crate) use document_set::{DocumentFile, DocumentSet, NodeRef};
+pub(crate) use parse::{DocumentParseError, ParsedFile, parse};
+pub(crate) use reference::{redact_reference, redact_url};
+pub(crate) use tree::{CompactValue, Tree, TreeNode};
+pub(crate) use yaml::parse_with_both_readers;

@@ -8,33 +8,33 @@ use url::Url;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReferenceError {
     #[error("`{reference}` is no address")]
-    NoAddress { reference: String },
+    InvalidUrl { reference: String },
     #[error("`{reference}` is in a file that was not read")]
-    UnknownFile { reference: String },
+    FileNotLoaded { reference: String },
     #[error("there is nothing at `{reference}`")]
-    Nothing { reference: String },
-    #[error("nothing in the file says that it is `{reference}`")]
-    NoAnchor { reference: String },
-    #[error("`{reference}` leads back to itself")]
-    Circle { reference: String },
+    TargetNotFound { reference: String },
+    #[error("no anchor `{reference}` in the file")]
+    AnchorNotFound { reference: String },
+    #[error("`{reference}` is a circular reference")]
+    Circular { reference: String },
 }
 
 /// A reference as it may be shown: who asks, and what for, may be secret.
-pub(crate) fn shown(reference: &str) -> String {
-    let (place, fragment) = match reference.split_once('#') {
-        Some((place, fragment)) => (place, Some(fragment)),
+pub(crate) fn redact_reference(reference: &str) -> String {
+    let (base, fragment) = match reference.split_once('#') {
+        Some((base, fragment)) => (base, Some(fragment)),
         None => (reference, None),
     };
-    let place = place.split_once('?').map_or(place, |(place, _)| place);
-    let place = match Url::parse(place) {
-        Ok(url) if url.has_authority() => shown_url(&url),
-        _ => place.to_owned(),
+    let base = base.split_once('?').map_or(base, |(base, _)| base);
+    let base = match Url::parse(base) {
+        Ok(url) if url.has_authority() => redact_url(&url),
+        _ => base.to_owned(),
     };
-    fragment.map_or_else(|| place.clone(), |fragment| format!("{place}#{fragment}"))
+    fragment.map_or_else(|| base.clone(), |fragment| format!("{base}#{fragment}"))
 }
 
 /// An address as it may be shown.
-pub(crate) fn shown_url(url: &Url) -> String {
+pub(crate) fn redact_url(url: &Url) -> String {
     let mut url = url.clone();
     // Addresses without a host have none of this, and refuse.
     let _ = url.set_username("");
@@ -44,7 +44,7 @@ pub(crate) fn shown_url(url: &Url) -> String {
 }
 
 /// A fragment as it was before it was written into an address.
-pub(super) fn percent_decoded(fragment: &str) -> Cow<'_, str> {
+pub(super) fn percent_decode(fragment: &str) -> Cow<'_, str> {
     if !fragment.contains('%') {
         return Cow::Borrowed(fragment);
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_shown_without_what_may_be_secret() {
+    fn redact_reference_removes_user_and_query() {
         let rows = [
             ("#/a/b", "#/a/b"),
             ("../a.yaml#/b", "../a.yaml#/b"),
@@ -80,15 +80,15 @@ mod tests {
             ("http://[broken?secret", "http://[broken"),
         ];
         for (reference, expected) in rows {
-            assert_eq!(shown(reference), expected);
+            assert_eq!(redact_reference(reference), expected);
         }
     }
 
     #[test]
-    fn fragments_are_decoded_as_far_as_they_are_encoded() {
+    fn percent_decode_leaves_invalid_escapes() {
         let rows = [("/a", "/a"), ("/%20%C3%A9", "/ é"), ("/100%", "/100%"), ("/%zz", "/%zz")];
         for (fragment, expected) in rows {
-            assert_eq!(percent_decoded(fragment), expected);
+            assert_eq!(percent_decode(fragment), expected);
         }
     }
 }

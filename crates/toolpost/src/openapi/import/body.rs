@@ -1,28 +1,30 @@
 //! The body of a request: what it may be sent as, and what it takes.
 
-use super::super::document::{Node, Place};
-use super::super::plan::{Body, Content, ContentKind, Encoding, Position};
-use super::super::schema::{Shape, Spot, View};
+use super::super::document::{NodeRef, TreeNode};
+use super::super::plan::{
+    BodyContent, ContentKind, ParameterLocation, PropertyEncoding, RequestBody,
+};
+use super::super::schema::{DocumentPath, SchemaShape, SchemaUsage};
 use super::Importer;
-use super::form::Fields;
-use super::media;
-use super::parameter::{Raw, RawPosition, collection};
-use super::version::Version;
+use super::form::FormProperty;
+use super::media_type;
+use super::parameter::{RawParameter, RawParameterLocation, collection_style};
+use super::version::SpecVersion;
 
 /// A body, and the schema of its value.
-pub(super) struct SettledBody {
-    pub(super) body: Body,
-    pub(super) shape: Shape,
+pub(super) struct PlannedBody {
+    pub(super) body: RequestBody,
+    pub(super) shape: SchemaShape,
     /// Where it is described.
-    pub(super) described: Option<Place>,
+    pub(super) described_at: Option<NodeRef>,
 }
 
-/// One way to send it.
-struct Way {
+/// One media type that the body can be sent as.
+struct BodyCandidate {
     media_type: String,
     kind: ContentKind,
-    shape: Shape,
-    encodings: Vec<Encoding>,
+    shape: SchemaShape,
+    encodings: Vec<PropertyEncoding>,
 }
 
 impl<'l> Importer<'l> {
@@ -33,171 +35,213 @@ impl<'l> Importer<'l> {
     /// There is one, and it cannot be known what it is.
     pub(super) fn body(
         &mut self,
-        operation: Place,
-        raws: &[Raw<'l>],
-        spot: &Spot<'_>,
-    ) -> Result<Option<SettledBody>, String> {
-        if self.version == Version::V2 {
-            return Ok(self.swagger_body(operation, raws, spot));
+        operation: NodeRef,
+        parameters: &[RawParameter<'l>],
+        doc_path: &DocumentPath<'_>,
+    ) -> Result<Option<PlannedBody>, String> {
+        if self.version == SpecVersion::V2 {
+            return Ok(self.swagger_body(operation, parameters, doc_path));
         }
-        let Some(place) = self.library.get(operation, "requestBody") else { return Ok(None) };
-        let place = self
-            .library
-            .follow(place)
+        let Some(node_ref) = self.documents.get(operation, "requestBody") else { return Ok(None) };
+        let node_ref = self
+            .documents
+            .resolve_chain(node_ref)
             .map_err(|error| format!("the body of its request is not known: {error}"))?;
-        let node = self.library.node(place);
+        let node = self.documents.node(node_ref);
         if !node.is_object() {
             return Ok(None);
         }
-        let required = node.get("required").and_then(Node::as_bool) == Some(true);
-        let spot = spot.member("requestBody");
-        let ways = self.ways(place, &spot.member("content"));
-        Ok(Some(self.settle_body(ways, required, Some(place))))
+        let required = node.get("required").and_then(TreeNode::as_bool) == Some(true);
+        let doc_path = doc_path.member("requestBody");
+        let candidates = self.body_candidates(node_ref, &doc_path.member("content"));
+        Ok(Some(self.plan_body(candidates, required, Some(node_ref))))
     }
 
-    fn ways(&mut self, place: Place, spot: &Spot<'_>) -> Vec<Way> {
-        let library = self.library;
-        let mut ways = Vec::new();
-        let content = library.get(place, "content");
+    fn body_candidates(
+        &mut self,
+        node_ref: NodeRef,
+        doc_path: &DocumentPath<'_>,
+    ) -> Vec<BodyCandidate> {
+        let documents = self.documents;
+        let mut candidates = Vec::new();
+        let content = documents.get(node_ref, "content");
         for (media_type, node) in
-            content.into_iter().flat_map(|content| library.node(content).members())
+            content.into_iter().flat_map(|content| documents.node(content).members())
         {
-            let spot = spot.member(media_type);
-            let media = library.beside(place, node);
-            if let Some(media) = self.follow(media, &spot, "the media type is left out") {
-                ways.push(self.way(media_type, media, &spot));
+            let doc_path = doc_path.member(media_type);
+            let media = documents.node_ref(node_ref, node);
+            if let Some(media) = self.resolve_object(media, &doc_path, "the media type is left out")
+            {
+                candidates.push(self.body_candidate(media_type, media, &doc_path));
             }
         }
-        if ways.is_empty() {
-            self.warn(spot, "the body names no media type; it is sent as JSON");
-            ways.push(plain(ContentKind::Json, "application/json", Shape::Unknown));
+        if candidates.is_empty() {
+            self.warn(doc_path, "the body names no media type; it is sent as JSON");
+            candidates.push(simple_candidate(
+                ContentKind::Json,
+                "application/json",
+                SchemaShape::Unknown,
+            ));
         }
-        ways
+        candidates
     }
 
-    fn way(&mut self, media_type: &str, media: Place, spot: &Spot<'_>) -> Way {
-        let schema = self.library.get(media, "schema");
-        let item = self.library.get(media, "itemSchema");
-        let kind = media::kind(media_type);
+    fn body_candidate(
+        &mut self,
+        media_type: &str,
+        media: NodeRef,
+        doc_path: &DocumentPath<'_>,
+    ) -> BodyCandidate {
+        let schema = self.documents.get(media, "schema");
+        let item = self.documents.get(media, "itemSchema");
+        let kind = media_type::content_kind(media_type);
         let shape = match (kind, schema, item) {
-            (ContentKind::Binary, _, _) => Shape::Binary(View::Request),
-            (ContentKind::Text, schema, _) => match schema.filter(|place| self.is_text(*place)) {
-                Some(place) => self.seen(place, View::Request, &spot.member("schema")),
-                None => Shape::Text,
+            (ContentKind::Binary, _, _) => SchemaShape::Binary(SchemaUsage::Request),
+            (ContentKind::Text, schema, _) => match schema
+                .filter(|node_ref| self.is_string_schema(*node_ref))
+            {
+                Some(node_ref) => {
+                    self.schema_shape(node_ref, SchemaUsage::Request, &doc_path.member("schema"))
+                }
+                None => SchemaShape::Text,
             },
-            (ContentKind::Form | ContentKind::Multipart, Some(place), _) => {
-                self.seen(place, View::Form, &spot.member("schema"))
+            (ContentKind::Form | ContentKind::Multipart, Some(node_ref), _) => {
+                self.schema_shape(node_ref, SchemaUsage::Form, &doc_path.member("schema"))
             }
-            (_, Some(place), _) if self.is_any_bytes(media_type, place) => {
-                return plain(ContentKind::Binary, media_type, Shape::Binary(View::Request));
+            (_, Some(node_ref), _) if self.is_binary_wildcard(media_type, node_ref) => {
+                return simple_candidate(
+                    ContentKind::Binary,
+                    media_type,
+                    SchemaShape::Binary(SchemaUsage::Request),
+                );
             }
-            (ContentKind::JsonLines, Some(place), None) if !self.is_list(place) => {
-                let item = self.seen(place, View::Request, &spot.member("schema"));
-                Shape::ListOf(Box::new(item))
+            (ContentKind::JsonLines, Some(node_ref), None) if !self.is_array_schema(node_ref) => {
+                let item =
+                    self.schema_shape(node_ref, SchemaUsage::Request, &doc_path.member("schema"));
+                SchemaShape::ArrayOf(Box::new(item))
             }
-            (_, Some(place), _) => self.seen(place, View::Request, &spot.member("schema")),
+            (_, Some(node_ref), _) => {
+                self.schema_shape(node_ref, SchemaUsage::Request, &doc_path.member("schema"))
+            }
             (_, None, Some(item)) => {
-                let item = self.seen(item, View::Request, &spot.member("itemSchema"));
-                Shape::ListOf(Box::new(item))
+                let item =
+                    self.schema_shape(item, SchemaUsage::Request, &doc_path.member("itemSchema"));
+                SchemaShape::ArrayOf(Box::new(item))
             }
-            (_, None, None) => Shape::Unknown,
+            (_, None, None) => SchemaShape::Unknown,
         };
         let encodings = match kind {
-            ContentKind::Form | ContentKind::Multipart => self.encodings(media, spot),
+            ContentKind::Form | ContentKind::Multipart => self.property_encodings(media, doc_path),
             _ => Vec::new(),
         };
-        Way { encodings, ..plain(kind, media_type, shape) }
+        BodyCandidate { encodings, ..simple_candidate(kind, media_type, shape) }
     }
 
     /// A range that takes anything, and a schema that says that it is bytes.
-    fn is_any_bytes(&self, media_type: &str, schema: Place) -> bool {
-        let is_range = matches!(media::essence(media_type).as_str(), "*/*" | "application/*");
-        let node = self.library.follow(schema).map(|place| self.library.node(place));
-        is_range && node.is_ok_and(|node| super::super::schema::is_bytes(node, View::Form))
+    fn is_binary_wildcard(&self, media_type: &str, schema: NodeRef) -> bool {
+        let is_range = matches!(media_type::essence(media_type).as_str(), "*/*" | "application/*");
+        let node =
+            self.documents.resolve_chain(schema).map(|node_ref| self.documents.node(node_ref));
+        is_range && node.is_ok_and(|node| super::super::schema::is_binary(node, SchemaUsage::Form))
     }
 
-    fn is_text(&self, schema: Place) -> bool {
+    fn is_string_schema(&self, schema: NodeRef) -> bool {
         self.type_of(schema) == Some("string")
     }
 
     /// Whether the schema is that of all lines, not of each.
-    pub(super) fn is_list(&self, schema: Place) -> bool {
+    pub(super) fn is_array_schema(&self, schema: NodeRef) -> bool {
         self.type_of(schema) == Some("array")
     }
 
-    pub(super) fn type_of(&self, schema: Place) -> Option<&'l str> {
-        let place = self.library.follow(schema).ok()?;
-        self.library.node(place).get("type")?.as_str()
+    pub(super) fn type_of(&self, schema: NodeRef) -> Option<&'l str> {
+        let node_ref = self.documents.resolve_chain(schema).ok()?;
+        self.documents.node(node_ref).get("type")?.as_str()
     }
 
-    fn settle_body(
+    fn plan_body(
         &self,
-        mut ways: Vec<Way>,
+        mut candidates: Vec<BodyCandidate>,
         required: bool,
-        described: Option<Place>,
-    ) -> SettledBody {
-        let has_bytes = |way: &Way| way.encodings.iter().any(|encoding| encoding.is_binary);
-        ways.sort_by_key(|way| match way.kind {
-            // A form that is bytes in part is better sent in parts.
-            ContentKind::Form if has_bytes(way) => 5,
-            _ => media::rank(&way.media_type),
-        });
-        let is_structured =
-            |way: &Way| !matches!(way.kind, ContentKind::Text | ContentKind::Binary);
-        let has_structured = ways.iter().any(is_structured);
-        // Text that only says otherwise what the schema of an object says is no choice of its own.
-        let counts = |way: &&Way| {
-            !(has_structured && way.kind == ContentKind::Text && way.shape == Shape::Text)
+        described: Option<NodeRef>,
+    ) -> PlannedBody {
+        let has_bytes = |candidate: &BodyCandidate| {
+            candidate.encodings.iter().any(|encoding| encoding.is_binary)
         };
-        let shape = Shape::any_of(ways.iter().filter(counts).map(|way| way.shape.clone()));
-        let contents = ways.into_iter().map(content).collect();
-        let body = Body { input: "body".to_owned(), required, contents };
-        SettledBody { body, shape, described }
+        candidates.sort_by_key(|candidate| match candidate.kind {
+            // A form that is bytes in part is better sent in parts.
+            ContentKind::Form if has_bytes(candidate) => 5,
+            _ => media_type::rank(&candidate.media_type),
+        });
+        let is_structured = |candidate: &BodyCandidate| {
+            !matches!(candidate.kind, ContentKind::Text | ContentKind::Binary)
+        };
+        let has_structured = candidates.iter().any(is_structured);
+        // Text that only says otherwise what the schema of an object says is no choice of its own.
+        let counts = |candidate: &&BodyCandidate| {
+            !(has_structured
+                && candidate.kind == ContentKind::Text
+                && candidate.shape == SchemaShape::Text)
+        };
+        let shape = SchemaShape::any_of(
+            candidates.iter().filter(counts).map(|candidate| candidate.shape.clone()),
+        );
+        let contents = candidates.into_iter().map(content).collect();
+        let body = RequestBody { input: "body".to_owned(), required, contents };
+        PlannedBody { body, shape, described_at: described }
     }
 
     fn swagger_body(
         &mut self,
-        operation: Place,
-        raws: &[Raw<'l>],
-        spot: &Spot<'_>,
-    ) -> Option<SettledBody> {
-        let fields: Vec<Place> = raws
+        operation: NodeRef,
+        parameters: &[RawParameter<'l>],
+        doc_path: &DocumentPath<'_>,
+    ) -> Option<PlannedBody> {
+        let fields: Vec<NodeRef> = parameters
             .iter()
-            .filter(|raw| raw.position == RawPosition::FormData)
-            .map(|raw| raw.place)
+            .filter(|raw| raw.location == RawParameterLocation::FormData)
+            .map(|raw| raw.node_ref)
             .collect();
         if !fields.is_empty() {
-            return Some(self.swagger_form(operation, &fields, spot));
+            return Some(self.swagger_form(operation, &fields, doc_path));
         }
-        let raw = raws.iter().find(|raw| raw.position == RawPosition::Body)?;
-        let node = self.library.node(raw.place);
-        let required = node.get("required").and_then(Node::as_bool) == Some(true);
-        let schema = self.library.get(raw.place, "schema");
-        let mut ways = Vec::new();
+        let raw = parameters.iter().find(|raw| raw.location == RawParameterLocation::Body)?;
+        let node = self.documents.node(raw.node_ref);
+        let required = node.get("required").and_then(TreeNode::as_bool) == Some(true);
+        let schema = self.documents.get(raw.node_ref, "schema");
+        let mut candidates = Vec::new();
         for media_type in self.media_types(operation, "consumes") {
-            let kind = match media::kind(media_type) {
+            let kind = match media_type::content_kind(media_type) {
                 // There are no fields, so it is no form.
                 ContentKind::Form | ContentKind::Multipart => ContentKind::Json,
                 kind => kind,
             };
             let shape = match (kind, schema) {
-                (ContentKind::Binary, _) => Shape::Binary(View::Request),
-                (ContentKind::Text, _) => Shape::Text,
-                (_, Some(place)) => self.seen(place, View::Request, &spot.member("schema")),
-                (_, None) => Shape::Unknown,
+                (ContentKind::Binary, _) => SchemaShape::Binary(SchemaUsage::Request),
+                (ContentKind::Text, _) => SchemaShape::Text,
+                (_, Some(node_ref)) => {
+                    self.schema_shape(node_ref, SchemaUsage::Request, &doc_path.member("schema"))
+                }
+                (_, None) => SchemaShape::Unknown,
             };
-            ways.push(plain(kind, media_type, shape));
+            candidates.push(simple_candidate(kind, media_type, shape));
         }
-        Some(self.settle_body(ways, required, Some(raw.place)))
+        Some(self.plan_body(candidates, required, Some(raw.node_ref)))
     }
 
-    fn swagger_form(&mut self, operation: Place, fields: &[Place], spot: &Spot<'_>) -> SettledBody {
-        let library = self.library;
-        let is_file =
-            |place: &Place| library.node(*place).get("type").and_then(Node::as_str) == Some("file");
+    fn swagger_form(
+        &mut self,
+        operation: NodeRef,
+        fields: &[NodeRef],
+        doc_path: &DocumentPath<'_>,
+    ) -> PlannedBody {
+        let documents = self.documents;
+        let is_file = |node_ref: &NodeRef| {
+            documents.node(*node_ref).get("type").and_then(TreeNode::as_str) == Some("file")
+        };
         let has_file = fields.iter().any(is_file);
         let mut kinds: Vec<&str> = self.media_types(operation, "consumes");
-        kinds.retain(|media_type| match media::kind(media_type) {
+        kinds.retain(|media_type| match media_type::content_kind(media_type) {
             ContentKind::Multipart => true,
             ContentKind::Form => !has_file,
             _ => false,
@@ -211,43 +255,48 @@ impl<'l> Importer<'l> {
         }
         let mut encodings = Vec::new();
         let mut required = false;
-        for place in fields {
-            let node = library.node(*place);
-            let name = node.get("name").and_then(Node::as_str).unwrap_or_default();
-            self.check.parameter(&self.context, *place, &spot.member("parameters").member(name));
-            required |= node.get("required").and_then(Node::as_bool) == Some(true);
+        for node_ref in fields {
+            let node = documents.node(*node_ref);
+            let name = node.get("name").and_then(TreeNode::as_str).unwrap_or_default();
+            self.checker.check_parameter(
+                &self.context,
+                *node_ref,
+                &doc_path.member("parameters").member(name),
+            );
+            required |= node.get("required").and_then(TreeNode::as_bool) == Some(true);
             encodings.extend(field_encoding(node));
         }
-        let shape = Shape::Form(fields.into());
-        let way = |media_type: &&str| Way {
+        let shape = SchemaShape::SwaggerForm(fields.into());
+        let candidate = |media_type: &&str| BodyCandidate {
             encodings: encodings.clone(),
-            ..plain(media::kind(media_type), media_type, shape.clone())
+            ..simple_candidate(media_type::content_kind(media_type), media_type, shape.clone())
         };
-        let ways = kinds.iter().map(way).collect();
-        self.settle_body(ways, required, None)
+        let candidates = kinds.iter().map(candidate).collect();
+        self.plan_body(candidates, required, None)
     }
 }
 
 /// A range that JSON is in is sent as JSON.
-fn content(way: Way) -> Content {
-    let is_any = matches!(media::essence(&way.media_type).as_str(), "*/*" | "application/*" | "");
-    let media_type = match way.kind {
+fn content(candidate: BodyCandidate) -> BodyContent {
+    let is_any =
+        matches!(media_type::essence(&candidate.media_type).as_str(), "*/*" | "application/*" | "");
+    let media_type = match candidate.kind {
         ContentKind::Json if is_any => "application/json".to_owned(),
-        _ => way.media_type,
+        _ => candidate.media_type,
     };
-    Content { media_type, kind: way.kind, encodings: way.encodings }
+    BodyContent { media_type, kind: candidate.kind, encodings: candidate.encodings }
 }
 
-fn plain(kind: ContentKind, media_type: &str, shape: Shape) -> Way {
-    Way { media_type: media_type.to_owned(), kind, shape, encodings: Vec::new() }
+fn simple_candidate(kind: ContentKind, media_type: &str, shape: SchemaShape) -> BodyCandidate {
+    BodyCandidate { media_type: media_type.to_owned(), kind, shape, encodings: Vec::new() }
 }
 
 /// How a field of a Swagger 2.0 form is written; only lists and files need words.
-fn field_encoding(node: Node<'_>) -> Option<Encoding> {
+fn field_encoding(node: TreeNode<'_>) -> Option<PropertyEncoding> {
     let property = node.get("name")?.as_str()?.to_owned();
-    let kind = node.get("type").and_then(Node::as_str);
-    let (style, explode) = collection(node, Position::Query);
-    let fields = Fields { property, is_binary: kind == Some("file") };
+    let kind = node.get("type").and_then(TreeNode::as_str);
+    let (style, explode) = collection_style(node, ParameterLocation::Query);
+    let fields = FormProperty { property, is_binary: kind == Some("file") };
     match kind {
         Some("file") => Some(fields.encoding(None)),
         Some("array") => Some(fields.encoding(Some((style, explode, false)))),

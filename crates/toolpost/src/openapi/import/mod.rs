@@ -6,21 +6,21 @@
 //! | file | holds |
 //! |---|---|
 //! | `version` | which specification the document is written by |
-//! | `path`, `name` | which operations there are, and what they are called |
+//! | `path_item`, `naming` | which operations there are, and their names |
 //! | `operation` | one operation: its spec and its plan |
-//! | `native` | the same for one of another gateway |
-//! | `parameter`, `body`, `form`, `response`, `media` | what goes out and what comes back |
+//! | `peer_gateway` | the same for operations of another gateway |
+//! | `parameter`, `body`, `form`, `response`, `media_type` | requests and responses |
 //! | `server`, `security` | where, and on whose credentials |
 //! | `report` | what became of everything, for people and for the command line |
 
 mod body;
 mod form;
-mod media;
-mod name;
-mod native;
+mod media_type;
+mod naming;
 mod operation;
 mod parameter;
-mod path;
+mod path_item;
+mod peer_gateway;
 mod report;
 mod response;
 mod security;
@@ -32,35 +32,37 @@ mod version;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::document::{Library, Node, Place};
-use super::plan::{Plan, Requirement, Scheme, Server};
-use super::schema::{self, Check, Context, Shape, Spot, View, Warning};
+use super::document::{DocumentSet, NodeRef, TreeNode};
+use super::plan::{OperationPlan, SecurityRequirement, SecurityScheme, ServerTemplate};
+use super::schema::{
+    self, DocumentPath, DocumentWarning, SchemaChecker, SchemaContext, SchemaShape, SchemaUsage,
+};
 use super::settings::Namespaces;
 use crate::schema::Schema;
 use crate::spec::{MAX_NAME_LENGTH, OperationId, OperationSpec};
-use native::Native;
-use path::Found;
-pub use report::{Counts, Report, Skipped};
+use path_item::PathOperation;
+use peer_gateway::PeerOperation;
+pub use report::{ImportReport, OperationCounts, SkippedOperation};
 pub use version::ImportError;
-use version::Version;
+use version::SpecVersion;
 
-/// The member of an operation's `_meta` that holds what its document says about it beyond what an
-/// operation has a place for.
+/// The member of an operation's `_meta` that holds what its document says about it beyond the
+/// fields of an operation.
 pub const OPENAPI_META: &str = "toolpost/openapi";
 
 /// What a document became.
 #[derive(Debug)]
-pub(crate) struct Import {
-    pub(crate) operations: Vec<Imported>,
-    pub(crate) skipped: Vec<Skipped>,
-    pub(crate) warnings: Vec<Warning>,
+pub(crate) struct ImportResult {
+    pub(crate) operations: Vec<ImportedOperation>,
+    pub(crate) skipped: Vec<SkippedOperation>,
+    pub(crate) warnings: Vec<DocumentWarning>,
 }
 
 /// An operation, and how it is called.
 #[derive(Debug)]
-pub(crate) struct Imported {
+pub(crate) struct ImportedOperation {
     pub(crate) spec: OperationSpec,
-    pub(crate) plan: Plan,
+    pub(crate) plan: OperationPlan,
 }
 
 /// Reads the operations of a document.
@@ -69,95 +71,98 @@ pub(crate) struct Imported {
 ///
 /// It is no API document. Everything else is told operation by operation.
 pub(crate) fn import(
-    library: &Arc<Library>,
+    documents: &Arc<DocumentSet>,
     namespace: &str,
     namespaces: Namespaces,
-) -> Result<Import, ImportError> {
-    let version = Version::of(library.node(library.root()))?;
+) -> Result<ImportResult, ImportError> {
+    let version = SpecVersion::from_document(documents.node(documents.root()))?;
     OperationId::new(namespace, "any")?;
-    let mut importer = Importer::new(library, namespace, namespaces, version);
-    importer.settle_defaults();
-    let found = importer.found();
-    let natives = importer.natives(&found);
-    let names = importer.names(&found, &natives);
+    let mut importer = Importer::new(documents, namespace, namespaces, version);
+    importer.set_defaults();
+    let found = importer.path_operations();
+    let peer_operations = importer.peer_operations(&found);
+    let names = importer.operation_names(&found, &peer_operations);
     let mut operations = Vec::with_capacity(found.len());
     let mut skipped = Vec::new();
-    for ((found, native), name) in found.iter().zip(natives).zip(names) {
-        let imported = match native {
-            Native::No => importer.operation(found, &name),
-            Native::Operation(spec) => Ok(importer.native(found, *spec)),
-            Native::Skipped(reason) => Err(reason),
+    for ((found, peer_operation), name) in found.iter().zip(peer_operations).zip(names) {
+        let imported = match peer_operation {
+            PeerOperation::None => importer.import_operation(found, &name),
+            PeerOperation::Operation(spec) => Ok(importer.import_peer_operation(found, *spec)),
+            PeerOperation::Skipped(reason) => Err(reason),
         };
         match imported {
             Ok(imported) => operations.push(imported),
-            Err(reason) => skipped.push(Skipped::new(&found.method, found.path, reason)),
+            Err(reason) => skipped.push(SkippedOperation::new(&found.method, found.path, reason)),
         }
     }
-    importer.tell_settled_elsewhere();
-    Ok(Import { operations, skipped, warnings: importer.check.warnings })
+    importer.warn_implicit_headers();
+    Ok(ImportResult { operations, skipped, warnings: importer.checker.warnings })
 }
 
 /// What is known while a document is read.
 struct Importer<'l> {
-    library: &'l Library,
-    context: Arc<Context>,
+    documents: &'l DocumentSet,
+    context: Arc<SchemaContext>,
     namespace: &'l str,
     namespaces: Namespaces,
-    version: Version,
-    check: Check,
-    /// The schemas that were made, so that one that is used often is compiled once.
-    made: HashMap<Shape, Schema>,
-    native_schemas: native::Schemas,
+    version: SpecVersion,
+    checker: SchemaChecker,
+    /// Schemas by shape, so that a shared one is compiled once.
+    schema_cache: HashMap<SchemaShape, Schema>,
+    peer_schemas: peer_gateway::PeerSchemas,
     /// The header parameters that nobody can give, because they are said in another way.
-    settled_elsewhere: BTreeSet<String>,
-    schemes: HashMap<String, Arc<Scheme>>,
-    default_servers: Arc<[Server]>,
-    default_security: Arc<[Requirement]>,
+    implicit_headers: BTreeSet<String>,
+    security_schemes: HashMap<String, Arc<SecurityScheme>>,
+    default_servers: Arc<[ServerTemplate]>,
+    default_security: Arc<[SecurityRequirement]>,
 }
 
 impl<'l> Importer<'l> {
     fn new(
-        library: &'l Arc<Library>,
+        documents: &'l Arc<DocumentSet>,
         namespace: &'l str,
         namespaces: Namespaces,
-        version: Version,
+        version: SpecVersion,
     ) -> Self {
-        let dialect = library.node(library.root()).get("jsonSchemaDialect").and_then(Node::as_str);
-        let hides = version <= Version::V30 || dialect.is_some_and(schema::hides_siblings);
+        let dialect =
+            documents.node(documents.root()).get("jsonSchemaDialect").and_then(TreeNode::as_str);
+        let hides = version <= SpecVersion::V30
+            || dialect.is_some_and(schema::dialect_ignores_ref_siblings);
         Self {
-            library,
-            context: Arc::new(Context::new(Arc::clone(library), hides)),
+            documents,
+            context: Arc::new(SchemaContext::new(Arc::clone(documents), hides)),
             namespace,
             namespaces,
             version,
-            check: Check::default(),
-            made: HashMap::new(),
-            native_schemas: native::Schemas::default(),
-            settled_elsewhere: BTreeSet::new(),
-            schemes: HashMap::new(),
+            checker: SchemaChecker::default(),
+            schema_cache: HashMap::new(),
+            peer_schemas: peer_gateway::PeerSchemas::default(),
+            implicit_headers: BTreeSet::new(),
+            security_schemes: HashMap::new(),
             default_servers: Arc::new([]),
             default_security: Arc::new([]),
         }
     }
 
     /// What holds for every operation that says nothing else.
-    fn settle_defaults(&mut self) {
-        let root = self.library.root();
-        let servers = self.servers(root, &Spot::Document);
-        self.default_servers = servers.unwrap_or_else(|| self.own_server());
-        self.default_security = self.security(root, &Spot::Document).unwrap_or_default();
-        let webhooks = self.library.node(root).get("webhooks").map_or(0, |all| all.members().len());
+    fn set_defaults(&mut self) {
+        let root = self.documents.root();
+        let servers = self.servers(root, &DocumentPath::Root);
+        self.default_servers = servers.unwrap_or_else(|| self.document_server());
+        self.default_security = self.security(root, &DocumentPath::Root).unwrap_or_default();
+        let webhooks =
+            self.documents.node(root).get("webhooks").map_or(0, |all| all.members().len());
         if webhooks > 0 {
             let message = format!(
                 "{webhooks} webhooks are requests that the service makes; they are no operations"
             );
-            self.warn(&Spot::Document.member("webhooks"), message);
+            self.warn(&DocumentPath::Root.member("webhooks"), message);
         }
     }
 
     /// Says once which header parameters are no members of an input.
-    fn tell_settled_elsewhere(&mut self) {
-        let names: Vec<String> = std::mem::take(&mut self.settled_elsewhere)
+    fn warn_implicit_headers(&mut self) {
+        let names: Vec<String> = std::mem::take(&mut self.implicit_headers)
             .iter()
             .map(|name| format!("`{name}`"))
             .collect();
@@ -166,94 +171,118 @@ impl<'l> Importer<'l> {
             let message = format!(
                 "header parameters that follow from the request or from `auth` cannot be given: {names}"
             );
-            self.warn(&Spot::Document.member("paths"), message);
+            self.warn(&DocumentPath::Root.member("paths"), message);
         }
     }
 
     /// The names of operations of other gateways are settled, and nobody else has them.
-    fn names(&mut self, found: &[Found<'l>], natives: &[Native]) -> Vec<String> {
-        let mut wishes = Vec::with_capacity(found.len());
-        for (found, native) in found.iter().zip(natives) {
-            let place = self.library.follow(found.place).unwrap_or(found.place);
-            let id = self.library.node(place).get("operationId").and_then(Node::as_str);
-            let is_asked = matches!(native, Native::No);
-            let id = id.map(str::trim).filter(|id| is_asked && !id.is_empty());
+    fn operation_names(
+        &mut self,
+        operations: &[PathOperation<'l>],
+        peer_operations: &[PeerOperation],
+    ) -> Vec<String> {
+        let mut requests = Vec::with_capacity(operations.len());
+        for (operations, peer_operation) in operations.iter().zip(peer_operations) {
+            let node_ref =
+                self.documents.resolve_chain(operations.operation).unwrap_or(operations.operation);
+            let id = self.documents.node(node_ref).get("operationId").and_then(TreeNode::as_str);
+            let is_plain_operation = matches!(peer_operation, PeerOperation::None);
+            let id = id.map(str::trim).filter(|id| is_plain_operation && !id.is_empty());
             if id.is_some_and(|id| id.chars().count() > MAX_NAME_LENGTH) {
-                let paths = Spot::Document.member("paths");
+                let paths = DocumentPath::Root.member("paths");
                 let message = format!("`operationId` has more than {MAX_NAME_LENGTH} characters");
-                self.warn(&paths.member(found.path).member(found.key), message);
+                self.warn(&paths.member(operations.path).member(operations.method_key), message);
             }
             let id = id.filter(|id| id.chars().count() <= MAX_NAME_LENGTH);
-            let settled = match native {
-                Native::Operation(spec) if spec.namespace == self.namespace => Some(&*spec.name),
+            let peer_name = match peer_operation {
+                PeerOperation::Operation(spec) if spec.namespace == self.namespace => {
+                    Some(&*spec.name)
+                }
                 _ => None,
             };
-            wishes.push(name::Wish { found, id, settled });
+            requests.push(naming::NameRequest {
+                operation: operations,
+                operation_id: id,
+                fixed_name: peer_name,
+            });
         }
-        name::settle(&wishes)
+        naming::assign_names(&requests)
     }
 
-    fn warn(&mut self, spot: &Spot<'_>, message: impl Into<String>) {
-        self.check.warn(spot, message);
+    fn warn(&mut self, doc_path: &DocumentPath<'_>, message: impl Into<String>) {
+        self.checker.warn(doc_path, message);
     }
 
-    /// What a place stands for; what leads nowhere is a warning that says what follows from it.
-    fn follow(&mut self, place: Place, spot: &Spot<'_>, consequence: &str) -> Option<Place> {
-        match self.library.follow(place) {
-            Ok(target) if self.library.node(target).is_object() => Some(target),
+    /// Resolves references to an object. A failure becomes a warning that names the consequence.
+    fn resolve_object(
+        &mut self,
+        node_ref: NodeRef,
+        doc_path: &DocumentPath<'_>,
+        consequence: &str,
+    ) -> Option<NodeRef> {
+        match self.documents.resolve_chain(node_ref) {
+            Ok(target) if self.documents.node(target).is_object() => Some(target),
             Ok(target) => {
-                let found = self.library.node(target).type_name();
-                self.warn(spot, format!("expected an object, found {found}; {consequence}"));
+                let found = self.documents.node(target).type_name();
+                self.warn(doc_path, format!("expected an object, found {found}; {consequence}"));
                 None
             }
             Err(error) => {
-                self.warn(spot, format!("{error}; {consequence}"));
+                self.warn(doc_path, format!("{error}; {consequence}"));
                 None
             }
         }
     }
 
     /// A schema of the document, which is looked at for what is wrong with it.
-    fn seen(&mut self, place: Place, view: View, spot: &Spot<'_>) -> Shape {
-        let node = self.library.node(place);
+    fn schema_shape(
+        &mut self,
+        node_ref: NodeRef,
+        usage: SchemaUsage,
+        doc_path: &DocumentPath<'_>,
+    ) -> SchemaShape {
+        let node = self.documents.node(node_ref);
         if node.as_bool() == Some(true) || (node.is_object() && node.members().len() == 0) {
-            return Shape::Unknown;
+            return SchemaShape::Unknown;
         }
         if !node.is_object() && node.as_bool().is_none() {
             let found = node.type_name();
-            self.warn(spot, format!("a schema must be an object, found {found}; anything fits"));
-            return Shape::Unknown;
+            self.warn(
+                doc_path,
+                format!("a schema must be an object, found {found}; anything fits"),
+            );
+            return SchemaShape::Unknown;
         }
-        self.check.schema(&self.context, place, spot);
-        Shape::Schema(place, view)
+        self.checker.check_schema(&self.context, node_ref, doc_path);
+        SchemaShape::Schema(node_ref, usage)
     }
 
     /// The schema of a shape that others may have too.
-    fn schema(&mut self, shape: Shape) -> Schema {
+    fn shared_schema(&mut self, shape: SchemaShape) -> Schema {
         let key = shape.canonical(&self.context);
-        if let Some(made) = self.made.get(&key) {
-            return made.clone();
+        if let Some(built) = self.schema_cache.get(&key) {
+            return built.clone();
         }
-        let alone = matches!(key, Shape::Schema(..));
-        let made = schema::schema(&self.context, if alone { key.clone() } else { shape });
-        self.made.insert(key, made.clone());
-        made
+        let alone = matches!(key, SchemaShape::Schema(..));
+        let built = schema::schema_of_shape(&self.context, if alone { key.clone() } else { shape });
+        self.schema_cache.insert(key, built.clone());
+        built
     }
 
     /// The schema of a shape that nobody else has.
-    fn own_schema(&self, shape: Shape) -> Schema {
-        schema::schema(&self.context, shape)
+    fn unshared_schema(&self, shape: SchemaShape) -> Schema {
+        schema::schema_of_shape(&self.context, shape)
     }
 
     /// The media types of Swagger 2.0: the operation's, else the document's, else JSON.
-    fn media_types(&self, operation: Place, keyword: &str) -> Vec<&'l str> {
-        let listed = |place: Place| {
-            let listed = self.library.node(place).get(keyword);
+    fn media_types(&self, operation: NodeRef, keyword: &str) -> Vec<&'l str> {
+        let listed = |node_ref: NodeRef| {
+            let listed = self.documents.node(node_ref).get(keyword);
             let listed: Vec<&'l str> =
-                listed.into_iter().flat_map(Node::items).filter_map(Node::as_str).collect();
+                listed.into_iter().flat_map(TreeNode::items).filter_map(TreeNode::as_str).collect();
             (!listed.is_empty()).then_some(listed)
         };
-        let both = listed(operation).or_else(|| listed(self.library.root()));
+        let both = listed(operation).or_else(|| listed(self.documents.root()));
         both.unwrap_or_else(|| vec!["application/json"])
     }
 }

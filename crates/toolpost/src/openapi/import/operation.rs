@@ -3,14 +3,14 @@
 use reqwest::Method;
 use serde_json::{Map, Value};
 
-use super::super::document::Node;
-use super::super::plan::{Language, Plan};
-use super::super::schema::{Member, Shape, Source, Spot};
-use super::body::SettledBody;
-use super::parameter::Settled;
-use super::path::Found;
-use super::{Imported, Importer, OPENAPI_META};
-use crate::spec::{Kind, OperationId, OperationSpec};
+use super::super::document::TreeNode;
+use super::super::plan::{OperationPlan, ServiceProtocol};
+use super::super::schema::{DocumentPath, InputProperty, PropertySource, SchemaShape};
+use super::body::PlannedBody;
+use super::parameter::PlannedParameter;
+use super::path_item::PathOperation;
+use super::{ImportedOperation, Importer, OPENAPI_META};
+use crate::spec::{OperationId, OperationKind, OperationSpec};
 
 impl<'l> Importer<'l> {
     /// Reads one operation.
@@ -18,111 +18,121 @@ impl<'l> Importer<'l> {
     /// # Errors
     ///
     /// Why it cannot be called, for a person.
-    pub(super) fn operation(&mut self, found: &Found<'l>, name: &str) -> Result<Imported, String> {
-        let paths = Spot::Document.member("paths");
-        let item = paths.member(found.path);
-        let spot = item.member(found.key);
-        let method = Method::from_bytes(found.method.as_bytes())
-            .map_err(|_| format!("`{}` is no method of HTTP", found.method))?;
-        let place = self.library.follow(found.place).map_err(|error| error.to_string())?;
-        let node = self.library.node(place);
+    pub(super) fn import_operation(
+        &mut self,
+        path_operation: &PathOperation<'l>,
+        name: &str,
+    ) -> Result<ImportedOperation, String> {
+        let paths = DocumentPath::Root.member("paths");
+        let item = paths.member(path_operation.path);
+        let doc_path = item.member(path_operation.method_key);
+        let method = Method::from_bytes(path_operation.method.as_bytes())
+            .map_err(|_| format!("`{}` is no method of HTTP", path_operation.method))?;
+        let node_ref = self
+            .documents
+            .resolve_chain(path_operation.operation)
+            .map_err(|error| error.to_string())?;
+        let node = self.documents.node(node_ref);
         if !node.is_object() {
             return Err(format!("an operation must be an object, found {}", node.type_name()));
         }
         let id = OperationId::new(self.namespace, name).map_err(|error| error.to_string())?;
-        let raws = self.raw_parameters(found, place, [&item, &spot])?;
-        let body = self.body(place, &raws, &spot)?;
-        let (settled, path) = self.parameters(&raws, found.path, body.is_some(), &spot);
-        let responses = self.responses(place, method == Method::HEAD, &spot);
+        let raws = self.raw_parameters(path_operation, node_ref, [&item, &doc_path])?;
+        let body = self.body(node_ref, &raws, &doc_path)?;
+        let (planned, path) =
+            self.plan_parameters(&raws, path_operation.path, body.is_some(), &doc_path);
+        let responses = self.plan_responses(node_ref, method == Method::HEAD, &doc_path);
 
-        let mut spec = OperationSpec::new(&id, kind(&method, responses.is_stream));
+        let mut spec = OperationSpec::new(&id, operation_kind(&method, responses.is_stream));
         spec.idempotent = matches!(method, Method::PUT | Method::DELETE);
-        describe(&mut spec, node, self.library.node(found.item));
-        spec.meta = Some(meta(found, node));
-        spec.input_schema = self.input(&settled, body.as_ref(), &spot);
-        spec.output_schema = self.schema(responses.output);
+        set_description(&mut spec, node, self.documents.node(path_operation.path_item));
+        spec.meta = Some(operation_meta(path_operation, node));
+        spec.input_schema = self.input_shape(&planned, body.as_ref(), &doc_path);
+        spec.output_schema = self.shared_schema(responses.output);
         spec.error_schemas = responses.errors;
-        let servers = self.servers(place, &spot).or_else(|| self.servers(found.item, &item));
-        let security = self.security(place, &spot);
-        let plan = Plan {
+        let servers = self
+            .servers(node_ref, &doc_path)
+            .or_else(|| self.servers(path_operation.path_item, &item));
+        let security = self.security(node_ref, &doc_path);
+        let plan = OperationPlan {
             method,
-            language: Language::Http,
+            protocol: ServiceProtocol::Http,
             path: if path.starts_with('/') { path } else { format!("/{path}") },
             servers: servers.unwrap_or_else(|| self.default_servers.clone()),
-            parameters: settled.into_iter().map(|settled| settled.parameter).collect(),
+            parameters: planned.into_iter().map(|planned| planned.parameter).collect(),
             body: body.map(|body| body.body),
             responses: responses.responses,
             security: security.unwrap_or_else(|| self.default_security.clone()),
         };
-        Ok(Imported { spec, plan })
+        Ok(ImportedOperation { spec, plan })
     }
 
-    fn input(
+    fn input_shape(
         &mut self,
-        settled: &[Settled],
-        body: Option<&SettledBody>,
-        spot: &Spot<'_>,
+        planned: &[PlannedParameter],
+        body: Option<&PlannedBody>,
+        doc_path: &DocumentPath<'_>,
     ) -> crate::schema::Schema {
-        let mut members = Vec::with_capacity(settled.len() + 1);
-        for Settled { parameter, place } in settled {
-            if let Some(place) = place {
-                self.check.parameter(
+        let mut members = Vec::with_capacity(planned.len() + 1);
+        for PlannedParameter { parameter, node_ref: parameter_ref } in planned {
+            if let Some(parameter_ref) = parameter_ref {
+                self.checker.check_parameter(
                     &self.context,
-                    *place,
-                    &spot.member("parameters").member(&parameter.name),
+                    *parameter_ref,
+                    &doc_path.member("parameters").member(&parameter.name),
                 );
             }
-            members.push(Member {
+            members.push(InputProperty {
                 name: parameter.input.as_str().into(),
                 required: parameter.required,
-                source: place.map_or(Source::Undeclared, Source::Parameter),
+                source: parameter_ref.map_or(PropertySource::Undeclared, PropertySource::Parameter),
             });
         }
-        members.extend(body.map(|settled| Member {
-            name: settled.body.input.as_str().into(),
-            required: settled.body.required,
-            source: Source::Body(settled.shape.clone(), settled.described),
+        members.extend(body.map(|planned| InputProperty {
+            name: planned.body.input.as_str().into(),
+            required: planned.body.required,
+            source: PropertySource::Body(planned.shape.clone(), planned.described_at),
         }));
-        self.own_schema(Shape::Input(members.into()))
+        self.unshared_schema(SchemaShape::Input(members.into()))
     }
 }
 
 /// Whoever asks for something is a query, unless it is answered many times.
-fn kind(method: &Method, is_stream: bool) -> Kind {
+fn operation_kind(method: &Method, is_stream: bool) -> OperationKind {
     match method.as_str() {
-        _ if is_stream => Kind::Subscription,
-        "GET" | "HEAD" | "QUERY" => Kind::Query,
-        _ => Kind::Mutation,
+        _ if is_stream => OperationKind::Subscription,
+        "GET" | "HEAD" | "QUERY" => OperationKind::Query,
+        _ => OperationKind::Mutation,
     }
 }
 
 /// Title, description and tags; what an operation does not say, its path may.
-fn describe(spec: &mut OperationSpec, node: Node<'_>, item: Node<'_>) {
+fn set_description(spec: &mut OperationSpec, node: TreeNode<'_>, item: TreeNode<'_>) {
     let text = |name| {
-        let said = |node: Node<'_>| {
-            let text = node.get(name).and_then(Node::as_str).map(str::trim);
+        let member_text = |node: TreeNode<'_>| {
+            let text = node.get(name).and_then(TreeNode::as_str).map(str::trim);
             text.filter(|text| !text.is_empty()).map(str::to_owned)
         };
-        said(node).or_else(|| said(item))
+        member_text(node).or_else(|| member_text(item))
     };
     spec.title = text("summary");
     spec.description = text("description").or_else(|| spec.title.clone()).unwrap_or_default();
-    let tags = node.get("tags").into_iter().flat_map(Node::items);
-    spec.tags = tags.filter_map(Node::as_str).map(str::to_owned).collect();
+    let tags = node.get("tags").into_iter().flat_map(TreeNode::items);
+    spec.tags = tags.filter_map(TreeNode::as_str).map(str::to_owned).collect();
 }
 
 /// What has no place of its own in an operation.
-fn meta(found: &Found<'_>, node: Node<'_>) -> Map<String, Value> {
+fn operation_meta(path_operation: &PathOperation<'_>, node: TreeNode<'_>) -> Map<String, Value> {
     let mut meta = Map::new();
-    meta.insert("method".to_owned(), found.method.as_str().into());
-    meta.insert("path".to_owned(), found.path.into());
-    if let Some(id) = node.get("operationId").and_then(Node::as_str) {
+    meta.insert("method".to_owned(), path_operation.method.as_str().into());
+    meta.insert("path".to_owned(), path_operation.path.into());
+    if let Some(id) = node.get("operationId").and_then(TreeNode::as_str) {
         meta.insert("operationId".to_owned(), id.into());
     }
-    if node.get("deprecated").and_then(Node::as_bool) == Some(true) {
+    if node.get("deprecated").and_then(TreeNode::as_bool) == Some(true) {
         meta.insert("deprecated".to_owned(), true.into());
     }
-    let docs = node.get("externalDocs").and_then(|docs| docs.get("url")).and_then(Node::as_str);
+    let docs = node.get("externalDocs").and_then(|docs| docs.get("url")).and_then(TreeNode::as_str);
     if let Some(docs) = docs {
         meta.insert("externalDocs".to_owned(), docs.into());
     }

@@ -1,24 +1,24 @@
 //! Parameters: which an operation has, where they stand and how they are written.
 
-use super::super::document::{Node, Place};
-use super::super::plan::{Notation, Parameter, Position, Style};
-use super::super::schema::Spot;
+use super::super::document::{NodeRef, TreeNode};
+use super::super::plan::{Parameter, ParameterLocation, ParameterSerialization, Style};
+use super::super::schema::DocumentPath;
 use super::Importer;
-use super::path::Found;
+use super::path_item::PathOperation;
 use super::server::template_names;
-use super::version::Version;
+use super::version::SpecVersion;
 
 /// A parameter as the document has it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Raw<'l> {
+pub(super) struct RawParameter<'l> {
     pub(super) name: &'l str,
-    pub(super) position: RawPosition,
-    pub(super) place: Place,
+    pub(super) location: RawParameterLocation,
+    pub(super) node_ref: NodeRef,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RawPosition {
-    Request(Position),
+pub(super) enum RawParameterLocation {
+    Request(ParameterLocation),
     /// The body of Swagger 2.0.
     Body,
     /// A field of a form of Swagger 2.0.
@@ -26,9 +26,9 @@ pub(super) enum RawPosition {
 }
 
 /// A parameter of a plan, and where its schema is; `None` for one that is not declared.
-pub(super) struct Settled {
+pub(super) struct PlannedParameter {
     pub(super) parameter: Parameter,
-    pub(super) place: Option<Place>,
+    pub(super) node_ref: Option<NodeRef>,
 }
 
 impl<'l> Importer<'l> {
@@ -40,13 +40,13 @@ impl<'l> Importer<'l> {
     /// One that is required cannot be understood, so a call would be wrong without it.
     pub(super) fn raw_parameters(
         &mut self,
-        found: &Found<'l>,
-        operation: Place,
-        spots: [&Spot<'_>; 2],
-    ) -> Result<Vec<Raw<'l>>, String> {
-        let mut all: Vec<Raw<'l>> = Vec::new();
-        for (owner, spot) in [found.item, operation].into_iter().zip(spots) {
-            for raw in self.listed(owner, spot)? {
+        path_operation: &PathOperation<'l>,
+        operation: NodeRef,
+        spots: [&DocumentPath<'_>; 2],
+    ) -> Result<Vec<RawParameter<'l>>, String> {
+        let mut all: Vec<RawParameter<'l>> = Vec::new();
+        for (owner, doc_path) in [path_operation.path_item, operation].into_iter().zip(spots) {
+            for raw in self.declared_parameters(owner, doc_path)? {
                 match all.iter_mut().find(|known| is_same(known, &raw)) {
                     Some(known) => *known = raw,
                     None => all.push(raw),
@@ -56,118 +56,144 @@ impl<'l> Importer<'l> {
         Ok(all)
     }
 
-    fn listed(&mut self, owner: Place, spot: &Spot<'_>) -> Result<Vec<Raw<'l>>, String> {
-        let library = self.library;
-        let Some(listed) = library.node(owner).get("parameters") else { return Ok(Vec::new()) };
-        let spot = spot.member("parameters");
+    fn declared_parameters(
+        &mut self,
+        owner: NodeRef,
+        doc_path: &DocumentPath<'_>,
+    ) -> Result<Vec<RawParameter<'l>>, String> {
+        let documents = self.documents;
+        let Some(listed) = documents.node(owner).get("parameters") else { return Ok(Vec::new()) };
+        let doc_path = doc_path.member("parameters");
         if !listed.is_array() {
-            self.warn(&spot, format!("`parameters` must be a list, found {}", listed.type_name()));
+            self.warn(
+                &doc_path,
+                format!("`parameters` must be a list, found {}", listed.type_name()),
+            );
         }
         let mut raws = Vec::new();
         for (index, node) in listed.items().enumerate() {
-            let spot = spot.item(index);
-            let place = library.beside(owner, node);
-            if let Some(place) = self.follow(place, &spot, "the parameter is left out") {
-                raws.extend(self.raw(place, &spot)?);
+            let doc_path = doc_path.item(index);
+            let node_ref = documents.node_ref(owner, node);
+            if let Some(node_ref) =
+                self.resolve_object(node_ref, &doc_path, "the parameter is left out")
+            {
+                raws.extend(self.parse_parameter(node_ref, &doc_path)?);
             }
         }
         Ok(raws)
     }
 
-    fn raw(&mut self, place: Place, spot: &Spot<'_>) -> Result<Option<Raw<'l>>, String> {
-        let node = self.library.node(place);
-        let text = |name| node.get(name).and_then(Node::as_str);
-        let position = match (text("in"), self.version) {
-            (Some("path"), _) => RawPosition::Request(Position::Path),
-            (Some("query"), _) => RawPosition::Request(Position::Query),
-            (Some("header"), _) => RawPosition::Request(Position::Header),
-            (Some("cookie"), _) => RawPosition::Request(Position::Cookie),
-            (Some("querystring"), Version::V32) => RawPosition::Request(Position::QueryString),
-            (Some("body"), Version::V2) => RawPosition::Body,
-            (Some("formData"), Version::V2) => RawPosition::FormData,
+    fn parse_parameter(
+        &mut self,
+        node_ref: NodeRef,
+        doc_path: &DocumentPath<'_>,
+    ) -> Result<Option<RawParameter<'l>>, String> {
+        let node = self.documents.node(node_ref);
+        let text = |name| node.get(name).and_then(TreeNode::as_str);
+        let location = match (text("in"), self.version) {
+            (Some("path"), _) => RawParameterLocation::Request(ParameterLocation::Path),
+            (Some("query"), _) => RawParameterLocation::Request(ParameterLocation::Query),
+            (Some("header"), _) => RawParameterLocation::Request(ParameterLocation::Header),
+            (Some("cookie"), _) => RawParameterLocation::Request(ParameterLocation::Cookie),
+            (Some("querystring"), SpecVersion::V32) => {
+                RawParameterLocation::Request(ParameterLocation::QueryString)
+            }
+            (Some("body"), SpecVersion::V2) => RawParameterLocation::Body,
+            (Some("formData"), SpecVersion::V2) => RawParameterLocation::FormData,
             (other, _) => {
                 let name = text("name").unwrap_or("without a name");
-                let place = other.map_or("stands nowhere".to_owned(), |other| {
+                let node_ref = other.map_or("stands nowhere".to_owned(), |other| {
                     format!("stands in `{other}`, which is not known")
                 });
-                return self.refuse(node, spot, &format!("the parameter `{name}` {place}"));
+                return self.reject_parameter(
+                    node,
+                    doc_path,
+                    &format!("the parameter `{name}` {node_ref}"),
+                );
             }
         };
         match text("name").filter(|name| !name.is_empty()) {
-            Some(name) => Ok(Some(Raw { name, position, place })),
-            None if position == RawPosition::Body => {
-                Ok(Some(Raw { name: "body", position, place }))
+            Some(name) => Ok(Some(RawParameter { name, location, node_ref })),
+            None if location == RawParameterLocation::Body => {
+                Ok(Some(RawParameter { name: "body", location, node_ref }))
             }
-            None => self.refuse(node, spot, "a parameter has no name"),
+            None => self.reject_parameter(node, doc_path, "a parameter has no name"),
         }
     }
 
     /// A parameter that is not understood is left out; the operation too, if it is required.
-    fn refuse<T>(
+    fn reject_parameter<T>(
         &mut self,
-        node: Node<'_>,
-        spot: &Spot<'_>,
+        node: TreeNode<'_>,
+        doc_path: &DocumentPath<'_>,
         reason: &str,
     ) -> Result<Option<T>, String> {
-        if node.get("required").and_then(Node::as_bool) == Some(true) {
+        if node.get("required").and_then(TreeNode::as_bool) == Some(true) {
             return Err(format!("{reason}, and it is required"));
         }
-        self.warn(spot, format!("{reason}; it is left out"));
+        self.warn(doc_path, format!("{reason}; it is left out"));
         Ok(None)
     }
 
     /// The parameters that are part of a request, with the path as it is to be filled in.
-    pub(super) fn parameters(
+    pub(super) fn plan_parameters(
         &mut self,
-        raws: &[Raw<'l>],
+        raws: &[RawParameter<'l>],
         path: &str,
         has_body: bool,
-        spot: &Spot<'_>,
-    ) -> (Vec<Settled>, String) {
+        doc_path: &DocumentPath<'_>,
+    ) -> (Vec<PlannedParameter>, String) {
         let mut path = path.to_owned();
-        let mut settled = Vec::new();
+        let mut planned = Vec::new();
         for raw in raws {
-            let RawPosition::Request(position) = raw.position else { continue };
-            if position == Position::Header && self.is_settled_elsewhere(raw.name) {
-                self.settled_elsewhere.insert(raw.name.to_ascii_lowercase());
+            let RawParameterLocation::Request(location) = raw.location else { continue };
+            if location == ParameterLocation::Header && self.is_implicit_header(raw.name) {
+                self.implicit_headers.insert(raw.name.to_ascii_lowercase());
                 continue;
             }
-            let mut notation = self.notation(raw, position, spot);
-            if position == Position::Path && !self.take_place(&mut path, raw, &mut notation, spot) {
+            let mut serialization = self.serialization(raw, location, doc_path);
+            if location == ParameterLocation::Path
+                && !self.bind_to_path(&mut path, raw, &mut serialization, doc_path)
+            {
                 continue;
             }
-            settled.push(self.settled(raw, position, notation));
+            planned.push(self.planned_parameter(raw, location, serialization));
         }
         for name in template_names(&path) {
-            if !settled.iter().any(|known| known.is_in_path(name)) {
+            if !planned.iter().any(|known| known.is_in_path(name)) {
                 self.warn(
-                    spot,
+                    doc_path,
                     format!("no parameter describes `{{{name}}}` of the path; it takes any text"),
                 );
-                settled.push(undeclared(name));
+                planned.push(undeclared_path_parameter(name));
             }
         }
-        qualify(&mut settled, has_body);
-        (settled, path)
+        qualify_input_names(&mut planned, has_body);
+        (planned, path)
     }
 
-    fn settled(&self, raw: &Raw<'l>, position: Position, notation: Notation) -> Settled {
-        let node = self.library.node(raw.place);
-        let required = node.get("required").and_then(Node::as_bool) == Some(true);
+    fn planned_parameter(
+        &self,
+        raw: &RawParameter<'l>,
+        location: ParameterLocation,
+        serialization: ParameterSerialization,
+    ) -> PlannedParameter {
+        let node = self.documents.node(raw.node_ref);
+        let required = node.get("required").and_then(TreeNode::as_bool) == Some(true);
         let parameter = Parameter {
             name: raw.name.to_owned(),
             input: raw.name.to_owned(),
-            position,
-            required: required || position == Position::Path,
-            notation,
+            location,
+            required: required || location == ParameterLocation::Path,
+            serialization,
         };
-        Settled { parameter, place: Some(raw.place) }
+        PlannedParameter { parameter, node_ref: Some(raw.node_ref) }
     }
 
     /// What a body, credentials and whoever sends the request say better; Swagger 2.0 knows no rule
     /// about `Authorization`.
-    fn is_settled_elsewhere(&self, header: &str) -> bool {
-        const FRAMING: [&str; 9] = [
+    fn is_implicit_header(&self, header: &str) -> bool {
+        const IMPLICIT_HEADERS: [&str; 9] = [
             "accept",
             "content-type",
             "content-length",
@@ -178,116 +204,132 @@ impl<'l> Importer<'l> {
             "trailer",
             "upgrade",
         ];
-        FRAMING.iter().any(|name| header.eq_ignore_ascii_case(name))
-            || (header.eq_ignore_ascii_case("authorization") && self.version != Version::V2)
+        IMPLICIT_HEADERS.iter().any(|name| header.eq_ignore_ascii_case(name))
+            || (header.eq_ignore_ascii_case("authorization") && self.version != SpecVersion::V2)
     }
 
     /// Whether the path has room for a parameter. Some frameworks write more into the braces than
     /// the name: `{+name}`, `{name*}`, `{name=**}`, `{name:.+}`.
-    fn take_place(
+    fn bind_to_path(
         &mut self,
         path: &mut String,
-        raw: &Raw<'_>,
-        notation: &mut Notation,
-        spot: &Spot<'_>,
+        raw: &RawParameter<'_>,
+        serialization: &mut ParameterSerialization,
+        doc_path: &DocumentPath<'_>,
     ) -> bool {
         let names = template_names(path);
         if names.contains(&raw.name) {
             return true;
         }
-        let bare = |inside: &str| {
+        let is_same_name = |inside: &str| {
             let name = inside.trim_start_matches(['+', '*']);
             let name = name.split(['=', ':', '*']).next().unwrap_or(name);
             name.trim() == raw.name.trim_start_matches('*')
         };
-        let Some(inside) = names.into_iter().find(|inside| bare(inside)).map(str::to_owned) else {
+        let Some(inside) = names.into_iter().find(|inside| is_same_name(inside)).map(str::to_owned)
+        else {
             let name = raw.name;
-            self.warn(spot, format!("the path has no `{{{name}}}`; the parameter is left out"));
+            self.warn(doc_path, format!("the path has no `{{{name}}}`; the parameter is left out"));
             return false;
         };
         *path = path.replace(&format!("{{{inside}}}"), &format!("{{{}}}", raw.name));
-        if let Notation::Style { allow_reserved, .. } = notation {
+        if let ParameterSerialization::Style { allow_reserved, .. } = serialization {
             *allow_reserved = inside.contains(['+', '*']);
         }
         true
     }
 
-    fn notation(&mut self, raw: &Raw<'_>, position: Position, spot: &Spot<'_>) -> Notation {
-        let node = self.library.node(raw.place);
-        if self.version == Version::V2 {
-            return collected(node, position);
+    fn serialization(
+        &mut self,
+        raw: &RawParameter<'_>,
+        location: ParameterLocation,
+        doc_path: &DocumentPath<'_>,
+    ) -> ParameterSerialization {
+        let node = self.documents.node(raw.node_ref);
+        if self.version == SpecVersion::V2 {
+            return collection_serialization(node, location);
         }
         let content = node.get("content").and_then(|content| content.members().next());
         match content {
-            Some((media_type, _)) => Notation::Content(media_type.to_owned()),
-            None if position == Position::QueryString => {
-                Notation::Content("application/x-www-form-urlencoded".to_owned())
+            Some((media_type, _)) => ParameterSerialization::Content(media_type.to_owned()),
+            None if location == ParameterLocation::QueryString => {
+                ParameterSerialization::Content("application/x-www-form-urlencoded".to_owned())
             }
-            None => self.styled(raw, node, position, spot),
+            None => self.style_serialization(raw, node, location, doc_path),
         }
     }
 
-    fn styled(
+    fn style_serialization(
         &mut self,
-        raw: &Raw<'_>,
-        node: Node<'_>,
-        position: Position,
-        spot: &Spot<'_>,
-    ) -> Notation {
-        let usual = match position {
-            Position::Query | Position::Cookie | Position::QueryString => Style::Form,
-            Position::Path | Position::Header => Style::Simple,
+        raw: &RawParameter<'_>,
+        node: TreeNode<'_>,
+        location: ParameterLocation,
+        doc_path: &DocumentPath<'_>,
+    ) -> ParameterSerialization {
+        let default_style = match location {
+            ParameterLocation::Query
+            | ParameterLocation::Cookie
+            | ParameterLocation::QueryString => Style::Form,
+            ParameterLocation::Path | ParameterLocation::Header => Style::Simple,
         };
-        let style = match node.get("style").and_then(Node::as_str) {
-            None => usual,
-            Some(name) => match style(name).filter(|style| stands(*style, position)) {
-                Some(style) => style,
-                None => {
-                    let message =
-                        format!("the parameter `{}` cannot have the style `{name}`", raw.name);
-                    self.warn(spot, format!("{message}; it has the usual one"));
-                    usual
+        let style = match node.get("style").and_then(TreeNode::as_str) {
+            None => default_style,
+            Some(name) => {
+                match parse_style(name).filter(|style| is_style_allowed(*style, location)) {
+                    Some(style) => style,
+                    None => {
+                        let message =
+                            format!("the parameter `{}` cannot have the style `{name}`", raw.name);
+                        self.warn(doc_path, format!("{message}; it has the usual one"));
+                        default_style
+                    }
                 }
-            },
+            }
         };
-        let explode = node.get("explode").and_then(Node::as_bool);
-        Notation::Style {
+        let explode = node.get("explode").and_then(TreeNode::as_bool);
+        ParameterSerialization::Style {
             style,
             explode: explode
                 .unwrap_or(matches!(style, Style::Form | Style::Cookie | Style::DeepObject)),
-            allow_reserved: node.get("allowReserved").and_then(Node::as_bool) == Some(true),
+            allow_reserved: node.get("allowReserved").and_then(TreeNode::as_bool) == Some(true),
         }
     }
 }
 
-impl Settled {
+impl PlannedParameter {
     fn is_in_path(&self, name: &str) -> bool {
-        self.parameter.position == Position::Path && self.parameter.name == name
+        self.parameter.location == ParameterLocation::Path && self.parameter.name == name
     }
 }
 
-fn is_same(left: &Raw<'_>, right: &Raw<'_>) -> bool {
-    let same_name = match left.position {
-        RawPosition::Request(Position::Header) => left.name.eq_ignore_ascii_case(right.name),
-        RawPosition::Body => true,
+fn is_same(left: &RawParameter<'_>, right: &RawParameter<'_>) -> bool {
+    let same_name = match left.location {
+        RawParameterLocation::Request(ParameterLocation::Header) => {
+            left.name.eq_ignore_ascii_case(right.name)
+        }
+        RawParameterLocation::Body => true,
         _ => left.name == right.name,
     };
-    left.position == right.position && same_name
+    left.location == right.location && same_name
 }
 
-fn undeclared(name: &str) -> Settled {
-    let notation = Notation::Style { style: Style::Simple, explode: false, allow_reserved: false };
+fn undeclared_path_parameter(name: &str) -> PlannedParameter {
+    let serialization = ParameterSerialization::Style {
+        style: Style::Simple,
+        explode: false,
+        allow_reserved: false,
+    };
     let parameter = Parameter {
         name: name.to_owned(),
         input: name.to_owned(),
-        position: Position::Path,
+        location: ParameterLocation::Path,
         required: true,
-        notation,
+        serialization,
     };
-    Settled { parameter, place: None }
+    PlannedParameter { parameter, node_ref: None }
 }
 
-pub(super) fn style(name: &str) -> Option<Style> {
+pub(super) fn parse_style(name: &str) -> Option<Style> {
     Some(match name {
         "matrix" => Style::Matrix,
         "label" => Style::Label,
@@ -301,12 +343,12 @@ pub(super) fn style(name: &str) -> Option<Style> {
     })
 }
 
-fn stands(style: Style, position: Position) -> bool {
-    match position {
-        Position::Path => matches!(style, Style::Matrix | Style::Label | Style::Simple),
-        Position::Header => style == Style::Simple,
-        Position::Cookie => matches!(style, Style::Form | Style::Cookie),
-        Position::Query | Position::QueryString => matches!(
+fn is_style_allowed(style: Style, location: ParameterLocation) -> bool {
+    match location {
+        ParameterLocation::Path => matches!(style, Style::Matrix | Style::Label | Style::Simple),
+        ParameterLocation::Header => style == Style::Simple,
+        ParameterLocation::Cookie => matches!(style, Style::Form | Style::Cookie),
+        ParameterLocation::Query | ParameterLocation::QueryString => matches!(
             style,
             Style::Form | Style::SpaceDelimited | Style::PipeDelimited | Style::DeepObject
         ),
@@ -314,17 +356,20 @@ fn stands(style: Style, position: Position) -> bool {
 }
 
 /// `collectionFormat` of Swagger 2.0.
-fn collected(node: Node<'_>, position: Position) -> Notation {
-    let (style, explode) = collection(node, position);
-    Notation::Style { style, explode, allow_reserved: false }
+fn collection_serialization(
+    node: TreeNode<'_>,
+    location: ParameterLocation,
+) -> ParameterSerialization {
+    let (style, explode) = collection_style(node, location);
+    ParameterSerialization::Style { style, explode, allow_reserved: false }
 }
 
-pub(super) fn collection(node: Node<'_>, position: Position) -> (Style, bool) {
-    let comma = match position {
-        Position::Path | Position::Header => Style::Simple,
+pub(super) fn collection_style(node: TreeNode<'_>, location: ParameterLocation) -> (Style, bool) {
+    let comma = match location {
+        ParameterLocation::Path | ParameterLocation::Header => Style::Simple,
         _ => Style::Form,
     };
-    match node.get("collectionFormat").and_then(Node::as_str) {
+    match node.get("collectionFormat").and_then(TreeNode::as_str) {
         Some("ssv") => (Style::SpaceDelimited, false),
         Some("tsv") => (Style::TabDelimited, false),
         Some("pipes") => (Style::PipeDelimited, false),
@@ -336,36 +381,36 @@ pub(super) fn collection(node: Node<'_>, position: Position) -> (Style, bool) {
 /// Names the properties of the input: a name that only one parameter has, and that is not the
 /// body's, is itself; the others stand behind their position. That is repeated until no name is
 /// taken twice, so it depends on no order.
-fn qualify(settled: &mut [Settled], has_body: bool) {
-    let mut qualified = vec![false; settled.len()];
+fn qualify_input_names(planned: &mut [PlannedParameter], has_body: bool) {
+    let mut qualified = vec![false; planned.len()];
     loop {
-        let clashes: Vec<usize> = (0..settled.len())
+        let clashes: Vec<usize> = (0..planned.len())
             .filter(|at| !qualified[*at])
             .filter(|at| {
-                let name = &settled[*at].parameter.input;
-                let taken = |(other, known): (usize, &Settled)| {
+                let name = &planned[*at].parameter.input;
+                let taken = |(other, known): (usize, &PlannedParameter)| {
                     other != *at && known.parameter.input == *name
                 };
-                (has_body && name == "body") || settled.iter().enumerate().any(taken)
+                (has_body && name == "body") || planned.iter().enumerate().any(taken)
             })
             .collect();
         if clashes.is_empty() {
             return;
         }
         for at in clashes {
-            let parameter = &mut settled[at].parameter;
-            parameter.input = format!("{}_{}", prefix(parameter.position), parameter.name);
+            let parameter = &mut planned[at].parameter;
+            parameter.input = format!("{}_{}", location_prefix(parameter.location), parameter.name);
             qualified[at] = true;
         }
     }
 }
 
-fn prefix(position: Position) -> &'static str {
-    match position {
-        Position::Path => "path",
-        Position::Query => "query",
-        Position::QueryString => "querystring",
-        Position::Header => "header",
-        Position::Cookie => "cookie",
+fn location_prefix(location: ParameterLocation) -> &'static str {
+    match location {
+        ParameterLocation::Path => "path",
+        ParameterLocation::Query => "query",
+        ParameterLocation::QueryString => "querystring",
+        ParameterLocation::Header => "header",
+        ParameterLocation::Cookie => "cookie",
     }
 }

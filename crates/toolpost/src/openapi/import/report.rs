@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use super::super::schema::Warning;
-use super::Import;
-use crate::spec::{Kind, OperationSpec};
+use super::super::schema::DocumentWarning;
+use super::ImportResult;
+use crate::spec::{OperationKind, OperationSpec};
 
 /// An operation that was not imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Skipped {
+pub struct SkippedOperation {
     /// The method as it would be sent.
     pub method: String,
     /// The path as the document has it.
@@ -21,19 +21,19 @@ pub struct Skipped {
 /// Everything that an import found, as it is listed and printed.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
-pub struct Report {
+pub struct ImportReport {
     /// What can be called.
     pub operations: Vec<OperationSpec>,
     /// What cannot.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedOperation>,
     /// What is odd about the document.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<DocumentWarning>,
 }
 
 /// How many of each there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct OperationCounts {
     /// Operations that read.
     pub queries: usize,
     /// Operations that write.
@@ -46,36 +46,40 @@ pub struct Counts {
     pub warnings: usize,
 }
 
-impl Skipped {
+impl SkippedOperation {
     pub(crate) fn new(method: &str, path: &str, reason: String) -> Self {
         Self { method: method.to_owned(), path: path.to_owned(), reason }
     }
 }
 
-impl Report {
+impl ImportReport {
     /// How many of each there are.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> OperationCounts {
         let kinds = self.operations.iter().map(|spec| spec.kind);
-        Counts::new(kinds, self.skipped.len(), self.warnings.len())
+        OperationCounts::new(kinds, self.skipped.len(), self.warnings.len())
     }
 }
 
-impl Counts {
-    pub(crate) fn new(kinds: impl Iterator<Item = Kind>, skipped: usize, warnings: usize) -> Self {
+impl OperationCounts {
+    pub(crate) fn new(
+        kinds: impl Iterator<Item = OperationKind>,
+        skipped: usize,
+        warnings: usize,
+    ) -> Self {
         let mut counts = Self { skipped, warnings, ..Self::default() };
         for kind in kinds {
             match kind {
-                Kind::Query => counts.queries += 1,
-                Kind::Mutation => counts.mutations += 1,
-                Kind::Subscription => counts.subscriptions += 1,
+                OperationKind::Query => counts.queries += 1,
+                OperationKind::Mutation => counts.mutations += 1,
+                OperationKind::Subscription => counts.subscriptions += 1,
             }
         }
         counts
     }
 }
 
-impl From<Import> for Report {
-    fn from(import: Import) -> Self {
+impl From<ImportResult> for ImportReport {
+    fn from(import: ImportResult) -> Self {
         let operations = import.operations.into_iter().map(|imported| imported.spec).collect();
         Self { operations, skipped: import.skipped, warnings: import.warnings }
     }

@@ -4,90 +4,114 @@ use std::sync::Arc;
 
 use url::Url;
 
-use super::super::document::{Node, Place};
-use super::super::plan::{Server, Variable};
-use super::super::schema::Spot;
+use super::super::document::{NodeRef, TreeNode};
+use super::super::plan::{ServerTemplate, ServerVariable};
+use super::super::schema::DocumentPath;
 use super::Importer;
-use super::version::Version;
+use super::version::SpecVersion;
 
 impl Importer<'_> {
     /// The servers that a document, a path or an operation names; `None` if it names none.
-    pub(super) fn servers(&mut self, owner: Place, spot: &Spot<'_>) -> Option<Arc<[Server]>> {
-        let library = self.library;
-        let node = library.node(owner);
-        if self.version == Version::V2 {
-            return self.schemes(owner, node);
+    pub(super) fn servers(
+        &mut self,
+        owner: NodeRef,
+        doc_path: &DocumentPath<'_>,
+    ) -> Option<Arc<[ServerTemplate]>> {
+        let documents = self.documents;
+        let node = documents.node(owner);
+        if self.version == SpecVersion::V2 {
+            return self.swagger_servers(owner, node);
         }
         let listed = node.get("servers").filter(|listed| listed.items().len() > 0)?;
-        let spot = spot.member("servers");
+        let doc_path = doc_path.member("servers");
         let mut servers = Vec::new();
         for (index, server) in listed.items().enumerate() {
-            servers.extend(self.server(owner, server, &spot.item(index)));
+            servers.extend(self.parse_server(owner, server, &doc_path.item(index)));
         }
         (!servers.is_empty()).then(|| servers.into())
     }
 
-    /// What holds where no server is named: the place that the document came from.
-    pub(super) fn own_server(&self) -> Arc<[Server]> {
-        let base = self.base(self.library.root());
-        [Server { url: "/".to_owned(), base, variables: Vec::new() }].into()
+    /// Used when no server is declared: the URL that the document was loaded from.
+    pub(super) fn document_server(&self) -> Arc<[ServerTemplate]> {
+        let base = self.document_base(self.documents.root());
+        [ServerTemplate { url: "/".to_owned(), base, variables: Vec::new() }].into()
     }
 
-    fn base(&self, place: Place) -> Option<Url> {
-        let address = &self.library.file(place).address;
-        matches!(address.scheme(), "http" | "https").then(|| address.clone())
+    fn document_base(&self, node_ref: NodeRef) -> Option<Url> {
+        let url = &self.documents.file(node_ref).url;
+        matches!(url.scheme(), "http" | "https").then(|| url.clone())
     }
 
-    fn server(&mut self, owner: Place, server: Node<'_>, spot: &Spot<'_>) -> Option<Server> {
-        let Some(url) = server.get("url").and_then(Node::as_str) else {
-            self.warn(spot, "a server has no `url`; it is left out");
+    fn parse_server(
+        &mut self,
+        owner: NodeRef,
+        server: TreeNode<'_>,
+        doc_path: &DocumentPath<'_>,
+    ) -> Option<ServerTemplate> {
+        let Some(url) = server.get("url").and_then(TreeNode::as_str) else {
+            self.warn(doc_path, "a server has no `url`; it is left out");
             return None;
         };
         let mut variables = Vec::new();
-        let spot = spot.member("variables");
-        for (name, variable) in server.get("variables").into_iter().flat_map(Node::members) {
-            variables.push(self.variable(name, variable, &spot.member(name)));
+        let doc_path = doc_path.member("variables");
+        for (name, variable) in server.get("variables").into_iter().flat_map(TreeNode::members) {
+            variables.push(self.parse_variable(name, variable, &doc_path.member(name)));
         }
         let url = url.trim();
         for name in template_names(url) {
             if !variables.iter().any(|variable| variable.name == name) {
                 self.warn(
-                    &spot,
+                    &doc_path,
                     format!("`{{{name}}}` of the address is no variable of the server"),
                 );
             }
         }
-        Some(Server { url: url.to_owned(), base: self.base(owner), variables })
+        Some(ServerTemplate { url: url.to_owned(), base: self.document_base(owner), variables })
     }
 
-    fn variable(&mut self, name: &str, variable: Node<'_>, spot: &Spot<'_>) -> Variable {
-        let allowed: Vec<String> =
-            variable.get("enum").into_iter().flat_map(Node::items).filter_map(scalar).collect();
-        let default = variable.get("default").and_then(scalar);
+    fn parse_variable(
+        &mut self,
+        name: &str,
+        variable: TreeNode<'_>,
+        doc_path: &DocumentPath<'_>,
+    ) -> ServerVariable {
+        let allowed: Vec<String> = variable
+            .get("enum")
+            .into_iter()
+            .flat_map(TreeNode::items)
+            .filter_map(scalar_text)
+            .collect();
+        let default = variable.get("default").and_then(scalar_text);
         if default.is_none() {
-            self.warn(spot, "a variable of a server has no default");
+            self.warn(doc_path, "a variable of a server has no default");
         }
         let default = default.or_else(|| allowed.first().cloned()).unwrap_or_default();
-        Variable { name: name.to_owned(), default, allowed }
+        ServerVariable { name: name.to_owned(), default, allowed }
     }
 
     /// Swagger 2.0: `schemes`, `host` and `basePath`, of which an operation may change the first.
-    fn schemes(&mut self, owner: Place, node: Node<'_>) -> Option<Arc<[Server]>> {
-        let root = self.library.root();
+    fn swagger_servers(
+        &mut self,
+        owner: NodeRef,
+        node: TreeNode<'_>,
+    ) -> Option<Arc<[ServerTemplate]>> {
+        let root = self.documents.root();
         let listed = node.get("schemes").filter(|listed| listed.is_array());
         if listed.is_none() && owner != root {
             return None;
         }
-        let document = self.library.node(root);
-        let path = document.get("basePath").and_then(Node::as_str).unwrap_or("/");
-        let base = self.base(root);
+        let document = self.documents.node(root);
+        let path = document.get("basePath").and_then(TreeNode::as_str).unwrap_or("/");
+        let base = self.document_base(root);
         let Some(host) =
-            document.get("host").and_then(Node::as_str).filter(|host| !host.is_empty())
+            document.get("host").and_then(TreeNode::as_str).filter(|host| !host.is_empty())
         else {
-            return Some([Server { url: path.to_owned(), base, variables: Vec::new() }].into());
+            return Some(
+                [ServerTemplate { url: path.to_owned(), base, variables: Vec::new() }].into(),
+            );
         };
         let mut schemes: Vec<&str> =
-            listed.into_iter().flat_map(Node::items).filter_map(Node::as_str).collect();
+            listed.into_iter().flat_map(TreeNode::items).filter_map(TreeNode::as_str).collect();
         schemes.retain(|scheme| matches!(*scheme, "http" | "https"));
         if schemes.is_empty() {
             schemes.push(base.as_ref().map_or("https", Url::scheme));
@@ -95,7 +119,7 @@ impl Importer<'_> {
         // The safer one first.
         schemes.sort_unstable_by_key(|scheme| *scheme != "https");
         let slash = if path.starts_with('/') { "" } else { "/" };
-        let server = |scheme: &str| Server {
+        let server = |scheme: &str| ServerTemplate {
             url: format!("{scheme}://{host}{slash}{path}"),
             base: base.clone(),
             variables: Vec::new(),
@@ -105,7 +129,7 @@ impl Importer<'_> {
 }
 
 /// A text, or what was meant as one.
-fn scalar(node: Node<'_>) -> Option<String> {
+fn scalar_text(node: TreeNode<'_>) -> Option<String> {
     let text = node.as_str().map(str::to_owned);
     let number = || node.as_number().map(ToString::to_string);
     text.or_else(number).or_else(|| node.as_bool().map(|is| is.to_string()))

@@ -1,11 +1,11 @@
 //! Which specification a document is written by.
 
-use super::super::document::Node;
+use super::super::document::TreeNode;
 use crate::spec::IdError;
 
 /// A version, as far as it makes a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Version {
+pub(crate) enum SpecVersion {
     V2,
     V30,
     V31,
@@ -44,14 +44,15 @@ pub enum ImportError {
     Namespace(#[from] IdError),
 }
 
-impl Version {
-    pub(super) fn of(document: Node<'_>) -> Result<Self, ImportError> {
+impl SpecVersion {
+    pub(super) fn from_document(document: TreeNode<'_>) -> Result<Self, ImportError> {
         if !document.is_object() {
             return Err(ImportError::NotAnObject { found: document.type_name() });
         }
-        let said = |name| document.get(name).map(|value| (name, text(value)));
-        let (name, found) =
-            said("openapi").or_else(|| said("swagger")).ok_or(ImportError::NoVersion)?;
+        let version_member = |name| document.get(name).map(|value| (name, version_text(value)));
+        let (name, found) = version_member("openapi")
+            .or_else(|| version_member("swagger"))
+            .ok_or(ImportError::NoVersion)?;
         let mut parts = found.trim().split('.');
         match (name, parts.next(), parts.next()) {
             ("openapi", Some("3"), None | Some("0")) => Ok(Self::V30),
@@ -65,7 +66,7 @@ impl Version {
 }
 
 /// In YAML a version without quotes is a number.
-fn text(value: Node<'_>) -> String {
+fn version_text(value: TreeNode<'_>) -> String {
     match (value.as_str(), value.as_number()) {
         (Some(text), _) => text.to_owned(),
         (None, Some(number)) => number.to_string(),

@@ -9,9 +9,9 @@ use reqwest::header::HeaderMap;
 use tokio::io::AsyncReadExt;
 use url::Url;
 
-use super::super::document::{self, ReadError, Reading};
-use super::client;
-use super::rules::Refused;
+use super::super::document::{self, DocumentParseError, ParsedFile};
+use super::http;
+use super::reference_policy::ReferenceRejection;
 use super::settings::LoadSettings;
 
 /// Why a file is not there.
@@ -19,101 +19,102 @@ use super::settings::LoadSettings;
 pub(super) enum FetchError {
     #[error("{}", io_reason(.0))]
     Io(#[from] io::Error),
-    #[error("it is no file")]
-    NoFile,
+    #[error("it is not a regular file")]
+    NotAFile,
     #[error("it is larger than {limit} bytes, which is what `max_file_size` allows")]
     TooLarge { limit: usize },
     #[error(
         "all files together are larger than {limit} bytes, which is what `max_total_size` allows"
     )]
-    TooMuch { limit: usize },
-    #[error("the server answered with status {status}{}", hint(*.status))]
+    TotalTooLarge { limit: usize },
+    #[error("the server responded with status {status}{}", status_hint(*.status))]
     Status { status: u16 },
     #[error("it did not arrive within {limit:?}")]
-    Late { limit: Duration },
-    #[error("it leads from one address to the next without end")]
+    TimedOut { limit: Duration },
+    #[error("too many redirects")]
     TooManyRedirects,
-    #[error("it leads to an address that {0}")]
-    Redirect(#[source] Refused),
+    #[error("it redirects to an address that {0}")]
+    Redirect(#[source] ReferenceRejection),
     #[error("documents are files, or come by http or https, not by `{scheme}`")]
     Scheme { scheme: String },
     #[error("{reason}")]
     Http { reason: String },
     #[error("{0}")]
-    Read(#[source] ReadError),
+    Parse(#[source] DocumentParseError),
 }
 
 /// A file that was read.
-pub(super) struct Opened {
+pub(super) struct FetchedFile {
     /// Where it was found.
-    pub(super) address: Url,
-    pub(super) reading: Reading,
+    pub(super) url: Url,
+    pub(super) parsed: ParsedFile,
 }
 
 pub(super) struct Fetcher<'s> {
     pub(super) settings: &'s LoadSettings,
     /// Where the document is.
-    document: Url,
-    /// Made when it is needed: most documents are files.
+    document_url: Url,
+    /// Created on demand; documents are usually local files.
     client: OnceLock<reqwest::Client>,
-    used: AtomicUsize,
+    total_bytes: AtomicUsize,
 }
 
 impl<'s> Fetcher<'s> {
-    pub(super) fn new(settings: &'s LoadSettings, document: Url) -> Self {
+    pub(super) fn new(settings: &'s LoadSettings, document_url: Url) -> Self {
         let client = settings.client.clone().map_or_else(OnceLock::new, OnceLock::from);
-        Self { settings, document, client, used: AtomicUsize::new(0) }
+        Self { settings, document_url, client, total_bytes: AtomicUsize::new(0) }
     }
 
     /// What is shown at an address.
-    pub(super) fn headers(&self, address: &Url) -> HeaderMap {
-        match address.origin() == self.document.origin() {
+    pub(super) fn headers_for(&self, url: &Url) -> HeaderMap {
+        match url.origin() == self.document_url.origin() {
             true => self.settings.headers.clone(),
             false => HeaderMap::new(),
         }
     }
 
     /// Gets a file and reads it.
-    pub(super) async fn open(&self, address: &Url) -> Result<Opened, FetchError> {
+    pub(super) async fn fetch(&self, url: &Url) -> Result<FetchedFile, FetchError> {
         let limit = self.settings.timeout;
-        let late = |_| FetchError::Late { limit };
-        let got = tokio::time::timeout(limit, self.get(address)).await.map_err(late)?;
-        let (found, bytes) = got?;
-        self.take(found, bytes).await
+        let timed_out = |_| FetchError::TimedOut { limit };
+        let downloaded =
+            tokio::time::timeout(limit, self.download(url)).await.map_err(timed_out)?;
+        let (found, bytes) = downloaded?;
+        self.parse(found, bytes).await
     }
 
     /// Reads a file that is here.
-    pub(super) async fn take(&self, address: Url, bytes: Vec<u8>) -> Result<Opened, FetchError> {
+    pub(super) async fn parse(&self, url: Url, bytes: Vec<u8>) -> Result<FetchedFile, FetchError> {
         self.check_size(bytes.len())?;
         let limit = self.settings.max_total_size;
-        if self.used.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len() > limit {
-            return Err(FetchError::TooMuch { limit });
+        if self.total_bytes.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len() > limit {
+            return Err(FetchError::TotalTooLarge { limit });
         }
         // A large one takes long enough to hold others up.
-        let reading = tokio::task::spawn_blocking(move || document::read(&bytes)).await;
-        let reading = reading.map_err(|error| FetchError::Io(error.into()))?;
-        Ok(Opened { address, reading: reading.map_err(FetchError::Read)? })
+        let parsed = tokio::task::spawn_blocking(move || document::parse(&bytes)).await;
+        let parsed = parsed.map_err(|error| FetchError::Io(error.into()))?;
+        Ok(FetchedFile { url, parsed: parsed.map_err(FetchError::Parse)? })
     }
 
-    async fn get(&self, address: &Url) -> Result<(Url, Vec<u8>), FetchError> {
-        match address.scheme() {
-            "file" => Ok((address.clone(), self.file(address).await?)),
-            "http" | "https" => client::get(self.client(address)?, address, self).await,
+    async fn download(&self, url: &Url) -> Result<(Url, Vec<u8>), FetchError> {
+        match url.scheme() {
+            "file" => Ok((url.clone(), self.read_file(url).await?)),
+            "http" | "https" => http::fetch(self.client(url)?, url, self).await,
             scheme => Err(FetchError::Scheme { scheme: scheme.to_owned() }),
         }
     }
 
-    async fn file(&self, address: &Url) -> Result<Vec<u8>, FetchError> {
-        let path = address.to_file_path().map_err(|()| FetchError::NoFile)?;
+    async fn read_file(&self, url: &Url) -> Result<Vec<u8>, FetchError> {
+        let path = url.to_file_path().map_err(|()| FetchError::NotAFile)?;
         // What is not a file may never end, or not even begin.
-        let about = tokio::fs::metadata(&path).await?;
-        if !about.is_file() {
-            return Err(FetchError::NoFile);
+        let metadata = tokio::fs::metadata(&path).await?;
+        if !metadata.is_file() {
+            return Err(FetchError::NotAFile);
         }
-        self.check_size(usize::try_from(about.len()).unwrap_or(usize::MAX))?;
-        let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or_default());
-        let most = u64::try_from(self.settings.max_file_size).unwrap_or(u64::MAX).saturating_add(1);
-        tokio::fs::File::open(&path).await?.take(most).read_to_end(&mut bytes).await?;
+        self.check_size(usize::try_from(metadata.len()).unwrap_or(usize::MAX))?;
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+        let max = u64::try_from(self.settings.max_file_size).unwrap_or(u64::MAX).saturating_add(1);
+        tokio::fs::File::open(&path).await?.take(max).read_to_end(&mut bytes).await?;
         self.check_size(bytes.len())?;
         Ok(bytes)
     }
@@ -123,19 +124,19 @@ impl<'s> Fetcher<'s> {
         if size > limit { Err(FetchError::TooLarge { limit }) } else { Ok(()) }
     }
 
-    fn client(&self, address: &Url) -> Result<&reqwest::Client, FetchError> {
+    fn client(&self, url: &Url) -> Result<&reqwest::Client, FetchError> {
         if self.client.get().is_none() {
             // Another that was made meanwhile is as good.
-            let _ = self.client.set(client::build(address)?);
+            let _ = self.client.set(http::build_client(url)?);
         }
         Ok(self.client.get().expect("it was set just now"))
     }
 }
 
-/// What can be done about a document that is not for everybody.
-fn hint(status: u16) -> &'static str {
+/// Hint for a document that requires credentials.
+fn status_hint(status: u16) -> &'static str {
     match status {
-        401 | 403 => "; with `private` of the source it is shown what `auth` has",
+        401 | 403 => "; set `private` on the source to send the credentials of `auth`",
         _ => "",
     }
 }

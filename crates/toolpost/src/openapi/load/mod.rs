@@ -1,33 +1,33 @@
 //! A document and every file that it refers to, read before anything is imported.
 
-mod client;
+mod external_refs;
 mod fetch;
-mod loading;
+mod http;
+mod loader;
 mod location;
-mod outward;
-mod rules;
+mod reference_policy;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-use super::document::Library;
+use super::document::DocumentSet;
 use fetch::{FetchError, Fetcher};
-use loading::Loading;
-pub use location::Location;
-use location::name;
+use loader::DocumentLoader;
+pub use location::DocumentLocation;
+use location::display_url;
 pub use settings::LoadSettings;
 
 /// What was read.
 #[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) library: Library,
+pub(crate) struct LoadedDocument {
+    pub(crate) documents: DocumentSet,
     /// What is odd, and what could not be read; whatever refers to that fails only there.
-    pub(crate) warnings: Vec<Warning>,
+    pub(crate) warnings: Vec<LoadWarning>,
 }
 
 /// Something that somebody should know about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Warning {
+pub(crate) struct LoadWarning {
     /// The file, without user and query.
     pub(crate) at: String,
     pub(crate) message: String,
@@ -38,27 +38,27 @@ pub(crate) struct Warning {
 #[non_exhaustive]
 pub enum LoadError {
     /// The path of a file means nothing on this machine.
-    #[error("`{path}` is no path of a file")]
+    #[error("`{path}` is not a file path")]
     #[non_exhaustive]
-    NoPath {
+    InvalidPath {
         /// The path as it was given.
         path: String,
     },
     /// It could not be had.
-    #[error("`{place}` cannot be read: {reason}")]
+    #[error("`{location}` cannot be read: {reason}")]
     #[non_exhaustive]
     Unreachable {
         /// Where it should be, without user and query.
-        place: String,
+        location: String,
         /// Why it is not.
         reason: String,
     },
     /// It is neither JSON nor YAML, or goes beyond what is read.
-    #[error("`{place}` is no document: {reason}")]
+    #[error("`{location}` is not a valid document: {reason}")]
     #[non_exhaustive]
-    NoDocument {
+    InvalidDocument {
         /// Where it is, without user and query.
-        place: String,
+        location: String,
         /// What is wrong with it, and at which line.
         reason: String,
     },
@@ -70,21 +70,24 @@ pub enum LoadError {
 ///
 /// Requests end with the future. A file that is being read into a tree at that moment is read to
 /// its end, which is bounded by its size.
-pub(crate) async fn load(location: Location, settings: &LoadSettings) -> Result<Loaded, LoadError> {
-    let address = location.address()?;
+pub(crate) async fn load(
+    location: DocumentLocation,
+    settings: &LoadSettings,
+) -> Result<LoadedDocument, LoadError> {
+    let url = location.url()?;
     let failed = |error: FetchError| match error {
-        FetchError::Read(error) => {
-            LoadError::NoDocument { place: name(&address), reason: error.to_string() }
+        FetchError::Parse(error) => {
+            LoadError::InvalidDocument { location: display_url(&url), reason: error.to_string() }
         }
-        error => LoadError::Unreachable { place: name(&address), reason: error.to_string() },
+        error => LoadError::Unreachable { location: display_url(&url), reason: error.to_string() },
     };
-    let fetcher = Fetcher::new(settings, address.clone());
-    let opened = match location {
-        Location::Text { text, .. } => fetcher.take(address.clone(), text).await,
-        _ => fetcher.open(&address).await,
+    let fetcher = Fetcher::new(settings, url.clone());
+    let fetched = match location {
+        DocumentLocation::Text { text, .. } => fetcher.parse(url.clone(), text).await,
+        _ => fetcher.fetch(&url).await,
     };
-    let mut loading = Loading::new(fetcher);
-    let root = loading.begin(address.clone(), opened.map_err(failed)?);
-    loading.follow(root).await;
-    Ok(loading.finish())
+    let mut loader = DocumentLoader::new(fetcher);
+    let root = loader.add_root(url.clone(), fetched.map_err(failed)?);
+    loader.load_references(root).await;
+    Ok(loader.finish())
 }

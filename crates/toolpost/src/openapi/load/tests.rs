@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 use super::*;
 
 /// A folder that is gone when the test is.
-struct Folder(PathBuf);
+struct TempFolder(PathBuf);
 
-impl Folder {
+impl TempFolder {
     fn new(files: &[(&str, &str)]) -> Self {
         let name = format!("toolpost-load-{}-{:x}", std::process::id(), rand());
         let folder = Self(std::env::temp_dir().join(name));
@@ -26,12 +26,12 @@ impl Folder {
         folder
     }
 
-    fn location(&self, name: &str) -> Location {
-        Location::File(self.0.join(name))
+    fn location(&self, name: &str) -> DocumentLocation {
+        DocumentLocation::File(self.0.join(name))
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -42,87 +42,101 @@ fn rand() -> u64 {
     std::hash::RandomState::new().hash_one(0_u8)
 }
 
-/// A server on this machine that answers each path with a status, a header and a text.
+/// A local server that returns a canned status, header and body for each path.
 struct Server {
     origin: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    requested: Arc<Mutex<Vec<String>>>,
     _tasks: JoinSet<()>,
 }
 
-type Answers = HashMap<String, (u16, String, String)>;
+type CannedResponses = HashMap<String, (u16, String, String)>;
 
 impl Server {
-    async fn start(answers: impl FnOnce(&str) -> Vec<(&'static str, u16, String, String)>) -> Self {
+    async fn start(
+        responses: impl FnOnce(&str) -> Vec<(&'static str, u16, String, String)>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
-        let rows = answers(&origin).into_iter();
-        let answers: Answers = rows.map(|(path, a, b, c)| (path.to_owned(), (a, b, c))).collect();
-        let asked = Arc::new(Mutex::new(Vec::new()));
+        let rows = responses(&origin).into_iter();
+        let responses: CannedResponses =
+            rows.map(|(path, a, b, c)| (path.to_owned(), (a, b, c))).collect();
+        let requested = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, Arc::new(answers), Arc::clone(&asked)));
-        Self { origin, asked, _tasks: tasks }
+        tasks.spawn(accept(listener, Arc::new(responses), Arc::clone(&requested)));
+        Self { origin, requested, _tasks: tasks }
     }
 
-    fn location(&self, path: &str) -> Location {
-        Location::of(&format!("{}{path}", self.origin))
+    fn location(&self, path: &str) -> DocumentLocation {
+        DocumentLocation::from_path_or_url(&format!("{}{path}", self.origin))
     }
 
-    fn asked(&self) -> Vec<String> {
-        let mut asked = self.asked.lock().unwrap().clone();
-        asked.sort();
-        asked
+    fn requested(&self) -> Vec<String> {
+        let mut requested = self.requested.lock().unwrap().clone();
+        requested.sort();
+        requested
     }
 }
 
-async fn accept(listener: TcpListener, answers: Arc<Answers>, asked: Arc<Mutex<Vec<String>>>) {
+async fn accept(
+    listener: TcpListener,
+    responses: Arc<CannedResponses>,
+    requested: Arc<Mutex<Vec<String>>>,
+) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        connections.spawn(answer(stream, Arc::clone(&answers), Arc::clone(&asked)));
+        connections.spawn(serve(stream, Arc::clone(&responses), Arc::clone(&requested)));
     }
 }
 
-async fn answer(mut stream: TcpStream, answers: Arc<Answers>, asked: Arc<Mutex<Vec<String>>>) {
+async fn serve(
+    mut stream: TcpStream,
+    responses: Arc<CannedResponses>,
+    requested: Arc<Mutex<Vec<String>>>,
+) {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
         request.push(stream.read_u8().await.unwrap());
     }
     let request = String::from_utf8(request).unwrap();
     let path = request.split(' ').nth(1).unwrap().to_owned();
-    asked.lock().unwrap().push(path.clone());
+    requested.lock().unwrap().push(path.clone());
     let missing = (404, "x: y".to_owned(), String::new());
-    let (status, header, body) = answers.get(&path).unwrap_or(&missing);
-    let answer = format!(
+    let (status, header, body) = responses.get(&path).unwrap_or(&missing);
+    let response = format!(
         "HTTP/1.1 {status} x\r\n{header}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
-    let _ = stream.write_all(answer.as_bytes()).await;
+    let _ = stream.write_all(response.as_bytes()).await;
 }
 
-fn ok(path: &'static str, body: &str) -> (&'static str, u16, String, String) {
+fn ok_response(path: &'static str, body: &str) -> (&'static str, u16, String, String) {
     (path, 200, "x: y".to_owned(), body.to_owned())
 }
 
-fn moved(path: &'static str, to: &str) -> (&'static str, u16, String, String) {
+fn redirect_response(path: &'static str, to: &str) -> (&'static str, u16, String, String) {
     (path, 302, format!("location: {to}"), String::new())
 }
 
-async fn read(location: Location, settings: &LoadSettings) -> (Loaded, Vec<String>) {
+async fn load_document(
+    location: DocumentLocation,
+    settings: &LoadSettings,
+) -> (LoadedDocument, Vec<String>) {
     let loaded = load(location, settings).await.unwrap();
     let messages = loaded.warnings.iter().map(|warning| warning.message.clone()).collect();
     (loaded, messages)
 }
 
 /// What a member of the document leads to.
-fn found(loaded: &Loaded, name: &str) -> Result<Value, String> {
-    let library = &loaded.library;
-    let place = library.get(library.root(), name).unwrap();
-    let place = library.follow(place).map_err(|error| error.to_string())?;
-    Ok(library.node(place).to_value())
+fn resolve_member(loaded: &LoadedDocument, name: &str) -> Result<Value, String> {
+    let documents = &loaded.documents;
+    let node_ref = documents.get(documents.root(), name).unwrap();
+    let node_ref = documents.resolve_chain(node_ref).map_err(|error| error.to_string())?;
+    Ok(documents.node(node_ref).to_value())
 }
 
 #[tokio::test]
-async fn files_are_read_with_what_they_refer_to() {
-    let folder = Folder::new(&[
+async fn local_files_load_with_their_references() {
+    let folder = TempFolder::new(&[
         (
             "api/main.yaml",
             "a: {$ref: 'more.json#/x'}\nb: {$ref: '../up.yaml'}\nc: {$ref: 'gone.yaml#/x'}\n\
@@ -137,7 +151,8 @@ async fn files_are_read_with_what_they_refer_to() {
         ("api/cat.yaml", "cat: 1\ncat: 2\n"),
         ("api/with space.yaml", "space"),
     ]);
-    let (loaded, messages) = read(folder.location("api/main.yaml"), &LoadSettings::default()).await;
+    let (loaded, messages) =
+        load_document(folder.location("api/main.yaml"), &LoadSettings::default()).await;
     let gone = Err("`gone.yaml#/x` is in a file that was not read".to_owned());
     let rows = [
         ("a", Ok(json!({"cat": 2}))),
@@ -149,7 +164,7 @@ async fn files_are_read_with_what_they_refer_to() {
         ("i", Ok(json!("space"))),
     ];
     for (name, expected) in rows {
-        assert_eq!(found(&loaded, name), expected, "{name}");
+        assert_eq!(resolve_member(&loaded, name), expected, "{name}");
     }
     assert_eq!(
         messages,
@@ -164,24 +179,27 @@ async fn files_are_read_with_what_they_refer_to() {
 }
 
 #[tokio::test]
-async fn a_document_that_is_not_there_is_an_error_without_secrets() {
-    let folder = Folder::new(&[("bad.json", "{\"a\" 1}"), ("empty.yaml", "")]);
+async fn missing_document_error_redacts_secrets() {
+    let folder = TempFolder::new(&[("bad.json", "{\"a\" 1}"), ("empty.yaml", "")]);
     let server = Server::start(|_| vec![]).await;
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let rows = [
         (folder.location("none.yaml"), "cannot be read: there is no such file"),
-        (Location::File(folder.0.clone()), "cannot be read: it is no file"),
+        (DocumentLocation::File(folder.0.clone()), "cannot be read: it is not a regular file"),
         (
             folder.location("bad.json"),
-            "is no document: it is no JSON: expected `:` (line 1, column 6)",
+            "is not a valid document: it is no JSON: expected `:` (line 1, column 6)",
         ),
-        (folder.location("empty.yaml"), "is no document: there is nothing in it"),
-        (server.location("/a?key=secret"), "cannot be read: the server answered with status 404"),
+        (folder.location("empty.yaml"), "is not a valid document: there is nothing in it"),
+        (server.location("/a?key=secret"), "cannot be read: the server responded with status 404"),
         (
-            Location::of(&format!("http://me:secret@{closed}/a")),
+            DocumentLocation::from_path_or_url(&format!("http://me:secret@{closed}/a")),
             "cannot be read: Connection refused",
         ),
-        (Location::of("/dev/zero"), "cannot be read: it is no file"),
+        (
+            DocumentLocation::from_path_or_url("/dev/zero"),
+            "cannot be read: it is not a regular file",
+        ),
     ];
     for (location, expected) in rows {
         let error = load(location, &LoadSettings::default()).await.unwrap_err().to_string();
@@ -190,8 +208,10 @@ async fn a_document_that_is_not_there_is_an_error_without_secrets() {
 }
 
 #[tokio::test]
-async fn documents_of_the_network_lead_only_to_where_they_come_from() {
-    let other = Server::start(|_| vec![ok("/x", "other"), ok("/x?key=secret", "other")]).await;
+async fn remote_documents_load_references_from_same_host_only() {
+    let other =
+        Server::start(|_| vec![ok_response("/x", "other"), ok_response("/x?key=secret", "other")])
+            .await;
     let server = Server::start(|origin| {
         let main = format!(
             "a: {{$ref: more.yaml}}\nb: {{$ref: '{origin}/api/more.yaml'}}\n\
@@ -201,77 +221,78 @@ async fn documents_of_the_network_lead_only_to_where_they_come_from() {
             other.origin
         );
         vec![
-            ok("/api/main.yaml", &main),
-            ok("/api/more.yaml", "more"),
-            moved("/api/away.yaml", &format!("{}/x", other.origin)),
-            moved("/api/near.yaml", "/api/deep/near.yaml"),
-            ok("/api/deep/near.yaml", "$ref: beside.yaml"),
-            ok("/api/deep/beside.yaml", "beside"),
-            moved("/api/round.yaml", "round.yaml"),
-            moved("/api/out.yaml", "file:///etc/hostname"),
+            ok_response("/api/main.yaml", &main),
+            ok_response("/api/more.yaml", "more"),
+            redirect_response("/api/away.yaml", &format!("{}/x", other.origin)),
+            redirect_response("/api/near.yaml", "/api/deep/near.yaml"),
+            ok_response("/api/deep/near.yaml", "$ref: beside.yaml"),
+            ok_response("/api/deep/beside.yaml", "beside"),
+            redirect_response("/api/round.yaml", "round.yaml"),
+            redirect_response("/api/out.yaml", "file:///etc/hostname"),
         ]
     })
     .await;
     let (loaded, messages) =
-        read(server.location("/api/main.yaml"), &LoadSettings::default()).await;
+        load_document(server.location("/api/main.yaml"), &LoadSettings::default()).await;
     for (name, expected) in [("a", "more"), ("b", "more"), ("f", "beside")] {
-        assert_eq!(found(&loaded, name), Ok(json!(expected)), "{name}");
+        assert_eq!(resolve_member(&loaded, name), Ok(json!(expected)), "{name}");
     }
     let host = other.origin.strip_prefix("http://").unwrap();
     let elsewhere = format!(
-        "is not asked for: `{host}` is not where the document comes from; `hosts` may allow it"
+        "is not fetched: `{host}` is not where the document comes from; `hosts` may allow it"
     );
-    let file =
-        "is not asked for: a document from the network may not refer to files of this machine";
+    let file = "is not fetched: a document from the network may not refer to files of this machine";
     assert_eq!(
         messages,
         [
             format!("`{}/x` {elsewhere}", other.origin),
             format!("`file:///etc/hostname` {file}"),
-            format!("`away.yaml` cannot be read: it leads to an address that {elsewhere}"),
-            "`round.yaml` cannot be read: it leads from one address to the next without end"
-                .to_owned(),
-            format!("`out.yaml` cannot be read: it leads to an address that {file}"),
+            format!("`away.yaml` cannot be read: it redirects to an address that {elsewhere}"),
+            "`round.yaml` cannot be read: too many redirects".to_owned(),
+            format!("`out.yaml` cannot be read: it redirects to an address that {file}"),
         ]
     );
-    assert!(other.asked().is_empty(), "nobody was asked who may not be");
+    assert!(other.requested().is_empty(), "no disallowed host was contacted");
 
     let mut settings = LoadSettings::default();
     settings.hosts.push(host.to_owned());
-    let (loaded, _) = read(server.location("/api/main.yaml"), &settings).await;
-    assert_eq!(found(&loaded, "c"), Ok(json!("other")));
-    assert_eq!(found(&loaded, "e"), Ok(json!("other")));
+    let (loaded, _) = load_document(server.location("/api/main.yaml"), &settings).await;
+    assert_eq!(resolve_member(&loaded, "c"), Ok(json!("other")));
+    assert_eq!(resolve_member(&loaded, "e"), Ok(json!("other")));
 }
 
 #[tokio::test]
-async fn local_documents_ask_the_network_only_where_they_may() {
-    let server = Server::start(|_| vec![ok("/x", "$ref: y"), ok("/y", "there")]).await;
+async fn local_documents_load_remote_references_if_allowed() {
+    let server =
+        Server::start(|_| vec![ok_response("/x", "$ref: y"), ok_response("/y", "there")]).await;
     let text = format!("a: {{$ref: '{}/x'}}", server.origin);
-    let folder = Folder::new(&[("api.yaml", &text)]);
+    let folder = TempFolder::new(&[("api.yaml", &text)]);
     let mut settings = LoadSettings::default();
-    let (_, messages) = read(folder.location("api.yaml"), &settings).await;
+    let (_, messages) = load_document(folder.location("api.yaml"), &settings).await;
     assert!(messages[0].contains("`hosts` may allow it"), "{messages:?}");
     settings.hosts.push(server.origin.replace("http://", ""));
-    let (loaded, _) = read(folder.location("api.yaml"), &settings).await;
-    assert_eq!(found(&loaded, "a"), Ok(json!("there")));
-    assert_eq!(server.asked(), ["/x", "/y"]);
+    let (loaded, _) = load_document(folder.location("api.yaml"), &settings).await;
+    assert_eq!(resolve_member(&loaded, "a"), Ok(json!("there")));
+    assert_eq!(server.requested(), ["/x", "/y"]);
 }
 
 #[tokio::test]
-async fn a_document_that_says_where_it_is_has_its_neighbors_beside_it() {
+async fn self_url_document_loads_relative_references_from_disk() {
     let text = "openapi: 3.2.0\n$self: https://example.com/v1/api.yaml\na: {$ref: more.yaml#/b}\n\
                 c: {$ref: 'https://example.com/v1/more.yaml#/b'}\n";
-    let folder = Folder::new(&[("api.yaml", text), ("more.yaml", "b: {$ref: api.yaml#/openapi}")]);
-    let (loaded, messages) = read(folder.location("api.yaml"), &LoadSettings::default()).await;
+    let folder =
+        TempFolder::new(&[("api.yaml", text), ("more.yaml", "b: {$ref: api.yaml#/openapi}")]);
+    let (loaded, messages) =
+        load_document(folder.location("api.yaml"), &LoadSettings::default()).await;
     assert_eq!(messages, [""; 0]);
     for name in ["a", "c"] {
-        assert_eq!(found(&loaded, name), Ok(json!("3.2.0")), "{name}");
+        assert_eq!(resolve_member(&loaded, name), Ok(json!("3.2.0")), "{name}");
     }
 }
 
 #[tokio::test]
-async fn limits_are_kept_and_named() {
-    let folder = Folder::new(&[
+async fn load_limits_are_enforced_and_reported() {
+    let folder = TempFolder::new(&[
         ("api.yaml", "a: {$ref: 1.yaml}\nb: {$ref: 2.yaml}\nc: {$ref: 3.yaml}\n"),
         ("1.yaml", "one"),
         ("2.yaml", &"x".repeat(200)),
@@ -294,16 +315,17 @@ async fn limits_are_kept_and_named() {
         ),
     ];
     for (settings, expected) in rows {
-        let (loaded, messages) = read(folder.location("api.yaml"), &settings).await;
+        let (loaded, messages) = load_document(folder.location("api.yaml"), &settings).await;
         assert!(messages.iter().any(|message| message == expected), "{messages:?}");
-        assert_eq!(found(&loaded, "a"), Ok(json!("one")));
+        assert_eq!(resolve_member(&loaded, "a"), Ok(json!("one")));
     }
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_not_waited_for() {
+async fn load_times_out_on_unresponsive_server() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let location = Location::of(&format!("http://{}/a", listener.local_addr().unwrap()));
+    let location =
+        DocumentLocation::from_path_or_url(&format!("http://{}/a", listener.local_addr().unwrap()));
     let timeout = std::time::Duration::from_millis(50);
     let settings = LoadSettings { timeout, ..LoadSettings::default() };
     let error = load(location, &settings).await.unwrap_err().to_string();
@@ -311,10 +333,11 @@ async fn a_server_that_never_answers_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_here_is_read_as_if_it_were_where_it_says() {
-    let folder = Folder::new(&[("more.yaml", "more")]);
-    let address = url::Url::from_file_path(folder.0.join("stdin")).unwrap();
+async fn inline_text_resolves_references_from_its_base_url() {
+    let folder = TempFolder::new(&[("more.yaml", "more")]);
+    let base_url = url::Url::from_file_path(folder.0.join("stdin")).unwrap();
     let text = b"a: {$ref: more.yaml}".to_vec();
-    let (loaded, _) = read(Location::Text { text, address }, &LoadSettings::default()).await;
-    assert_eq!(found(&loaded, "a"), Ok(json!("more")));
+    let (loaded, _) =
+        load_document(DocumentLocation::Text { text, base_url }, &LoadSettings::default()).await;
+    assert_eq!(resolve_member(&loaded, "a"), Ok(json!("more")));
 }

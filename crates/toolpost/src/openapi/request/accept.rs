@@ -2,20 +2,20 @@
 
 use reqwest::header::HeaderValue;
 
-use super::super::plan::{Response, StatusRange};
-use super::media;
+use super::super::plan::{DeclaredResponse, StatusRange};
+use super::media_type;
 
-const EVENTS: &str = "text/event-stream";
+const EVENT_STREAM: &str = "text/event-stream";
 
 /// The value of `Accept`. What this gateway reads best comes first, and anything else is better than
 /// nothing; of a stream of events nothing else is.
-pub(super) fn accept(responses: &[Response]) -> HeaderValue {
-    let declared = successes(responses);
-    if declared.iter().any(|one| media::essence(one).eq_ignore_ascii_case(EVENTS)) {
-        return HeaderValue::from_static(EVENTS);
+pub(super) fn accept_header(responses: &[DeclaredResponse]) -> HeaderValue {
+    let declared = success_media_types(responses);
+    if declared.iter().any(|one| media_type::essence(one).eq_ignore_ascii_case(EVENT_STREAM)) {
+        return HeaderValue::from_static(EVENT_STREAM);
     }
     let (json, other): (Vec<&str>, Vec<&str>) =
-        declared.into_iter().partition(|one| media::is_json(one));
+        declared.into_iter().partition(|one| media_type::is_json(one));
     let weight = if json.is_empty() { "" } else { ";q=0.8" };
     let mut list: Vec<String> = json.into_iter().map(str::to_owned).collect();
     list.extend(other.into_iter().map(|one| format!("{one}{weight}")));
@@ -23,7 +23,7 @@ pub(super) fn accept(responses: &[Response]) -> HeaderValue {
     HeaderValue::from_str(&list.join(", ")).unwrap_or(HeaderValue::from_static("*/*"))
 }
 
-fn successes(responses: &[Response]) -> Vec<&str> {
+fn success_media_types(responses: &[DeclaredResponse]) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     let is_success =
         |status| matches!(status, StatusRange::Exactly(200..=299) | StatusRange::Class(2));
@@ -31,9 +31,9 @@ fn successes(responses: &[Response]) -> Vec<&str> {
     // A document that declares nothing but `default` means the good answer as well.
     let fallback = found.peek().is_none();
     let default = responses.iter().filter(|one| fallback && one.status == StatusRange::Default);
-    for answer in found.chain(default).flat_map(|response| &response.contents) {
-        let one = answer.media_type.as_str();
-        if media::is_valid(one) && one != "*/*" && !all.contains(&one) {
+    for reply in found.chain(default).flat_map(|response| &response.contents) {
+        let one = reply.media_type.as_str();
+        if media_type::is_valid(one) && one != "*/*" && !all.contains(&one) {
             all.push(one);
         }
     }
@@ -42,12 +42,12 @@ fn successes(responses: &[Response]) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::plan::Answer;
+    use super::super::super::plan::ResponseContent;
     use super::*;
     use crate::schema::Schema;
 
     #[test]
-    fn the_declared_answers_are_asked_for() {
+    fn accept_header_lists_declared_success_types() {
         use StatusRange::{Class, Default, Exactly};
         let rows: [(&[(StatusRange, &str)], &str); 8] = [
             (&[], "*/*"),
@@ -66,18 +66,18 @@ mod tests {
             ),
         ];
         for (declared, expected) in rows {
-            let responses: Vec<Response> = declared
+            let responses: Vec<DeclaredResponse> = declared
                 .iter()
-                .map(|(status, media_type)| Response {
+                .map(|(status, media_type)| DeclaredResponse {
                     status: *status,
-                    contents: vec![Answer {
+                    contents: vec![ResponseContent {
                         media_type: (*media_type).to_owned(),
                         schema: Schema::new(true.into()).unwrap(),
                     }],
                     code: None,
                 })
                 .collect();
-            assert_eq!(accept(&responses), expected);
+            assert_eq!(accept_header(&responses), expected);
         }
     }
 }

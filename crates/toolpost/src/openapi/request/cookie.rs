@@ -3,41 +3,49 @@
 use reqwest::header::HeaderValue;
 use serde_json::Value;
 
-use super::super::plan::{Notation, Parameter, Style};
-use super::escape::Escape;
-use super::header::sendable;
-use super::place::Place;
-use super::query::content;
-use super::style::Manner;
+use super::super::plan::{Parameter, ParameterSerialization, Style};
+use super::escape::PercentEscape;
+use super::header::to_header_value;
+use super::input_path::InputPath;
+use super::query::encode_content;
+use super::style::ValueSerializer;
 use crate::schema::Issue;
 
 /// The cookies of one request.
 #[derive(Debug, Default)]
-pub(super) struct Cookies(String);
+pub(super) struct CookieHeader(String);
 
-impl Cookies {
+impl CookieHeader {
     pub(super) fn add(&mut self, parameter: &Parameter, value: &Value) -> Result<(), Issue> {
-        let place = Place::of(&parameter.input);
-        let (escape, style, explode) = match &parameter.notation {
-            Notation::Content(media_type) => {
-                let text = content(media_type, value, Escape::All);
-                return self.push(&name(&parameter.name), &text).map_err(|it| place.issue(it));
+        let input_path = InputPath::root(&parameter.input);
+        let (escape, style, explode) = match &parameter.serialization {
+            ParameterSerialization::Content(media_type) => {
+                let text = encode_content(media_type, value, PercentEscape::All);
+                return self
+                    .push(&cookie_name(&parameter.name), &text)
+                    .map_err(|it| input_path.issue(it));
             }
-            Notation::Style { style: Style::Cookie, explode, .. } => {
-                (Escape::Nothing, Style::Cookie, *explode)
+            ParameterSerialization::Style { style: Style::Cookie, explode, .. } => {
+                (PercentEscape::None, Style::Cookie, *explode)
             }
-            Notation::Style { style, explode, .. } => (Escape::All, *style, *explode),
+            ParameterSerialization::Style { style, explode, .. } => {
+                (PercentEscape::All, *style, *explode)
+            }
         };
         let mut outcome = Ok(());
-        Manner { style, explode, escape }.pairs(&parameter.name, value, |name, value| {
-            let added = self.push(name, value);
-            outcome = std::mem::replace(&mut outcome, Ok(())).and(added);
-        });
-        outcome.map_err(|reason| place.issue(reason))
+        ValueSerializer { style, explode, escape }.for_each_pair(
+            &parameter.name,
+            value,
+            |name, value| {
+                let added = self.push(name, value);
+                outcome = std::mem::replace(&mut outcome, Ok(())).and(added);
+            },
+        );
+        outcome.map_err(|reason| input_path.issue(reason))
     }
 
     /// What a header parameter named `Cookie` holds, which is any number of them.
-    pub(super) fn add_whole(&mut self, cookies: &HeaderValue) {
+    pub(super) fn add_header(&mut self, cookies: &HeaderValue) {
         let cookies = cookies.to_str().unwrap_or_default();
         self.0.push_str(if self.0.is_empty() || cookies.is_empty() { "" } else { "; " });
         self.0.push_str(cookies);
@@ -52,7 +60,7 @@ impl Cookies {
         if [name, value].iter().any(|text| text.contains(';')) || name.contains('=') {
             return Err("a cookie holds no `;`, and its name no `=`; give it escaped");
         }
-        sendable(name).and(sendable(value)).map_err(|_| {
+        to_header_value(name).and(to_header_value(value)).map_err(|_| {
             "a cookie carries only ASCII without control characters, and no white space around it; \
              give it escaped"
         })?;
@@ -62,8 +70,8 @@ impl Cookies {
     }
 }
 
-fn name(name: &str) -> String {
+fn cookie_name(name: &str) -> String {
     let mut out = String::new();
-    Escape::All.push(&mut out, name);
+    PercentEscape::All.push(&mut out, name);
     out
 }

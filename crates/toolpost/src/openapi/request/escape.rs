@@ -2,25 +2,25 @@
 
 /// What stays as it is beside the unreserved characters of RFC 3986.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Escape {
+pub(super) enum PercentEscape {
     /// Nothing else.
     All,
     /// The reserved characters and whole `%XX`, as in the reserved expansion of RFC 6570; except
     /// `#`, which would end a query.
-    ReservedInQuery,
+    AllowReservedInQuery,
     /// The same, except what would end a segment or the path.
-    ReservedInPath,
+    AllowReservedInPath,
     /// As `application/x-www-form-urlencoded` has it, with `+` for a space.
     Form,
     /// Everything: headers, cookies and parts of bodies know no `%XX`.
-    Nothing,
+    None,
 }
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-impl Escape {
+impl PercentEscape {
     pub(super) fn push(self, out: &mut String, text: &str) {
-        if self == Self::Nothing {
+        if self == Self::None {
             return out.push_str(text);
         }
         self.push_bytes(out, text.as_bytes());
@@ -31,7 +31,9 @@ impl Escape {
         for (at, byte) in bytes.iter().enumerate() {
             if *byte == b' ' && self == Self::Form {
                 out.push('+');
-            } else if self.keeps(*byte) || (*byte == b'%' && self.keeps_triple(&bytes[at..])) {
+            } else if self.is_unescaped(*byte)
+                || (*byte == b'%' && self.keeps_triplet(&bytes[at..]))
+            {
                 out.push(char::from(*byte));
             } else {
                 out.push('%');
@@ -41,20 +43,20 @@ impl Escape {
         }
     }
 
-    fn keeps(self, byte: u8) -> bool {
+    fn is_unescaped(self, byte: u8) -> bool {
         byte.is_ascii_alphanumeric()
             || b"-._".contains(&byte)
             || match self {
-                Self::All | Self::Nothing => byte == b'~',
+                Self::All | Self::None => byte == b'~',
                 Self::Form => byte == b'*',
-                Self::ReservedInQuery => b"~:/?[]@!$&'()*+,;=".contains(&byte),
-                Self::ReservedInPath => b"~:[]@!$&'()*+,;=".contains(&byte),
+                Self::AllowReservedInQuery => b"~:/?[]@!$&'()*+,;=".contains(&byte),
+                Self::AllowReservedInPath => b"~:[]@!$&'()*+,;=".contains(&byte),
             }
     }
 
-    fn keeps_triple(self, rest: &[u8]) -> bool {
+    fn keeps_triplet(self, rest: &[u8]) -> bool {
         let is_triple = rest.len() > 2 && rest[1..3].iter().all(u8::is_ascii_hexdigit);
-        is_triple && matches!(self, Self::ReservedInQuery | Self::ReservedInPath)
+        is_triple && matches!(self, Self::AllowReservedInQuery | Self::AllowReservedInPath)
     }
 }
 
@@ -63,17 +65,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_place_escapes_what_it_must() {
+    fn percent_escape_matches_each_url_component() {
         const RESERVED: &str = ":/?#[]@!$&'()*+,;=";
         let rows = [
-            (Escape::All, "aZ0-._~", "aZ0-._~"),
-            (Escape::All, "ä %41|\\\n", "%C3%A4%20%2541%7C%5C%0A"),
-            (Escape::All, RESERVED, "%3A%2F%3F%23%5B%5D%40%21%24%26%27%28%29%2A%2B%2C%3B%3D"),
-            (Escape::ReservedInQuery, RESERVED, ":/?%23[]@!$&'()*+,;="),
-            (Escape::ReservedInPath, RESERVED, ":%2F%3F%23[]@!$&'()*+,;="),
-            (Escape::ReservedInQuery, "%41%4%zz% é|", "%41%254%25zz%25%20%C3%A9%7C"),
-            (Escape::Form, "a + b~*", "a+%2B+b%7E*"),
-            (Escape::Nothing, "a b%", "a b%"),
+            (PercentEscape::All, "aZ0-._~", "aZ0-._~"),
+            (PercentEscape::All, "ä %41|\\\n", "%C3%A4%20%2541%7C%5C%0A"),
+            (
+                PercentEscape::All,
+                RESERVED,
+                "%3A%2F%3F%23%5B%5D%40%21%24%26%27%28%29%2A%2B%2C%3B%3D",
+            ),
+            (PercentEscape::AllowReservedInQuery, RESERVED, ":/?%23[]@!$&'()*+,;="),
+            (PercentEscape::AllowReservedInPath, RESERVED, ":%2F%3F%23[]@!$&'()*+,;="),
+            (PercentEscape::AllowReservedInQuery, "%41%4%zz% é|", "%41%254%25zz%25%20%C3%A9%7C"),
+            (PercentEscape::Form, "a + b~*", "a+%2B+b%7E*"),
+            (PercentEscape::None, "a b%", "a b%"),
         ];
         for (escape, text, expected) in rows {
             let mut out = String::new();

@@ -3,17 +3,17 @@
 use reqwest::header::HeaderValue;
 use serde_json::Value;
 
-use super::super::plan::{Notation, Parameter};
-use super::escape::Escape;
-use super::media;
-use super::place::Place;
-use super::style::Manner;
-use super::value::text;
+use super::super::plan::{Parameter, ParameterSerialization};
+use super::escape::PercentEscape;
+use super::input_path::InputPath;
+use super::media_type;
+use super::style::ValueSerializer;
+use super::value::scalar_text;
 use crate::schema::Issue;
 
 /// Those that say where a message goes and where it ends; a caller who could set them would set the
 /// next message too.
-const OWN: [&str; 11] = [
+const RESERVED_HEADERS: [&str; 11] = [
     "connection",
     "content-length",
     "expect",
@@ -28,26 +28,29 @@ const OWN: [&str; 11] = [
 ];
 
 /// Whether a header is the business of whoever sends the request.
-pub(super) fn is_own(name: &str) -> bool {
-    OWN.iter().any(|own| own.eq_ignore_ascii_case(name))
+pub(super) fn is_reserved(name: &str) -> bool {
+    RESERVED_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 /// The value of a header parameter.
-pub(super) fn header(parameter: &Parameter, value: &Value) -> Result<HeaderValue, Issue> {
+pub(super) fn encode_header(parameter: &Parameter, value: &Value) -> Result<HeaderValue, Issue> {
     let mut out = String::new();
-    match &parameter.notation {
-        Notation::Style { style, explode, .. } => {
-            let manner = Manner { style: *style, explode: *explode, escape: Escape::Nothing };
-            manner.inline(&mut out, &parameter.name, value);
+    match &parameter.serialization {
+        ParameterSerialization::Style { style, explode, .. } => {
+            let serializer =
+                ValueSerializer { style: *style, explode: *explode, escape: PercentEscape::None };
+            serializer.append_inline(&mut out, &parameter.name, value);
         }
-        Notation::Content(media_type) if media::is_json(media_type) => out = ascii_json(value),
-        Notation::Content(_) => out.push_str(&text(value)),
+        ParameterSerialization::Content(media_type) if media_type::is_json(media_type) => {
+            out = ascii_json(value);
+        }
+        ParameterSerialization::Content(_) => out.push_str(&scalar_text(value)),
     }
-    sendable(&out).map_err(|reason| Place::of(&parameter.input).issue(reason))
+    to_header_value(&out).map_err(|reason| InputPath::root(&parameter.input).issue(reason))
 }
 
 /// A text as the value of a header, if it arrives as it was.
-pub(super) fn sendable(value: &str) -> Result<HeaderValue, &'static str> {
+pub(super) fn to_header_value(value: &str) -> Result<HeaderValue, &'static str> {
     if value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']) {
         return Err("a header loses the white space around its value, so this cannot be sent");
     }

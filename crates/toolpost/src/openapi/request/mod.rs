@@ -1,13 +1,13 @@
-//! From an input to a request: what can be settled before a call is settled once, in a [`Template`].
+//! From an input to a request: what can be settled before a call is settled once, in a [`RequestTemplate`].
 
 mod accept;
 mod body;
 mod cookie;
 mod escape;
 mod header;
-mod media;
-mod path;
-mod place;
+mod input_path;
+mod media_type;
+mod path_template;
 mod prepared;
 mod query;
 mod server;
@@ -15,10 +15,10 @@ mod style;
 mod template;
 mod value;
 
-pub(crate) use prepared::Prepared;
+pub(crate) use prepared::PreparedRequest;
 pub use server::ServerSettings;
-pub(crate) use server::address;
-pub(crate) use template::Template;
+pub(crate) use server::server_url;
+pub(crate) use template::RequestTemplate;
 
 #[cfg(test)]
 pub(in crate::openapi) mod tests;

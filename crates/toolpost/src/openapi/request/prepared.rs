@@ -5,11 +5,11 @@ use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName};
 use url::Url;
 
-use super::escape::Escape;
+use super::escape::PercentEscape;
 
 /// A request that is ready to be sent, and what of it is secret.
 #[derive(Clone)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedRequest {
     pub(crate) method: Method,
     // Never shown as it is: use `shown_url`.
     pub(crate) url: Url,
@@ -22,21 +22,21 @@ pub(crate) struct Prepared {
     pub(crate) secret_parameters: Vec<String>,
 }
 
-impl Prepared {
+impl PreparedRequest {
     /// A request for what is at an address.
-    pub(crate) fn to_read(url: Url) -> Self {
+    pub(crate) fn get(url: Url) -> Self {
         let (secret_headers, secret_parameters) = Default::default();
         let headers = HeaderMap::new();
         Self { method: Method::GET, url, headers, body: None, secret_headers, secret_parameters }
     }
 
     /// The address for people, logs and errors: without credentials.
-    pub(crate) fn shown_url(&self) -> String {
-        shown(&self.url, &self.secret_parameters)
+    pub(crate) fn redacted_url(&self) -> String {
+        redact_url(&self.url, &self.secret_parameters)
     }
 
     /// Remembers that a header holds a credential.
-    pub(crate) fn note_secret_header(&mut self, name: HeaderName) {
+    pub(crate) fn mark_secret_header(&mut self, name: HeaderName) {
         if !self.secret_headers.contains(&name) {
             self.secret_headers.push(name);
         }
@@ -66,9 +66,9 @@ impl Prepared {
     }
 
     /// A text as it is written in a query.
-    pub(crate) fn escaped(text: &str) -> String {
+    pub(crate) fn escape_query(text: &str) -> String {
         let mut out = String::with_capacity(text.len());
-        Escape::All.push(&mut out, text);
+        PercentEscape::All.push(&mut out, text);
         out
     }
 
@@ -81,29 +81,29 @@ impl Prepared {
     }
 }
 
-impl std::fmt::Debug for Prepared {
+impl std::fmt::Debug for PreparedRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("Prepared");
-        shown.field("method", &self.method).field("url", &self.shown_url());
+        let mut output = f.debug_struct("PreparedRequest");
+        output.field("method", &self.method).field("url", &self.redacted_url());
         // Headers with credentials are marked, and say so themselves.
-        shown.field("headers", &self.headers).finish_non_exhaustive()
+        output.field("headers", &self.headers).finish_non_exhaustive()
     }
 }
 
 /// An address without the values of some parameters of its query, and without a user.
-fn shown(url: &Url, secret: &[String]) -> String {
-    let mut shown = format!("{}{}", url.origin().ascii_serialization(), url.path());
+fn redact_url(url: &Url, secret: &[String]) -> String {
+    let mut redacted = format!("{}{}", url.origin().ascii_serialization(), url.path());
     let pairs = url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     for (index, pair) in pairs.enumerate() {
-        shown.push(if index == 0 { '?' } else { '&' });
+        redacted.push(if index == 0 { '?' } else { '&' });
         match pair.split_once('=') {
             Some((name, _)) if secret.iter().any(|secret| secret == name) => {
-                shown.extend([name, "=…"]);
+                redacted.extend([name, "=…"]);
             }
-            _ => shown.push_str(pair),
+            _ => redacted.push_str(pair),
         }
     }
-    shown
+    redacted
 }
 
 #[cfg(test)]
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_shown_without_credentials() {
+    fn redacted_url_hides_credentials() {
         let rows = [
             ("https://a.example/x?key=hush&a=b", "https://a.example/x?key=…&a=b"),
             (
@@ -121,7 +121,7 @@ mod tests {
             ("https://me:hush@a.example/x", "https://a.example/x"),
         ];
         for (url, expected) in rows {
-            assert_eq!(shown(&url.parse().unwrap(), &["key".to_owned()]), expected);
+            assert_eq!(redact_url(&url.parse().unwrap(), &["key".to_owned()]), expected);
         }
     }
 }

@@ -2,58 +2,65 @@
 
 use serde_json::Value;
 
-use super::super::plan::{Notation, Parameter, Position};
-use super::escape::Escape;
-use super::media;
-use super::style::Manner;
-use super::value::text;
+use super::super::plan::{Parameter, ParameterLocation, ParameterSerialization};
+use super::escape::PercentEscape;
+use super::media_type;
+use super::style::ValueSerializer;
+use super::value::scalar_text;
 
 /// Appends a parameter to a query, which is empty or has pairs in it already.
-pub(super) fn append(query: &mut String, parameter: &Parameter, value: &Value) {
+pub(super) fn append_parameter(query: &mut String, parameter: &Parameter, value: &Value) {
     let mut give = |name: &str, value: &str| {
         query.push_str(if query.is_empty() { "" } else { "&" });
         query.extend([name, "=", value]);
     };
-    match &parameter.notation {
-        Notation::Style { style, explode, allow_reserved } => {
-            let escape = if *allow_reserved { Escape::ReservedInQuery } else { Escape::All };
-            let manner = Manner { style: *style, explode: *explode, escape };
-            manner.pairs(&parameter.name, value, give);
+    match &parameter.serialization {
+        ParameterSerialization::Style { style, explode, allow_reserved } => {
+            let escape = if *allow_reserved {
+                PercentEscape::AllowReservedInQuery
+            } else {
+                PercentEscape::All
+            };
+            let serializer = ValueSerializer { style: *style, explode: *explode, escape };
+            serializer.for_each_pair(&parameter.name, value, give);
         }
-        Notation::Content(media_type) if parameter.position == Position::QueryString => {
-            let whole = content(media_type, value, Escape::All);
-            query.push_str(if query.is_empty() || whole.is_empty() { "" } else { "&" });
-            query.push_str(&whole);
+        ParameterSerialization::Content(media_type)
+            if parameter.location == ParameterLocation::QueryString =>
+        {
+            let encoded = encode_content(media_type, value, PercentEscape::All);
+            query.push_str(if query.is_empty() || encoded.is_empty() { "" } else { "&" });
+            query.push_str(&encoded);
         }
-        Notation::Content(media_type) => {
+        ParameterSerialization::Content(media_type) => {
             let mut name = String::new();
-            Escape::All.push(&mut name, &parameter.name);
-            let (mut written, plain) = (String::new(), content(media_type, value, Escape::Nothing));
-            Escape::All.push(&mut written, &plain);
+            PercentEscape::All.push(&mut name, &parameter.name);
+            let (mut written, plain) =
+                (String::new(), encode_content(media_type, value, PercentEscape::None));
+            PercentEscape::All.push(&mut written, &plain);
             give(&name, &written);
         }
     }
 }
 
 /// A value as a document of a media type, escaped; a form is escaped as forms are.
-pub(super) fn content(media_type: &str, value: &Value, escape: Escape) -> String {
+pub(super) fn encode_content(media_type: &str, value: &Value, escape: PercentEscape) -> String {
     let mut out = String::new();
     match value {
-        Value::Object(members) if media::is_form(media_type) => {
+        Value::Object(members) if media_type::is_form(media_type) => {
             for (name, value) in members {
-                form_pairs(&mut out, name, value);
+                append_form_pairs(&mut out, name, value);
             }
         }
-        Value::String(plain) if !media::is_json(media_type) => escape.push(&mut out, plain),
-        other if media::is_json(media_type) => escape.push(&mut out, &other.to_string()),
-        other => escape.push(&mut out, &text(other)),
+        Value::String(plain) if !media_type::is_json(media_type) => escape.push(&mut out, plain),
+        other if media_type::is_json(media_type) => escape.push(&mut out, &other.to_string()),
+        other => escape.push(&mut out, &scalar_text(other)),
     }
     out
 }
 
 /// A member of a form that says nothing else about itself: a list is repeated, and what has members
 /// of its own is JSON.
-pub(super) fn form_pairs(out: &mut String, name: &str, value: &Value) {
+pub(super) fn append_form_pairs(out: &mut String, name: &str, value: &Value) {
     let items = match value {
         Value::Null => &[],
         Value::Array(items) => items.as_slice(),
@@ -61,8 +68,8 @@ pub(super) fn form_pairs(out: &mut String, name: &str, value: &Value) {
     };
     for item in items.iter().filter(|item| !item.is_null()) {
         out.push_str(if out.is_empty() { "" } else { "&" });
-        Escape::Form.push(out, name);
+        PercentEscape::Form.push(out, name);
         out.push('=');
-        Escape::Form.push(out, &text(item));
+        PercentEscape::Form.push(out, &scalar_text(item));
     }
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use url::Url;
 
-use super::super::plan::{Server, Variable};
+use super::super::plan::{ServerTemplate, ServerVariable};
 
 /// What the configuration says about the servers of a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerSettings {
     /// The address to call instead of those in the document.
-    pub address: Option<Url>,
+    pub url: Option<Url>,
     /// Values of the variables in the document's addresses.
     pub variables: BTreeMap<String, String>,
 }
@@ -19,14 +19,14 @@ pub struct ServerSettings {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ServerError {
     #[error("the document names no server: set `server` to the address of the service")]
-    Nothing,
+    NoServer,
     #[error(
         "the server `{url}` is relative, and the document was not read from an address: set \
          `server` to the address of the service"
     )]
     Relative { url: String },
     #[error("the server `{url}` is no address: set `server` to the address of the service")]
-    NoAddress { url: String },
+    InvalidUrl { url: String },
     #[error(
         "the server `{url}` is neither http nor https: set `server` to the address of the service"
     )]
@@ -35,66 +35,72 @@ pub(crate) enum ServerError {
         "the server `{url}` has a variable `{name}` without a value: set it in `server_variables`, \
          or set `server` to the address of the service"
     )]
-    NoVariable { url: String, name: String },
+    MissingVariable { url: String, name: String },
     #[error("the address of the server has a user in it: configure the user under `auth` instead")]
-    User,
-    #[error("the variable `{name}` of the server `{url}` may be {}", list(.allowed))]
-    NotAllowed { url: String, name: String, allowed: Vec<String> },
+    UserInUrl,
+    #[error("the variable `{name}` of the server `{url}` may be {}", list_allowed(.allowed))]
+    VariableNotAllowed { url: String, name: String, allowed: Vec<String> },
 }
 
 /// The address to call: the configured one, else the first of the document's that is one.
-pub(crate) fn address(servers: &[Server], settings: &ServerSettings) -> Result<Url, ServerError> {
-    if let Some(address) = &settings.address {
-        return checked(address.clone(), address.as_str());
+pub(crate) fn server_url(
+    servers: &[ServerTemplate],
+    settings: &ServerSettings,
+) -> Result<Url, ServerError> {
+    if let Some(address) = &settings.url {
+        return check_url(address.clone(), address.as_str());
     }
     let mut first = None;
     for server in servers {
-        match filled(server, settings).and_then(|url| joined(server, &url)) {
+        match fill_variables(server, settings).and_then(|url| resolve_url(server, &url)) {
             Ok(address) => return Ok(address),
             // A value that was configured wrongly is not made good by another server.
-            Err(error @ ServerError::NotAllowed { .. }) => return Err(error),
+            Err(error @ ServerError::VariableNotAllowed { .. }) => return Err(error),
             Err(error) => first = first.or(Some(error)),
         }
     }
-    Err(first.unwrap_or(ServerError::Nothing))
+    Err(first.unwrap_or(ServerError::NoServer))
 }
 
 /// The address with the values of its variables.
-fn filled(server: &Server, settings: &ServerSettings) -> Result<String, ServerError> {
+fn fill_variables(
+    server: &ServerTemplate,
+    settings: &ServerSettings,
+) -> Result<String, ServerError> {
     let mut out = String::with_capacity(server.url.len());
     let mut rest = server.url.as_str();
     while let Some((before, after)) = rest.split_once('{') {
         let Some((name, after)) = after.split_once('}') else { break };
         out.push_str(before);
-        out.push_str(value(server, settings, name)?);
+        out.push_str(variable_value(server, settings, name)?);
         rest = after;
     }
     out.push_str(rest);
     Ok(out)
 }
 
-fn value<'a>(
-    server: &'a Server,
+fn variable_value<'a>(
+    server: &'a ServerTemplate,
     settings: &'a ServerSettings,
     name: &str,
 ) -> Result<&'a str, ServerError> {
     let variable = server.variables.iter().find(|variable| variable.name == name);
     match (settings.variables.get(name), variable) {
-        (Some(value), Some(Variable { allowed, .. }))
+        (Some(value), Some(ServerVariable { allowed, .. }))
             if !allowed.is_empty() && !allowed.contains(value) =>
         {
             let (url, name) = (server.url.clone(), name.to_owned());
-            Err(ServerError::NotAllowed { url, name, allowed: allowed.clone() })
+            Err(ServerError::VariableNotAllowed { url, name, allowed: allowed.clone() })
         }
         (Some(value), _) => Ok(value),
         (None, Some(variable)) => Ok(&variable.default),
         (None, None) => {
-            Err(ServerError::NoVariable { url: server.url.clone(), name: name.to_owned() })
+            Err(ServerError::MissingVariable { url: server.url.clone(), name: name.to_owned() })
         }
     }
 }
 
-fn joined(server: &Server, url: &str) -> Result<Url, ServerError> {
+fn resolve_url(server: &ServerTemplate, url: &str) -> Result<Url, ServerError> {
     let owned = || url.to_owned();
     let address = match (Url::parse(url), &server.base) {
         (Ok(address), _) => address,
@@ -102,25 +108,25 @@ fn joined(server: &Server, url: &str) -> Result<Url, ServerError> {
             return Err(ServerError::Relative { url: owned() });
         }
         (Err(url::ParseError::RelativeUrlWithoutBase), Some(base)) => {
-            base.join(url).map_err(|_| ServerError::NoAddress { url: owned() })?
+            base.join(url).map_err(|_| ServerError::InvalidUrl { url: owned() })?
         }
-        (Err(_), _) => return Err(ServerError::NoAddress { url: owned() }),
+        (Err(_), _) => return Err(ServerError::InvalidUrl { url: owned() }),
     };
-    checked(address, url)
+    check_url(address, url)
 }
 
-fn checked(mut address: Url, url: &str) -> Result<Url, ServerError> {
+fn check_url(mut address: Url, url: &str) -> Result<Url, ServerError> {
     if !matches!(address.scheme(), "http" | "https") {
         return Err(ServerError::Scheme { url: url.to_owned() });
     }
     if !address.username().is_empty() || address.password().is_some() {
-        return Err(ServerError::User);
+        return Err(ServerError::UserInUrl);
     }
     address.set_fragment(None);
     Ok(address)
 }
 
-fn list(allowed: &[String]) -> String {
+fn list_allowed(allowed: &[String]) -> String {
     allowed.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(" or ")
 }
 
@@ -128,20 +134,20 @@ fn list(allowed: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn server(url: &str, base: Option<&str>) -> Server {
+    fn server(url: &str, base: Option<&str>) -> ServerTemplate {
         let base = base.map(|base| base.parse().unwrap());
-        let variable = |name: &str, default: &str, allowed: &[&str]| Variable {
+        let variable = |name: &str, default: &str, allowed: &[&str]| ServerVariable {
             name: name.to_owned(),
             default: default.to_owned(),
             allowed: allowed.iter().map(|one| (*one).to_owned()).collect(),
         };
         let variables =
             vec![variable("tenant", "demo", &[]), variable("stage", "prod", &["prod", "test"])];
-        Server { url: url.to_owned(), base, variables }
+        ServerTemplate { url: url.to_owned(), base, variables }
     }
 
     #[test]
-    fn the_first_server_that_can_be_called_is_chosen() {
+    fn first_usable_server_is_selected() {
         const BASE: Option<&str> = Some("https://docs.example/api/openapi.json?v=1");
         type Rows<'a> = [(&'a [(&'a str, Option<&'a str>)], Result<&'a str, &'a str>); 16];
         let rows: Rows<'_> = [
@@ -163,12 +169,12 @@ mod tests {
             (&[], Err("the document names no server: set `server`")),
         ];
         for (servers, expected) in rows {
-            let servers: Vec<Server> =
+            let servers: Vec<ServerTemplate> =
                 servers.iter().map(|(url, base)| server(url, *base)).collect();
-            match (address(&servers, &ServerSettings::default()), expected) {
+            match (server_url(&servers, &ServerSettings::default()), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found.as_str(), expected),
-                (Err(error), Err(words)) => {
-                    assert!(error.to_string().contains(words), "{error}");
+                (Err(error), Err(expected_message)) => {
+                    assert!(error.to_string().contains(expected_message), "{error}");
                     assert!(!format!("{error} {error:?}").contains("hush"), "{error}");
                 }
                 (found, expected) => panic!("{found:?} instead of {expected:?}"),
@@ -177,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_decides_within_what_is_allowed() {
+    fn server_variables_are_limited_to_allowed_values() {
         let servers = [server("https://{tenant}.example/{stage}", None)];
         let rows = [
             ([("tenant", "acme"), ("stage", "test")], Ok("https://acme.example/test")),
@@ -185,14 +191,16 @@ mod tests {
         ];
         for (variables, expected) in rows {
             let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            let mut settings = ServerSettings { address: None, variables: variables.into() };
-            match (address(&servers, &settings), expected) {
+            let mut settings = ServerSettings { url: None, variables: variables.into() };
+            match (server_url(&servers, &settings), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found.as_str(), expected),
-                (Err(error), Err(words)) => assert!(error.to_string().contains(words), "{error}"),
+                (Err(error), Err(expected_message)) => {
+                    assert!(error.to_string().contains(expected_message), "{error}");
+                }
                 (found, expected) => panic!("{found:?} instead of {expected:?}"),
             }
-            settings.address = Some("http://localhost:9/x".parse().unwrap());
-            assert_eq!(address(&servers, &settings).unwrap().as_str(), "http://localhost:9/x");
+            settings.url = Some("http://localhost:9/x".parse().unwrap());
+            assert_eq!(server_url(&servers, &settings).unwrap().as_str(), "http://localhost:9/x");
         }
     }
 }

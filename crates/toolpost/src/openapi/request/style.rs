@@ -5,90 +5,92 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::super::plan::Style;
-use super::escape::Escape;
-use super::value::{Shape, is_undefined, text};
+use super::escape::PercentEscape;
+use super::value::{ParameterValue, is_undefined, scalar_text};
 
 /// How one parameter or one property is written.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct ValueSerializer {
     pub(super) style: Style,
     pub(super) explode: bool,
-    pub(super) escape: Escape,
+    pub(super) escape: PercentEscape,
 }
 
-impl Manner {
+impl ValueSerializer {
     /// Appends the value as one text, as it stands in a path or a header.
-    pub(super) fn inline(self, out: &mut String, name: &str, value: &Value) {
+    pub(super) fn append_inline(self, out: &mut String, name: &str, value: &Value) {
         match (self.style, self.explode) {
-            (Style::Matrix, explode) => self.matrix(out, name, value, explode),
+            (Style::Matrix, explode) => self.append_matrix(out, name, value, explode),
             (Style::Label, true) => {
                 out.push('.');
-                self.join(out, value, ".", "=");
+                self.append_joined(out, value, ".", "=");
             }
             (Style::Label, false) => {
                 out.push('.');
-                self.join(out, value, ",", ",");
+                self.append_joined(out, value, ",", ",");
             }
-            (_, true) => self.join(out, value, self.delimiter(), "="),
-            (_, false) => self.join(out, value, self.delimiter(), self.delimiter()),
+            (_, true) => self.append_joined(out, value, self.delimiter(), "="),
+            (_, false) => self.append_joined(out, value, self.delimiter(), self.delimiter()),
         }
     }
 
     /// Gives names with values, both written out, as they stand in a query, a cookie or a form.
-    pub(super) fn pairs(self, name: &str, value: &Value, mut give: impl FnMut(&str, &str)) {
+    pub(super) fn for_each_pair(self, name: &str, value: &Value, mut emit: impl FnMut(&str, &str)) {
         if self.style == Style::DeepObject {
-            return self.deep(&self.named(name), value, &mut give);
+            return self.deep_object_pairs(&self.escaped_name(name), value, &mut emit);
         }
-        match Shape::of(value) {
-            _ if is_undefined(value) => give(&self.named(name), ""),
-            Shape::List(items) if self.explode => {
-                let name = self.named(name);
-                items.iter().for_each(|item| give(&name, &self.escaped(item)));
+        match ParameterValue::from_json(value) {
+            _ if is_undefined(value) => emit(&self.escaped_name(name), ""),
+            ParameterValue::Array(items) if self.explode => {
+                let name = self.escaped_name(name);
+                items.iter().for_each(|item| emit(&name, &self.escaped(item)));
             }
-            Shape::Pairs(_) if self.explode => {
+            ParameterValue::Object(_) if self.explode => {
                 let members = value.as_object().into_iter().flatten();
-                members.for_each(|(name, value)| self.member(name, value, &mut give));
+                members.for_each(|(name, value)| self.member_pairs(name, value, &mut emit));
             }
             _ => {
                 let mut joined = String::new();
-                self.join(&mut joined, value, self.delimiter(), self.delimiter());
-                give(&self.named(name), &joined);
+                self.append_joined(&mut joined, value, self.delimiter(), self.delimiter());
+                emit(&self.escaped_name(name), &joined);
             }
         }
     }
 
     /// A member that has a name of its own. A list of plain items repeats it, as one that is a
     /// parameter does.
-    fn member(self, name: &str, value: &Value, give: &mut impl FnMut(&str, &str)) {
+    fn member_pairs(self, name: &str, value: &Value, emit: &mut impl FnMut(&str, &str)) {
         let is_plain = |item: &Value| !item.is_object() && !item.is_array();
-        let name = self.named(name);
+        let name = self.escaped_name(name);
         match value {
             Value::Null => {}
             Value::Array(items) if items.iter().all(is_plain) => {
                 let items = items.iter().filter(|item| !item.is_null());
-                items.for_each(|item| give(&name, &self.escaped(&text(item))));
+                items.for_each(|item| emit(&name, &self.escaped(&scalar_text(item))));
             }
-            other => give(&name, &self.escaped(&text(other))),
+            other => emit(&name, &self.escaped(&scalar_text(other))),
         }
     }
 
     /// `;` and a name before everything, and no `=` where nothing follows it.
-    fn matrix(self, out: &mut String, name: &str, value: &Value, explode: bool) {
-        let exploded = match Shape::of(value) {
+    fn append_matrix(self, out: &mut String, name: &str, value: &Value, explode: bool) {
+        let exploded = match ParameterValue::from_json(value) {
             _ if is_undefined(value) => vec![(name, Cow::Borrowed(""))],
-            Shape::List(items) if explode => items.into_iter().map(|item| (name, item)).collect(),
-            Shape::Pairs(members) if explode => members,
-            Shape::One(one) => vec![(name, one)],
+            ParameterValue::Array(items) if explode => {
+                items.into_iter().map(|item| (name, item)).collect()
+            }
+            ParameterValue::Object(members) if explode => members,
+            ParameterValue::Scalar(one) => vec![(name, one)],
             _ => {
                 out.push(';');
-                out.push_str(&self.named(name));
+                out.push_str(&self.escaped_name(name));
                 out.push('=');
-                return self.join(out, value, ",", ",");
+                return self.append_joined(out, value, ",", ",");
             }
         };
         for (name, value) in exploded {
             out.push(';');
-            out.push_str(&self.named(name));
+            out.push_str(&self.escaped_name(name));
             if !value.is_empty() {
                 out.push('=');
                 self.escape.push(out, &value);
@@ -96,20 +98,20 @@ impl Manner {
         }
     }
 
-    fn join(self, out: &mut String, value: &Value, between: &str, within: &str) {
-        match Shape::of(value) {
-            Shape::One(one) => self.escape.push(out, &one),
-            Shape::List(items) => {
+    fn append_joined(self, out: &mut String, value: &Value, separator: &str, key_separator: &str) {
+        match ParameterValue::from_json(value) {
+            ParameterValue::Scalar(one) => self.escape.push(out, &one),
+            ParameterValue::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    out.push_str(if index > 0 { between } else { "" });
+                    out.push_str(if index > 0 { separator } else { "" });
                     self.escape.push(out, item);
                 }
             }
-            Shape::Pairs(members) => {
+            ParameterValue::Object(members) => {
                 for (index, (name, value)) in members.iter().enumerate() {
-                    out.push_str(if index > 0 { between } else { "" });
+                    out.push_str(if index > 0 { separator } else { "" });
                     self.escape.push(out, name);
-                    out.push_str(within);
+                    out.push_str(key_separator);
                     self.escape.push(out, value);
                 }
             }
@@ -118,33 +120,33 @@ impl Manner {
 
     /// Brackets around each step. The specification leaves lists open: `[]` is what most services
     /// read as a list, and an index tells which members belong together.
-    fn deep(self, name: &str, value: &Value, give: &mut impl FnMut(&str, &str)) {
+    fn deep_object_pairs(self, name: &str, value: &Value, emit: &mut impl FnMut(&str, &str)) {
         match value {
             Value::Null => {}
             Value::Object(members) => {
                 for (member, value) in members {
-                    self.deep(&self.bracketed(name, member), value, give);
+                    self.deep_object_pairs(&self.bracketed_name(name, member), value, emit);
                 }
             }
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
                     let is_nested = item.is_object() || item.is_array();
-                    let step = if is_nested { index.to_string() } else { String::new() };
-                    self.deep(&self.bracketed(name, &step), item, give);
+                    let segment = if is_nested { index.to_string() } else { String::new() };
+                    self.deep_object_pairs(&self.bracketed_name(name, &segment), item, emit);
                 }
             }
-            one => give(name, &self.escaped(&text(one))),
+            one => emit(name, &self.escaped(&scalar_text(one))),
         }
     }
 
-    fn bracketed(self, name: &str, step: &str) -> String {
+    fn bracketed_name(self, name: &str, segment: &str) -> String {
         let (open, close) =
-            if self.escape == Escape::Nothing { ("[", "]") } else { ("%5B", "%5D") };
-        format!("{name}{open}{}{close}", self.named(step))
+            if self.escape == PercentEscape::None { ("[", "]") } else { ("%5B", "%5D") };
+        format!("{name}{open}{}{close}", self.escaped_name(segment))
     }
 
     fn delimiter(self) -> &'static str {
-        let raw = self.escape == Escape::Nothing;
+        let raw = self.escape == PercentEscape::None;
         match self.style {
             Style::SpaceDelimited if raw => " ",
             Style::SpaceDelimited => "%20",
@@ -157,9 +159,11 @@ impl Manner {
     }
 
     /// A name. The document allows reserved characters for values only.
-    fn named(self, name: &str) -> String {
+    fn escaped_name(self, name: &str) -> String {
         let escape = match self.escape {
-            Escape::ReservedInQuery | Escape::ReservedInPath => Escape::All,
+            PercentEscape::AllowReservedInQuery | PercentEscape::AllowReservedInPath => {
+                PercentEscape::All
+            }
             other => other,
         };
         Self { escape, ..self }.escaped(name)

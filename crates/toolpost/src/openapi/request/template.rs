@@ -10,14 +10,14 @@ use reqwest::header::{
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::super::plan::{Parameter, Plan, Position};
-use super::accept::accept;
+use super::super::plan::{OperationPlan, Parameter, ParameterLocation};
+use super::accept::accept_header;
 use super::body;
-use super::cookie::Cookies;
+use super::cookie::CookieHeader;
 use super::header;
-use super::path::Path;
-use super::place::Place;
-use super::prepared::Prepared;
+use super::input_path::InputPath;
+use super::path_template::PathTemplate;
+use super::prepared::PreparedRequest;
 use super::query;
 use super::value::is_undefined;
 use crate::error::CallError;
@@ -25,48 +25,57 @@ use crate::schema::Issue;
 
 /// An operation with everything in place but its input.
 #[derive(Debug)]
-pub(crate) struct Template {
-    plan: Arc<Plan>,
+pub(crate) struct RequestTemplate {
+    plan: Arc<OperationPlan>,
     /// The server's address up to its path, without a slash at the end.
-    start: String,
+    server_prefix: String,
     /// The query that the server's address has.
     query: String,
-    path: Path,
+    path: PathTemplate,
     /// The address that no input changes, unless it says something in the query.
-    fixed: Option<Url>,
+    static_url: Option<Url>,
     /// What every request has.
     headers: HeaderMap,
     /// Whether the method means a body, so that an absent one has to be said: many services wait for
     /// its length.
-    is_bodied: bool,
+    expects_body: bool,
     /// The names of header parameters, beside their index in the plan.
-    names: Vec<(usize, HeaderName)>,
+    header_names: Vec<(usize, HeaderName)>,
 }
 
 /// Why an operation cannot be called, whatever its input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TemplateError {
     #[error("the path `{path}` has `{{{name}}}` in it, and there is no parameter of that name")]
-    Hole { path: String, name: String },
+    UnknownParameter { path: String, name: String },
     #[error("the required parameter `{name}` cannot be the name of a header")]
     HeaderName { name: String },
 }
 
-impl Template {
+impl RequestTemplate {
     /// An operation at an address.
-    pub(crate) fn new(plan: Arc<Plan>, server: &Url) -> Result<Self, TemplateError> {
-        let path = Path::new(&plan.path, &plan.parameters)?;
+    pub(crate) fn new(plan: Arc<OperationPlan>, server: &Url) -> Result<Self, TemplateError> {
+        let path = PathTemplate::new(&plan.path, &plan.parameters)?;
         let names = header_names(&plan.parameters)?;
-        let mut bare = server.clone();
-        bare.set_query(None);
-        let start = bare.as_str().trim_end_matches('/').to_owned();
+        let mut base = server.clone();
+        base.set_query(None);
+        let start = base.as_str().trim_end_matches('/').to_owned();
         let query = server.query().unwrap_or_default().to_owned();
-        let headers = HeaderMap::from_iter([(ACCEPT, accept(&plan.responses))]);
+        let headers = HeaderMap::from_iter([(ACCEPT, accept_header(&plan.responses))]);
         let is_bodied = [Method::POST, Method::PUT, Method::PATCH].contains(&plan.method);
         let fixed = None;
-        let mut template = Self { plan, start, query, path, fixed, headers, is_bodied, names };
-        if template.path.is_whole() {
-            template.fixed = template.url(&Map::new()).ok();
+        let mut template = Self {
+            plan,
+            server_prefix: start,
+            query,
+            path,
+            static_url: fixed,
+            headers,
+            expects_body: is_bodied,
+            header_names: names,
+        };
+        if template.path.is_literal() {
+            template.static_url = template.url(&Map::new()).ok();
         }
         Ok(template)
     }
@@ -76,28 +85,28 @@ impl Template {
     /// # Errors
     ///
     /// `VALIDATION_ERROR` for what fits the schema and cannot be sent all the same.
-    pub(crate) fn fill(&self, input: &Value) -> Result<Prepared, CallError> {
+    pub(crate) fn fill(&self, input: &Value) -> Result<PreparedRequest, CallError> {
         let nothing = Map::new();
         let input = input.as_object().unwrap_or(&nothing);
-        self.prepare(input).map_err(|issue| self.refusal(issue))
+        self.prepare(input).map_err(|issue| self.input_error(issue))
     }
 
-    fn prepare(&self, input: &Map<String, Value>) -> Result<Prepared, Issue> {
+    fn prepare(&self, input: &Map<String, Value>) -> Result<PreparedRequest, Issue> {
         let url = self.url(input)?;
         let mut headers = self.headers.clone();
         self.fill_headers(&mut headers, input)?;
         let body = match &self.plan.body {
-            Some(body) => body::write(body, input)?,
+            Some(body) => body::encode_body(body, input)?,
             None => None,
         };
         let body = body.map(|written| {
             headers.insert(CONTENT_TYPE, written.content_type);
             written.bytes
         });
-        if self.is_bodied && body.as_ref().is_none_or(Bytes::is_empty) {
+        if self.expects_body && body.as_ref().is_none_or(Bytes::is_empty) {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        Ok(Prepared {
+        Ok(PreparedRequest {
             method: self.plan.method.clone(),
             url,
             headers,
@@ -109,28 +118,29 @@ impl Template {
 
     fn url(&self, input: &Map<String, Value>) -> Result<Url, Issue> {
         let is_query = |(index, parameter, _): &(usize, &Parameter, &Value)| {
-            matches!(parameter.position, Position::Query | Position::QueryString)
-                && !self.path.holds(*index)
+            matches!(parameter.location, ParameterLocation::Query | ParameterLocation::QueryString)
+                && !self.path.contains(*index)
         };
-        let mut given = self.given(input).filter(is_query).peekable();
-        if let (Some(fixed), None) = (&self.fixed, given.peek()) {
+        let mut given = self.present_parameters(input).filter(is_query).peekable();
+        if let (Some(fixed), None) = (&self.static_url, given.peek()) {
             return Ok(fixed.clone());
         }
-        let mut address = String::with_capacity(self.start.len() + self.plan.path.len() + 64);
-        address.push_str(&self.start);
+        let mut url_text =
+            String::with_capacity(self.server_prefix.len() + self.plan.path.len() + 64);
+        url_text.push_str(&self.server_prefix);
         if !self.plan.path.starts_with('/') {
-            address.push('/');
+            url_text.push('/');
         }
-        self.path.append(&mut address, &self.plan.parameters, input)?;
+        self.path.append(&mut url_text, &self.plan.parameters, input)?;
         let mut query = self.query.clone();
         for (_, parameter, value) in given {
-            query::append(&mut query, parameter, value);
+            query::append_parameter(&mut query, parameter, value);
         }
         if !query.is_empty() {
-            address.push(if address.contains('?') { '&' } else { '?' });
-            address.push_str(&query);
+            url_text.push(if url_text.contains('?') { '&' } else { '?' });
+            url_text.push_str(&query);
         }
-        Url::parse(&address).map_err(|_| Issue::new("", "the address that it makes is none"))
+        Url::parse(&url_text).map_err(|_| Issue::new("", "the address that it makes is none"))
     }
 
     fn fill_headers(
@@ -138,15 +148,15 @@ impl Template {
         headers: &mut HeaderMap,
         input: &Map<String, Value>,
     ) -> Result<(), Issue> {
-        let mut cookies = Cookies::default();
-        for (index, parameter, value) in self.given(input) {
-            match parameter.position {
-                Position::Cookie => cookies.add(parameter, value)?,
-                Position::Header => {
+        let mut cookies = CookieHeader::default();
+        for (index, parameter, value) in self.present_parameters(input) {
+            match parameter.location {
+                ParameterLocation::Cookie => cookies.add(parameter, value)?,
+                ParameterLocation::Header => {
                     let name = self.header_name(index, parameter)?;
-                    let value = header::header(parameter, value)?;
+                    let value = header::encode_header(parameter, value)?;
                     if *name == COOKIE {
-                        cookies.add_whole(&value);
+                        cookies.add_header(&value);
                     } else {
                         headers.insert(name.clone(), value);
                     }
@@ -160,20 +170,20 @@ impl Template {
 
     /// The name of a header, if it is one that may be given.
     fn header_name(&self, index: usize, parameter: &Parameter) -> Result<&HeaderName, Issue> {
-        let known = self.names.iter().find(|(at, _)| *at == index);
+        let known = self.header_names.iter().find(|(at, _)| *at == index);
         let reason = match known {
-            Some((_, name)) if !header::is_own(name.as_str()) => return Ok(name),
+            Some((_, name)) if !header::is_reserved(name.as_str()) => return Ok(name),
             Some((_, name)) => {
-                format!("the header `{name}` is set by whoever sends the request")
+                format!("the header `{name}` is set by the HTTP client")
             }
             None => format!("`{}` cannot be the name of a header", parameter.name),
         };
-        Err(Place::of(&parameter.input).issue(reason))
+        Err(InputPath::root(&parameter.input).issue(reason))
     }
 
     /// The parameters that are in the input. What is undefined counts only where something has to be
     /// written.
-    fn given<'a>(
+    fn present_parameters<'a>(
         &'a self,
         input: &'a Map<String, Value>,
     ) -> impl Iterator<Item = (usize, &'a Parameter, &'a Value)> {
@@ -184,20 +194,21 @@ impl Template {
         })
     }
 
-    fn refusal(&self, issue: Issue) -> CallError {
+    fn input_error(&self, issue: Issue) -> CallError {
         let (method, path) = (&self.plan.method, &self.plan.path);
         let message = format!("the input of {method} {path} cannot be sent: {issue}");
-        CallError::validation(message, &[issue]).before_sending()
+        CallError::validation(message, &[issue]).not_sent()
     }
 }
 
 /// The names of all headers; one that is none is in the way only where it has to be there.
 fn header_names(parameters: &[Parameter]) -> Result<Vec<(usize, HeaderName)>, TemplateError> {
-    let headers = parameters.iter().enumerate().filter(|(_, one)| one.position == Position::Header);
-    let named = headers.filter_map(|(index, parameter)| match parameter.name.parse() {
+    let headers =
+        parameters.iter().enumerate().filter(|(_, one)| one.location == ParameterLocation::Header);
+    let indexed_names = headers.filter_map(|(index, parameter)| match parameter.name.parse() {
         Ok(name) => Some(Ok((index, name))),
         Err(_) if !parameter.required => None,
         Err(_) => Some(Err(TemplateError::HeaderName { name: parameter.name.clone() })),
     });
-    named.collect()
+    indexed_names.collect()
 }

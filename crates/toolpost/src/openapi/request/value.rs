@@ -5,44 +5,46 @@ use std::borrow::Cow;
 use serde_json::{Number, Value};
 
 /// What a value is when it is written out. Members that are null do not count.
-pub(super) enum Shape<'v> {
-    One(Cow<'v, str>),
-    List(Vec<Cow<'v, str>>),
-    Pairs(Vec<(&'v str, Cow<'v, str>)>),
+pub(super) enum ParameterValue<'v> {
+    Scalar(Cow<'v, str>),
+    Array(Vec<Cow<'v, str>>),
+    Object(Vec<(&'v str, Cow<'v, str>)>),
 }
 
-impl<'v> Shape<'v> {
-    pub(super) fn of(value: &'v Value) -> Self {
+impl<'v> ParameterValue<'v> {
+    pub(super) fn from_json(value: &'v Value) -> Self {
         match value {
             Value::Array(items) => {
-                Self::List(items.iter().filter(|item| !item.is_null()).map(text).collect())
+                Self::Array(items.iter().filter(|item| !item.is_null()).map(scalar_text).collect())
             }
             Value::Object(members) => {
                 let some = members.iter().filter(|(_, value)| !value.is_null());
-                Self::Pairs(some.map(|(name, value)| (name.as_str(), text(value))).collect())
+                Self::Object(
+                    some.map(|(name, value)| (name.as_str(), scalar_text(value))).collect(),
+                )
             }
-            one => Self::One(text(one)),
+            one => Self::Scalar(scalar_text(one)),
         }
     }
 }
 
 /// One value as text: what has members of its own is JSON, because no style says what else it is.
-pub(super) fn text(value: &Value) -> Cow<'_, str> {
+pub(super) fn scalar_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::Null => Cow::Borrowed(""),
         Value::Bool(true) => Cow::Borrowed("true"),
         Value::Bool(false) => Cow::Borrowed("false"),
         Value::String(text) => Cow::Borrowed(text),
-        Value::Number(number) => Cow::Owned(digits(number)),
+        Value::Number(number) => Cow::Owned(number_text(number)),
         other => Cow::Owned(other.to_string()),
     }
 }
 
 /// A number as people write it: a whole one has no point and no exponent, whoever gave it one.
-fn digits(number: &Number) -> String {
+fn number_text(number: &Number) -> String {
     match number.as_f64().filter(|value| number.is_f64() && value.fract() == 0.0) {
         Some(0.0) => "0".to_owned(),
-        Some(whole) if whole.abs() < 1e30 => format!("{whole:.0}"),
+        Some(integer) if integer.abs() < 1e30 => format!("{integer:.0}"),
         _ => number.to_string(),
     }
 }
@@ -58,7 +60,7 @@ pub(super) fn is_undefined(value: &Value) -> bool {
 }
 
 /// The JSON name of a value's type with its article, for messages.
-pub(super) fn kind(value: &Value) -> &'static str {
+pub(super) fn type_with_article(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_are_digits() {
+    fn integral_floats_are_written_as_integers() {
         for (value, expected) in [
             (json!(7), "7"),
             (json!(-7.0), "-7"),
@@ -87,7 +89,7 @@ mod tests {
             (json!(0.5), "0.5"),
             (json!(1e300), "1e+300"),
         ] {
-            assert_eq!(text(&value), expected, "{value}");
+            assert_eq!(scalar_text(&value), expected, "{value}");
         }
     }
 }

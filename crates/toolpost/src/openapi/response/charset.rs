@@ -2,44 +2,46 @@
 
 /// What the bytes of windows-1252 from 0x80 on mean where they differ from ISO 8859-1; those that
 /// mean nothing there stay as they are.
-const WINDOWS: [char; 32] = [
+const WINDOWS_1252: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
     '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
 ];
 
 /// The text that bytes are in a charset, if they are one. A byte order mark knows better than the
 /// service, and what is said of ISO 8859-1 means windows-1252, as browsers have it.
-pub(super) fn text(bytes: Vec<u8>, charset: Option<&str>) -> Result<String, Vec<u8>> {
+pub(super) fn decode_text(bytes: Vec<u8>, charset: Option<&str>) -> Result<String, Vec<u8>> {
     match bytes.as_slice() {
-        [0xef, 0xbb, 0xbf, rest @ ..] => return utf8(rest.to_vec()).map_err(|_| bytes),
-        [0xff, 0xfe, rest @ ..] => return utf16(rest, u16::from_le_bytes).ok_or(bytes),
-        [0xfe, 0xff, rest @ ..] => return utf16(rest, u16::from_be_bytes).ok_or(bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => return decode_utf8(rest.to_vec()).map_err(|_| bytes),
+        [0xff, 0xfe, rest @ ..] => return decode_utf16(rest, u16::from_le_bytes).ok_or(bytes),
+        [0xfe, 0xff, rest @ ..] => return decode_utf16(rest, u16::from_be_bytes).ok_or(bytes),
         _ => {}
     }
     let charset = charset.unwrap_or("utf-8").to_ascii_lowercase();
     match &*charset {
         "iso-8859-1" | "iso8859-1" | "iso_8859-1" | "latin1" | "latin-1" | "l1"
-        | "windows-1252" | "cp1252" => Ok(bytes.iter().map(|byte| windows(*byte)).collect()),
-        "utf-16" | "utf-16le" | "utf16" => utf16(&bytes, u16::from_le_bytes).ok_or(bytes),
-        "utf-16be" => utf16(&bytes, u16::from_be_bytes).ok_or(bytes),
+        | "windows-1252" | "cp1252" => {
+            Ok(bytes.iter().map(|byte| decode_windows_1252(*byte)).collect())
+        }
+        "utf-16" | "utf-16le" | "utf16" => decode_utf16(&bytes, u16::from_le_bytes).ok_or(bytes),
+        "utf-16be" => decode_utf16(&bytes, u16::from_be_bytes).ok_or(bytes),
         // Most of what names another charset is UTF-8 all the same, and what is not stays bytes.
-        _ => utf8(bytes),
+        _ => decode_utf8(bytes),
     }
 }
 
-fn utf8(bytes: Vec<u8>) -> Result<String, Vec<u8>> {
+fn decode_utf8(bytes: Vec<u8>) -> Result<String, Vec<u8>> {
     String::from_utf8(bytes).map_err(std::string::FromUtf8Error::into_bytes)
 }
 
-fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
+fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
     let (pairs, rest) = bytes.as_chunks::<2>();
     let units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();
     String::from_utf16(&units).ok().filter(|_| rest.is_empty())
 }
 
-fn windows(byte: u8) -> char {
+fn decode_windows_1252(byte: u8) -> char {
     match byte {
-        0x80..0xa0 => WINDOWS[usize::from(byte - 0x80)],
+        0x80..0xa0 => WINDOWS_1252[usize::from(byte - 0x80)],
         _ => char::from(byte),
     }
 }
@@ -49,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_text_in_their_charset_or_stay_bytes() {
+    fn bytes_decode_by_charset_or_stay_bytes() {
         let rows: [(&[u8], Option<&str>, Option<&str>); 15] = [
             (b"plain", None, Some("plain")),
             ("ü".as_bytes(), None, Some("ü")),
@@ -68,7 +70,7 @@ mod tests {
             (b"\0\xd8", Some("utf-16"), None),
         ];
         for (bytes, charset, expected) in rows {
-            let read = text(bytes.to_vec(), charset);
+            let read = decode_text(bytes.to_vec(), charset);
             assert_eq!(read.as_deref().ok(), expected, "{bytes:?} {charset:?}");
             assert!(read.is_ok() || read == Err(bytes.to_vec()));
         }

@@ -1,59 +1,60 @@
 //! From an answer to an envelope, or to the error that it is.
 
 mod charset;
-mod data;
-mod declared;
-mod media;
-mod refusal;
+mod declared_response;
+mod decode;
+mod error_response;
+mod media_kind;
 
 use reqwest::header::HeaderMap;
 
-use super::plan::Plan;
+use super::plan::OperationPlan;
 use crate::envelope::{Envelope, HttpMeta};
-use crate::handler::Output;
+use crate::handler::HandlerOutput;
 use crate::outcome::Outcome;
 use crate::schema::{Issue, Normalized};
 
-use data::{Data, data};
-pub(crate) use data::{Reading, parsed};
-use declared::is_undeclared;
-pub(crate) use declared::schema;
-pub(crate) use media::{Media, essence};
-pub(crate) use refusal::{Redacted, refusal};
+use declared_response::is_undeclared;
+pub(crate) use declared_response::response_schema;
+use decode::{DecodedBody, decode_body};
+pub(crate) use decode::{JsonMode, parse_json};
+pub(crate) use error_response::{SecretRedactor, response_error};
+pub(crate) use media_kind::{MediaKind, essence};
 
 /// What a success becomes: the data with the schema of the status that was received.
-pub(crate) fn output(
-    plan: &Plan,
+pub(crate) fn success_output(
+    plan: &OperationPlan,
     status: u16,
     headers: &HeaderMap,
     body: Vec<u8>,
-    is_looked_at: bool,
-) -> Output {
-    let meta = meta(status, headers);
+    needs_parsed_output: bool,
+) -> HandlerOutput {
+    let meta = http_meta(status, headers);
     let body_is_empty = body.is_empty();
-    let schema = schema(plan, status, &meta.content_type);
-    let is_looked_at = is_looked_at && !schema.is_unknown();
-    let reading = if is_looked_at { Reading::Value } else { Reading::Raw };
-    let Data { payload, oddity } = data(body, &meta.content_type, reading);
+    let schema = response_schema(plan, status, &meta.content_type);
+    let needs_parsed_output = needs_parsed_output && !schema.is_unknown();
+    let reading = if needs_parsed_output { JsonMode::Parsed } else { JsonMode::Raw };
+    let DecodedBody { payload, warning } = decode_body(body, &meta.content_type, reading);
     // A page to sign in at is the usual case.
     let undeclared = || {
-        let is_odd = !body_is_empty && is_undeclared(plan, status, &meta.content_type);
-        let words = "which the document does not declare";
-        is_odd.then(|| format!("the service answered with `{}`, {words}", meta.content_type))
+        let is_undeclared_type = !body_is_empty && is_undeclared(plan, status, &meta.content_type);
+        let reason = "which the document does not declare";
+        is_undeclared_type
+            .then(|| format!("the service responded with `{}`, {reason}", meta.content_type))
     };
-    let oddity = oddity.or_else(undeclared);
+    let warning = warning.or_else(undeclared);
     let envelope = Envelope::http(payload, meta);
-    let Some(oddity) = oddity else { return Output::Shaped(envelope, schema) };
-    tracing::warn!(status, oddity, "an answer is not what it says it is");
+    let Some(warning) = warning else { return HandlerOutput::WithSchema(envelope, schema) };
+    tracing::warn!(status, warning, "response does not match its content type");
     let mut outcome = Outcome::new(envelope);
     let mut findings = Normalized::default();
-    findings.issues.push(Issue::new("", oddity));
-    outcome.note(findings);
-    Output::Relayed(outcome)
+    findings.issues.push(Issue::new("", warning));
+    outcome.add_findings(findings);
+    HandlerOutput::Forwarded(outcome)
 }
 
 /// The head of an answer. Values that are no text are shown as well as they can be.
-pub(crate) fn meta(status: u16, headers: &HeaderMap) -> HttpMeta {
+pub(crate) fn http_meta(status: u16, headers: &HeaderMap) -> HttpMeta {
     let headers = headers.iter();
     HttpMeta::new(
         status,

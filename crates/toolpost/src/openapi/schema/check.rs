@@ -2,25 +2,27 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::super::document::{Node, Place};
-use super::context::Context;
+use super::super::document::{NodeRef, TreeNode};
+use super::context::SchemaContext;
+use super::document_path::DocumentPath;
 use super::input::parameter_schema;
-use super::keyword::{Rule, fault, is_annotation, is_nullable, is_schema, rule};
-use super::spot::Spot;
-use super::writer::{hides_siblings, target};
+use super::keyword::{
+    KeywordRule, is_annotation, is_nullable, is_schema, keyword_error, keyword_rule,
+};
+use super::schema_writer::{dialect_ignores_ref_siblings, resolve_schema};
 
 /// Something about a document that a person may want to know.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
-pub struct Warning {
+pub struct DocumentWarning {
     /// A JSON Pointer into the document, behind the name of the file if that is another.
     pub at: String,
     /// What is odd there, and what became of it.
     pub message: String,
 }
 
-impl Warning {
-    /// What is odd at a place, which is empty where it is about the whole.
+impl DocumentWarning {
+    /// A warning at a path; the path is empty if the warning is about the whole document.
     pub fn new(at: impl Into<String>, message: impl Into<String>) -> Self {
         Self { at: at.into(), message: message.into() }
     }
@@ -28,128 +30,180 @@ impl Warning {
 
 /// Remembers what was looked at, since most schemas are used many times.
 #[derive(Debug, Default)]
-pub(crate) struct Check {
-    seen: HashSet<Place>,
-    pub(crate) warnings: Vec<Warning>,
+pub(crate) struct SchemaChecker {
+    visited: HashSet<NodeRef>,
+    pub(crate) warnings: Vec<DocumentWarning>,
 }
 
-impl Check {
-    pub(crate) fn warn(&mut self, spot: &Spot<'_>, message: impl Into<String>) {
-        self.warnings.push(Warning { at: spot.to_string(), message: message.into() });
+impl SchemaChecker {
+    pub(crate) fn warn(&mut self, doc_path: &DocumentPath<'_>, message: impl Into<String>) {
+        self.warnings.push(DocumentWarning { at: doc_path.to_string(), message: message.into() });
     }
 
     /// Looks at a schema and at everything that it refers to.
-    pub(crate) fn schema(&mut self, context: &Context, place: Place, spot: &Spot<'_>) {
-        if !self.seen.insert(place) {
+    pub(crate) fn check_schema(
+        &mut self,
+        context: &SchemaContext,
+        node_ref: NodeRef,
+        doc_path: &DocumentPath<'_>,
+    ) {
+        if !self.visited.insert(node_ref) {
             return;
         }
-        let mut walk = Walk { context, check: self, waiting: VecDeque::new() };
-        walk.schema(place, spot, context.ref_hides_siblings);
-        while let Some((place, reference)) = walk.waiting.pop_front() {
-            walk.schema(place, &Spot::Reference(&reference), context.ref_hides_siblings);
+        let mut walk = CheckWalk { context, checker: self, queue: VecDeque::new() };
+        walk.check_schema(node_ref, doc_path, context.ignores_ref_siblings);
+        while let Some((node_ref, reference)) = walk.queue.pop_front() {
+            walk.check_schema(
+                node_ref,
+                &DocumentPath::Reference(&reference),
+                context.ignores_ref_siblings,
+            );
         }
     }
 
     /// Looks at the schema of a parameter, which may be the parameter itself.
-    pub(crate) fn parameter(&mut self, context: &Context, place: Place, spot: &Spot<'_>) {
-        match parameter_schema(context, place) {
-            Some(schema) => self.schema(context, schema, &spot.member("schema")),
-            None => self.schema(context, place, spot),
+    pub(crate) fn check_parameter(
+        &mut self,
+        context: &SchemaContext,
+        node_ref: NodeRef,
+        doc_path: &DocumentPath<'_>,
+    ) {
+        match parameter_schema(context, node_ref) {
+            Some(schema) => self.check_schema(context, schema, &doc_path.member("schema")),
+            None => self.check_schema(context, node_ref, doc_path),
         }
     }
 }
 
-struct Walk<'c, 'w> {
-    context: &'c Context,
-    check: &'w mut Check,
-    waiting: VecDeque<(Place, String)>,
+struct CheckWalk<'c, 'w> {
+    context: &'c SchemaContext,
+    checker: &'w mut SchemaChecker,
+    queue: VecDeque<(NodeRef, String)>,
 }
 
-impl<'c> Walk<'c, '_> {
-    fn schema(&mut self, place: Place, spot: &Spot<'_>, hides: bool) {
-        let node = self.context.library.node(place);
-        let dialect = node.get("$schema").and_then(Node::as_str);
-        let hides = dialect.map_or(hides, hides_siblings);
-        let reference = node.get("$ref").and_then(Node::as_str);
-        if let Some(reference) = reference.filter(|_| hides) {
-            return self.reference(place, reference, spot);
+impl<'c> CheckWalk<'c, '_> {
+    fn check_schema(
+        &mut self,
+        node_ref: NodeRef,
+        doc_path: &DocumentPath<'_>,
+        ignores_ref_siblings: bool,
+    ) {
+        let node = self.context.documents.node(node_ref);
+        let dialect = node.get("$schema").and_then(TreeNode::as_str);
+        let ignores_ref_siblings =
+            dialect.map_or(ignores_ref_siblings, dialect_ignores_ref_siblings);
+        let reference = node.get("$ref").and_then(TreeNode::as_str);
+        if let Some(reference) = reference.filter(|_| ignores_ref_siblings) {
+            return self.check_reference(node_ref, reference, doc_path);
         }
         for (keyword, value) in node.members() {
-            match fault(self.context, keyword, value, node) {
-                Some(message) if is_worth_telling(keyword, value, node) => {
-                    self.check.warn(&spot.member(keyword), message);
+            match keyword_error(self.context, keyword, value, node) {
+                Some(message) if is_worth_warning(keyword, value, node) => {
+                    self.checker.warn(&doc_path.member(keyword), message);
                 }
                 Some(_) => {}
-                None => self.keyword(place, keyword, value, spot, hides),
+                None => {
+                    self.check_keyword(node_ref, keyword, value, doc_path, ignores_ref_siblings);
+                }
             }
         }
     }
 
-    fn keyword(
+    fn check_keyword(
         &mut self,
-        place: Place,
+        node_ref: NodeRef,
         keyword: &str,
-        value: Node<'c>,
-        spot: &Spot<'_>,
-        hides: bool,
+        value: TreeNode<'c>,
+        doc_path: &DocumentPath<'_>,
+        ignores_ref_siblings: bool,
     ) {
-        let here = spot.member(keyword);
-        match rule(keyword) {
-            Rule::Reference | Rule::DynamicReference => {
-                self.reference(place, value.as_str().unwrap_or_default(), spot);
+        let keyword_path = doc_path.member(keyword);
+        match keyword_rule(keyword) {
+            KeywordRule::Reference | KeywordRule::DynamicReference => {
+                self.check_reference(node_ref, value.as_str().unwrap_or_default(), doc_path);
             }
-            Rule::Items if value.is_array() => self.list(place, value, &here, hides),
-            Rule::Schema | Rule::Items => self.inner(place, value, &here, hides),
-            Rule::Schemas => self.list(place, value, &here, hides),
-            Rule::SchemaMap => self.map(place, value, &here, hides),
-            Rule::PatternMap => {
+            KeywordRule::Items if value.is_array() => {
+                self.check_list(node_ref, value, &keyword_path, ignores_ref_siblings);
+            }
+            KeywordRule::Schema | KeywordRule::Items => {
+                self.check_subschema(node_ref, value, &keyword_path, ignores_ref_siblings);
+            }
+            KeywordRule::Schemas => {
+                self.check_list(node_ref, value, &keyword_path, ignores_ref_siblings);
+            }
+            KeywordRule::SchemaMap => {
+                self.check_map(node_ref, value, &keyword_path, ignores_ref_siblings);
+            }
+            KeywordRule::PatternMap => {
                 for (pattern, _) in value.members() {
-                    if !self.context.is_pattern(pattern) {
+                    if !self.context.is_valid_pattern(pattern) {
                         let message = "is no regular expression; it is left out";
-                        self.check.warn(&here.member(pattern), message);
+                        self.checker.warn(&keyword_path.member(pattern), message);
                     }
                 }
-                self.map(place, value, &here, hides);
+                self.check_map(node_ref, value, &keyword_path, ignores_ref_siblings);
             }
             _ => {}
         }
     }
 
-    fn list(&mut self, place: Place, value: Node<'c>, spot: &Spot<'_>, hides: bool) {
+    fn check_list(
+        &mut self,
+        node_ref: NodeRef,
+        value: TreeNode<'c>,
+        doc_path: &DocumentPath<'_>,
+        ignores_ref_siblings: bool,
+    ) {
         for (index, item) in value.items().enumerate() {
-            self.inner(place, item, &spot.item(index), hides);
+            self.check_subschema(node_ref, item, &doc_path.item(index), ignores_ref_siblings);
         }
     }
 
-    fn map(&mut self, place: Place, value: Node<'c>, spot: &Spot<'_>, hides: bool) {
+    fn check_map(
+        &mut self,
+        node_ref: NodeRef,
+        value: TreeNode<'c>,
+        doc_path: &DocumentPath<'_>,
+        ignores_ref_siblings: bool,
+    ) {
         for (name, node) in value.members() {
-            self.inner(place, node, &spot.member(name), hides);
+            self.check_subschema(node_ref, node, &doc_path.member(name), ignores_ref_siblings);
         }
     }
 
-    fn inner(&mut self, place: Place, node: Node<'c>, spot: &Spot<'_>, hides: bool) {
+    fn check_subschema(
+        &mut self,
+        node_ref: NodeRef,
+        node: TreeNode<'c>,
+        doc_path: &DocumentPath<'_>,
+        ignores_ref_siblings: bool,
+    ) {
         if is_schema(node) {
-            return self.schema(self.context.library.beside(place, node), spot, hides);
+            return self.check_schema(
+                self.context.documents.node_ref(node_ref, node),
+                doc_path,
+                ignores_ref_siblings,
+            );
         }
         let message =
             format!("a schema must be an object, found {}; anything fits", node.type_name());
-        self.check.warn(spot, message);
+        self.checker.warn(doc_path, message);
     }
 
-    fn reference(&mut self, place: Place, reference: &str, spot: &Spot<'_>) {
-        match target(self.context, place, reference) {
-            Ok(target) if self.check.seen.insert(target) => {
-                self.waiting.push_back((target, reference.to_owned()));
+    fn check_reference(&mut self, node_ref: NodeRef, reference: &str, doc_path: &DocumentPath<'_>) {
+        match resolve_schema(self.context, node_ref, reference) {
+            Ok(target) if self.checker.visited.insert(target) => {
+                self.queue.push_back((target, reference.to_owned()));
             }
             Ok(_) => {}
-            Err(message) => self.check.warn(&spot.member("$ref"), message),
+            Err(message) => self.checker.warn(&doc_path.member("$ref"), message),
         }
     }
 }
 
 /// Not everything that is left out is missed: a default of null is how many say that there is none,
 /// and `required: true` belongs to the parameter when a parameter is read as a schema.
-fn is_worth_telling(keyword: &str, value: Node<'_>, schema: Node<'_>) -> bool {
+fn is_worth_warning(keyword: &str, value: TreeNode<'_>, schema: TreeNode<'_>) -> bool {
     match keyword {
         "default" => !value.is_null() || is_nullable(schema),
         "required" => !(schema.get("in").is_some() && schema.get("name").is_some()),

@@ -5,58 +5,59 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 
-use super::super::document::{Library, Node, Place};
+use super::super::document::{DocumentSet, NodeRef, TreeNode};
 
 /// A document whose schemas are read.
 #[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) library: Arc<Library>,
+pub(crate) struct SchemaContext {
+    pub(crate) documents: Arc<DocumentSet>,
     /// Whether a `$ref` hides what stands beside it, as it does before OpenAPI 3.1.
-    pub(crate) ref_hides_siblings: bool,
+    pub(crate) ignores_ref_siblings: bool,
     /// Which patterns are regular expressions, since finding out is dear and many repeat.
     patterns: Mutex<HashMap<String, bool>>,
 }
 
-impl Context {
-    pub(crate) fn new(library: Arc<Library>, ref_hides_siblings: bool) -> Self {
-        Self { library, ref_hides_siblings, patterns: Mutex::default() }
+impl SchemaContext {
+    pub(crate) fn new(documents: Arc<DocumentSet>, ignores_ref_siblings: bool) -> Self {
+        Self { documents, ignores_ref_siblings, patterns: Mutex::default() }
     }
 
     /// Whether the engine that will run it takes the pattern.
-    pub(super) fn is_pattern(&self, pattern: &str) -> bool {
+    pub(super) fn is_valid_pattern(&self, pattern: &str) -> bool {
         let mut patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = patterns.get(pattern) {
             return *known;
         }
-        let alone = json!({ "pattern": pattern });
-        let builds = || jsonschema::options().should_validate_formats(false).build(&alone).is_ok();
-        let is_pattern = !is_foreign(pattern) && builds();
+        let pattern_schema = json!({ "pattern": pattern });
+        let builds =
+            || jsonschema::options().should_validate_formats(false).build(&pattern_schema).is_ok();
+        let is_pattern = !is_foreign_pattern(pattern) && builds();
         patterns.insert(pattern.to_owned(), is_pattern);
         is_pattern
     }
 
     /// Follows a schema that is nothing but a reference to what it stands for, so that two ways to
     /// one schema are seen to lead there.
-    pub(super) fn canonical(&self, place: Place) -> Place {
-        let mut at = place;
+    pub(super) fn canonical(&self, node_ref: NodeRef) -> NodeRef {
+        let mut at = node_ref;
         for _ in 0..64 {
-            let node = self.library.node(at);
-            let alone = self.ref_hides_siblings || node.members().len() == 1;
-            let reference = node.get("$ref").and_then(Node::as_str);
-            match reference.filter(|_| alone && !super::keyword::is_nullable(node)) {
-                Some(reference) => match self.library.resolve(at, reference) {
+            let node = self.documents.node(at);
+            let is_lone_reference = self.ignores_ref_siblings || node.members().len() == 1;
+            let reference = node.get("$ref").and_then(TreeNode::as_str);
+            match reference.filter(|_| is_lone_reference && !super::keyword::is_nullable(node)) {
+                Some(reference) => match self.documents.resolve(at, reference) {
                     Ok(next) => at = next,
                     Err(_) => return at,
                 },
                 None => return at,
             }
         }
-        place
+        node_ref
     }
 }
 
 /// Whether a pattern would be read as something that its author never meant: between slashes, as
 /// code has it, and with the classes of POSIX.
-fn is_foreign(pattern: &str) -> bool {
+fn is_foreign_pattern(pattern: &str) -> bool {
     pattern.starts_with("/^") || pattern.contains("[[:") || pattern.contains("[^[:")
 }

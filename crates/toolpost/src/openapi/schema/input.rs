@@ -2,22 +2,22 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::document::{Node, Place};
-use super::context::Context;
+use super::super::document::{NodeRef, TreeNode};
+use super::context::SchemaContext;
 use super::keyword::{is_schema, nests_deeper};
-use super::shape::{Member, Source, View};
-use super::writer::Writer;
+use super::schema_writer::SchemaWriter;
+use super::shape::{InputProperty, PropertySource, SchemaUsage};
 
 /// How many examples of a parameter are carried along.
 const MAX_EXAMPLES: usize = 3;
 
-impl Writer<'_, '_> {
-    pub(super) fn input(&mut self, members: &[Member]) -> Value {
+impl SchemaWriter<'_, '_> {
+    pub(super) fn write_input(&mut self, members: &[InputProperty]) -> Value {
         let required = members.iter().filter(|member| member.required);
         let required: Vec<&str> = required.map(|member| &*member.name).collect();
         let properties: Map<String, Value> = members
             .iter()
-            .map(|member| (member.name.to_string(), self.source(&member.source)))
+            .map(|member| (member.name.to_string(), self.write_source(&member.source)))
             .collect();
         let mut root = Map::new();
         root.insert("type".to_owned(), "object".into());
@@ -29,16 +29,18 @@ impl Writer<'_, '_> {
         root.into()
     }
 
-    fn source(&mut self, source: &Source) -> Value {
+    fn write_source(&mut self, source: &PropertySource) -> Value {
         match source {
-            Source::Parameter(place) => self.parameter(*place, View::Request),
-            Source::Undeclared => json!({"type": "string"}),
-            Source::Body(shape, described) => {
-                let schema = self.shape(shape);
-                let node = described.map(|place| self.context.library.node(place));
-                match node.and_then(|node| node.get("description")).and_then(Node::as_str) {
+            PropertySource::Parameter(node_ref) => {
+                self.write_parameter(*node_ref, SchemaUsage::Request)
+            }
+            PropertySource::Undeclared => json!({"type": "string"}),
+            PropertySource::Body(shape, described) => {
+                let schema = self.write_shape(shape);
+                let node = described.map(|node_ref| self.context.documents.node(node_ref));
+                match node.and_then(|node| node.get("description")).and_then(TreeNode::as_str) {
                     Some(description) if schema.get("description").is_none() => {
-                        with(schema, "description", description.into())
+                        with_keyword(schema, "description", description.into())
                     }
                     _ => schema,
                 }
@@ -46,15 +48,15 @@ impl Writer<'_, '_> {
         }
     }
 
-    pub(super) fn form(&mut self, parameters: &[Place]) -> Value {
-        let library = &self.context.library;
+    pub(super) fn write_form(&mut self, parameters: &[NodeRef]) -> Value {
+        let documents = &self.context.documents;
         let mut properties = Map::new();
         let mut required = Vec::new();
-        for place in parameters {
-            let node = library.node(*place);
-            let Some(name) = node.get("name").and_then(Node::as_str) else { continue };
-            properties.insert(name.to_owned(), self.parameter(*place, View::Form));
-            if node.get("required").and_then(Node::as_bool) == Some(true) {
+        for node_ref in parameters {
+            let node = documents.node(*node_ref);
+            let Some(name) = node.get("name").and_then(TreeNode::as_str) else { continue };
+            properties.insert(name.to_owned(), self.write_parameter(*node_ref, SchemaUsage::Form));
+            if node.get("required").and_then(TreeNode::as_bool) == Some(true) {
                 required.push(name);
             }
         }
@@ -69,59 +71,60 @@ impl Writer<'_, '_> {
 
     /// The schema of a parameter, with what the parameter says about itself. One without a schema
     /// is read as one, as Swagger 2.0 has it.
-    fn parameter(&mut self, place: Place, view: View) -> Value {
-        let library = &self.context.library;
-        let schema = match parameter_schema(self.context, place) {
-            Some(schema) => self.schema(self.at(schema, view)),
-            None => self.schema(self.at(place, view)),
+    fn write_parameter(&mut self, node_ref: NodeRef, usage: SchemaUsage) -> Value {
+        let documents = &self.context.documents;
+        let schema = match parameter_schema(self.context, node_ref) {
+            Some(schema) => self.write_schema(self.cursor(schema, usage)),
+            None => self.write_schema(self.cursor(node_ref, usage)),
         };
-        let node = library.node(place);
+        let node = documents.node(node_ref);
         let mut schema = schema;
-        if let Some(description) = node.get("description").and_then(Node::as_str) {
-            schema = with(schema, "description", description.into());
+        if let Some(description) = node.get("description").and_then(TreeNode::as_str) {
+            schema = with_keyword(schema, "description", description.into());
         }
-        if node.get("deprecated").and_then(Node::as_bool) == Some(true) {
-            schema = with(schema, "deprecated", true.into());
+        if node.get("deprecated").and_then(TreeNode::as_bool) == Some(true) {
+            schema = with_keyword(schema, "deprecated", true.into());
         }
-        match examples(self.context, place) {
-            Some(examples) => with(schema, "examples", examples),
+        match parameter_examples(self.context, node_ref) {
+            Some(examples) => with_keyword(schema, "examples", examples),
             None => schema,
         }
     }
 }
 
 /// Where the schema of a parameter stands, if it has one.
-pub(super) fn parameter_schema(context: &Context, parameter: Place) -> Option<Place> {
-    let library = &context.library;
-    let schema = library.get(parameter, "schema").filter(|place| is_schema(library.node(*place)));
+pub(super) fn parameter_schema(context: &SchemaContext, parameter: NodeRef) -> Option<NodeRef> {
+    let documents = &context.documents;
+    let schema =
+        documents.get(parameter, "schema").filter(|node_ref| is_schema(documents.node(*node_ref)));
     schema.or_else(|| {
-        let content = library.get(parameter, "content")?;
-        let (_, media) = library.node(content).members().next()?;
-        let media = library.follow(library.beside(content, media)).ok()?;
-        library.get(media, "schema").filter(|place| is_schema(library.node(*place)))
+        let content = documents.get(parameter, "content")?;
+        let (_, media) = documents.node(content).members().next()?;
+        let media = documents.resolve_chain(documents.node_ref(content, media)).ok()?;
+        documents.get(media, "schema").filter(|node_ref| is_schema(documents.node(*node_ref)))
     })
 }
 
-fn examples(context: &Context, parameter: Place) -> Option<Value> {
-    let library = &context.library;
-    let node = library.node(parameter);
-    let fits = |value: &Node<'_>| !nests_deeper(*value, 32);
+fn parameter_examples(context: &SchemaContext, parameter: NodeRef) -> Option<Value> {
+    let documents = &context.documents;
+    let node = documents.node(parameter);
+    let fits = |value: &TreeNode<'_>| !nests_deeper(*value, 32);
     if parameter_schema(context, parameter).is_some()
         && let Some(example) = node.get("example").filter(fits)
     {
         return Some(json!([example.to_value()]));
     }
-    let listed = library.get(parameter, "examples")?;
-    let values = library.node(listed).members().filter_map(|(_, example)| {
-        let example = library.follow(library.beside(listed, example)).ok()?;
-        library.node(example).get("value").filter(fits).map(Node::to_value)
+    let listed = documents.get(parameter, "examples")?;
+    let values = documents.node(listed).members().filter_map(|(_, example)| {
+        let example = documents.resolve_chain(documents.node_ref(listed, example)).ok()?;
+        documents.node(example).get("value").filter(fits).map(TreeNode::to_value)
     });
     let values: Vec<Value> = values.take(MAX_EXAMPLES).collect();
     (!values.is_empty()).then(|| values.into())
 }
 
 /// The schema with one more keyword.
-fn with(schema: Value, keyword: &str, value: Value) -> Value {
+fn with_keyword(schema: Value, keyword: &str, value: Value) -> Value {
     match schema {
         Value::Object(mut members) => {
             members.insert(keyword.to_owned(), value);

@@ -1,11 +1,11 @@
 //! What each keyword of a schema has to look like, so that what is written always means something.
 
-use super::super::document::{Cell, Node};
-use super::context::Context;
+use super::super::document::{CompactValue, TreeNode};
+use super::context::SchemaContext;
 
 /// What stands under a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(super) enum KeywordRule {
     Reference,
     DynamicReference,
     Schema,
@@ -32,13 +32,13 @@ pub(super) enum Rule {
     Example,
     Discriminator,
     /// Means nothing to a JSON Schema, or is said otherwise.
-    Silent,
+    Ignored,
 }
 
-pub(super) fn rule(keyword: &str) -> Rule {
+pub(super) fn keyword_rule(keyword: &str) -> KeywordRule {
     match keyword {
-        "$ref" => Rule::Reference,
-        "$dynamicRef" | "$recursiveRef" => Rule::DynamicReference,
+        "$ref" => KeywordRule::Reference,
+        "$dynamicRef" | "$recursiveRef" => KeywordRule::DynamicReference,
         "additionalProperties"
         | "unevaluatedProperties"
         | "propertyNames"
@@ -47,30 +47,30 @@ pub(super) fn rule(keyword: &str) -> Rule {
         | "not"
         | "if"
         | "then"
-        | "else" => Rule::Schema,
-        "allOf" | "anyOf" | "oneOf" | "prefixItems" => Rule::Schemas,
-        "properties" | "dependentSchemas" => Rule::SchemaMap,
-        "patternProperties" => Rule::PatternMap,
-        "items" => Rule::Items,
-        "type" => Rule::Type,
-        "minimum" | "maximum" => Rule::Number,
-        "exclusiveMinimum" | "exclusiveMaximum" => Rule::Limit,
-        "multipleOf" => Rule::Divisor,
+        | "else" => KeywordRule::Schema,
+        "allOf" | "anyOf" | "oneOf" | "prefixItems" => KeywordRule::Schemas,
+        "properties" | "dependentSchemas" => KeywordRule::SchemaMap,
+        "patternProperties" => KeywordRule::PatternMap,
+        "items" => KeywordRule::Items,
+        "type" => KeywordRule::Type,
+        "minimum" | "maximum" => KeywordRule::Number,
+        "exclusiveMinimum" | "exclusiveMaximum" => KeywordRule::Limit,
+        "multipleOf" => KeywordRule::Divisor,
         "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
-        | "minContains" | "maxContains" => Rule::Count,
-        "uniqueItems" | "deprecated" | "readOnly" | "writeOnly" => Rule::Flag,
+        | "minContains" | "maxContains" => KeywordRule::Count,
+        "uniqueItems" | "deprecated" | "readOnly" | "writeOnly" => KeywordRule::Flag,
         "title" | "description" | "$comment" | "format" | "contentEncoding"
-        | "contentMediaType" => Rule::Text,
-        "pattern" => Rule::Pattern,
-        "required" => Rule::Names,
-        "dependentRequired" => Rule::NamesMap,
-        "enum" => Rule::Values,
-        "examples" => Rule::ValueList,
-        "default" => Rule::Default,
-        "const" => Rule::Constant,
-        "example" => Rule::Example,
-        "discriminator" => Rule::Discriminator,
-        _ => Rule::Silent,
+        | "contentMediaType" => KeywordRule::Text,
+        "pattern" => KeywordRule::Pattern,
+        "required" => KeywordRule::Names,
+        "dependentRequired" => KeywordRule::NamesMap,
+        "enum" => KeywordRule::Values,
+        "examples" => KeywordRule::ValueList,
+        "default" => KeywordRule::Default,
+        "const" => KeywordRule::Constant,
+        "example" => KeywordRule::Example,
+        "discriminator" => KeywordRule::Discriminator,
+        _ => KeywordRule::Ignored,
     }
 }
 
@@ -78,48 +78,54 @@ pub(super) fn rule(keyword: &str) -> Rule {
 const MAX_VALUE_DEPTH: u32 = 32;
 
 /// Why a keyword is left out; `None` when it can stay. `schema` is what it stands in.
-pub(super) fn fault(
-    context: &Context,
+pub(super) fn keyword_error(
+    context: &SchemaContext,
     keyword: &str,
-    value: Node<'_>,
-    schema: Node<'_>,
+    value: TreeNode<'_>,
+    schema: TreeNode<'_>,
 ) -> Option<String> {
     let wants = |what: &str| {
-        Some(format!("`{keyword}` must be {what}, found {}; it is left out", found(value)))
+        Some(format!("`{keyword}` must be {what}, found {}; it is left out", describe_value(value)))
     };
-    match rule(keyword) {
-        Rule::Reference if value.as_str().is_none() => wants("a text"),
-        Rule::Schema if !is_schema(value) => wants("a schema"),
-        Rule::Items if !is_schema(value) && !value.is_array() => wants("a schema"),
-        Rule::Schemas if value.items().len() == 0 => wants("a list of schemas"),
-        Rule::SchemaMap | Rule::PatternMap if !value.is_object() => wants("an object of schemas"),
-        Rule::Type => type_fault(value),
-        Rule::Number if value.as_number().is_none() => wants("a number"),
-        Rule::Limit if value.as_number().is_none() && value.as_bool().is_none() => {
+    match keyword_rule(keyword) {
+        KeywordRule::Reference if value.as_str().is_none() => wants("a text"),
+        KeywordRule::Schema if !is_schema(value) => wants("a schema"),
+        KeywordRule::Items if !is_schema(value) && !value.is_array() => wants("a schema"),
+        KeywordRule::Schemas if value.items().len() == 0 => wants("a list of schemas"),
+        KeywordRule::SchemaMap | KeywordRule::PatternMap if !value.is_object() => {
+            wants("an object of schemas")
+        }
+        KeywordRule::Type => type_error(value),
+        KeywordRule::Number if value.as_number().is_none() => wants("a number"),
+        KeywordRule::Limit if value.as_number().is_none() && value.as_bool().is_none() => {
             wants("a number")
         }
-        Rule::Divisor if !value.as_number().is_some_and(|n| n.as_f64() > Some(0.0)) => {
+        KeywordRule::Divisor if !value.as_number().is_some_and(|n| n.as_f64() > Some(0.0)) => {
             wants("a number above 0")
         }
-        Rule::Count if !is_count(value) => wants("a whole number from 0"),
-        Rule::Flag if value.as_bool().is_none() => wants("true or false"),
-        Rule::Text if value.as_str().is_none() => wants("a text"),
-        Rule::Pattern => pattern_fault(context, keyword, value),
-        Rule::Names if !value.is_array() => wants("a list of names"),
-        Rule::NamesMap if !value.members().all(|(_, names)| is_names(names)) => {
+        KeywordRule::Count if !is_count(value) => wants("a whole number from 0"),
+        KeywordRule::Flag if value.as_bool().is_none() => wants("true or false"),
+        KeywordRule::Text if value.as_str().is_none() => wants("a text"),
+        KeywordRule::Pattern => pattern_error(context, keyword, value),
+        KeywordRule::Names if !value.is_array() => wants("a list of names"),
+        KeywordRule::NamesMap if !value.members().all(|(_, names)| is_name_list(names)) => {
             wants("an object of lists of names")
         }
-        Rule::NamesMap if !value.is_object() => wants("an object of lists of names"),
-        Rule::Values => values_fault(value, schema).or_else(|| depth_fault(keyword, value)),
-        Rule::ValueList if !value.is_array() => wants("a list of values"),
-        Rule::ValueList | Rule::Constant | Rule::Example => depth_fault(keyword, value),
-        Rule::Default => default_fault(value, schema).or_else(|| depth_fault(keyword, value)),
+        KeywordRule::NamesMap if !value.is_object() => wants("an object of lists of names"),
+        KeywordRule::Values => enum_error(value, schema).or_else(|| depth_error(keyword, value)),
+        KeywordRule::ValueList if !value.is_array() => wants("a list of values"),
+        KeywordRule::ValueList | KeywordRule::Constant | KeywordRule::Example => {
+            depth_error(keyword, value)
+        }
+        KeywordRule::Default => {
+            default_error(value, schema).or_else(|| depth_error(keyword, value))
+        }
         _ => None,
     }
 }
 
 /// A schema is an object, `true` or `false`.
-pub(super) fn is_schema(node: Node<'_>) -> bool {
+pub(super) fn is_schema(node: TreeNode<'_>) -> bool {
     node.is_object() || node.as_bool().is_some()
 }
 
@@ -141,7 +147,7 @@ pub(super) fn is_annotation(keyword: &str) -> bool {
     )
 }
 
-fn found(value: Node<'_>) -> String {
+fn describe_value(value: TreeNode<'_>) -> String {
     match (value.as_str(), value.as_number()) {
         (Some(text), _) if text.chars().count() <= 40 => format!("the text `{text}`"),
         (_, Some(number)) => number.to_string(),
@@ -150,29 +156,30 @@ fn found(value: Node<'_>) -> String {
     }
 }
 
-fn is_count(value: Node<'_>) -> bool {
+fn is_count(value: TreeNode<'_>) -> bool {
     let number = value.as_number();
     number.is_some_and(|n| n.is_u64() || n.as_f64().is_some_and(|n| n >= 0.0 && n.fract() == 0.0))
 }
 
-fn is_names(value: Node<'_>) -> bool {
+fn is_name_list(value: TreeNode<'_>) -> bool {
     value.is_array() && value.items().all(|name| name.as_str().is_some())
 }
 
-pub(super) fn is_type(name: &str) -> bool {
+pub(super) fn is_type_name(name: &str) -> bool {
     matches!(name, "null" | "boolean" | "object" | "array" | "number" | "integer" | "string")
 }
 
 /// A type by name, or a list of them. In YAML a bare `null` among them is easily meant as the type.
-fn type_fault(value: Node<'_>) -> Option<String> {
+fn type_error(value: TreeNode<'_>) -> Option<String> {
     let wrong = |name: &str| Some(format!("`{name}` is no type of JSON; `type` is left out"));
     match value.as_str() {
         Some("file") => None,
-        Some(name) if is_type(name) => None,
+        Some(name) if is_type_name(name) => None,
         Some(name) => wrong(name),
         None if value.is_array() => {
-            let odd =
-                value.items().find(|item| !item.is_null() && !item.as_str().is_some_and(is_type));
+            let odd = value
+                .items()
+                .find(|item| !item.is_null() && !item.as_str().is_some_and(is_type_name));
             match odd {
                 Some(odd) => wrong(odd.as_str().unwrap_or(odd.type_name())),
                 None if value.items().len() == 0 => wrong("[]"),
@@ -183,67 +190,70 @@ fn type_fault(value: Node<'_>) -> Option<String> {
     }
 }
 
-fn pattern_fault(context: &Context, keyword: &str, value: Node<'_>) -> Option<String> {
+fn pattern_error(context: &SchemaContext, keyword: &str, value: TreeNode<'_>) -> Option<String> {
     match value.as_str() {
-        Some(pattern) if context.is_pattern(pattern) => None,
+        Some(pattern) if context.is_valid_pattern(pattern) => None,
         Some(pattern) => Some(format!(
             "`{}` is no regular expression as ECMAScript has them; `{keyword}` is left out",
-            short(pattern)
+            truncated(pattern)
         )),
-        None => Some(format!("`{keyword}` must be a text, found {}; it is left out", found(value))),
+        None => Some(format!(
+            "`{keyword}` must be a text, found {}; it is left out",
+            describe_value(value)
+        )),
     }
 }
 
-fn values_fault(value: Node<'_>, schema: Node<'_>) -> Option<String> {
+fn enum_error(value: TreeNode<'_>, schema: TreeNode<'_>) -> Option<String> {
     if value.items().len() == 0 {
-        let found = found(value);
+        let found = describe_value(value);
         return Some(format!("`enum` must be a list of values, found {found}; it is left out"));
     }
     let types = schema.get("type")?;
-    if type_fault(types).is_some() || value.items().any(|item| has_type(item, types)) {
+    if type_error(types).is_some() || value.items().any(|item| has_type(item, types)) {
         return None;
     }
     Some("no value of `enum` has the `type` beside it; `enum` is left out".to_owned())
 }
 
 /// A default is filled in, so one that does not fit would spoil what did.
-fn default_fault(value: Node<'_>, schema: Node<'_>) -> Option<String> {
+fn default_error(value: TreeNode<'_>, schema: TreeNode<'_>) -> Option<String> {
     if value.is_null() && is_nullable(schema) {
         return None;
     }
-    let types = schema.get("type").filter(|types| type_fault(*types).is_none());
+    let types = schema.get("type").filter(|types| type_error(*types).is_none());
     if types.is_some_and(|types| !has_type(value, types)) {
         return Some("`default` does not have the `type` beside it; it is left out".to_owned());
     }
-    let listed = schema.get("enum").filter(|listed| values_fault(*listed, schema).is_none());
-    if listed.is_some_and(|listed| !listed.items().any(|item| is_same(item, value))) {
+    let listed = schema.get("enum").filter(|listed| enum_error(*listed, schema).is_none());
+    if listed.is_some_and(|listed| !listed.items().any(|item| is_equal(item, value))) {
         return Some("`default` is not in the `enum` beside it; it is left out".to_owned());
     }
     None
 }
 
-fn depth_fault(keyword: &str, value: Node<'_>) -> Option<String> {
+fn depth_error(keyword: &str, value: TreeNode<'_>) -> Option<String> {
     let fault =
         || format!("`{keyword}` nests deeper than {MAX_VALUE_DEPTH} levels; it is left out");
     nests_deeper(value, MAX_VALUE_DEPTH).then(fault)
 }
 
-pub(super) fn nests_deeper(value: Node<'_>, levels: u32) -> bool {
+pub(super) fn nests_deeper(value: TreeNode<'_>, levels: u32) -> bool {
     let Some(below) = levels.checked_sub(1) else { return true };
     value.items().any(|item| nests_deeper(item, below))
         || value.members().any(|(_, member)| nests_deeper(member, below))
 }
 
 /// Whether the schema says in the older ways that null is a value of it.
-pub(super) fn is_nullable(schema: Node<'_>) -> bool {
-    let says = |name| schema.get(name).and_then(Node::as_bool) == Some(true);
-    says("nullable") || says("x-nullable")
+pub(super) fn is_nullable(schema: TreeNode<'_>) -> bool {
+    let is_true = |name| schema.get(name).and_then(TreeNode::as_bool) == Some(true);
+    is_true("nullable") || is_true("x-nullable")
 }
 
 /// Whether a value has one of the types that `type` names.
-fn has_type(value: Node<'_>, types: Node<'_>) -> bool {
+fn has_type(value: TreeNode<'_>, types: TreeNode<'_>) -> bool {
     let has = |name: &str| match name {
-        "integer" => value.as_number().is_some_and(is_whole),
+        "integer" => value.as_number().is_some_and(is_integer),
         name => value.type_name() == name,
     };
     match types.as_str() {
@@ -252,23 +262,25 @@ fn has_type(value: Node<'_>, types: Node<'_>) -> bool {
     }
 }
 
-fn is_whole(number: &serde_json::Number) -> bool {
+fn is_integer(number: &serde_json::Number) -> bool {
     !number.is_f64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
 
-fn is_same(left: Node<'_>, right: Node<'_>) -> bool {
-    match (left.cell(), right.cell()) {
-        (Cell::Number(_), Cell::Number(_)) => {
-            let number = |node: Node<'_>| node.as_number().and_then(serde_json::Number::as_f64);
+fn is_equal(left: TreeNode<'_>, right: TreeNode<'_>) -> bool {
+    match (left.compact_value(), right.compact_value()) {
+        (CompactValue::Number(_), CompactValue::Number(_)) => {
+            let number = |node: TreeNode<'_>| node.as_number().and_then(serde_json::Number::as_f64);
             number(left) == number(right)
         }
-        (Cell::Array(_) | Cell::Object(_), _) => left.to_value() == right.to_value(),
+        (CompactValue::Array(_) | CompactValue::Object(_), _) => {
+            left.to_value() == right.to_value()
+        }
         (left, right) => left == right,
     }
 }
 
 /// The beginning of something that may be very long.
-fn short(text: &str) -> String {
+fn truncated(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::super::document::Place;
-use super::context::Context;
-use super::volume::Volume;
-use super::writer::Writer;
-use crate::schema::{Apart, Excerpt, Schema, SchemaPart};
+use super::super::document::NodeRef;
+use super::context::SchemaContext;
+use super::definition_cache::DefinitionCache;
+use super::schema_writer::SchemaWriter;
+use crate::schema::{Schema, SchemaPart, SharedDefs, SplitSchema};
 
 /// From which side a schema is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum View {
+pub(crate) enum SchemaUsage {
     /// What is read only need not be there.
     Request,
     /// As above, in a form: what is bytes by its schema is given as `$binary`.
@@ -24,108 +24,113 @@ pub(crate) enum View {
 
 /// A schema that can be written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Shape {
+pub(crate) enum SchemaShape {
     Unknown,
     Null,
     Text,
-    Binary(View),
+    Binary(SchemaUsage),
     /// A schema of the document.
-    Schema(Place, View),
+    Schema(NodeRef, SchemaUsage),
     /// A list of what the other is.
-    ListOf(Box<Shape>),
+    ArrayOf(Box<SchemaShape>),
     /// The form of Swagger 2.0: the parameters that make it up.
-    Form(Box<[Place]>),
-    AnyOf(Box<[Shape]>),
+    SwaggerForm(Box<[NodeRef]>),
+    AnyOf(Box<[SchemaShape]>),
     /// The input of an operation.
-    Input(Box<[Member]>),
+    Input(Box<[InputProperty]>),
 }
 
 /// A property of an input.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Member {
+pub(crate) struct InputProperty {
     pub(crate) name: Box<str>,
     pub(crate) required: bool,
-    pub(crate) source: Source,
+    pub(crate) source: PropertySource,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Source {
-    Parameter(Place),
+pub(crate) enum PropertySource {
+    Parameter(NodeRef),
     /// A name in the path that no parameter describes.
     Undeclared,
-    /// The body, and the place where it is described.
-    Body(Shape, Option<Place>),
+    /// The body, and the node that describes it.
+    Body(SchemaShape, Option<NodeRef>),
 }
 
-impl Shape {
+impl SchemaShape {
     /// All of them, each once; one of them alone is itself.
-    pub(crate) fn any_of(shapes: impl IntoIterator<Item = Shape>) -> Shape {
-        let mut distinct: Vec<Shape> = Vec::new();
+    pub(crate) fn any_of(shapes: impl IntoIterator<Item = SchemaShape>) -> SchemaShape {
+        let mut distinct: Vec<SchemaShape> = Vec::new();
         for shape in shapes {
             if !distinct.contains(&shape) {
                 distinct.push(shape);
             }
         }
         match distinct.len() {
-            0 => Shape::Unknown,
+            0 => SchemaShape::Unknown,
             1 => distinct.remove(0),
-            _ if distinct.contains(&Shape::Unknown) => Shape::Unknown,
-            _ => Shape::AnyOf(distinct.into()),
+            _ if distinct.contains(&SchemaShape::Unknown) => SchemaShape::Unknown,
+            _ => SchemaShape::AnyOf(distinct.into()),
         }
     }
 
     /// The same for every way that leads to one schema.
-    pub(crate) fn canonical(&self, context: &Context) -> Shape {
-        let canonical = |shape: &Shape| shape.canonical(context);
+    pub(crate) fn canonical(&self, context: &SchemaContext) -> SchemaShape {
+        let canonical = |shape: &SchemaShape| shape.canonical(context);
         match self {
-            Shape::Schema(place, view) => Shape::Schema(context.canonical(*place), *view),
-            Shape::ListOf(shape) => Shape::ListOf(Box::new(canonical(shape))),
-            Shape::AnyOf(shapes) => Shape::any_of(shapes.iter().map(canonical)),
+            SchemaShape::Schema(node_ref, usage) => {
+                SchemaShape::Schema(context.canonical(*node_ref), *usage)
+            }
+            SchemaShape::ArrayOf(shape) => SchemaShape::ArrayOf(Box::new(canonical(shape))),
+            SchemaShape::AnyOf(shapes) => SchemaShape::any_of(shapes.iter().map(canonical)),
             other => other.clone(),
         }
     }
 }
 
 /// The schema of a shape; it is written when somebody asks.
-pub(crate) fn schema(context: &Arc<Context>, shape: Shape) -> Schema {
+pub(crate) fn schema_of_shape(context: &Arc<SchemaContext>, shape: SchemaShape) -> Schema {
     match shape {
-        Shape::Unknown => Schema::unknown(),
-        shape => Schema::excerpt(Arc::new(Part { context: Arc::clone(context), shape })),
+        SchemaShape::Unknown => Schema::unknown(),
+        shape => Schema::with_shared_defs(Arc::new(DocumentSchema {
+            context: Arc::clone(context),
+            shape,
+        })),
     }
 }
 
-struct Part {
-    context: Arc<Context>,
-    shape: Shape,
+struct DocumentSchema {
+    context: Arc<SchemaContext>,
+    shape: SchemaShape,
 }
 
-impl SchemaPart for Part {
-    fn write(&self) -> Value {
-        Writer::write(&self.context, &self.shape)
+impl SchemaPart for DocumentSchema {
+    fn to_value(&self) -> Value {
+        SchemaWriter::write(&self.context, &self.shape)
     }
 }
 
-impl Excerpt for Part {
-    fn document(&self) -> usize {
+impl SharedDefs for DocumentSchema {
+    fn document_id(&self) -> usize {
         Arc::as_ptr(&self.context) as usize
     }
 
-    fn volume(&self) -> Box<dyn Any> {
-        Box::new(Volume::of(&self.context))
+    fn new_cache(&self) -> Box<dyn Any> {
+        Box::new(DefinitionCache::new(&self.context))
     }
 
-    fn take(&self, volume: &mut dyn Any) -> Apart {
-        let volume = volume.downcast_mut::<Volume>();
-        volume.map(|volume| volume.take(&self.context, &self.shape)).unwrap_or_default()
+    fn split(&self, cache: &mut dyn Any) -> SplitSchema {
+        let cache = cache.downcast_mut::<DefinitionCache>();
+        cache.map(|cache| cache.extract(&self.context, &self.shape)).unwrap_or_default()
     }
 }
 
 /// Bytes as JSON carries them. Whoever sends them may leave out what can be told from them, and
 /// write nothing but the text.
-pub(super) fn binary(view: View) -> Value {
+pub(super) fn binary_schema(usage: SchemaUsage) -> Value {
     let bytes = json!({"type": "string", "contentEncoding": "base64"});
-    match view {
-        View::Response => json!({
+    match usage {
+        SchemaUsage::Response => json!({
             "type": "object",
             "properties": {
                 "$binary": bytes,
@@ -134,7 +139,7 @@ pub(super) fn binary(view: View) -> Value {
             },
             "required": ["$binary", "contentType", "size"],
         }),
-        View::Request | View::Form => json!({
+        SchemaUsage::Request | SchemaUsage::Form => json!({
             "type": ["object", "string"],
             "properties": {
                 "$binary": bytes,

@@ -1,7 +1,7 @@
 //! Subscriptions: answers that go on, value by value.
 
-mod records;
-mod values;
+mod record_stream;
+mod value_stream;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,26 +10,26 @@ use futures::stream::BoxStream;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 
-use self::values::{Next, Values};
-use super::client::{Answer, Body};
-use super::handler::Route;
-use super::native::Event;
-use super::plan::Language;
-use super::response::{self, Media, Reading, Redacted};
+use self::value_stream::{NextValue, ValueStream};
+use super::client::{HttpResponse, ResponseBody};
+use super::handler::OperationRoute;
+use super::peer_gateway::PeerEvent;
+use super::plan::ServiceProtocol;
+use super::response::{self, JsonMode, MediaKind, SecretRedactor};
 use crate::envelope::{Envelope, HttpMeta, SseMeta};
 use crate::error::{CallError, HandlerError};
-use crate::handler::{CallContext, LogLine, Output};
+use crate::handler::{CallContext, HandlerOutput, LogMessage};
 use crate::payload::Payload;
 use crate::schema::Schema;
 
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// How long is waited before a stream is asked for again, unless the service says.
-const RESUME: Duration = Duration::from_secs(1);
-/// The least and the most that is waited, whatever the service says.
-const LEAST_RESUME: Duration = Duration::from_millis(100);
-const MOST_RESUME: Duration = Duration::from_secs(60);
+const DEFAULT_RESUME_DELAY: Duration = Duration::from_secs(1);
+/// Lower and upper bound of the delay, whatever the service requests.
+const MIN_RESUME_DELAY: Duration = Duration::from_millis(100);
+const MAX_RESUME_DELAY: Duration = Duration::from_secs(60);
 /// How often in a row a stream is asked for again without getting it.
-const MOST_FAILURES: u32 = 10;
+const MAX_RESUME_FAILURES: u32 = 10;
 
 /// The values of a subscription.
 ///
@@ -37,12 +37,14 @@ const MOST_FAILURES: u32 = 10;
 ///
 /// The connection is closed as soon as the call is canceled or the stream is dropped.
 pub(super) fn subscribe(
-    route: Arc<Route>,
+    route: Arc<OperationRoute>,
     context: CallContext,
     input: Payload,
-) -> BoxStream<'static, Result<Output, HandlerError>> {
-    let place = Place { retry: first_pause(&route), ..Place::default() };
-    let following = Following { route, context, input, place, phase: Phase::Asked };
+) -> BoxStream<'static, Result<HandlerOutput, HandlerError>> {
+    let position =
+        StreamPosition { retry: initial_resume_delay(&route), ..StreamPosition::default() };
+    let following =
+        StreamSubscription { route, context, input, position, phase: StreamPhase::Connecting };
     Box::pin(futures::stream::unfold(following, async |mut following| {
         let value = following.next().await?;
         Some((value.map_err(HandlerError::from), following))
@@ -50,69 +52,69 @@ pub(super) fn subscribe(
 }
 
 /// A subscription in progress.
-struct Following {
-    route: Arc<Route>,
+struct StreamSubscription {
+    route: Arc<OperationRoute>,
     context: CallContext,
     /// Kept, since the stream may be asked for again.
     input: Payload,
-    place: Place,
-    phase: Phase,
+    position: StreamPosition,
+    phase: StreamPhase,
 }
 
-enum Phase {
-    Asked,
-    Flowing(Box<Flow>),
-    Over,
+enum StreamPhase {
+    Connecting,
+    Open(Box<OpenStream>),
+    Closed,
 }
 
-/// An answer that goes on.
-struct Flow {
-    values: Values,
+/// A streaming response.
+struct OpenStream {
+    values: ValueStream,
     meta: HttpMeta,
     schema: Schema,
-    is_events: bool,
+    is_event_stream: bool,
     /// What nobody may read in it.
-    redacted: Redacted,
+    redactor: SecretRedactor,
 }
 
 /// What a text of a stream is.
-enum Said {
-    Value(Output),
+enum StreamItem {
+    Value(HandlerOutput),
     /// Something beside the values.
-    Nothing,
+    Skip,
     /// The last word.
-    Over(Option<CallError>),
+    End(Option<CallError>),
 }
 
 /// How far the stream was read, over all its connections.
 #[derive(Default)]
-struct Place {
-    last_event: String,
+struct StreamPosition {
+    last_event_id: String,
     retry: Option<Duration>,
     failures: u32,
 }
 
-impl Following {
-    async fn next(&mut self) -> Option<Result<Output, CallError>> {
+impl StreamSubscription {
+    async fn next(&mut self) -> Option<Result<HandlerOutput, CallError>> {
         let context = self.context.clone();
         let value = tokio::select! {
             biased;
-            () = context.cancelled() => None,
-            value = self.step() => value,
+            () = context.canceled() => None,
+            value = self.next_item() => value,
         };
         if !matches!(value, Some(Ok(_))) {
-            self.phase = Phase::Over;
+            self.phase = StreamPhase::Closed;
         }
         value
     }
 
-    async fn step(&mut self) -> Option<Result<Output, CallError>> {
+    async fn next_item(&mut self) -> Option<Result<HandlerOutput, CallError>> {
         loop {
-            let flow = match &mut self.phase {
-                Phase::Flowing(flow) => flow,
-                Phase::Over => return None,
-                Phase::Asked => match self.open().await {
-                    Ok(opened) => match self.begin(opened) {
+            let open_stream = match &mut self.phase {
+                StreamPhase::Open(open_stream) => open_stream,
+                StreamPhase::Closed => return None,
+                StreamPhase::Connecting => match self.open().await {
+                    Ok(opened) => match self.start(opened) {
                         Some(only) => return Some(only),
                         None => continue,
                     },
@@ -120,21 +122,21 @@ impl Following {
                 },
             };
             let idle_timeout = self.route.service.settings.client.idle_timeout;
-            let next = within(idle_timeout, flow.values.next()).await;
-            self.place.advance(&flow.values);
+            let next = with_idle_timeout(idle_timeout, open_stream.values.next()).await;
+            self.position.advance(&open_stream.values);
             let ended = match next {
-                Next::Value(text, sse) => match self.said(text, sse) {
-                    Said::Value(output) => return Some(Ok(output)),
-                    Said::Nothing => continue,
-                    Said::Over(error) => return error.map(Err),
+                NextValue::Value(text, sse) => match self.handle_text(text, sse) {
+                    StreamItem::Value(output) => return Some(Ok(output)),
+                    StreamItem::Skip => continue,
+                    StreamItem::End(error) => return error.map(Err),
                 },
-                Next::Malformed(words) => {
-                    self.warn(&words);
+                NextValue::Malformed(detail) => {
+                    self.warn(&detail);
                     continue;
                 }
-                Next::End => None,
-                Next::Broken(words) => {
-                    Some(CallError::unavailable(format!("the stream broke off: {words}")))
+                NextValue::End => None,
+                NextValue::ConnectionLost(detail) => {
+                    Some(CallError::unavailable(format!("the stream broke off: {detail}")))
                 }
             };
             match self.reconnect(ended).await {
@@ -145,119 +147,130 @@ impl Following {
         }
     }
 
-    async fn open(&mut self) -> Result<(Answer, Redacted), CallError> {
-        let last_event = HeaderValue::from_bytes(self.place.last_event.as_bytes());
-        let last_event = last_event.ok().filter(|id| !id.is_empty());
-        let header = last_event.map(|id| (LAST_EVENT, id));
+    async fn open(&mut self) -> Result<(HttpResponse, SecretRedactor), CallError> {
+        let last_event_id = HeaderValue::from_bytes(self.position.last_event_id.as_bytes());
+        let last_event_id = last_event_id.ok().filter(|id| !id.is_empty());
+        let header = last_event_id.map(|id| (LAST_EVENT_ID, id));
         self.route.open(&self.context, self.input.clone(), header).await
     }
 
     /// Takes up what was opened. What is no stream is the only value.
-    fn begin(
+    fn start(
         &mut self,
-        (answer, redacted): (Answer, Redacted),
-    ) -> Option<Result<Output, CallError>> {
-        let response = match answer.body {
-            Body::Flowing(response) => response,
-            Body::Whole(body) => {
-                self.phase = Phase::Over;
-                return Some(self.route.output(answer.status, &answer.headers, body));
+        (http_response, redactor): (HttpResponse, SecretRedactor),
+    ) -> Option<Result<HandlerOutput, CallError>> {
+        let response = match http_response.body {
+            ResponseBody::Streaming(response) => response,
+            ResponseBody::Complete(body) => {
+                self.phase = StreamPhase::Closed;
+                return Some(self.route.output(http_response.status, &http_response.headers, body));
             }
         };
-        let meta = response::meta(answer.status, &answer.headers);
-        let media = Media::of(&meta.content_type);
-        let most = self.route.service.settings.client.response_bytes;
-        self.phase = Phase::Flowing(Box::new(Flow {
-            values: Values::of(response, media, most),
-            schema: response::schema(&self.route.plan, answer.status, &meta.content_type),
+        let meta = response::http_meta(http_response.status, &http_response.headers);
+        let media = MediaKind::from_content_type(&meta.content_type);
+        let max_bytes = self.route.service.settings.client.response_bytes;
+        self.phase = StreamPhase::Open(Box::new(OpenStream {
+            values: ValueStream::from_response(response, media, max_bytes),
+            schema: response::response_schema(
+                &self.route.plan,
+                http_response.status,
+                &meta.content_type,
+            ),
             meta,
-            is_events: media == Media::Events,
-            redacted,
+            is_event_stream: media == MediaKind::EventStream,
+            redactor,
         }));
         None
     }
 
-    fn said(&mut self, text: String, sse: Option<SseMeta>) -> Said {
-        match self.route.plan.language {
-            Language::Http => self.output(text, sse).map_or(Said::Nothing, Said::Value),
-            Language::Toolpost => self.relayed(&text, sse.as_ref()),
+    fn handle_text(&mut self, text: String, sse: Option<SseMeta>) -> StreamItem {
+        match self.route.plan.protocol {
+            ServiceProtocol::Http => {
+                self.parse_value(text, sse).map_or(StreamItem::Skip, StreamItem::Value)
+            }
+            ServiceProtocol::Toolpost => self.handle_peer_event(&text, sse.as_ref()),
         }
     }
 
     /// What an event of another gateway is. That a stream goes on as another one is only for those who
     /// asked for it: its values are not the rest of those before.
-    fn relayed(&mut self, text: &str, sse: Option<&SseMeta>) -> Said {
-        let Phase::Flowing(flow) = &self.phase else { return Said::Nothing };
+    fn handle_peer_event(&mut self, text: &str, sse: Option<&SseMeta>) -> StreamItem {
+        let StreamPhase::Open(open_stream) = &self.phase else { return StreamItem::Skip };
         let kind = sse.map_or("message", |sse| &sse.event_type);
-        let words = match Event::read(kind, text, &flow.redacted) {
-            Event::Value(outcome) => {
-                self.place.failures = 0;
-                return Said::Value(Output::Relayed(*outcome));
+        let detail = match PeerEvent::parse(kind, text, &open_stream.redactor) {
+            PeerEvent::Value(outcome) => {
+                self.position.failures = 0;
+                return StreamItem::Value(HandlerOutput::Forwarded(*outcome));
             }
-            Event::Failed(error) => return Said::Over(Some(error)),
-            Event::Complete => return Said::Over(None),
-            Event::Gap(None) if !self.route.service.settings.client.reconnect => {
-                let words = "the stream broke off, and the other gateway has not kept the rest";
-                return Said::Over(Some(CallError::unavailable(words)));
+            PeerEvent::Failed(error) => return StreamItem::End(Some(error)),
+            PeerEvent::Complete => return StreamItem::End(None),
+            PeerEvent::Gap(None) if !self.route.service.settings.client.reconnect => {
+                let detail = "the stream broke off, and the other gateway has not kept the rest";
+                return StreamItem::End(Some(CallError::unavailable(detail)));
             }
-            Event::Gap(None) => "the stream broke off, and begins again from the start".to_owned(),
-            Event::Gap(Some(lost)) => format!("{lost} events of the stream are lost"),
-            Event::Odd(words) => words,
+            PeerEvent::Gap(None) => {
+                "the stream broke off, and begins again from the start".to_owned()
+            }
+            PeerEvent::Gap(Some(lost)) => format!("{lost} events of the stream are lost"),
+            PeerEvent::Invalid(detail) => detail,
         };
-        self.warn(&words);
-        Said::Nothing
+        self.warn(&detail);
+        StreamItem::Skip
     }
 
     /// The value that a text is. Only what has to be JSON can be malformed.
-    fn output(&mut self, text: String, sse: Option<SseMeta>) -> Option<Output> {
-        let Phase::Flowing(flow) = &self.phase else { return None };
-        let is_looked_at = self.route.is_looked_at && !flow.schema.is_unknown();
-        let reading = if is_looked_at { Reading::Value } else { Reading::Raw };
-        let data = match response::parsed(&text, reading) {
+    fn parse_value(&mut self, text: String, sse: Option<SseMeta>) -> Option<HandlerOutput> {
+        let StreamPhase::Open(open_stream) = &self.phase else { return None };
+        let needs_parsed_output =
+            self.route.needs_parsed_output && !open_stream.schema.is_unknown();
+        let json_mode = if needs_parsed_output { JsonMode::Parsed } else { JsonMode::Raw };
+        let data = match response::parse_json(&text, json_mode) {
             Ok(payload) => payload,
-            Err(_) if flow.is_events => Value::String(text).into(),
+            Err(_) if open_stream.is_event_stream => Value::String(text).into(),
             Err(error) => {
                 self.warn(&format!("a value of the stream is no JSON: {error}"));
                 return None;
             }
         };
-        self.place.failures = 0;
-        let mut meta = flow.meta.clone();
+        self.position.failures = 0;
+        let mut meta = open_stream.meta.clone();
         meta.sse = sse.map(|mut sse| {
             // The last id stays the last one over all connections.
             if sse.last_event_id.is_empty() {
-                self.place.last_event.clone_into(&mut sse.last_event_id);
+                self.position.last_event_id.clone_into(&mut sse.last_event_id);
             }
             sse
         });
-        Some(Output::Shaped(Envelope::http(data, meta), flow.schema.clone()))
+        Some(HandlerOutput::WithSchema(Envelope::http(data, meta), open_stream.schema.clone()))
     }
 
     /// Asks for the rest of a stream that ended, and says whether there may be one.
     async fn reconnect(&mut self, ended: Option<CallError>) -> Result<bool, CallError> {
-        if !self.may_resume() {
+        if !self.can_resume() {
             return ended.map_or(Ok(false), Err);
         }
         loop {
-            self.phase = Phase::Over;
-            tokio::time::sleep(self.place.pause()).await;
-            self.place.failures += 1;
+            self.phase = StreamPhase::Closed;
+            tokio::time::sleep(self.position.resume_delay()).await;
+            self.position.failures += 1;
             match self.open().await {
                 // That is how a service says that there is no more.
-                Ok((Answer { status: 204, .. }, _)) => return Ok(false),
+                Ok((HttpResponse { status: 204, .. }, _)) => return Ok(false),
                 Ok(opened) => {
-                    return match self.begin(opened) {
+                    return match self.start(opened) {
                         None => Ok(true),
                         Some(_) => Err(CallError::execution(
-                            "the service answered with something else when it was asked for the rest of the stream",
+                            "the service did not return an event stream when resuming",
                         )),
                     };
                 }
-                Err(error) if self.place.failures >= MOST_FAILURES || !is_passing(&error) => {
+                Err(error)
+                    if self.position.failures >= MAX_RESUME_FAILURES || !is_transient(&error) =>
+                {
                     return Err(error);
                 }
                 Err(error) => {
-                    self.warn(&format!("the rest of the stream is not there yet: {error}"));
+                    self.warn(&format!("resuming the stream failed: {error}"));
                 }
             }
         }
@@ -265,46 +278,47 @@ impl Following {
 
     /// Whether the rest of a stream can be had. Another gateway keeps it for a while; from a service it
     /// is only asked for where that is configured.
-    fn may_resume(&self) -> bool {
-        let is_wanted = self.route.service.settings.client.reconnect && self.route.is_repeatable;
-        match self.route.plan.language {
-            Language::Http => is_wanted,
-            Language::Toolpost => is_wanted || !self.place.last_event.is_empty(),
+    fn can_resume(&self) -> bool {
+        let is_enabled = self.route.service.settings.client.reconnect && self.route.is_idempotent;
+        match self.route.plan.protocol {
+            ServiceProtocol::Http => is_enabled,
+            ServiceProtocol::Toolpost => is_enabled || !self.position.last_event_id.is_empty(),
         }
     }
 
     /// Says what is odd to the log and to whoever watches the call.
-    fn warn(&self, words: &str) {
+    fn warn(&self, detail: &str) {
         let (operation, request_id) = (self.context.operation(), self.context.request_id());
-        tracing::warn!(operation, %request_id, words, "a stream is odd");
-        self.context.log(LogLine::new("warning", words));
+        tracing::warn!(operation, %request_id, detail, "stream warning");
+        self.context.log(LogMessage::new("warning", detail));
     }
 }
 
-impl Place {
-    fn advance(&mut self, values: &Values) {
-        let (last_event, retry) = values.place();
-        if !last_event.is_empty() && self.last_event != last_event {
-            last_event.clone_into(&mut self.last_event);
+impl StreamPosition {
+    fn advance(&mut self, values: &ValueStream) {
+        let (last_event_id, retry) = values.resume_point();
+        if !last_event_id.is_empty() && self.last_event_id != last_event_id {
+            last_event_id.clone_into(&mut self.last_event_id);
         }
         self.retry = retry.or(self.retry);
     }
 
     /// How long to wait: what the service says, and longer each time it cannot be had.
-    fn pause(&self) -> Duration {
-        let first = self.retry.unwrap_or(RESUME).clamp(LEAST_RESUME, MOST_RESUME);
-        (first * (1 << self.failures.min(10))).min(MOST_RESUME)
+    fn resume_delay(&self) -> Duration {
+        let first =
+            self.retry.unwrap_or(DEFAULT_RESUME_DELAY).clamp(MIN_RESUME_DELAY, MAX_RESUME_DELAY);
+        (first * (1 << self.failures.min(10))).min(MAX_RESUME_DELAY)
     }
 }
 
 /// How long is waited before a stream is taken up, until the service says it: another gateway waits for
 /// its clients, but not for long.
-fn first_pause(route: &Route) -> Option<Duration> {
-    (route.plan.language == Language::Toolpost).then_some(LEAST_RESUME)
+fn initial_resume_delay(route: &OperationRoute) -> Option<Duration> {
+    (route.plan.protocol == ServiceProtocol::Toolpost).then_some(MIN_RESUME_DELAY)
 }
 
 /// Whether what went wrong may go right a moment later.
-fn is_passing(error: &CallError) -> bool {
+fn is_transient(error: &CallError) -> bool {
     use crate::error::ErrorCode::{Timeout, Unavailable};
     let status = error.details().and_then(|details| details.get("statusCode"));
     let status = status.and_then(Value::as_u64);
@@ -313,10 +327,13 @@ fn is_passing(error: &CallError) -> bool {
         || error.is_retryable()
 }
 
-async fn within(limit: Option<Duration>, next: impl Future<Output = Next>) -> Next {
+async fn with_idle_timeout(
+    limit: Option<Duration>,
+    next: impl Future<Output = NextValue>,
+) -> NextValue {
     let Some(limit) = limit else { return next.await };
     match tokio::time::timeout(limit, next).await {
         Ok(next) => next,
-        Err(_) => Next::Broken(format!("it was silent for {limit:.1?}")),
+        Err(_) => NextValue::ConnectionLost(format!("it was silent for {limit:.1?}")),
     }
 }

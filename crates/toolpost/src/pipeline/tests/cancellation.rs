@@ -7,46 +7,49 @@ use crate::access::Authority;
 use crate::env::build_env;
 
 /// Lets everything that can run, run.
-async fn settle() {
+async fn run_until_idle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
 }
 
-fn pipeline_with(log: &Log, operations: impl IntoIterator<Item = OperationBuilder>) -> Pipeline {
+fn pipeline_with(
+    log: &EventLog,
+    operations: impl IntoIterator<Item = OperationBuilder>,
+) -> Pipeline {
     Pipeline::builder(registry(operations)).audit(log.clone()).build()
 }
 
-fn ticks(id: &str, log: &Log) -> OperationBuilder {
+fn ticks(id: &str, log: &EventLog) -> OperationBuilder {
     let log = log.clone();
     let handler = Handler::stream_fn(move |context: CallContext, _| {
         let log = log.clone();
         futures::stream::unfold((0_u64, context, log), async |(n, context, log)| {
             tokio::select! {
-                () = context.cancelled() => {
+                () = context.canceled() => {
                     log.add("stream stops");
                     None
                 }
                 () = tokio::time::sleep(Duration::from_secs(1)) => {
-                    Some((Ok(Output::dynamic(json!(n))), (n + 1, context, log)))
+                    Some((Ok(HandlerOutput::dynamic(json!(n))), (n + 1, context, log)))
                 }
             }
         })
     });
-    Operation::from_spec(spec(id, Kind::Subscription)).handler(handler)
+    Operation::from_spec(spec(id, OperationKind::Subscription)).handler(handler)
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_reaches_queries_and_mutations() {
-    for kind in [Kind::Query, Kind::Mutation] {
-        let log = Log::default();
-        let pipeline = pipeline_with(&log, [waiting("t.wait", kind, &log)]);
+async fn abort_stops_queries_and_mutations() {
+    for kind in [OperationKind::Query, OperationKind::Mutation] {
+        let log = EventLog::default();
+        let pipeline = pipeline_with(&log, [waiting_operation("t.wait", kind, &log)]);
         let call = pipeline.call(CallRequest::new("t.wait", json!({})), trusted());
         let abort = call.abort_handle();
         let (result, ()) = tokio::join!(call, async { abort.abort("enough") });
         let error = result.unwrap_err();
         assert_eq!(error.message(), "the call was aborted: enough");
-        assert_eq!(error.may_have_run(), kind == Kind::Mutation);
+        assert_eq!(error.may_have_run(), kind == OperationKind::Mutation);
         let expected = ["enter t.wait", "t.wait starts", "t.wait stops", "exit t.wait ABORTED"];
         assert_eq!(log.take(), expected, "{kind:?}");
         assert_eq!(pipeline.in_flight(), 0);
@@ -54,9 +57,9 @@ async fn an_abort_reaches_queries_and_mutations() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_passed_deadline_is_a_timeout_and_stops_the_handler() {
-    let log = Log::default();
-    let pipeline = pipeline_with(&log, [waiting("t.wait", Kind::Query, &log)]);
+async fn deadline_returns_timeout_and_cancels_handler() {
+    let log = EventLog::default();
+    let pipeline = pipeline_with(&log, [waiting_operation("t.wait", OperationKind::Query, &log)]);
     let request = CallRequest::new("t.wait", json!({})).timeout(Duration::from_secs(3));
     let error = pipeline.call(request, trusted()).await.unwrap_err();
     assert_eq!((error.code().as_str(), error.is_retryable()), ("TIMEOUT", true));
@@ -65,18 +68,19 @@ async fn a_passed_deadline_is_a_timeout_and_stops_the_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_without_a_deadline_has_the_default_one() {
-    let log = Log::default();
-    let pipeline = pipeline_with(&log, [waiting("t.wait", Kind::Query, &log)]);
+async fn call_without_deadline_uses_default() {
+    let log = EventLog::default();
+    let pipeline = pipeline_with(&log, [waiting_operation("t.wait", OperationKind::Query, &log)]);
     let before = tokio::time::Instant::now();
-    assert_eq!(code(pipeline.execute("t.wait", json!({})).await), "TIMEOUT");
+    assert_eq!(code(pipeline.call_trusted("t.wait", json!({})).await), "TIMEOUT");
     assert_eq!(before.elapsed().as_secs(), 300);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_has_already_passed_starts_nothing() {
-    let log = Log::default();
-    let pipeline = pipeline_with(&log, [waiting("t.wait", Kind::Mutation, &log)]);
+async fn expired_deadline_does_not_start_handler() {
+    let log = EventLog::default();
+    let pipeline =
+        pipeline_with(&log, [waiting_operation("t.wait", OperationKind::Mutation, &log)]);
     let request = CallRequest::new("t.wait", json!({})).timeout(Duration::ZERO);
     let error = pipeline.call(request, trusted()).await.unwrap_err();
     assert_eq!((error.code().as_str(), error.may_have_run()), ("TIMEOUT", false));
@@ -84,10 +88,10 @@ async fn a_deadline_that_has_already_passed_starts_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_who_leaves_stops_a_query() {
-    let log = Log::default();
-    let pipeline = pipeline_with(&log, [waiting("t.wait", Kind::Query, &log)]);
-    let mut call = Box::pin(pipeline.execute("t.wait", json!({})));
+async fn dropped_query_cancels_handler() {
+    let log = EventLog::default();
+    let pipeline = pipeline_with(&log, [waiting_operation("t.wait", OperationKind::Query, &log)]);
+    let mut call = Box::pin(pipeline.call_trusted("t.wait", json!({})));
     assert!((&mut call).now_or_never().is_none());
     drop(call);
     assert!(pipeline.drain(Duration::from_secs(1)).await);
@@ -97,19 +101,19 @@ async fn a_caller_who_leaves_stops_a_query() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_who_leaves_does_not_stop_a_mutation() {
-    let log = Log::default();
+async fn dropped_mutation_runs_to_completion() {
+    let log = EventLog::default();
     let handler_log = log.clone();
-    let write = dynamic("t.write", Kind::Mutation, move |context, _| {
+    let write = dynamic_operation("t.write", OperationKind::Mutation, move |context, _| {
         let log = handler_log.clone();
         async move {
             tokio::time::sleep(Duration::from_secs(2)).await;
-            log.add(format!("written, canceled: {}", context.is_cancelled()));
+            log.add(format!("written, canceled: {}", context.is_canceled()));
             Ok(json!(1))
         }
     });
     let pipeline = pipeline_with(&log, [write]);
-    let mut call = Box::pin(pipeline.execute("t.write", json!({})));
+    let mut call = Box::pin(pipeline.call_trusted("t.write", json!({})));
     assert!((&mut call).now_or_never().is_none());
     drop(call);
     assert!(pipeline.drain(Duration::from_secs(5)).await);
@@ -117,10 +121,11 @@ async fn a_caller_who_leaves_does_not_stop_a_mutation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_that_runs_out_of_patience_aborts_what_is_left() {
-    let log = Log::default();
-    let pipeline = pipeline_with(&log, [waiting("t.wait", Kind::Mutation, &log)]);
-    let mut call = Box::pin(pipeline.execute("t.wait", json!({})));
+async fn drain_timeout_aborts_remaining_calls() {
+    let log = EventLog::default();
+    let pipeline =
+        pipeline_with(&log, [waiting_operation("t.wait", OperationKind::Mutation, &log)]);
+    let mut call = Box::pin(pipeline.call_trusted("t.wait", json!({})));
     assert!((&mut call).now_or_never().is_none());
     drop(call);
     assert!(!pipeline.drain(Duration::from_secs(5)).await);
@@ -129,10 +134,10 @@ async fn a_drain_that_runs_out_of_patience_aborts_what_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queued_call_can_be_cancelled_in_every_way_and_the_queue_goes_on() {
-    let log = Log::default();
+async fn queued_call_cancellation_keeps_queue_moving() {
+    let log = EventLog::default();
     let handler_log = log.clone();
-    let write = dynamic("t.write", Kind::Mutation, move |_, input| {
+    let write = dynamic_operation("t.write", OperationKind::Mutation, move |_, input| {
         let log = handler_log.clone();
         async move {
             tokio::time::sleep(Duration::from_secs(10)).await;
@@ -152,7 +157,7 @@ async fn a_queued_call_can_be_cancelled_in_every_way_and_the_queue_goes_on() {
     let last = start(5);
     let leave = async {
         assert!((&mut dropped).now_or_never().is_none());
-        settle().await;
+        run_until_idle().await;
         abort.abort("no longer wanted");
         drop(dropped);
     };
@@ -170,31 +175,32 @@ async fn a_queued_call_can_be_cancelled_in_every_way_and_the_queue_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_queue_refuses() {
-    let log = Log::default();
-    let settings = Settings { exclusive_queue: 2, ..Settings::default() };
-    let operations = registry([waiting("t.wait", Kind::Mutation, &log).exclusive()]);
+async fn full_exclusive_queue_returns_overloaded() {
+    let log = EventLog::default();
+    let settings = PipelineSettings { max_exclusive_queue: 2, ..PipelineSettings::default() };
+    let operations =
+        registry([waiting_operation("t.wait", OperationKind::Mutation, &log).exclusive()]);
     let pipeline = Pipeline::builder(operations).settings(settings).build();
     let calls: Vec<_> =
         (0..4).map(|_| pipeline.call(CallRequest::new("t.wait", json!({})), trusted())).collect();
     let handles: Vec<_> = calls.iter().map(Call::abort_handle).collect();
     let stop = async {
-        settle().await;
+        run_until_idle().await;
         handles.iter().for_each(|handle| handle.abort("done"));
     };
     let (results, ()) = tokio::join!(futures::future::join_all(calls), stop);
-    let refused = results[3].as_ref().unwrap_err();
-    assert_eq!(refused.limit(), Some("exclusive_queue"));
-    assert_eq!(refused.retry_after(), Some(Duration::from_secs(1)));
+    let rejected = results[3].as_ref().unwrap_err();
+    assert_eq!(rejected.limit(), Some("exclusive_queue"));
+    assert_eq!(rejected.retry_after(), Some(Duration::from_secs(1)));
     let codes: Vec<_> = results.into_iter().map(code).collect();
     assert_eq!(codes, ["ABORTED", "ABORTED", "ABORTED", "OVERLOADED"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exclusive_turn_is_not_passed_on_before_the_cancelled_handler_has_ended() {
-    let log = Log::default();
+async fn exclusive_lock_held_until_canceled_handler_ends() {
+    let log = EventLog::default();
     let handler_log = log.clone();
-    let stubborn = dynamic("t.stubborn", Kind::Mutation, move |_, input| {
+    let stubborn = dynamic_operation("t.stubborn", OperationKind::Mutation, move |_, input| {
         let log = handler_log.clone();
         async move {
             log.add(format!("{input} in"));
@@ -205,18 +211,22 @@ async fn an_exclusive_turn_is_not_passed_on_before_the_cancelled_handler_has_end
     });
     let pipeline = Pipeline::new(registry([stubborn.exclusive()]));
     let short = CallRequest::new("t.stubborn", json!(1)).timeout(Duration::from_secs(1));
-    let (first, second) =
-        tokio::join!(pipeline.call(short, trusted()), pipeline.execute("t.stubborn", json!(2)));
+    let (first, second) = tokio::join!(
+        pipeline.call(short, trusted()),
+        pipeline.call_trusted("t.stubborn", json!(2))
+    );
     assert_eq!([code(first), code(second)], ["TIMEOUT", "ok"]);
     assert_eq!(log.take(), ["1 in", "1 out", "2 in", "2 out"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_ignores_its_cancellation_is_dropped_in_the_end() {
-    let deaf = dynamic("t.deaf", Kind::Query, async |_, _| std::future::pending().await);
-    let pipeline = Pipeline::new(registry([deaf]));
+async fn handler_ignoring_cancellation_dropped_after_grace() {
+    let unresponsive = dynamic_operation("t.unresponsive", OperationKind::Query, async |_, _| {
+        std::future::pending().await
+    });
+    let pipeline = Pipeline::new(registry([unresponsive]));
     let before = tokio::time::Instant::now();
-    let request = CallRequest::new("t.deaf", json!({})).timeout(Duration::from_secs(1));
+    let request = CallRequest::new("t.unresponsive", json!({})).timeout(Duration::from_secs(1));
     assert_eq!(code(pipeline.call(request, trusted()).await), "TIMEOUT");
     assert_eq!(before.elapsed().as_secs(), 1, "the caller does not wait for the wind-up");
     assert_eq!(pipeline.in_flight(), 1);
@@ -226,7 +236,7 @@ async fn a_handler_that_ignores_its_cancellation_is_dropped_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_ends_by_its_end_an_abort_a_deadline_silence_or_its_consumer() {
+async fn stream_ends_on_abort_deadline_and_idle_timeout() {
     let request = || CallRequest::new("t.ticks", json!({}));
     let three = Duration::from_millis(3_500);
     let rows: [(&str, CallRequest, usize, &str); 3] = [
@@ -235,7 +245,7 @@ async fn a_stream_ends_by_its_end_an_abort_a_deadline_silence_or_its_consumer() 
         ("abort", request(), 2, "ABORTED"),
     ];
     for (name, request, values, end) in rows {
-        let log = Log::default();
+        let log = EventLog::default();
         let pipeline = pipeline_with(&log, [ticks("t.ticks", &log)]);
         let mut stream = pipeline.start_subscription(request, trusted());
         for n in 0..values {
@@ -255,8 +265,8 @@ async fn a_stream_ends_by_its_end_an_abort_a_deadline_silence_or_its_consumer() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_consumer_who_leaves_stops_the_stream() {
-    let log = Log::default();
+async fn dropped_stream_cancels_handler() {
+    let log = EventLog::default();
     let pipeline = pipeline_with(&log, [ticks("t.ticks", &log)]);
     let mut stream = pipeline.subscribe("t.ticks", json!({}));
     stream.next().await.unwrap().unwrap();
@@ -267,12 +277,12 @@ async fn a_consumer_who_leaves_stops_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_ends_completes() {
-    let log = Log::default();
+async fn finished_stream_records_completed() {
+    let log = EventLog::default();
     let handler = Handler::stream_fn(|_, _| {
-        futures::stream::iter([1, 2]).map(|n| Ok(Output::dynamic(json!(n))))
+        futures::stream::iter([1, 2]).map(|n| Ok(HandlerOutput::dynamic(json!(n))))
     });
-    let two = Operation::from_spec(spec("t.two", Kind::Subscription)).handler(handler);
+    let two = Operation::from_spec(spec("t.two", OperationKind::Subscription)).handler(handler);
     let pipeline = pipeline_with(&log, [two]);
     let values: Vec<_> = pipeline.subscribe("t.two", json!({})).map(code).collect().await;
     assert_eq!(values, ["ok", "ok"]);
@@ -280,44 +290,47 @@ async fn a_stream_that_ends_completes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_meet_the_wrong_consumer() {
-    let log = Log::default();
-    let once = dynamic("t.once", Kind::Query, async |_, _| Ok(json!(7)));
+async fn call_rejects_subscription_and_subscribe_accepts_query() {
+    let log = EventLog::default();
+    let once = dynamic_operation("t.once", OperationKind::Query, async |_, _| Ok(json!(7)));
     let pipeline = pipeline_with(&log, [once, ticks("t.ticks", &log)]);
-    assert_eq!(code(pipeline.execute("t.ticks", json!({})).await), "VALIDATION_ERROR");
+    assert_eq!(code(pipeline.call_trusted("t.ticks", json!({})).await), "VALIDATION_ERROR");
     let values: Vec<_> = pipeline.subscribe("t.once", json!({})).collect().await;
     assert_eq!(values.len(), 1);
     assert_eq!(values[0].as_ref().unwrap().data, json!(7));
 }
 
 /// A seam that waits, so that a call can be canceled while it is inside it.
-struct Slow;
+struct PendingApproval;
 
-impl ApprovalGate for Slow {
-    fn obtain(&self, _: &CallView<'_>) -> Step<Option<Approval>> {
-        Step::Later(Box::pin(std::future::pending()))
+impl ApprovalGate for PendingApproval {
+    fn obtain(&self, _: &CallView<'_>) -> HookResult<Option<Approval>> {
+        HookResult::Pending(Box::pin(std::future::pending()))
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_for_approval_can_be_cancelled() {
-    let log = Log::default();
-    let operations = registry([waiting("t.wait", Kind::Mutation, &log)]);
-    let pipeline = Pipeline::builder(operations).audit(log.clone()).approval(Slow).build();
+async fn call_pending_approval_can_time_out() {
+    let log = EventLog::default();
+    let operations = registry([waiting_operation("t.wait", OperationKind::Mutation, &log)]);
+    let pipeline =
+        Pipeline::builder(operations).audit(log.clone()).approval(PendingApproval).build();
     let request = CallRequest::new("t.wait", json!({})).timeout(Duration::from_secs(1));
-    assert_eq!(code(pipeline.call(request, Authority::outside(None)).await), "TIMEOUT");
+    assert_eq!(code(pipeline.call(request, Authority::untrusted(None)).await), "TIMEOUT");
     assert_eq!(log.take(), ["enter t.wait", "exit t.wait TIMEOUT"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_always_ready_can_be_left_and_aborted() {
-    let handler =
-        Handler::stream_fn(|_, _| futures::stream::repeat_with(|| Ok(Output::dynamic(json!(1)))));
-    let endless = Operation::from_spec(spec("t.endless", Kind::Subscription)).handler(handler);
+async fn always_ready_stream_can_be_dropped_and_aborted() {
+    let handler = Handler::stream_fn(|_, _| {
+        futures::stream::repeat_with(|| Ok(HandlerOutput::dynamic(json!(1))))
+    });
+    let endless =
+        Operation::from_spec(spec("t.endless", OperationKind::Subscription)).handler(handler);
     let pipeline = Pipeline::new(registry([endless]));
-    let mut left = pipeline.subscribe("t.endless", json!({}));
-    left.next().await.unwrap().unwrap();
-    drop(left);
+    let mut dropped = pipeline.subscribe("t.endless", json!({}));
+    dropped.next().await.unwrap().unwrap();
+    drop(dropped);
     let mut aborted =
         pipeline.start_subscription(CallRequest::new("t.endless", json!({})), trusted());
     aborted.next().await.unwrap().unwrap();
@@ -329,64 +342,64 @@ async fn a_stream_that_is_always_ready_can_be_left_and_aborted() {
 }
 
 /// Takes 200 seconds, wherever it is asked.
-struct Deliberate;
+struct DelayedHooks;
 
-impl Deliberate {
-    fn wait<T: Default + Send + 'static>() -> Step<T> {
-        Step::Later(Box::pin(async {
+impl DelayedHooks {
+    fn wait<T: Default + Send + 'static>() -> HookResult<T> {
+        HookResult::Pending(Box::pin(async {
             tokio::time::sleep(Duration::from_secs(200)).await;
             Ok(T::default())
         }))
     }
 }
 
-impl ApprovalGate for Deliberate {
-    fn obtain(&self, _: &CallView<'_>) -> Step<Option<Approval>> {
+impl ApprovalGate for DelayedHooks {
+    fn obtain(&self, _: &CallView<'_>) -> HookResult<Option<Approval>> {
         Self::wait()
     }
 }
 
-impl Limits for Deliberate {
-    fn admit(&self, _: &CallView<'_>) -> Step<Permit> {
+impl Limits for DelayedHooks {
+    fn admit(&self, _: &CallView<'_>) -> HookResult<Permit> {
         Self::wait()
     }
 }
 
 /// It is one for the whole call, but for the time that a person takes to agree.
 #[tokio::test(start_paused = true)]
-async fn the_default_deadline_can_be_seen() {
-    for (is_approved, total, left) in [(false, 300, "100"), (true, 500, "300")] {
-        let seen = Log::default();
+async fn default_deadline_excludes_approval_time() {
+    for (is_approved, total, expected_remaining) in [(false, 300, "100"), (true, 500, "300")] {
+        let seen = EventLog::default();
         let log = seen.clone();
-        let slow = dynamic("t.slow", Kind::Query, move |context, _| {
+        let slow = dynamic_operation("t.slow", OperationKind::Query, move |context, _| {
             log.add(context.remaining().unwrap().as_secs().to_string());
             std::future::pending()
         });
         let builder = Pipeline::builder(registry([slow]));
         let pipeline = match is_approved {
-            true => builder.approval(Deliberate).build(),
-            false => builder.limits(Arc::new(Deliberate)).build(),
+            true => builder.approval(DelayedHooks).build(),
+            false => builder.limits(Arc::new(DelayedHooks)).build(),
         };
         let began = tokio::time::Instant::now();
-        assert_eq!(code(pipeline.execute("t.slow", json!({})).await), "TIMEOUT");
+        assert_eq!(code(pipeline.call_trusted("t.slow", json!({})).await), "TIMEOUT");
         assert_eq!(began.elapsed().as_secs(), total, "{is_approved}");
-        assert_eq!(seen.take(), [left], "{is_approved}");
+        assert_eq!(seen.take(), [expected_remaining], "{is_approved}");
     }
 }
 
 /// Each row: the time that is named, and what becomes of three calls one inside the other, each of
 /// which waits 200 seconds for a person.
 #[tokio::test(start_paused = true)]
-async fn a_person_below_stops_the_clocks_above() {
+async fn nested_approval_pauses_ancestor_default_deadlines() {
     let calls = |id: &'static str, inner: &'static str| {
-        dynamic(id, Kind::Query, async move |context, _| {
-            Ok(build_env(&context, ["t"]).execute(inner, json!({})).await?.data)
+        dynamic_operation(id, OperationKind::Query, async move |context, _| {
+            Ok(build_env(&context, ["t"]).call_trusted(inner, json!({})).await?.data)
         })
     };
     for (timeout, expected) in [(None, "ok"), (Some(550), "TIMEOUT")] {
-        let inner = dynamic("t.inner", Kind::Query, async |_, _| Ok(json!(1)));
+        let inner = dynamic_operation("t.inner", OperationKind::Query, async |_, _| Ok(json!(1)));
         let operations = [inner, calls("t.middle", "t.inner"), calls("t.outer", "t.middle")];
-        let pipeline = Pipeline::builder(registry(operations)).approval(Deliberate).build();
+        let pipeline = Pipeline::builder(registry(operations)).approval(DelayedHooks).build();
         let mut request = CallRequest::new("t.outer", json!({}));
         if let Some(seconds) = timeout {
             request = request.timeout(Duration::from_secs(seconds));
@@ -396,35 +409,37 @@ async fn a_person_below_stops_the_clocks_above() {
 }
 
 #[tokio::test]
-async fn a_timeout_beyond_the_end_of_the_clock_is_none() {
+async fn overflowing_timeout_means_no_deadline() {
     let pipeline =
-        Pipeline::new(registry([dynamic("t.op", Kind::Query, async |_, _| Ok(json!(1)))]));
+        Pipeline::new(registry([dynamic_operation("t.op", OperationKind::Query, async |_, _| {
+            Ok(json!(1))
+        })]));
     let request = CallRequest::new("t.op", json!({})).timeout(Duration::MAX);
     assert_eq!(code(pipeline.call(request, trusted()).await), "ok");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_in_a_queue_before_it_is_known_that_he_may() {
-    let log = Log::default();
+async fn access_and_input_checked_before_exclusive_queue() {
+    let log = EventLog::default();
     let mut control = crate::access::AccessControl::default();
     control.required_scopes.push("write".to_owned());
     let object = crate::schema::Schema::new(json!({"type": "object"})).unwrap();
-    let write = waiting("t.write", Kind::Mutation, &log)
+    let write = waiting_operation("t.write", OperationKind::Mutation, &log)
         .exclusive()
         .access(control)
         .schemas(object, crate::schema::Schema::unknown());
     let pipeline = Pipeline::new(registry([write]));
     let start = |input: Value, scope: &str| {
-        pipeline.call(CallRequest::new("t.write", input), outside(&[scope]))
+        pipeline.call(CallRequest::new("t.write", input), untrusted(&[scope]))
     };
     let holder = start(json!({}), "write");
     let abort = holder.abort_handle();
-    let refused = async {
-        settle().await;
+    let rejected = async {
+        run_until_idle().await;
         assert_eq!(code(start(json!({}), "read").now_or_never().unwrap()), "ACCESS_DENIED");
         assert_eq!(code(start(json!(5), "write").now_or_never().unwrap()), "VALIDATION_ERROR");
         assert!(start(json!({}), "write").now_or_never().is_none(), "and this one waits");
         abort.abort("seen");
     };
-    assert_eq!(code(tokio::join!(holder, refused).0), "ABORTED");
+    assert_eq!(code(tokio::join!(holder, rejected).0), "ABORTED");
 }

@@ -2,7 +2,7 @@
 
 mod cancellation;
 mod isolation;
-mod nesting;
+mod nested;
 mod results;
 mod stages;
 
@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use super::*;
 use crate::access::Identity;
 use crate::error::HandlerError;
-use crate::handler::{CallContext, Handler, Output};
+use crate::handler::{CallContext, Handler, HandlerOutput};
 use crate::operation::{Operation, OperationBuilder};
-use crate::spec::{Kind, OperationSpec};
+use crate::spec::{OperationKind, OperationSpec};
 
 /// What happened, in the order in which it happened.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+struct EventLog(Arc<Mutex<Vec<String>>>);
 
-impl Log {
+impl EventLog {
     fn add(&self, line: impl Into<String>) {
         self.0.lock().unwrap().push(line.into());
     }
@@ -32,30 +32,35 @@ impl Log {
     }
 }
 
-impl AuditSink for Log {
-    fn enter(&self, call: &CallView<'_>) -> Entered {
+impl AuditSink for EventLog {
+    fn enter(&self, call: &CallView<'_>) -> AuditEntry {
         self.add(format!("enter {}", call.operation_id));
-        Entered { mark: Some(7), step: Step::Now(Ok(())) }
+        AuditEntry { id: Some(7), result: HookResult::Ready(Ok(())) }
     }
 
-    fn exit(&self, call: &CallView<'_>, ending: &Ending<'_>, _: Duration) -> Step<()> {
-        assert_eq!(call.mark, Some(7));
-        let how = match ending {
-            Ending::Answered(_) => "ok".to_owned(),
-            Ending::Failed(error) => error.code().to_string(),
-            Ending::Completed { values } => format!("completed {values}"),
+    fn exit(
+        &self,
+        call: &CallView<'_>,
+        audit_outcome: &AuditOutcome<'_>,
+        _: Duration,
+    ) -> HookResult<()> {
+        assert_eq!(call.audit_id, Some(7));
+        let label = match audit_outcome {
+            AuditOutcome::Succeeded(_) => "ok".to_owned(),
+            AuditOutcome::Failed(error) => error.code().to_string(),
+            AuditOutcome::Completed { values } => format!("completed {values}"),
         };
-        self.add(format!("exit {} {how}", call.operation_id));
-        Step::Now(Ok(()))
+        self.add(format!("exit {} {label}", call.operation_id));
+        HookResult::Ready(Ok(()))
     }
 }
 
-fn spec(id: &str, kind: Kind) -> OperationSpec {
+fn spec(id: &str, kind: OperationKind) -> OperationSpec {
     OperationSpec::new(&id.parse().unwrap(), kind)
 }
 
 /// An operation over JSON.
-fn dynamic<F, Fut>(id: &str, kind: Kind, run: F) -> OperationBuilder
+fn dynamic_operation<F, Fut>(id: &str, kind: OperationKind, run: F) -> OperationBuilder
 where
     F: Fn(CallContext, Value) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Value, HandlerError>> + Send + 'static,
@@ -63,18 +68,18 @@ where
     let run = Arc::new(run);
     Operation::from_spec(spec(id, kind)).handler(Handler::once_fn(move |context, input| {
         let run = Arc::clone(&run);
-        async move { Ok(Output::dynamic(run(context, input.into_value()?).await?)) }
+        async move { Ok(HandlerOutput::dynamic(run(context, input.into_value()?).await?)) }
     }))
 }
 
 /// An operation that logs when it starts and when it learns that it should stop.
-fn waiting(id: &str, kind: Kind, log: &Log) -> OperationBuilder {
+fn waiting_operation(id: &str, kind: OperationKind, log: &EventLog) -> OperationBuilder {
     let log = log.clone();
-    dynamic(id, kind, move |context, _| {
+    dynamic_operation(id, kind, move |context, _| {
         let log = log.clone();
         async move {
             log.add(format!("{} starts", context.operation()));
-            context.cancelled().await;
+            context.canceled().await;
             log.add(format!("{} stops", context.operation()));
             Ok(json!("stopped"))
         }
@@ -89,8 +94,8 @@ fn registry(operations: impl IntoIterator<Item = OperationBuilder>) -> Registry 
     registry
 }
 
-fn outside(scopes: &[&str]) -> Authority {
-    Authority::outside(Some(Arc::new(Identity::new("ci").with_scopes(scopes.to_vec()))))
+fn untrusted(scopes: &[&str]) -> Authority {
+    Authority::untrusted(Some(Arc::new(Identity::new("ci").with_scopes(scopes.to_vec()))))
 }
 
 fn trusted() -> Authority {

@@ -12,13 +12,15 @@ fn schema() -> Schema {
     .unwrap()
 }
 
-fn answering(output: impl Fn() -> Output + Send + Sync + 'static) -> OperationBuilder {
+fn operation_returning(
+    output: impl Fn() -> HandlerOutput + Send + Sync + 'static,
+) -> OperationBuilder {
     let output = Arc::new(output);
     let handler = Handler::once_fn(move |_, _| {
         let output = Arc::clone(&output);
         async move { Ok(output()) }
     });
-    Operation::from_spec(spec("t.op", Kind::Query)).handler(handler)
+    Operation::from_spec(spec("t.op", OperationKind::Query)).handler(handler)
 }
 
 async fn outcome(operation: OperationBuilder) -> Result<Outcome, CallError> {
@@ -27,24 +29,27 @@ async fn outcome(operation: OperationBuilder) -> Result<Outcome, CallError> {
 }
 
 #[tokio::test]
-async fn only_dynamic_values_are_taken_for_envelopes() {
+async fn envelope_detection_applies_only_to_dynamic_output() {
     let wire =
         || json!({"data": 1, "meta": {"source": "local", "operationId": "far.op", "timestamp": 5}});
-    let typed = outcome(answering(move || Output::Data(wire().into()))).await.unwrap();
+    let typed =
+        outcome(operation_returning(move || HandlerOutput::Data(wire().into()))).await.unwrap();
     assert_eq!(typed.envelope.into_value().unwrap().data, wire());
     let text = move || Payload::from_json(wire().to_string()).unwrap();
     for dynamic in [
-        outcome(answering(move || Output::dynamic(wire()))).await,
-        outcome(answering(move || Output::Dynamic(text()))).await,
+        outcome(operation_returning(move || HandlerOutput::dynamic(wire()))).await,
+        outcome(operation_returning(move || HandlerOutput::Dynamic(text()))).await,
     ] {
         assert_eq!(serde_json::to_value(dynamic.unwrap()).unwrap(), wire());
     }
 }
 
 #[tokio::test]
-async fn adapters_envelopes_pass_whole() {
+async fn adapter_envelope_passes_unchanged() {
     let http = || HttpMeta::new(201, [("X-A", "1"), ("x-a", "2"), ("Set-Cookie", "c=1")]);
-    let result = answering(move || Output::Envelope(Envelope::http(json!(null).into(), http())));
+    let result = operation_returning(move || {
+        HandlerOutput::Envelope(Envelope::http(json!(null).into(), http()))
+    });
     assert_eq!(
         serde_json::to_value(outcome(result).await.unwrap()).unwrap(),
         json!({"data": null, "meta": {"source": "http", "statusCode": 201,
@@ -53,21 +58,22 @@ async fn adapters_envelopes_pass_whole() {
 }
 
 #[tokio::test]
-async fn a_handler_can_name_which_of_the_declared_shapes_it_answers_with() {
-    let named = || Schema::new(json!({"properties": {"id": {"type": "integer"}}})).unwrap();
+async fn output_with_schema_validates_against_that_schema() {
+    let id_schema = || Schema::new(json!({"properties": {"id": {"type": "integer"}}})).unwrap();
     let data = || json!({"id": "7", "n": 1}).into();
     let shaped = move || {
         let meta = HttpMeta::new(200, [("content-type", "application/json")]);
-        Output::Shaped(Envelope::http(data(), meta), named())
+        HandlerOutput::WithSchema(Envelope::http(data(), meta), id_schema())
     };
-    let result = outcome(answering(shaped).schemas(Schema::unknown(), schema())).await.unwrap();
+    let result =
+        outcome(operation_returning(shaped).schemas(Schema::unknown(), schema())).await.unwrap();
     assert!(result.warnings().is_empty());
     assert_eq!(result.envelope.into_value().unwrap().data, json!({"id": 7}));
 }
 
 /// Each row: the policy, the data, the outcome's warnings or the error's code.
 #[tokio::test]
-async fn data_that_does_not_fit_is_a_warning_unless_it_is_enforced() {
+async fn schema_mismatch_warns_unless_enforced() {
     let (good, bad) = (json!({"n": []}), json!({"n": {}}));
     let rows = [
         (OutputPolicy::Normalize, &good, Ok(0)),
@@ -78,7 +84,7 @@ async fn data_that_does_not_fit_is_a_warning_unless_it_is_enforced() {
     ];
     for (policy, data, expected) in rows {
         let value = data.clone();
-        let operation = answering(move || Output::dynamic(value.clone()))
+        let operation = operation_returning(move || HandlerOutput::dynamic(value.clone()))
             .schemas(Schema::unknown(), schema())
             .policy(ResultPolicy::new(policy));
         match (outcome(operation).await, expected) {
@@ -95,7 +101,7 @@ async fn data_that_does_not_fit_is_a_warning_unless_it_is_enforced() {
 }
 
 #[tokio::test]
-async fn what_a_tool_said_is_never_repaired() {
+async fn tool_errors_and_content_blocks_are_not_repaired() {
     let text = || vec![ContentBlock::text("no such file")];
     let blocks = || json!([{"type": "text", "text": "no such file"}]);
     let raw = |text: &str| Payload::from_json(text.to_owned()).unwrap();
@@ -124,21 +130,21 @@ async fn what_a_tool_said_is_never_repaired() {
     ];
     for (name, envelope, warnings) in rows {
         let before = serde_json::to_value(&envelope).unwrap();
-        for (policy, refused) in
+        for (policy, rejected) in
             [(OutputPolicy::Normalize, false), (OutputPolicy::Enforce, warnings > 0)]
         {
             let envelope = envelope.clone();
-            let operation = answering(move || Output::Envelope(envelope.clone()))
+            let operation = operation_returning(move || HandlerOutput::Envelope(envelope.clone()))
                 .schemas(Schema::unknown(), schema())
                 .policy(ResultPolicy::new(policy));
             match outcome(operation).await {
                 Ok(outcome) => {
-                    assert!(!refused, "{name} {policy:?}");
+                    assert!(!rejected, "{name} {policy:?}");
                     assert_eq!(outcome.warnings().len(), warnings, "{name} {policy:?}");
                     assert_eq!(serde_json::to_value(outcome.envelope).unwrap(), before, "{name}");
                 }
                 Err(error) => {
-                    assert!(refused, "{name} {policy:?}: {error}");
+                    assert!(rejected, "{name} {policy:?}: {error}");
                     assert_eq!(error.code().as_str(), "OUTPUT_VALIDATION_FAILED");
                 }
             }
@@ -147,27 +153,28 @@ async fn what_a_tool_said_is_never_repaired() {
 }
 
 #[tokio::test]
-async fn text_that_nobody_looks_into_goes_out_to_the_byte() {
+async fn unparsed_output_is_returned_byte_for_byte() {
     let text = "{ \"a\" :1.00 }";
-    let operation =
-        answering(move || Output::Dynamic(Payload::from_json(text.to_owned()).unwrap()));
+    let operation = operation_returning(move || {
+        HandlerOutput::Dynamic(Payload::from_json(text.to_owned()).unwrap())
+    });
     let outcome = outcome(operation).await.unwrap();
     assert_eq!(serde_json::to_string(&outcome.envelope.data).unwrap(), text);
 }
 
 #[tokio::test]
-async fn a_schema_that_does_not_compile_is_a_warning_on_output_and_an_error_on_input() {
+async fn invalid_schema_warns_on_output_and_fails_on_input() {
     let broken = || Schema::new(json!({"type": "nonsense"})).unwrap();
-    let operation = answering(|| Output::dynamic(json!(1)));
+    let operation = operation_returning(|| HandlerOutput::dynamic(json!(1)));
     let warned = outcome(operation.schemas(Schema::unknown(), broken())).await.unwrap();
     assert!(warned.warnings()[0].message.contains("does not compile"), "{:?}", warned.warnings());
-    let operation = answering(|| Output::dynamic(json!(1)));
+    let operation = operation_returning(|| HandlerOutput::dynamic(json!(1)));
     let error = outcome(operation.schemas(broken(), Schema::unknown())).await.unwrap_err();
     assert_eq!(error.code().as_str(), "EXECUTION_ERROR");
 }
 
 #[tokio::test]
-async fn every_repair_is_on_the_outcome_and_what_was_made_up_is_a_warning() {
+async fn cast_records_repairs_and_warns_on_invented_values() {
     use crate::schema::RepairAction::{Converted, Defaulted, Invented, Replaced, Stripped};
 
     let schema = || {
@@ -203,7 +210,7 @@ async fn every_repair_is_on_the_outcome_and_what_was_made_up_is_a_warning() {
     ];
     for (policy, expected, actions, warnings) in rows {
         let data = data.clone();
-        let operation = answering(move || Output::dynamic(data.clone()))
+        let operation = operation_returning(move || HandlerOutput::dynamic(data.clone()))
             .schemas(Schema::unknown(), schema())
             .policy(policy);
         let outcome = outcome(operation).await.unwrap();

@@ -5,72 +5,73 @@ use crate::access::AccessControl;
 use crate::schema::Schema;
 
 /// Fills every seam with something that logs, and refuses at the stage that is named.
-struct Seams {
-    log: Log,
-    refuse: &'static str,
+struct RecordingHooks {
+    log: EventLog,
+    reject_at: &'static str,
 }
 
-impl Seams {
-    fn at<T: Default>(&self, stage: &'static str) -> Step<T> {
+impl RecordingHooks {
+    fn record_stage<T: Default>(&self, stage: &'static str) -> HookResult<T> {
         self.log.add(stage);
-        if self.refuse == stage {
-            return Step::Now(Err(CallError::overloaded(stage)));
+        if self.reject_at == stage {
+            return HookResult::Ready(Err(CallError::overloaded(stage)));
         }
-        Step::Later(Box::pin(async { Ok(T::default()) }))
+        HookResult::Pending(Box::pin(async { Ok(T::default()) }))
     }
 }
 
-impl AuditSink for Seams {
-    fn enter(&self, _: &CallView<'_>) -> Entered {
-        self.at("audit-enter").into()
+impl AuditSink for RecordingHooks {
+    fn enter(&self, _: &CallView<'_>) -> AuditEntry {
+        self.record_stage("audit-enter").into()
     }
 
-    fn exit(&self, _: &CallView<'_>, _: &Ending<'_>, _: Duration) -> Step<()> {
-        self.at("audit-exit")
-    }
-}
-
-impl Limits for Seams {
-    fn admit(&self, _: &CallView<'_>) -> Step<Permit> {
-        self.at("limits")
-    }
-
-    fn place(&self, _: &CallView<'_>) -> Step<Permit> {
-        self.at("place")
+    fn exit(&self, _: &CallView<'_>, _: &AuditOutcome<'_>, _: Duration) -> HookResult<()> {
+        self.record_stage("audit-exit")
     }
 }
 
-impl ApprovalGate for Seams {
-    fn obtain(&self, _: &CallView<'_>) -> Step<Option<Approval>> {
-        self.at("approval")
+impl Limits for RecordingHooks {
+    fn admit(&self, _: &CallView<'_>) -> HookResult<Permit> {
+        self.record_stage("limits")
+    }
+
+    fn acquire_source(&self, _: &CallView<'_>) -> HookResult<Permit> {
+        self.record_stage("source")
     }
 }
 
-fn seams(log: &Log, refuse: &'static str) -> Seams {
-    Seams { log: log.clone(), refuse }
+impl ApprovalGate for RecordingHooks {
+    fn obtain(&self, _: &CallView<'_>) -> HookResult<Option<Approval>> {
+        self.record_stage("approval")
+    }
 }
 
-fn pipeline(log: &Log, refuse: &'static str) -> Pipeline {
+fn recording_hooks(log: &EventLog, reject_at: &'static str) -> RecordingHooks {
+    RecordingHooks { log: log.clone(), reject_at }
+}
+
+fn pipeline(log: &EventLog, reject_at: &'static str) -> Pipeline {
     let handler_log = log.clone();
     let mut control = AccessControl::default();
     control.required_scopes.push("open".to_owned());
-    let operation = dynamic("t.op", Kind::Mutation, move |_, _| {
+    let operation = dynamic_operation("t.op", OperationKind::Mutation, move |_, _| {
         handler_log.add("dispatch");
         async { Ok(json!({})) }
     });
     let number = Schema::new(json!({"type": "object", "required": ["n"]})).unwrap();
     let operation = operation.access(control).schemas(number, Schema::unknown());
-    let listed = Operation::from_spec(spec("t.listed", Kind::Query));
+    let listed = Operation::from_spec(spec("t.listed", OperationKind::Query));
     Pipeline::builder(registry([operation, listed]))
-        .audit(seams(log, refuse))
-        .limits(Arc::new(seams(log, refuse)))
-        .approval(seams(log, refuse))
+        .audit(recording_hooks(log, reject_at))
+        .limits(Arc::new(recording_hooks(log, reject_at)))
+        .approval(recording_hooks(log, reject_at))
         .build()
 }
 
 #[tokio::test]
-async fn stages_run_in_order_and_a_refusal_skips_to_the_exit() {
-    const ALL: [&str; 6] = ["audit-enter", "limits", "approval", "place", "dispatch", "audit-exit"];
+async fn stages_run_in_order_and_rejection_skips_to_audit_exit() {
+    const ALL: [&str; 6] =
+        ["audit-enter", "limits", "approval", "source", "dispatch", "audit-exit"];
     let (good, bad) = (json!({"n": 1}), json!({"m": 1}));
     let rows = [
         ("", "t.op", "open", &good, "ok", &ALL[..]),
@@ -88,7 +89,7 @@ async fn stages_run_in_order_and_a_refusal_skips_to_the_exit() {
             "OVERLOADED",
             &["audit-enter", "limits", "approval", "audit-exit"],
         ),
-        ("place", "t.op", "open", &good, "OVERLOADED", &[ALL[0], ALL[1], ALL[2], ALL[3], ALL[5]]),
+        ("source", "t.op", "open", &good, "OVERLOADED", &[ALL[0], ALL[1], ALL[2], ALL[3], ALL[5]]),
         // An exit that cannot be recorded is logged; the answer is the answer.
         ("audit-exit", "t.op", "open", &good, "OVERLOADED", &ALL),
         // Who asks for what is not there calls as often as he may, too.
@@ -96,12 +97,12 @@ async fn stages_run_in_order_and_a_refusal_skips_to_the_exit() {
         ("", "t.none", "open", &good, "OPERATION_NOT_FOUND", &[ALL[0], ALL[1], ALL[5]]),
         ("", "t.listed", "open", &good, "OPERATION_NOT_FOUND", &[ALL[0], ALL[1], ALL[5]]),
     ];
-    for (refuse, operation, scope, input, expected, stages) in rows {
-        let log = Log::default();
-        let pipeline = pipeline(&log, refuse);
+    for (reject_at, operation, scope, input, expected, stages) in rows {
+        let log = EventLog::default();
+        let pipeline = pipeline(&log, reject_at);
         let request = CallRequest::new(operation, input.clone());
-        let result = pipeline.call(request, outside(&[scope])).await;
-        let row = format!("{operation} refused at {refuse:?} with {scope} and {input}");
+        let result = pipeline.call(request, untrusted(&[scope])).await;
+        let row = format!("{operation} refused at {reject_at:?} with {scope} and {input}");
         assert_eq!(code(result), expected, "{row}");
         assert_eq!(log.take(), stages, "{row}");
         assert_eq!(pipeline.in_flight(), 0, "{row}");
@@ -109,37 +110,38 @@ async fn stages_run_in_order_and_a_refusal_skips_to_the_exit() {
 }
 
 #[tokio::test]
-async fn a_spec_without_a_handler_says_so() {
-    let error = pipeline(&Log::default(), "").execute("t.listed", json!({})).await.unwrap_err();
+async fn operation_without_handler_returns_not_found() {
+    let error =
+        pipeline(&EventLog::default(), "").call_trusted("t.listed", json!({})).await.unwrap_err();
     assert_eq!(error.message(), "No handler registered for operation: t.listed");
 }
 
 #[tokio::test]
-async fn the_trusted_path_skips_access_and_nothing_else() {
-    let log = Log::default();
+async fn call_trusted_skips_only_access_check() {
+    let log = EventLog::default();
     let pipeline = pipeline(&log, "");
-    assert_eq!(code(pipeline.execute("t.op", json!({"n": 1})).await), "ok");
+    assert_eq!(code(pipeline.call_trusted("t.op", json!({"n": 1})).await), "ok");
     assert_eq!(
         log.take(),
-        ["audit-enter", "limits", "approval", "place", "dispatch", "audit-exit"]
+        ["audit-enter", "limits", "approval", "source", "dispatch", "audit-exit"]
     );
-    assert_eq!(code(pipeline.execute("t.op", json!({})).await), "VALIDATION_ERROR");
-    let nobody = Authority::outside(None);
-    let call = pipeline.call(CallRequest::new("t.op", json!({"n": 1})), nobody);
+    assert_eq!(code(pipeline.call_trusted("t.op", json!({})).await), "VALIDATION_ERROR");
+    let anonymous = Authority::untrusted(None);
+    let call = pipeline.call(CallRequest::new("t.op", json!({"n": 1})), anonymous);
     assert_eq!(code(call.await), "ACCESS_DENIED");
 }
 
 #[tokio::test]
-async fn every_bad_path_of_an_input_is_named() {
+async fn validation_error_lists_every_invalid_path() {
     let schema = json!({
         "type": "object",
         "properties": {"a": {"type": "integer"}, "b": {"items": {"type": "string"}}},
         "required": ["c"],
     });
-    let operation = dynamic("t.op", Kind::Query, async |_, _| Ok(json!(1)))
+    let operation = dynamic_operation("t.op", OperationKind::Query, async |_, _| Ok(json!(1)))
         .schemas(Schema::new(schema).unwrap(), Schema::unknown());
     let pipeline = Pipeline::new(registry([operation]));
-    let error = pipeline.execute("t.op", json!({"a": "x", "b": ["y", 5]})).await.unwrap_err();
+    let error = pipeline.call_trusted("t.op", json!({"a": "x", "b": ["y", 5]})).await.unwrap_err();
     let mut paths: Vec<_> = error
         .details()
         .unwrap()
@@ -153,23 +155,23 @@ async fn every_bad_path_of_an_input_is_named() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_never_polled_never_happened() {
-    let log = Log::default();
+async fn unpolled_call_has_no_effect() {
+    let log = EventLog::default();
     let pipeline = pipeline(&log, "");
     drop(pipeline.call(CallRequest::new("t.op", json!({"n": 1})), trusted()));
     assert_eq!(log.take(), [""; 0]);
 }
 
 #[tokio::test]
-async fn too_many_calls_are_refused_and_nothing_is_started() {
-    let log = Log::default();
-    let settings = Settings { concurrent_calls: 1, ..Settings::default() };
-    let operations = registry([waiting("t.wait", Kind::Query, &log)]);
+async fn concurrency_limit_rejects_without_starting() {
+    let log = EventLog::default();
+    let settings = PipelineSettings { max_concurrent_calls: 1, ..PipelineSettings::default() };
+    let operations = registry([waiting_operation("t.wait", OperationKind::Query, &log)]);
     let pipeline = Pipeline::builder(operations).settings(settings).build();
     let first = pipeline.call(CallRequest::new("t.wait", json!({})), trusted());
     let abort = first.abort_handle();
     let second = async {
-        let error = pipeline.execute("t.wait", json!({})).await.unwrap_err();
+        let error = pipeline.call_trusted("t.wait", json!({})).await.unwrap_err();
         assert_eq!(error.code().as_str(), "OVERLOADED");
         assert!(error.is_retryable());
         abort.abort("seen enough");
@@ -181,13 +183,13 @@ async fn too_many_calls_are_refused_and_nothing_is_started() {
 
 /// What somebody may do is looked at again when the word that he waited for has come.
 #[tokio::test]
-async fn an_approved_call_is_held_against_what_holds_by_then() {
-    struct Tightened(Registry);
-    impl ApprovalGate for Tightened {
-        fn obtain(&self, _: &CallView<'_>) -> Step<Option<Approval>> {
+async fn access_rechecked_after_approval() {
+    struct RestrictingApprovalGate(Registry);
+    impl ApprovalGate for RestrictingApprovalGate {
+        fn obtain(&self, _: &CallView<'_>) -> HookResult<Option<Approval>> {
             let registry = self.0.clone();
-            Step::Later(Box::pin(async move {
-                let mut spec = spec("t.op", Kind::Query);
+            HookResult::Pending(Box::pin(async move {
+                let mut spec = spec("t.op", OperationKind::Query);
                 spec.access_control.required_scopes = vec!["more".to_owned()];
                 let tightened = Operation::from_spec(spec).build().unwrap();
                 registry.apply([crate::registry::Change::Replace(tightened)]).unwrap();
@@ -197,10 +199,10 @@ async fn an_approved_call_is_held_against_what_holds_by_then() {
     }
     for (scopes, expected) in [(vec![], Err("ACCESS_DENIED")), (vec!["more"], Ok(()))] {
         let handler = |_, _| std::future::ready(Ok(json!(1)));
-        let registry = registry([dynamic("t.op", Kind::Query, handler)]);
-        let gate = Tightened(registry.clone());
+        let registry = registry([dynamic_operation("t.op", OperationKind::Query, handler)]);
+        let gate = RestrictingApprovalGate(registry.clone());
         let pipeline = Pipeline::builder(registry).approval(gate).build();
-        let caller = Authority::outside(Some(Identity::new("ada").with_scopes(scopes).into()));
+        let caller = Authority::untrusted(Some(Identity::new("ada").with_scopes(scopes).into()));
         let called = pipeline.call(CallRequest::new("t.op", json!({})), caller).await;
         let called = called.map(drop).map_err(|error| error.code().as_str().to_owned());
         assert_eq!(

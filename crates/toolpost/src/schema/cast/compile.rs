@@ -6,156 +6,162 @@ use foldhash::fast::RandomState;
 use serde_json::{Map, Value};
 
 use super::error::CastCode;
-use super::js::{self, MAX_DEPTH, MAX_WRITTEN_DEPTH};
-use super::node::{Kind, Node, NodeId, Program, Reference, Rest};
-use super::references::Names;
+use super::js::{self, MAX_DEPTH, MAX_LITERAL_DEPTH};
+use super::node::{CastKind, CastNode, CastNodeId, CastProgram, CastReference, UndeclaredRule};
+use super::references::AnchorIndex;
 use super::unique;
 
-pub(super) type Document = Map<String, Value>;
+pub(super) type SchemaObject = Map<String, Value>;
 
-impl Program {
+impl CastProgram {
     /// Compiles a document; whatever is wrong with it shows only where a value meets it.
     pub(in crate::schema) fn compile(root: &Value) -> Self {
-        let mut compiler = Compiler {
+        let mut compiler = CastCompiler {
             nodes: Vec::new(),
-            known: HashMap::default(),
+            compiled: HashMap::default(),
             queued: HashMap::default(),
-            waiting: Vec::new(),
+            queue: Vec::new(),
             depth: 0,
         };
-        let root_node = compiler.later(root);
-        let links = compiler.finish(root);
-        compiler.resolve(&links);
+        let root_node = compiler.enqueue(root);
+        let links = compiler.drain_queue(root);
+        compiler.resolve_refs(&links);
         Self { nodes: compiler.nodes, root: root_node }
     }
 }
 
 /// Members and items are compiled from a queue, so that documents may nest as they like; only
 /// applicators (`allOf` and its kin) recurse, since they can collapse into their only part.
-pub(super) struct Compiler<'s> {
-    nodes: Vec<Node>,
+pub(super) struct CastCompiler<'s> {
+    nodes: Vec<CastNode>,
     /// Finished nodes by the address of their schema: no part of a document is compiled twice.
-    known: HashMap<usize, NodeId, RandomState>,
+    compiled: HashMap<usize, CastNodeId, RandomState>,
     /// Nodes whose schemas are in the queue or have passed it.
-    queued: HashMap<usize, NodeId, RandomState>,
-    waiting: Vec<(NodeId, &'s Value)>,
+    queued: HashMap<usize, CastNodeId, RandomState>,
+    queue: Vec<(CastNodeId, &'s Value)>,
     /// How many applicators are open.
     depth: usize,
 }
 
 /// Whether the `default` beside a keyword belongs to the node made from that keyword.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Defaults {
-    Here,
-    Elsewhere,
+pub(super) enum DefaultOwner {
+    ThisNode,
+    ParentNode,
 }
 
-impl<'s> Compiler<'s> {
+impl<'s> CastCompiler<'s> {
     /// The node of a schema that is compiled when its turn comes.
-    pub(super) fn later(&mut self, schema: &'s Value) -> NodeId {
+    pub(super) fn enqueue(&mut self, schema: &'s Value) -> CastNodeId {
         let address = unique::address(schema);
         if let Some(queued) = self.queued.get(&address) {
             return *queued;
         }
-        let id = self.add(Kind::Unknown);
+        let id = self.add(CastKind::Unknown);
         self.queued.insert(address, id);
-        self.waiting.push((id, schema));
+        self.queue.push((id, schema));
         id
     }
 
     /// The node of a schema whose kind matters now.
-    fn schema(&mut self, schema: &'s Value) -> NodeId {
+    fn compile_schema(&mut self, schema: &'s Value) -> CastNodeId {
         let address = unique::address(schema);
-        if let Some(known) = self.known.get(&address) {
+        if let Some(known) = self.compiled.get(&address) {
             return *known;
         }
         if self.depth == MAX_DEPTH {
-            return self.add(Kind::TooDeep);
+            return self.add(CastKind::TooDeep);
         }
         self.depth += 1;
         let id = match schema {
-            Value::Bool(false) => self.add(Kind::Never),
-            Value::Object(document) => self.document(document),
-            _ => self.add(Kind::Unknown),
+            Value::Bool(false) => self.add(CastKind::Never),
+            Value::Object(document) => self.compile_object(document),
+            _ => self.add(CastKind::Unknown),
         };
         self.depth -= 1;
-        self.known.insert(address, id);
+        self.compiled.insert(address, id);
         id
     }
 
-    fn document(&mut self, document: &'s Document) -> NodeId {
-        let lists = ["allOf", "anyOf", "oneOf"].map(|keyword| list(document, keyword));
+    fn compile_object(&mut self, document: &'s SchemaObject) -> CastNodeId {
+        let lists = ["allOf", "anyOf", "oneOf"].map(|keyword| array_keyword(document, keyword));
         let not = document.get("not");
         let applied = lists.iter().flatten().count() + usize::from(not.is_some());
         if applied == 0 {
-            return self.base(document, Defaults::Here);
+            return self.base(document, DefaultOwner::ThisNode);
         }
-        let base = self.base(document, Defaults::Elsewhere);
+        let base = self.base(document, DefaultOwner::ParentNode);
         let mut parts = Vec::new();
-        if !matches!(self.node(base).kind, Kind::Unknown) {
+        if !matches!(self.node(base).kind, CastKind::Unknown) {
             parts.push(base);
         }
         let alone = parts.is_empty() && applied == 1;
-        let defaults = if alone { Defaults::Here } else { Defaults::Elsewhere };
+        let defaults = if alone { DefaultOwner::ThisNode } else { DefaultOwner::ParentNode };
         let [all_of, any_of, one_of] = lists;
-        parts.extend(all_of.into_iter().flatten().map(|schema| self.schema(schema)));
+        parts.extend(all_of.into_iter().flatten().map(|schema| self.compile_schema(schema)));
         for variants in [any_of, one_of].into_iter().flatten() {
-            let variants = variants.iter().map(|schema| self.schema(schema)).collect();
+            let variants = variants.iter().map(|schema| self.compile_schema(schema)).collect();
             parts.push(self.union(variants, document, defaults));
         }
         if let Some(not) = not {
-            let kind = Kind::Not(self.schema(not));
+            let kind = CastKind::Not(self.compile_schema(not));
             parts.push(self.with_default(kind, document, defaults));
         }
         if alone && all_of.is_none() { parts[0] } else { self.intersect(parts, document) }
     }
 
-    fn intersect(&mut self, parts: Vec<NodeId>, document: &'s Document) -> NodeId {
+    fn intersect(&mut self, parts: Vec<CastNodeId>, document: &'s SchemaObject) -> CastNodeId {
         match parts[..] {
-            [] => self.with_default(Kind::Never, document, Defaults::Here),
-            [only] => self.inherit(only, document, Defaults::Here),
+            [] => self.with_default(CastKind::Never, document, DefaultOwner::ThisNode),
+            [only] => self.inherit_default(only, document, DefaultOwner::ThisNode),
             _ => {
-                let unevaluated = self.rest(document, "unevaluatedProperties");
-                let kind = Kind::Intersect { parts, unevaluated };
-                self.with_default(kind, document, Defaults::Here)
+                let unevaluated = self.undeclared_rule(document, "unevaluatedProperties");
+                let kind = CastKind::Intersect { parts, unevaluated };
+                self.with_default(kind, document, DefaultOwner::ThisNode)
             }
         }
     }
 
-    fn base(&mut self, document: &'s Document, defaults: Defaults) -> NodeId {
+    fn base(&mut self, document: &'s SchemaObject, defaults: DefaultOwner) -> CastNodeId {
         if let Some(Value::String(text)) = document.get("$ref") {
-            let unresolved = Reference { text: text.clone(), target: Err(CastCode::Deref) };
-            let kind = Kind::Reference(Box::new(unresolved));
-            return self.with_default(kind, document, Defaults::Here);
+            let unresolved = CastReference { text: text.clone(), target: Err(CastCode::Deref) };
+            let kind = CastKind::Reference(Box::new(unresolved));
+            return self.with_default(kind, document, DefaultOwner::ThisNode);
         }
         if let Some(constant) = document.get("const") {
             let kind = literal(constant);
             return self.with_default(kind, document, defaults);
         }
-        if let Some(members) = list(document, "enum") {
+        if let Some(members) = array_keyword(document, "enum") {
             let variants = members.iter().map(|member| self.add(literal(member))).collect();
             return self.union(variants, document, defaults);
         }
         match document.get("type") {
             Some(Value::Array(types)) => return self.types(types, document, defaults),
-            Some(Value::String(name)) => return self.of_type(name, document, defaults),
+            Some(Value::String(name)) => return self.compile_type(name, document, defaults),
             _ => {}
         }
         if document.get("properties").is_some_and(Value::is_object) {
-            self.of_type("object", document, defaults)
-        } else if document.contains_key("items") || list(document, "prefixItems").is_some() {
-            self.of_type("array", document, defaults)
+            self.compile_type("object", document, defaults)
+        } else if document.contains_key("items") || array_keyword(document, "prefixItems").is_some()
+        {
+            self.compile_type("array", document, defaults)
         } else {
-            self.with_default(Kind::Unknown, document, defaults)
+            self.with_default(CastKind::Unknown, document, defaults)
         }
     }
 
-    fn types(&mut self, types: &'s [Value], document: &'s Document, defaults: Defaults) -> NodeId {
+    fn types(
+        &mut self,
+        types: &'s [Value],
+        document: &'s SchemaObject,
+        defaults: DefaultOwner,
+    ) -> CastNodeId {
         if let [only] = types {
-            return self.of_type(only.as_str().unwrap_or_default(), document, defaults);
+            return self.compile_type(only.as_str().unwrap_or_default(), document, defaults);
         }
         if types.is_empty() {
-            return self.with_default(Kind::Unknown, document, defaults);
+            return self.with_default(CastKind::Unknown, document, defaults);
         }
         // A repeated name can never win, and would double the work at every level.
         let mut names: Vec<&str> = Vec::new();
@@ -164,24 +170,34 @@ impl<'s> Compiler<'s> {
                 names.push(name);
             }
         }
-        let of_type = |name| self.of_type(name, document, Defaults::Elsewhere);
+        let of_type = |name| self.compile_type(name, document, DefaultOwner::ParentNode);
         let variants = names.into_iter().map(of_type).collect();
-        self.with_default(Kind::Union(variants), document, defaults)
+        self.with_default(CastKind::Union(variants), document, defaults)
     }
 
-    fn union(&mut self, variants: Vec<NodeId>, document: &Document, defaults: Defaults) -> NodeId {
+    fn union(
+        &mut self,
+        variants: Vec<CastNodeId>,
+        document: &SchemaObject,
+        defaults: DefaultOwner,
+    ) -> CastNodeId {
         match variants[..] {
-            [] => self.with_default(Kind::Never, document, defaults),
-            [only] => self.inherit(only, document, defaults),
-            _ => self.with_default(Kind::Union(variants), document, defaults),
+            [] => self.with_default(CastKind::Never, document, defaults),
+            [only] => self.inherit_default(only, document, defaults),
+            _ => self.with_default(CastKind::Union(variants), document, defaults),
         }
     }
 
     /// The node itself, or a copy with the default if it has none of its own.
-    fn inherit(&mut self, id: NodeId, document: &Document, defaults: Defaults) -> NodeId {
+    fn inherit_default(
+        &mut self,
+        id: CastNodeId,
+        document: &SchemaObject,
+        defaults: DefaultOwner,
+    ) -> CastNodeId {
         let node = self.node(id);
         if node.default.is_some()
-            || defaults == Defaults::Elsewhere
+            || defaults == DefaultOwner::ParentNode
             || !document.contains_key("default")
         {
             return id;
@@ -190,49 +206,53 @@ impl<'s> Compiler<'s> {
         self.with_default(kind, document, defaults)
     }
 
-    pub(super) fn rest(&mut self, document: &'s Document, keyword: &str) -> Rest {
+    pub(super) fn undeclared_rule(
+        &mut self,
+        document: &'s SchemaObject,
+        keyword: &str,
+    ) -> UndeclaredRule {
         match document.get(keyword) {
-            None | Some(Value::Bool(true)) => Rest::Open,
-            Some(Value::Bool(false)) => Rest::Closed,
-            Some(schema) => Rest::Schema(self.later(schema)),
+            None | Some(Value::Bool(true)) => UndeclaredRule::Open,
+            Some(Value::Bool(false)) => UndeclaredRule::Closed,
+            Some(schema) => UndeclaredRule::Schema(self.enqueue(schema)),
         }
     }
 
     pub(super) fn with_default(
         &mut self,
-        kind: Kind,
-        document: &Document,
-        defaults: Defaults,
-    ) -> NodeId {
+        kind: CastKind,
+        document: &SchemaObject,
+        defaults: DefaultOwner,
+    ) -> CastNodeId {
         let id = self.add(kind);
-        if let (Some(default), Defaults::Here) = (document.get("default"), defaults) {
+        if let (Some(default), DefaultOwner::ThisNode) = (document.get("default"), defaults) {
             let node = &mut self.nodes[id.0 as usize];
-            node.default = js::copy(default, MAX_WRITTEN_DEPTH);
+            node.default = js::copy_bounded(default, MAX_LITERAL_DEPTH);
             if node.default.is_none() {
-                node.kind = Kind::TooDeep;
+                node.kind = CastKind::TooDeep;
             }
         }
         id
     }
 
-    pub(super) fn add(&mut self, kind: Kind) -> NodeId {
+    pub(super) fn add(&mut self, kind: CastKind) -> CastNodeId {
         let id = u32::try_from(self.nodes.len()).expect("a document has fewer than 2^32 parts");
-        self.nodes.push(Node { kind, default: None });
-        NodeId(id)
+        self.nodes.push(CastNode { kind, default: None });
+        CastNodeId(id)
     }
 
-    fn node(&self, id: NodeId) -> &Node {
+    fn node(&self, id: CastNodeId) -> &CastNode {
         &self.nodes[id.0 as usize]
     }
 
     /// Empties the queue, which every reference found on the way fills again.
-    fn finish(&mut self, root: &'s Value) -> Links {
+    fn drain_queue(&mut self, root: &'s Value) -> RefLinks {
         let mut names = None;
-        let mut links = Links::default();
+        let mut links = RefLinks::default();
         let mut scanned = 0;
         loop {
-            while let Some((id, schema)) = self.waiting.pop() {
-                let made = self.schema(schema);
+            while let Some((id, schema)) = self.queue.pop() {
+                let made = self.compile_schema(schema);
                 self.nodes[id.0 as usize] = self.node(made).clone();
             }
             let end = self.nodes.len();
@@ -240,11 +260,11 @@ impl<'s> Compiler<'s> {
                 return links;
             }
             for position in scanned..end {
-                if let Kind::Reference(reference) = &self.nodes[position].kind
+                if let CastKind::Reference(reference) = &self.nodes[position].kind
                     && let Some(target) =
-                        names.get_or_insert_with(|| Names::new(root)).find(&reference.text)
+                        names.get_or_insert_with(|| AnchorIndex::new(root)).resolve(&reference.text)
                 {
-                    let target = self.later(target);
+                    let target = self.enqueue(target);
                     links.insert(node_id(position), target);
                 }
             }
@@ -253,22 +273,22 @@ impl<'s> Compiler<'s> {
     }
 
     /// Points every reference to the end of its chain.
-    fn resolve(&mut self, links: &Links) {
-        let mut ends = Ends::default();
+    fn resolve_refs(&mut self, links: &RefLinks) {
+        let mut ends = RefEnds::default();
         for position in 0..self.nodes.len() {
-            if matches!(self.nodes[position].kind, Kind::Reference(_)) {
-                self.follow(node_id(position), links, &mut ends);
+            if matches!(self.nodes[position].kind, CastKind::Reference(_)) {
+                self.follow_refs(node_id(position), links, &mut ends);
             }
         }
         for (id, end) in ends {
-            if let Kind::Reference(reference) = &mut self.nodes[id.0 as usize].kind {
+            if let CastKind::Reference(reference) = &mut self.nodes[id.0 as usize].kind {
                 reference.target = end;
             }
         }
     }
 
     /// Finds the end of a chain of references, for every link of it.
-    fn follow(&self, start: NodeId, found: &Links, ends: &mut Ends) {
+    fn follow_refs(&self, start: CastNodeId, found: &RefLinks, ends: &mut RefEnds) {
         let mut chain = Vec::new();
         let mut current = start;
         let end = loop {
@@ -280,7 +300,7 @@ impl<'s> Compiler<'s> {
             chain.push(current);
             match found.get(&current) {
                 None => break Err(CastCode::Deref),
-                Some(next) if matches!(self.node(*next).kind, Kind::Reference(_)) => {
+                Some(next) if matches!(self.node(*next).kind, CastKind::Reference(_)) => {
                     current = *next;
                 }
                 Some(next) => break Ok(*next),
@@ -290,20 +310,25 @@ impl<'s> Compiler<'s> {
     }
 }
 
-type Links = HashMap<NodeId, NodeId, RandomState>;
-type Ends = HashMap<NodeId, Result<NodeId, CastCode>, RandomState>;
+type RefLinks = HashMap<CastNodeId, CastNodeId, RandomState>;
+type RefEnds = HashMap<CastNodeId, Result<CastNodeId, CastCode>, RandomState>;
 
-fn node_id(position: usize) -> NodeId {
-    NodeId(u32::try_from(position).expect("a document has fewer than 2^32 parts"))
+fn node_id(position: usize) -> CastNodeId {
+    CastNodeId(u32::try_from(position).expect("a document has fewer than 2^32 parts"))
 }
 
-fn literal(value: &Value) -> Kind {
+fn literal(value: &Value) -> CastKind {
     match value {
-        Value::Null => Kind::Null,
-        other => js::copy(other, MAX_WRITTEN_DEPTH).map_or(Kind::TooDeep, Kind::Literal),
+        Value::Null => CastKind::Null,
+        other => {
+            js::copy_bounded(other, MAX_LITERAL_DEPTH).map_or(CastKind::TooDeep, CastKind::Literal)
+        }
     }
 }
 
-pub(super) fn list<'s>(document: &'s Document, keyword: &str) -> Option<&'s Vec<Value>> {
+pub(super) fn array_keyword<'s>(
+    document: &'s SchemaObject,
+    keyword: &str,
+) -> Option<&'s Vec<Value>> {
     document.get(keyword).and_then(Value::as_array)
 }

@@ -77,20 +77,20 @@ impl CastCode {
 
     fn describe(self) -> &'static str {
         match self {
-            Self::CreatePattern => "no string can be made up for a pattern",
-            Self::CreateFormat => "no string can be made up for a format",
-            Self::CreateUniqueItems => "no array of unique items can be made up",
-            Self::CreateContains => "no array with `contains` can be made up",
+            Self::CreatePattern => "no string can be created for a pattern",
+            Self::CreateFormat => "no string can be created for a format",
+            Self::CreateUniqueItems => "no array of unique items can be created",
+            Self::CreateContains => "no array with `contains` can be created",
             Self::CastUniqueItems => "the items cannot be made unique",
             Self::CreateIntersect => "the parts of `allOf` cannot be reconciled",
-            Self::CreateNot => "no value can be made up for a `not`",
-            Self::CreateNever => "no value can be made up where none is allowed",
+            Self::CreateNot => "no value can be created for a `not`",
+            Self::CreateNever => "no value can be created where none is allowed",
             Self::CastNever => "no value is allowed here",
-            Self::CreateRecursive => "the recursive type has no end",
+            Self::CreateRecursive => "the recursive type never terminates",
             Self::Stack => "too deep or too large to repair",
-            Self::Deref => "the reference points nowhere",
+            Self::Deref => "the reference cannot be resolved",
             Self::UnknownType => "the schema has no known type",
-            Self::Regex => "the pattern cannot be run",
+            Self::Regex => "the pattern cannot be evaluated",
             Self::TypeError => "the default of an array is not an array",
         }
     }
@@ -106,38 +106,38 @@ impl fmt::Display for CastCode {
 ///
 /// Every failure ends the whole cast, so nothing needs to be restored on the way up.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fault<'p> {
+pub(super) struct CastFault<'p> {
     pub(super) code: CastCode,
     /// The reference, pattern or format that is to blame.
-    pub(super) culprit: Option<&'p str>,
+    pub(super) detail: Option<&'p str>,
 }
 
-impl<'p> Fault<'p> {
+impl<'p> CastFault<'p> {
     pub(super) fn new(code: CastCode) -> Self {
-        Self { code, culprit: None }
+        Self { code, detail: None }
     }
 
-    pub(super) fn naming(code: CastCode, culprit: &'p str) -> Self {
-        Self { code, culprit: Some(culprit) }
+    pub(super) fn with_detail(code: CastCode, detail: &'p str) -> Self {
+        Self { code, detail: Some(detail) }
     }
 }
 
 /// A fault with the place in the value, which is written from its end while the calls return.
 #[derive(Debug)]
-pub(super) struct Located<'p> {
-    fault: Fault<'p>,
+pub(super) struct LocatedFault<'p> {
+    fault: CastFault<'p>,
     /// Path segments from the innermost outwards.
     segments: Vec<String>,
 }
 
-impl<'p> From<Fault<'p>> for Located<'p> {
-    fn from(fault: Fault<'p>) -> Self {
+impl<'p> From<CastFault<'p>> for LocatedFault<'p> {
+    fn from(fault: CastFault<'p>) -> Self {
         Self { fault, segments: Vec::new() }
     }
 }
 
-impl Located<'_> {
-    pub(super) fn under(mut self, segment: &impl ToString) -> Self {
+impl LocatedFault<'_> {
+    pub(super) fn at_segment(mut self, segment: &impl ToString) -> Self {
         self.segments.push(segment.to_string());
         self
     }
@@ -148,8 +148,8 @@ impl Located<'_> {
             push_segment(&mut path, segment);
         }
         let code = self.fault.code;
-        let message = match self.fault.culprit {
-            Some(culprit) => format!("{}: `{culprit}`", code.describe()),
+        let message = match self.fault.detail {
+            Some(detail) => format!("{}: `{detail}`", code.describe()),
             None => code.describe().to_owned(),
         };
         CastError { code, path, message }
@@ -173,12 +173,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_reads_as_code_place_and_cause() {
-        let fault = Fault::naming(CastCode::Deref, "#/$defs/A");
-        let error = Located::from(fault).under(&"a/b").under(&3).into_error();
+    fn cast_error_displays_code_path_and_message() {
+        let fault = CastFault::with_detail(CastCode::Deref, "#/$defs/A");
+        let error = LocatedFault::from(fault).at_segment(&"a/b").at_segment(&3).into_error();
         assert_eq!(
             error.to_string(),
-            "deref at `/3/a~1b`: the reference points nowhere: `#/$defs/A`"
+            "deref at `/3/a~1b`: the reference cannot be resolved: `#/$defs/A`"
         );
     }
 }

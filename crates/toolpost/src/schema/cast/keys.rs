@@ -4,69 +4,71 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::check::{Outcome, Run};
-use super::error::{CastCode, Fault};
+use super::check::{CastResult, CastRun};
+use super::error::{CastCode, CastFault};
 use super::js::MAX_DEPTH;
-use super::node::{Kind, NodeId};
-use super::scalar::pattern_fits;
+use super::node::{CastKind, CastNodeId};
+use super::scalar::matches_pattern;
 
-type Known = HashMap<NodeId, bool, RandomState>;
+type KeyMemo = HashMap<CastNodeId, bool, RandomState>;
 
-impl<'p> Run<'p> {
+impl<'p> CastRun<'p> {
     /// Whether some part of an intersection names a property, for `unevaluatedProperties`.
-    pub(super) fn knows(&self, id: NodeId, key: &str) -> Outcome<'p, bool> {
-        self.knows_within(id, key, &mut Known::default(), self.depth)
+    pub(super) fn declares_key(&self, id: CastNodeId, key: &str) -> CastResult<'p, bool> {
+        self.declares_key_memoized(id, key, &mut KeyMemo::default(), self.depth)
     }
 
-    fn knows_within(
+    fn declares_key_memoized(
         &self,
-        id: NodeId,
+        id: CastNodeId,
         key: &str,
-        seen: &mut Known,
+        memo: &mut KeyMemo,
         depth: usize,
-    ) -> Outcome<'p, bool> {
+    ) -> CastResult<'p, bool> {
         if depth > MAX_DEPTH {
-            return Err(Fault::new(CastCode::Stack));
+            return Err(CastFault::new(CastCode::Stack));
         }
-        let id = self.resolved(id)?;
-        if let Some(known) = seen.get(&id) {
-            return Ok(*known);
+        let id = self.resolve(id)?;
+        if let Some(declared) = memo.get(&id) {
+            return Ok(*declared);
         }
-        let known = match &self.program[id].kind {
-            Kind::Intersect { parts, .. } => self.some_knows(parts, key, seen, depth + 1)?,
-            Kind::Union(variants) => self.all_know(variants, key, seen, depth + 1)?,
-            Kind::Object(rules) => rules.properties.contains(key),
-            Kind::Record(rules) => pattern_fits(&rules.pattern, key)?,
+        let declared = match &self.program[id].kind {
+            CastKind::Intersect { parts, .. } => {
+                self.any_declares_key(parts, key, memo, depth + 1)?
+            }
+            CastKind::Union(variants) => self.all_declare_key(variants, key, memo, depth + 1)?,
+            CastKind::Object(rules) => rules.properties.contains(key),
+            CastKind::Record(rules) => matches_pattern(&rules.pattern, key)?,
             _ => false,
         };
-        seen.insert(id, known);
-        Ok(known)
+        memo.insert(id, declared);
+        Ok(declared)
     }
 
-    fn some_knows(
+    fn any_declares_key(
         &self,
-        parts: &[NodeId],
+        parts: &[CastNodeId],
         key: &str,
-        seen: &mut Known,
+        memo: &mut KeyMemo,
         depth: usize,
-    ) -> Outcome<'p, bool> {
+    ) -> CastResult<'p, bool> {
         for part in parts {
-            if self.knows_within(*part, key, seen, depth)? {
+            if self.declares_key_memoized(*part, key, memo, depth)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn all_know(
+    fn all_declare_key(
         &self,
-        variants: &[NodeId],
+        variants: &[CastNodeId],
         key: &str,
-        seen: &mut Known,
+        memo: &mut KeyMemo,
         depth: usize,
-    ) -> Outcome<'p, bool> {
+    ) -> CastResult<'p, bool> {
         for variant in variants {
-            if !self.knows_within(*variant, key, seen, depth)? {
+            if !self.declares_key_memoized(*variant, key, memo, depth)? {
                 return Ok(false);
             }
         }
@@ -74,16 +76,18 @@ impl<'p> Run<'p> {
     }
 
     /// Whether a required property must have its key although its node accepts a missing value.
-    pub(super) fn must_be_present(&self, id: NodeId) -> bool {
-        matches!(self.program[id].kind, Kind::Unknown) || self.extends_undefined(id)
+    pub(super) fn must_be_present(&self, id: CastNodeId) -> bool {
+        matches!(self.program[id].kind, CastKind::Unknown) || self.extends_undefined(id)
     }
 
     /// TypeBox's static test, which looks through neither references nor unknown variants.
-    fn extends_undefined(&self, id: NodeId) -> bool {
+    fn extends_undefined(&self, id: CastNodeId) -> bool {
         match &self.program[id].kind {
-            Kind::Intersect { parts, .. } => parts.iter().all(|part| self.extends_undefined(*part)),
-            Kind::Union(variants) => variants.iter().any(|part| self.extends_undefined(*part)),
-            Kind::Not(inner) => !self.extends_undefined(*inner),
+            CastKind::Intersect { parts, .. } => {
+                parts.iter().all(|part| self.extends_undefined(*part))
+            }
+            CastKind::Union(variants) => variants.iter().any(|part| self.extends_undefined(*part)),
+            CastKind::Not(inner) => !self.extends_undefined(*inner),
             _ => false,
         }
     }

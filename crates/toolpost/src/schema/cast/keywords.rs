@@ -2,81 +2,88 @@
 
 use serde_json::Value;
 
-use super::compile::{Compiler, Defaults, Document, list};
-use super::js::{self, MAX_WRITTEN_DEPTH};
+use super::compile::{CastCompiler, DefaultOwner, SchemaObject, array_keyword};
+use super::js::{self, MAX_LITERAL_DEPTH};
 use super::node::{
-    ArrayRules, Contains, Kind, Limit, NodeId, NumberRules, ObjectRules, Properties, Property,
-    RecordRules, SizeRules, StringRules,
+    ArrayRules, CastKind, CastNodeId, Contains, NumberRules, NumericLimit, ObjectRules, Properties,
+    Property, RecordRules, SizeRules, StringRules,
 };
-use super::pattern::Pattern;
+use super::pattern::JsRegex;
 
-impl<'s> Compiler<'s> {
-    pub(super) fn of_type(
+impl<'s> CastCompiler<'s> {
+    pub(super) fn compile_type(
         &mut self,
         name: &str,
-        document: &'s Document,
-        defaults: Defaults,
-    ) -> NodeId {
+        document: &'s SchemaObject,
+        defaults: DefaultOwner,
+    ) -> CastNodeId {
         let kind = match name {
-            "string" => Kind::String(Box::new(string_rules(document))),
-            "number" => Kind::Number(Box::new(number_rules(document))),
-            "integer" => Kind::Integer(Box::new(number_rules(document))),
-            "boolean" => Kind::Boolean,
-            "null" => Kind::Null,
+            "string" => CastKind::String(Box::new(string_rules(document))),
+            "number" => CastKind::Number(Box::new(number_rules(document))),
+            "integer" => CastKind::Integer(Box::new(number_rules(document))),
+            "boolean" => CastKind::Boolean,
+            "null" => CastKind::Null,
             "object" => self.object(document),
             "array" => self.array(document),
-            _ => Kind::Unknown,
+            _ => CastKind::Unknown,
         };
         self.with_default(kind, document, defaults)
     }
 
-    fn object(&mut self, document: &'s Document) -> Kind {
+    fn object(&mut self, document: &'s SchemaObject) -> CastKind {
         let size = SizeRules {
             min: limit(document, "minProperties"),
             max: limit(document, "maxProperties"),
         };
-        let additional = self.rest(document, "additionalProperties");
+        let additional = self.undeclared_rule(document, "additionalProperties");
         let properties = document.get("properties").and_then(Value::as_object);
         let patterns = document.get("patternProperties").and_then(Value::as_object);
         if let (None, Some(patterns)) = (properties, patterns)
             && let Some((pattern, schema)) = js::entries(patterns).next()
         {
-            let value = self.later(schema);
-            let pattern = Pattern::new(pattern.clone());
-            return Kind::Record(Box::new(RecordRules { size, pattern, value, additional }));
+            let value = self.enqueue(schema);
+            let pattern = JsRegex::new(pattern.clone());
+            return CastKind::Record(Box::new(RecordRules { size, pattern, value, additional }));
         }
         let properties = self.properties(properties, document);
-        Kind::Object(Box::new(ObjectRules { size, properties, additional }))
+        CastKind::Object(Box::new(ObjectRules { size, properties, additional }))
     }
 
-    fn properties(&mut self, declared: Option<&'s Document>, document: &Document) -> Properties {
-        let required: std::collections::HashSet<&str> =
-            list(document, "required").into_iter().flatten().filter_map(Value::as_str).collect();
+    fn properties(
+        &mut self,
+        declared: Option<&'s SchemaObject>,
+        document: &SchemaObject,
+    ) -> Properties {
+        let required: std::collections::HashSet<&str> = array_keyword(document, "required")
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         let mut properties = Properties::default();
         for (key, schema) in declared.into_iter().flat_map(js::entries) {
-            let node = self.later(schema);
+            let node = self.enqueue(schema);
             let required = required.contains(key.as_str());
             properties.push(Property { key: key.clone(), node, required });
         }
         properties
     }
 
-    fn array(&mut self, document: &'s Document) -> Kind {
+    fn array(&mut self, document: &'s SchemaObject) -> CastKind {
         let items = document.get("items");
-        let (prefix, rest) = match (list(document, "prefixItems"), items) {
+        let (prefix, rest) = match (array_keyword(document, "prefixItems"), items) {
             (Some(prefix), rest) => (Some(prefix), rest),
             (None, Some(Value::Array(prefix))) => (Some(prefix), document.get("additionalItems")),
             (None, _) => (None, None),
         };
         if let (Some(prefix), None | Some(Value::Bool(false))) = (prefix, rest) {
-            return Kind::Tuple(prefix.iter().map(|item| self.later(item)).collect());
+            return CastKind::Tuple(prefix.iter().map(|item| self.enqueue(item)).collect());
         }
         let contains = document.get("contains").map(|schema| self.contains(schema, document));
         let items = match (prefix, items) {
-            (None, Some(items)) => self.later(items),
-            _ => self.add(Kind::Unknown),
+            (None, Some(items)) => self.enqueue(items),
+            _ => self.add(CastKind::Unknown),
         };
-        Kind::Array(Box::new(ArrayRules {
+        CastKind::Array(Box::new(ArrayRules {
             items,
             min_items: limit(document, "minItems"),
             max_items: limit(document, "maxItems"),
@@ -85,13 +92,17 @@ impl<'s> Compiler<'s> {
         }))
     }
 
-    fn contains(&mut self, schema: &'s Value, document: &Document) -> Contains {
+    fn contains(&mut self, schema: &'s Value, document: &SchemaObject) -> Contains {
         let bound = |keyword| document.get(keyword).and_then(Value::as_f64);
-        Contains { node: self.later(schema), min: bound("minContains"), max: bound("maxContains") }
+        Contains {
+            node: self.enqueue(schema),
+            min: bound("minContains"),
+            max: bound("maxContains"),
+        }
     }
 }
 
-fn string_rules(document: &Document) -> StringRules {
+fn string_rules(document: &SchemaObject) -> StringRules {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
         // JavaScript spells other scalars out; what it makes of the rest helps nobody.
@@ -101,12 +112,12 @@ fn string_rules(document: &Document) -> StringRules {
     StringRules {
         min_length: limit(document, "minLength"),
         max_length: limit(document, "maxLength"),
-        pattern: document.get("pattern").map(|pattern| Pattern::new(text(pattern))),
+        pattern: document.get("pattern").map(|pattern| JsRegex::new(text(pattern))),
         format: document.get("format").map(text),
     }
 }
 
-fn number_rules(document: &Document) -> NumberRules {
+fn number_rules(document: &SchemaObject) -> NumberRules {
     NumberRules {
         minimum: limit(document, "minimum"),
         maximum: limit(document, "maximum"),
@@ -116,9 +127,9 @@ fn number_rules(document: &Document) -> NumberRules {
     }
 }
 
-fn limit(document: &Document, keyword: &str) -> Option<Limit> {
+fn limit(document: &SchemaObject, keyword: &str) -> Option<NumericLimit> {
     let written = document.get(keyword)?;
     // A bound that nests too deeply to be copied is no number either way.
-    let raw = js::copy(written, MAX_WRITTEN_DEPTH).unwrap_or_default();
-    Some(Limit { raw, number: js::number_of(written) })
+    let raw = js::copy_bounded(written, MAX_LITERAL_DEPTH).unwrap_or_default();
+    Some(NumericLimit { raw, number: js::to_number(written) })
 }

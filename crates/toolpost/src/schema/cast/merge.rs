@@ -7,50 +7,62 @@ use foldhash::fast::RandomState;
 use serde_json::Value;
 
 use super::super::RepairAction;
-use super::check::Run;
+use super::check::CastRun;
 use super::js;
-use super::node::{Kind, NodeId};
-use super::plan::{ObjectPlan, Plan};
-use super::planner::{Planned, put};
-use super::unique::Holes;
+use super::node::{CastKind, CastNodeId};
+use super::plan::{CastPlan, ObjectPlan};
+use super::planner::{PlanResult, set_if_changed};
+use super::unique::UndefinedValues;
 
-impl<'p> Run<'p> {
-    pub(super) fn plan_intersect(&mut self, id: NodeId, value: Option<&Value>) -> Planned<'p> {
-        let correct = self.create(id)?;
-        let origin = self.origin(id);
+impl<'p> CastRun<'p> {
+    pub(super) fn plan_intersect(
+        &mut self,
+        id: CastNodeId,
+        value: Option<&Value>,
+    ) -> PlanResult<'p> {
+        let created = self.create(id)?;
+        let action = self.created_action(id);
         let Some(value) = value else {
-            return Ok(Plan::Put(correct, origin));
+            return Ok(CastPlan::Set(created, action));
         };
-        let merged = merge(&correct, value);
-        let fits = self.apart(Holes::default(), |run| run.check(id, Some(&merged)))?;
+        let merged = merge(&created, value);
+        let fits =
+            self.with_fresh_memo(UndefinedValues::default(), |run| run.check(id, Some(&merged)))?;
         if fits {
-            return Ok(self.difference(&[id], origin, value, merged));
+            return Ok(self.diff(&[id], action, value, merged));
         }
-        Ok(put(correct, Some(value), origin))
+        Ok(set_if_changed(created, Some(value), action))
     }
 
     /// The plan that turns a value into what it was merged to.
     ///
     /// The nodes that describe the place only tell what to call each change.
-    fn difference(&self, nodes: &[NodeId], origin: RepairAction, old: &Value, new: Value) -> Plan {
+    fn diff(
+        &self,
+        nodes: &[CastNodeId],
+        default_action: RepairAction,
+        old: &Value,
+        new: Value,
+    ) -> CastPlan {
         let (old, new) = match (old, new) {
             (Value::Object(old), Value::Object(new)) => (old, new),
-            (old, new) => return put(new, Some(old), origin),
+            (old, new) => return set_if_changed(new, Some(old), default_action),
         };
-        let objects = self.objects(nodes);
+        let objects = self.object_nodes(nodes);
         let mut plan = ObjectPlan::default();
         for key in old.keys().filter(|key| !new.contains_key(*key)) {
-            let undeclared = self.members(&objects, key).is_empty();
+            let undeclared = self.member_nodes(&objects, key).is_empty();
             let action = if undeclared { RepairAction::Stripped } else { RepairAction::Replaced };
-            plan.drops.push((key.clone(), action));
+            plan.removals.push((key.clone(), action));
         }
         for (key, new) in new {
-            let members = self.members(&objects, &key);
-            let origin =
-                members.last().map_or(origin, |member| origin_below(origin, self.origin(*member)));
+            let members = self.member_nodes(&objects, &key);
+            let default_action = members.last().map_or(default_action, |member| {
+                nested_action(default_action, self.created_action(*member))
+            });
             let change = match old.get(&key) {
-                Some(old) => self.difference(&members, origin, old, new),
-                None => Plan::Put(new, origin),
+                Some(old) => self.diff(&members, default_action, old, new),
+                None => CastPlan::Set(new, default_action),
             };
             plan.change(&key, change);
         }
@@ -58,19 +70,19 @@ impl<'p> Run<'p> {
     }
 
     /// The object nodes among the parts and variants of some nodes, in the order of the schema.
-    fn objects(&self, nodes: &[NodeId]) -> Vec<NodeId> {
-        let mut seen: HashSet<NodeId, RandomState> = HashSet::default();
-        let mut waiting: Vec<NodeId> = nodes.iter().rev().copied().collect();
+    fn object_nodes(&self, nodes: &[CastNodeId]) -> Vec<CastNodeId> {
+        let mut seen: HashSet<CastNodeId, RandomState> = HashSet::default();
+        let mut waiting: Vec<CastNodeId> = nodes.iter().rev().copied().collect();
         let mut objects = Vec::new();
         while let Some(id) = waiting.pop() {
             if !seen.insert(id) {
                 continue;
             }
             match &self.program[id].kind {
-                Kind::Reference(reference) => waiting.extend(reference.target.ok()),
-                Kind::Intersect { parts, .. } => waiting.extend(parts.iter().rev()),
-                Kind::Union(variants) => waiting.extend(variants.iter().rev()),
-                Kind::Object(_) => objects.push(id),
+                CastKind::Reference(reference) => waiting.extend(reference.target.ok()),
+                CastKind::Intersect { parts, .. } => waiting.extend(parts.iter().rev()),
+                CastKind::Union(variants) => waiting.extend(variants.iter().rev()),
+                CastKind::Object(_) => objects.push(id),
                 _ => {}
             }
         }
@@ -78,9 +90,9 @@ impl<'p> Run<'p> {
     }
 
     /// The nodes that objects declare for one of their members.
-    fn members(&self, objects: &[NodeId], key: &str) -> Vec<NodeId> {
+    fn member_nodes(&self, objects: &[CastNodeId], key: &str) -> Vec<CastNodeId> {
         let declared = objects.iter().filter_map(|id| match &self.program[*id].kind {
-            Kind::Object(rules) => rules.properties.get(key),
+            CastKind::Object(rules) => rules.properties.get(key),
             _ => None,
         });
         declared.map(|property| property.node).collect()
@@ -88,7 +100,7 @@ impl<'p> Run<'p> {
 }
 
 /// Whatever lies inside a default is part of it.
-fn origin_below(above: RepairAction, own: RepairAction) -> RepairAction {
+fn nested_action(above: RepairAction, own: RepairAction) -> RepairAction {
     if above == RepairAction::Defaulted { above } else { own }
 }
 
@@ -96,20 +108,20 @@ fn origin_below(above: RepairAction, own: RepairAction) -> RepairAction {
 ///
 /// Neither is checked on the way, and an array on both sides comes out as an object with its
 /// indices and its `length`: that is how TypeBox walks it.
-fn merge(correct: &Value, value: &Value) -> Value {
-    match (is_composite(correct), is_composite(value)) {
+fn merge(created: &Value, value: &Value) -> Value {
+    match (is_composite(created), is_composite(value)) {
         (false, false) => value.clone(),
         (true, true) => {
-            let members = own_members(correct).into_iter().map(|(key, correct)| {
+            let members = own_members(created).into_iter().map(|(key, created)| {
                 let merged = match own_member(value, &key) {
-                    Some(value) => merge(&correct, &value),
-                    None => correct.into_owned(),
+                    Some(value) => merge(&created, &value),
+                    None => created.into_owned(),
                 };
                 (key, merged)
             });
             Value::Object(members.collect())
         }
-        _ => correct.clone(),
+        _ => created.clone(),
     }
 }
 
@@ -139,7 +151,7 @@ fn own_member<'v>(value: &'v Value, key: &str) -> Option<Cow<'v, Value>> {
     match value {
         Value::Object(map) => map.get(key).map(Cow::Borrowed),
         Value::Array(items) if key == "length" => Some(Cow::Owned(items.len().into())),
-        Value::Array(items) => items.get(js::index_of(key)? as usize).map(Cow::Borrowed),
+        Value::Array(items) => items.get(js::array_index(key)? as usize).map(Cow::Borrowed),
         _ => None,
     }
 }

@@ -30,8 +30,8 @@ use serde_json::Value;
 use super::{Repair, Schema};
 
 pub use error::{CastCode, CastError};
-pub(super) use node::Program;
-pub(super) use references::percent_decoded;
+pub(super) use node::CastProgram;
+pub(super) use references::percent_decode;
 
 impl Schema {
     /// Repairs a value as TypeBox's `Value.Cast` (0.34.40 and later) would, and lists the repairs.
@@ -65,9 +65,9 @@ impl Schema {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cast(&self, value: &mut Value) -> Result<Vec<Repair>, CastError> {
-        let program = self.shared.kinds.get_or_init(|| Program::compile(&self.json()));
-        let planned = check::Run::new(program).plan(program.root, Some(value));
-        let plan = planned.map_err(error::Located::into_error)?;
-        Ok(plan::carry_out(plan, value))
+        let program = self.inner.cast_program.get_or_init(|| CastProgram::compile(&self.json()));
+        let planned = check::CastRun::new(program).plan(program.root, Some(value));
+        let plan = planned.map_err(error::LocatedFault::into_error)?;
+        Ok(plan::apply_plan(plan, value))
     }
 }

@@ -7,34 +7,34 @@ use foldhash::fast::RandomState;
 use serde_json::Value;
 
 use super::error::CastCode;
-use super::pattern::Pattern;
+use super::pattern::JsRegex;
 
 /// A compiled schema: its nodes in one list, so that references and recursion are mere numbers.
 #[derive(Debug)]
-pub(in crate::schema) struct Program {
-    pub(super) nodes: Vec<Node>,
-    pub(super) root: NodeId,
+pub(in crate::schema) struct CastProgram {
+    pub(super) nodes: Vec<CastNode>,
+    pub(super) root: CastNodeId,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct NodeId(pub(super) u32);
+pub(super) struct CastNodeId(pub(super) u32);
 
-impl Index<NodeId> for Program {
-    type Output = Node;
+impl Index<CastNodeId> for CastProgram {
+    type Output = CastNode;
 
-    fn index(&self, id: NodeId) -> &Node {
+    fn index(&self, id: CastNodeId) -> &CastNode {
         &self.nodes[id.0 as usize]
     }
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub(super) kind: Kind,
+pub(super) struct CastNode {
+    pub(super) kind: CastKind,
     pub(super) default: Option<Value>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Kind {
+pub(super) enum CastKind {
     Unknown,
     Never,
     Null,
@@ -44,38 +44,38 @@ pub(super) enum Kind {
     Number(Box<NumberRules>),
     Integer(Box<NumberRules>),
     String(Box<StringRules>),
-    Not(NodeId),
-    Union(Vec<NodeId>),
+    Not(CastNodeId),
+    Union(Vec<CastNodeId>),
     Intersect {
-        parts: Vec<NodeId>,
-        unevaluated: Rest,
+        parts: Vec<CastNodeId>,
+        unevaluated: UndeclaredRule,
     },
     Array(Box<ArrayRules>),
-    Tuple(Vec<NodeId>),
+    Tuple(Vec<CastNodeId>),
     Object(Box<ObjectRules>),
     Record(Box<RecordRules>),
-    Reference(Box<Reference>),
+    Reference(Box<CastReference>),
     /// Nested so deeply that a visit could only end in a stack error.
     TooDeep,
 }
 
 /// What is said about the properties that nothing else names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum UndeclaredRule {
     Open,
     Closed,
-    Schema(NodeId),
+    Schema(CastNodeId),
 }
 
 /// A bound as written, because it can become data, and as JavaScript would compare it.
 #[derive(Debug, Clone)]
-pub(super) struct Limit {
+pub(super) struct NumericLimit {
     pub(super) raw: Value,
     /// NaN for what is not a number: then every comparison fails, as it does in JavaScript.
     pub(super) number: f64,
 }
 
-impl Limit {
+impl NumericLimit {
     /// The bound, unless it is written as something else than a number.
     pub(super) fn literal(&self) -> Option<f64> {
         self.raw.is_number().then_some(self.number)
@@ -84,64 +84,64 @@ impl Limit {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct NumberRules {
-    pub(super) minimum: Option<Limit>,
-    pub(super) maximum: Option<Limit>,
-    pub(super) exclusive_minimum: Option<Limit>,
-    pub(super) exclusive_maximum: Option<Limit>,
-    pub(super) multiple_of: Option<Limit>,
+    pub(super) minimum: Option<NumericLimit>,
+    pub(super) maximum: Option<NumericLimit>,
+    pub(super) exclusive_minimum: Option<NumericLimit>,
+    pub(super) exclusive_maximum: Option<NumericLimit>,
+    pub(super) multiple_of: Option<NumericLimit>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct StringRules {
-    pub(super) min_length: Option<Limit>,
-    pub(super) max_length: Option<Limit>,
-    pub(super) pattern: Option<Pattern>,
+    pub(super) min_length: Option<NumericLimit>,
+    pub(super) max_length: Option<NumericLimit>,
+    pub(super) pattern: Option<JsRegex>,
     /// An annotation when a value is checked, an obstacle when one is made up.
     pub(super) format: Option<String>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct ArrayRules {
-    pub(super) items: NodeId,
-    pub(super) min_items: Option<Limit>,
-    pub(super) max_items: Option<Limit>,
+    pub(super) items: CastNodeId,
+    pub(super) min_items: Option<NumericLimit>,
+    pub(super) max_items: Option<NumericLimit>,
     pub(super) unique: bool,
     pub(super) contains: Option<Contains>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contains {
-    pub(super) node: NodeId,
+    pub(super) node: CastNodeId,
     pub(super) min: Option<f64>,
     pub(super) max: Option<f64>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct SizeRules {
-    pub(super) min: Option<Limit>,
-    pub(super) max: Option<Limit>,
+    pub(super) min: Option<NumericLimit>,
+    pub(super) max: Option<NumericLimit>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct ObjectRules {
     pub(super) size: SizeRules,
     pub(super) properties: Properties,
-    pub(super) additional: Rest,
+    pub(super) additional: UndeclaredRule,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct RecordRules {
     pub(super) size: SizeRules,
-    pub(super) pattern: Pattern,
-    pub(super) value: NodeId,
-    pub(super) additional: Rest,
+    pub(super) pattern: JsRegex,
+    pub(super) value: CastNodeId,
+    pub(super) additional: UndeclaredRule,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Reference {
+pub(super) struct CastReference {
     pub(super) text: String,
     /// The end of the chain of references, or why it has none.
-    pub(super) target: Result<NodeId, CastCode>,
+    pub(super) target: Result<CastNodeId, CastCode>,
 }
 
 /// The declared properties in the order in which JavaScript would visit them.
@@ -154,7 +154,7 @@ pub(super) struct Properties {
 #[derive(Debug, Clone)]
 pub(super) struct Property {
     pub(super) key: String,
-    pub(super) node: NodeId,
+    pub(super) node: CastNodeId,
     pub(super) required: bool,
 }
 

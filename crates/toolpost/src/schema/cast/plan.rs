@@ -4,18 +4,18 @@ use serde_json::{Map, Value};
 
 use super::super::{Repair, RepairAction};
 use super::error::push_segment;
-use super::unique::Holes;
+use super::unique::UndefinedValues;
 
 /// The change of one place; what is not mentioned stays.
 #[derive(Debug, Clone)]
-pub(super) enum Plan {
+pub(super) enum CastPlan {
     Keep,
     /// Nothing was there and nothing is put there, although the key would exist in JavaScript.
-    Hole,
+    Undefined,
     /// A new value; the action says where it comes from if there was none before.
-    Put(Value, RepairAction),
+    Set(Value, RepairAction),
     /// A new value that is changed in turn before it is put there.
-    Grow(Value, Box<Plan>, RepairAction),
+    SetAndPatch(Value, Box<CastPlan>, RepairAction),
     Object(ObjectPlan),
     Array(ArrayPlan),
 }
@@ -23,191 +23,204 @@ pub(super) enum Plan {
 #[derive(Debug, Clone, Default)]
 pub(super) struct ObjectPlan {
     /// Members that change or are new.
-    pub(super) changes: Vec<(String, Plan)>,
+    pub(super) changes: Vec<(String, CastPlan)>,
     /// Members that go, and as what.
-    pub(super) drops: Vec<(String, RepairAction)>,
+    pub(super) removals: Vec<(String, RepairAction)>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct ArrayPlan {
     /// Items that change, by index.
-    pub(super) changes: Vec<(usize, Plan)>,
+    pub(super) changes: Vec<(usize, CastPlan)>,
     /// How many of the items stay.
-    pub(super) keep: usize,
+    pub(super) retained: usize,
     /// What comes after them.
-    pub(super) pushes: Vec<Plan>,
+    pub(super) appended: Vec<CastPlan>,
 }
 
 impl ObjectPlan {
-    pub(super) fn change(&mut self, key: &str, plan: Plan) {
-        if !matches!(plan, Plan::Keep) {
+    pub(super) fn change(&mut self, key: &str, plan: CastPlan) {
+        if !matches!(plan, CastPlan::Keep) {
             self.changes.push((key.to_owned(), plan));
         }
     }
 
-    pub(super) fn into_plan(self) -> Plan {
-        if self.changes.is_empty() && self.drops.is_empty() {
-            Plan::Keep
+    pub(super) fn into_plan(self) -> CastPlan {
+        if self.changes.is_empty() && self.removals.is_empty() {
+            CastPlan::Keep
         } else {
-            Plan::Object(self)
+            CastPlan::Object(self)
         }
     }
 }
 
 impl ArrayPlan {
-    pub(super) fn into_plan(self, length: usize) -> Plan {
-        let unchanged = self.changes.is_empty() && self.pushes.is_empty() && self.keep == length;
-        if unchanged { Plan::Keep } else { Plan::Array(self) }
+    pub(super) fn into_plan(self, length: usize) -> CastPlan {
+        let unchanged =
+            self.changes.is_empty() && self.appended.is_empty() && self.retained == length;
+        if unchanged { CastPlan::Keep } else { CastPlan::Array(self) }
     }
 }
 
 /// Changes the value and says what was changed.
-pub(super) fn carry_out(plan: Plan, value: &mut Value) -> Vec<Repair> {
+pub(super) fn apply_plan(plan: CastPlan, value: &mut Value) -> Vec<Repair> {
     let mut repairs = Vec::new();
-    Worker { path: String::new(), report: Some(&mut repairs), keep_holes: false }
-        .change(plan, value);
+    PlanApplier { path: String::new(), repairs: Some(&mut repairs), keep_undefined: false }
+        .apply(plan, value);
     repairs
 }
 
 /// Changes a copy in silence, with a null for every hole, and says where those are.
-pub(super) fn rehearse(plan: &Plan, copy: &mut Value) -> Holes {
-    Worker { path: String::new(), report: None, keep_holes: true }.change(plan.clone(), copy);
-    let mut holes = Holes::default();
-    find_holes(plan, copy, &mut holes);
-    holes
+pub(super) fn apply_to_copy(plan: &CastPlan, copy: &mut Value) -> UndefinedValues {
+    PlanApplier { path: String::new(), repairs: None, keep_undefined: true }
+        .apply(plan.clone(), copy);
+    let mut undefined = UndefinedValues::default();
+    collect_undefined(plan, copy, &mut undefined);
+    undefined
 }
 
-fn find_holes(plan: &Plan, value: &Value, holes: &mut Holes) {
+fn collect_undefined(plan: &CastPlan, value: &Value, undefined: &mut UndefinedValues) {
     match (plan, value) {
-        (Plan::Hole, hole) => holes.insert(hole),
-        (Plan::Grow(_, plan, _), value) => find_holes(plan, value, holes),
-        (Plan::Object(plan), Value::Object(map)) => {
+        (CastPlan::Undefined, hole) => undefined.insert(hole),
+        (CastPlan::SetAndPatch(_, plan, _), value) => collect_undefined(plan, value, undefined),
+        (CastPlan::Object(plan), Value::Object(map)) => {
             for (key, plan) in &plan.changes {
-                map.get(key).into_iter().for_each(|member| find_holes(plan, member, holes));
+                map.get(key)
+                    .into_iter()
+                    .for_each(|member| collect_undefined(plan, member, undefined));
             }
         }
-        (Plan::Array(plan), Value::Array(items)) => {
-            let pushes = plan.pushes.iter().enumerate().map(|(at, push)| (plan.keep + at, push));
+        (CastPlan::Array(plan), Value::Array(items)) => {
+            let pushes =
+                plan.appended.iter().enumerate().map(|(at, push)| (plan.retained + at, push));
             for (at, plan) in plan.changes.iter().map(|(at, plan)| (*at, plan)).chain(pushes) {
-                items.get(at).into_iter().for_each(|item| find_holes(plan, item, holes));
+                items.get(at).into_iter().for_each(|item| collect_undefined(plan, item, undefined));
             }
         }
         _ => {}
     }
 }
 
-struct Worker<'r> {
+struct PlanApplier<'r> {
     /// JSON Pointer to the place at hand.
     path: String,
-    report: Option<&'r mut Vec<Repair>>,
-    keep_holes: bool,
+    repairs: Option<&'r mut Vec<Repair>>,
+    keep_undefined: bool,
 }
 
-impl Worker<'_> {
-    fn change(&mut self, plan: Plan, value: &mut Value) {
+impl PlanApplier<'_> {
+    fn apply(&mut self, plan: CastPlan, value: &mut Value) {
         match plan {
-            Plan::Keep | Plan::Hole => {}
-            Plan::Put(..) | Plan::Grow(..) => self.replace(plan, value),
-            Plan::Object(plan) => {
+            CastPlan::Keep | CastPlan::Undefined => {}
+            CastPlan::Set(..) | CastPlan::SetAndPatch(..) => self.replace(plan, value),
+            CastPlan::Object(plan) => {
                 if let Value::Object(map) = value {
-                    self.change_object(plan, map);
+                    self.apply_object(plan, map);
                 }
             }
-            Plan::Array(plan) => {
+            CastPlan::Array(plan) => {
                 if let Value::Array(items) = value {
-                    self.change_array(plan, items);
+                    self.apply_array(plan, items);
                 }
             }
         }
     }
 
-    fn replace(&mut self, plan: Plan, value: &mut Value) {
-        let Some((new, _)) = self.made(plan) else {
+    fn replace(&mut self, plan: CastPlan, value: &mut Value) {
+        let Some((new, _)) = self.created_value(plan) else {
             return;
         };
         let old = std::mem::replace(value, new);
         let new = &*value;
-        self.note(RepairAction::Replaced, Some(old), Some(new));
+        self.record(RepairAction::Replaced, Some(old), Some(new));
     }
 
     /// The value that a plan puts where there is none, and where it comes from.
-    fn made(&self, plan: Plan) -> Option<(Value, RepairAction)> {
+    fn created_value(&self, plan: CastPlan) -> Option<(Value, RepairAction)> {
         match plan {
-            Plan::Put(value, action) => Some((value, action)),
-            Plan::Grow(mut value, plan, action) => {
-                let keep_holes = self.keep_holes;
-                let mut silent = Worker { path: String::new(), report: None, keep_holes };
-                silent.change(*plan, &mut value);
+            CastPlan::Set(value, action) => Some((value, action)),
+            CastPlan::SetAndPatch(mut value, plan, action) => {
+                let keep_holes = self.keep_undefined;
+                let mut silent =
+                    PlanApplier { path: String::new(), repairs: None, keep_undefined: keep_holes };
+                silent.apply(*plan, &mut value);
                 Some((value, action))
             }
-            Plan::Hole if self.keep_holes => Some((Value::Null, RepairAction::Invented)),
+            CastPlan::Undefined if self.keep_undefined => {
+                Some((Value::Null, RepairAction::Invented))
+            }
             _ => None,
         }
     }
 
-    fn change_object(&mut self, plan: ObjectPlan, map: &mut Map<String, Value>) {
-        self.drop_members(plan.drops, map);
+    fn apply_object(&mut self, plan: ObjectPlan, map: &mut Map<String, Value>) {
+        self.remove_members(plan.removals, map);
         for (key, plan) in plan.changes {
-            self.under(&key, |worker| match map.get_mut(&key) {
-                Some(member) => worker.change(plan, member),
+            self.with_segment(&key, |applier| match map.get_mut(&key) {
+                Some(member) => applier.apply(plan, member),
                 None => {
-                    if let Some((made, action)) = worker.made(plan) {
-                        worker.note(action, None, Some(&made));
-                        map.insert(key.clone(), made);
+                    if let Some((created, action)) = applier.created_value(plan) {
+                        applier.record(action, None, Some(&created));
+                        map.insert(key.clone(), created);
                     }
                 }
             });
         }
     }
 
-    fn drop_members(&mut self, drops: Vec<(String, RepairAction)>, map: &mut Map<String, Value>) {
-        if drops.is_empty() {
+    fn remove_members(
+        &mut self,
+        removals: Vec<(String, RepairAction)>,
+        map: &mut Map<String, Value>,
+    ) {
+        if removals.is_empty() {
             return;
         }
-        let mut dropped = Vec::with_capacity(drops.len());
-        for (key, action) in drops {
+        let mut dropped = Vec::with_capacity(removals.len());
+        for (key, action) in removals {
             // The value is taken now and its place removed below, in one pass over all members.
             let value = map.get_mut(&key).map(Value::take);
             dropped.push((key, action, value));
         }
-        let gone: std::collections::HashSet<&str> =
+        let removed_keys: std::collections::HashSet<&str> =
             dropped.iter().map(|(key, ..)| key.as_str()).collect();
-        map.retain(|key, _| !gone.contains(key.as_str()));
+        map.retain(|key, _| !removed_keys.contains(key.as_str()));
         for (key, action, value) in dropped {
-            self.under(&key, |worker| worker.note(action, value, None));
+            self.with_segment(&key, |applier| applier.record(action, value, None));
         }
     }
 
-    fn change_array(&mut self, plan: ArrayPlan, items: &mut Vec<Value>) {
+    fn apply_array(&mut self, plan: ArrayPlan, items: &mut Vec<Value>) {
         for (index, plan) in plan.changes {
             if let Some(item) = items.get_mut(index) {
-                self.under(&index.to_string(), |worker| worker.change(plan, item));
+                self.with_segment(&index.to_string(), |applier| applier.apply(plan, item));
             }
         }
-        let cut = items.split_off(plan.keep.min(items.len()));
-        for (index, item) in (plan.keep..).zip(cut) {
-            self.under(&index.to_string(), |worker| {
-                worker.note(RepairAction::Replaced, Some(item), None);
+        let cut = items.split_off(plan.retained.min(items.len()));
+        for (index, item) in (plan.retained..).zip(cut) {
+            self.with_segment(&index.to_string(), |applier| {
+                applier.record(RepairAction::Replaced, Some(item), None);
             });
         }
-        for plan in plan.pushes {
-            // JSON has no holes in arrays: what JavaScript leaves undefined is written as null.
-            let (made, action) = self.made(plan).unwrap_or((Value::Null, RepairAction::Invented));
+        for plan in plan.appended {
+            // JSON arrays cannot hold `undefined`: it is written as null.
+            let (created, action) =
+                self.created_value(plan).unwrap_or((Value::Null, RepairAction::Invented));
             let index = items.len().to_string();
-            self.under(&index, |worker| worker.note(action, None, Some(&made)));
-            items.push(made);
+            self.with_segment(&index, |applier| applier.record(action, None, Some(&created)));
+            items.push(created);
         }
     }
 
-    fn under(&mut self, segment: &str, work: impl FnOnce(&mut Self)) {
+    fn with_segment(&mut self, segment: &str, work: impl FnOnce(&mut Self)) {
         let length = self.path.len();
         push_segment(&mut self.path, segment);
         work(self);
         self.path.truncate(length);
     }
 
-    fn note(&mut self, action: RepairAction, from: Option<Value>, to: Option<&Value>) {
-        if let Some(repairs) = &mut self.report {
+    fn record(&mut self, action: RepairAction, from: Option<Value>, to: Option<&Value>) {
+        if let Some(repairs) = &mut self.repairs {
             let path = self.path.as_str().into();
             repairs.push(Repair { path, action, from, to: to.cloned() });
         }

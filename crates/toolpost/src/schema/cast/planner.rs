@@ -3,79 +3,81 @@
 use serde_json::{Map, Value};
 
 use super::super::RepairAction;
-use super::check::Run;
-use super::error::{CastCode, Fault, Located};
+use super::check::CastRun;
+use super::error::{CastCode, CastFault, LocatedFault};
 use super::js::{self, MAX_DEPTH};
-use super::node::{ArrayRules, Kind, NodeId, ObjectRules, RecordRules, Rest};
-use super::plan::{ArrayPlan, ObjectPlan, Plan, rehearse};
-use super::unique::{self, Holes};
+use super::node::{ArrayRules, CastKind, CastNodeId, ObjectRules, RecordRules, UndeclaredRule};
+use super::plan::{ArrayPlan, CastPlan, ObjectPlan, apply_to_copy};
+use super::unique::{self, UndefinedValues};
 
-pub(super) type Planned<'p> = Result<Plan, Located<'p>>;
+pub(super) type PlanResult<'p> = Result<CastPlan, LocatedFault<'p>>;
 
 static NULL: Value = Value::Null;
 
-impl<'p> Run<'p> {
-    pub(super) fn plan(&mut self, id: NodeId, value: Option<&Value>) -> Planned<'p> {
+impl<'p> CastRun<'p> {
+    pub(super) fn plan(&mut self, id: CastNodeId, value: Option<&Value>) -> PlanResult<'p> {
         self.enter()?;
         let plan = self.plan_kind(id, value)?;
         self.leave();
         Ok(plan)
     }
 
-    fn plan_kind(&mut self, id: NodeId, value: Option<&Value>) -> Planned<'p> {
+    fn plan_kind(&mut self, id: CastNodeId, value: Option<&Value>) -> PlanResult<'p> {
         let program = self.program;
         match &program[id].kind {
-            Kind::Reference(reference) => {
-                let target = self.target(reference)?;
+            CastKind::Reference(reference) => {
+                let target = self.ref_target(reference)?;
                 return self.plan(target, value);
             }
-            Kind::Never => return Err(Fault::new(CastCode::CastNever).into()),
+            CastKind::Never => return Err(CastFault::new(CastCode::CastNever).into()),
             _ => {}
         }
         if self.check(id, value)? {
-            return Ok(if value.is_some() { Plan::Keep } else { Plan::Hole });
+            return Ok(if value.is_some() { CastPlan::Keep } else { CastPlan::Undefined });
         }
         match (&program[id].kind, value) {
-            (Kind::Union(variants), _) => self.plan_union(id, variants, value),
-            (Kind::Intersect { .. }, _) => self.plan_intersect(id, value),
-            (Kind::Object(rules), Some(Value::Object(map))) => self.plan_object(rules, map),
-            (Kind::Object(rules), Some(Value::Array(_))) => self.plan_new_object(rules),
-            (Kind::Record(rules), Some(Value::Object(map))) => self.plan_record(rules, map),
-            (Kind::Array(rules), Some(Value::Array(items))) => self.plan_array(id, rules, items),
-            (Kind::Array(rules), _) => self.plan_new_array(id, rules),
-            (Kind::Tuple(nodes), Some(Value::Array(items))) => self.plan_tuple(nodes, items),
+            (CastKind::Union(variants), _) => self.plan_union(id, variants, value),
+            (CastKind::Intersect { .. }, _) => self.plan_intersect(id, value),
+            (CastKind::Object(rules), Some(Value::Object(map))) => self.plan_object(rules, map),
+            (CastKind::Object(rules), Some(Value::Array(_))) => self.plan_new_object(rules),
+            (CastKind::Record(rules), Some(Value::Object(map))) => self.plan_record(rules, map),
+            (CastKind::Array(rules), Some(Value::Array(items))) => {
+                self.plan_array(id, rules, items)
+            }
+            (CastKind::Array(rules), _) => self.plan_new_array(id, rules),
+            (CastKind::Tuple(nodes), Some(Value::Array(items))) => self.plan_tuple(nodes, items),
             _ => self.plan_new(id, value),
         }
     }
 
     /// Whether a made-up value is the schema's own word or an invention.
-    pub(super) fn origin(&self, id: NodeId) -> RepairAction {
+    pub(super) fn created_action(&self, id: CastNodeId) -> RepairAction {
         match self.program[id].default {
             Some(_) => RepairAction::Defaulted,
             None => RepairAction::Invented,
         }
     }
 
-    fn plan_new(&mut self, id: NodeId, value: Option<&Value>) -> Planned<'p> {
-        let made = self.create(id)?;
-        Ok(put(made, value, self.origin(id)))
+    fn plan_new(&mut self, id: CastNodeId, value: Option<&Value>) -> PlanResult<'p> {
+        let created = self.create(id)?;
+        Ok(set_if_changed(created, value, self.created_action(id)))
     }
 
     fn plan_union(
         &mut self,
-        id: NodeId,
-        variants: &[NodeId],
+        id: CastNodeId,
+        variants: &[CastNodeId],
         value: Option<&Value>,
-    ) -> Planned<'p> {
+    ) -> PlanResult<'p> {
         if let Some(default) = &self.program[id].default {
-            let made = self.copy_of(default)?;
-            return Ok(put(made, value, RepairAction::Defaulted));
+            let created = self.copy_literal(default)?;
+            return Ok(set_if_changed(created, value, RepairAction::Defaulted));
         }
-        let best = self.best(variants, value)?;
+        let best = self.best_variant(variants, value)?;
         self.plan(best, value)
     }
 
-    fn plan_object(&mut self, rules: &ObjectRules, map: &Map<String, Value>) -> Planned<'p> {
+    fn plan_object(&mut self, rules: &ObjectRules, map: &Map<String, Value>) -> PlanResult<'p> {
         let mut plan = ObjectPlan::default();
         for property in rules.properties.iter() {
             let member = map.get(&property.key);
@@ -83,73 +85,81 @@ impl<'p> Run<'p> {
                 continue;
             }
             let change = self.plan(property.node, member);
-            plan.change(&property.key, change.map_err(|error| error.under(&property.key))?);
+            plan.change(&property.key, change.map_err(|error| error.at_segment(&property.key))?);
         }
         for (key, member) in js::entries(map).filter(|(key, _)| !rules.properties.contains(key)) {
-            if let Rest::Schema(node) = rules.additional {
-                let change = self.plan(node, Some(member)).map_err(|error| error.under(key))?;
+            if let UndeclaredRule::Schema(node) = rules.additional {
+                let change =
+                    self.plan(node, Some(member)).map_err(|error| error.at_segment(key))?;
                 plan.change(key, change);
             } else {
-                plan.drops.push((key.clone(), RepairAction::Stripped));
+                plan.removals.push((key.clone(), RepairAction::Stripped));
             }
         }
         Ok(plan.into_plan())
     }
 
     /// An object in place of an array, which to JavaScript is an object without these members.
-    fn plan_new_object(&mut self, rules: &ObjectRules) -> Planned<'p> {
+    fn plan_new_object(&mut self, rules: &ObjectRules) -> PlanResult<'p> {
         let plan = self.plan_object(rules, &Map::new())?;
-        Ok(Plan::Grow(Value::Object(Map::new()), Box::new(plan), RepairAction::Invented))
+        Ok(CastPlan::SetAndPatch(Value::Object(Map::new()), Box::new(plan), RepairAction::Invented))
     }
 
-    fn plan_record(&mut self, rules: &RecordRules, map: &Map<String, Value>) -> Planned<'p> {
+    fn plan_record(&mut self, rules: &RecordRules, map: &Map<String, Value>) -> PlanResult<'p> {
         let mut plan = ObjectPlan::default();
         for (key, member) in js::entries(map) {
-            let change = self.plan(rules.value, Some(member)).map_err(|error| error.under(key))?;
+            let change =
+                self.plan(rules.value, Some(member)).map_err(|error| error.at_segment(key))?;
             plan.change(key, change);
         }
         Ok(plan.into_plan())
     }
 
-    fn plan_tuple(&mut self, nodes: &[NodeId], items: &[Value]) -> Planned<'p> {
-        let mut plan = ArrayPlan { keep: items.len().min(nodes.len()), ..ArrayPlan::default() };
+    fn plan_tuple(&mut self, nodes: &[CastNodeId], items: &[Value]) -> PlanResult<'p> {
+        let mut plan = ArrayPlan { retained: items.len().min(nodes.len()), ..ArrayPlan::default() };
         for (index, node) in nodes.iter().enumerate() {
             let item = items.get(index);
-            let change = self.plan(*node, item).map_err(|error| error.under(&index))?;
+            let change = self.plan(*node, item).map_err(|error| error.at_segment(&index))?;
             match (item, change) {
-                (Some(_), Plan::Keep) => {}
+                (Some(_), CastPlan::Keep) => {}
                 (Some(_), change) => plan.changes.push((index, change)),
-                (None, push) => plan.pushes.push(push),
+                (None, push) => plan.appended.push(push),
             }
         }
         Ok(plan.into_plan(items.len()))
     }
 
     /// An array in place of something else, whose items are then cast like any others.
-    fn plan_new_array(&mut self, id: NodeId, rules: &ArrayRules) -> Planned<'p> {
+    fn plan_new_array(&mut self, id: CastNodeId, rules: &ArrayRules) -> PlanResult<'p> {
         let seed = self.create(id)?;
         let Value::Array(items) = &seed else {
-            return Err(Fault::new(CastCode::TypeError).into());
+            return Err(CastFault::new(CastCode::TypeError).into());
         };
-        let plan = self.apart(Holes::default(), |run| run.plan_array(id, rules, items))?;
-        let origin = self.origin(id);
-        Ok(Plan::Grow(seed, Box::new(plan), origin))
+        let plan = self
+            .with_fresh_memo(UndefinedValues::default(), |run| run.plan_array(id, rules, items))?;
+        let action = self.created_action(id);
+        Ok(CastPlan::SetAndPatch(seed, Box::new(plan), action))
     }
 
-    fn plan_array(&mut self, id: NodeId, rules: &ArrayRules, items: &[Value]) -> Planned<'p> {
+    fn plan_array(
+        &mut self,
+        id: CastNodeId,
+        rules: &ArrayRules,
+        items: &[Value],
+    ) -> PlanResult<'p> {
         let length = final_length(rules, items.len());
-        self.spend(length.saturating_sub(items.len()))?;
-        let mut plan = ArrayPlan { keep: length.min(items.len()), ..ArrayPlan::default() };
+        self.charge(length.saturating_sub(items.len()))?;
+        let mut plan = ArrayPlan { retained: length.min(items.len()), ..ArrayPlan::default() };
         for index in 0..length {
             let item = items.get(index);
             let change = self.plan(rules.items, item.or(Some(&NULL)));
-            match (item, change.map_err(|error| error.under(&index))?) {
-                (Some(_), Plan::Keep) => {}
+            match (item, change.map_err(|error| error.at_segment(&index))?) {
+                (Some(_), CastPlan::Keep) => {}
                 (Some(_), change) => plan.changes.push((index, change)),
-                (None, Plan::Keep) => {
-                    plan.pushes.push(Plan::Put(Value::Null, RepairAction::Invented));
+                (None, CastPlan::Keep) => {
+                    plan.appended.push(CastPlan::Set(Value::Null, RepairAction::Invented));
                 }
-                (None, push) => plan.pushes.push(push),
+                (None, push) => plan.appended.push(push),
             }
         }
         let plan = plan.into_plan(items.len());
@@ -157,39 +167,44 @@ impl<'p> Run<'p> {
     }
 
     /// Drops repeated scalars from what the array would become, which must then fit.
-    fn plan_unique(&mut self, id: NodeId, plan: Plan, items: &[Value]) -> Planned<'p> {
+    fn plan_unique(&mut self, id: CastNodeId, plan: CastPlan, items: &[Value]) -> PlanResult<'p> {
         let levels = MAX_DEPTH.saturating_sub(self.depth);
         let Some(copies) = js::copy_items(items, levels) else {
-            return Err(Fault::new(CastCode::Stack).into());
+            return Err(CastFault::new(CastCode::Stack).into());
         };
-        let mut whole = Value::Array(copies);
-        let holes = rehearse(&plan, &mut whole);
-        let Value::Array(copies) = &mut whole else {
+        let mut array = Value::Array(copies);
+        let undefined = apply_to_copy(&plan, &mut array);
+        let Value::Array(copies) = &mut array else {
             return Ok(plan);
         };
         let length = copies.len();
-        unique::drop_repeated_scalars(copies);
+        unique::dedup_scalars(copies);
         let repeated = copies.len() < length;
-        if !self.apart(holes, |run| run.check(id, Some(&whole)))? {
-            return Err(Fault::new(CastCode::CastUniqueItems).into());
+        if !self.with_fresh_memo(undefined, |run| run.check(id, Some(&array)))? {
+            return Err(CastFault::new(CastCode::CastUniqueItems).into());
         }
         // Dropping moves the items that follow, so the array is replaced as a whole.
-        Ok(if repeated { Plan::Put(whole, RepairAction::Invented) } else { plan })
+        Ok(if repeated { CastPlan::Set(array, RepairAction::Invented) } else { plan })
     }
 }
 
 /// A made-up value, unless it is what was there before.
-pub(super) fn put(made: Value, value: Option<&Value>, origin: RepairAction) -> Plan {
+pub(super) fn set_if_changed(
+    created: Value,
+    value: Option<&Value>,
+    action: RepairAction,
+) -> CastPlan {
     match value {
-        Some(value) if js::same(&made, value) => Plan::Keep,
-        _ => Plan::Put(made, origin),
+        Some(value) if js::json_eq(&created, value) => CastPlan::Keep,
+        _ => CastPlan::Set(created, action),
     }
 }
 
 /// The length after padding to `minItems` and then cutting to `maxItems`.
 fn final_length(rules: &ArrayRules, length: usize) -> usize {
-    let limit =
-        |limit: &Option<super::node::Limit>| limit.as_ref().and_then(|limit| limit.literal());
+    let limit = |limit: &Option<super::node::NumericLimit>| {
+        limit.as_ref().and_then(|limit| limit.literal())
+    };
     let padded = limit(&rules.min_items).map_or(length, |min| length.max(min.ceil() as usize));
     match limit(&rules.max_items) {
         // JavaScript counts a negative end from the back.

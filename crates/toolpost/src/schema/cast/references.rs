@@ -8,21 +8,21 @@ use serde_json::Value;
 use super::js;
 
 /// The named places of a document: every `$id`, and every `$anchor` with its `#`.
-pub(super) struct Names<'s> {
+pub(super) struct AnchorIndex<'s> {
     root: &'s Value,
-    named: HashMap<String, &'s Value, RandomState>,
+    anchors: HashMap<String, &'s Value, RandomState>,
 }
 
-impl<'s> Names<'s> {
+impl<'s> AnchorIndex<'s> {
     pub(super) fn new(root: &'s Value) -> Self {
-        let mut named = HashMap::default();
+        let mut anchors = HashMap::default();
         let mut waiting = vec![root];
         // The document may nest deeper than any stack, so the walk keeps its own.
         while let Some(value) = waiting.pop() {
             match value {
                 Value::Object(map) => {
-                    for name in names_of(value) {
-                        named.entry(name).or_insert(value);
+                    for name in anchors_of(value) {
+                        anchors.entry(name).or_insert(value);
                     }
                     let members: Vec<_> = js::entries(map).map(|(_, member)| member).collect();
                     waiting.extend(members.into_iter().rev());
@@ -31,38 +31,38 @@ impl<'s> Names<'s> {
                 _ => {}
             }
         }
-        Self { root, named }
+        Self { root, anchors }
     }
 
     /// The place that a reference means: `#`, a JSON Pointer, an `$id` or an anchor.
-    pub(super) fn find(&self, reference: &str) -> Option<&'s Value> {
+    pub(super) fn resolve(&self, reference: &str) -> Option<&'s Value> {
         if reference == "#" {
             return Some(self.root);
         }
         match reference.strip_prefix("#/") {
-            Some(pointer) => pointer.split('/').try_fold(self.root, step),
-            None => self.named.get(reference).copied(),
+            Some(pointer) => pointer.split('/').try_fold(self.root, pointer_step),
+            None => self.anchors.get(reference).copied(),
         }
     }
 }
 
-fn names_of(schema: &Value) -> impl Iterator<Item = String> {
+fn anchors_of(schema: &Value) -> impl Iterator<Item = String> {
     let id = schema["$id"].as_str().map(str::to_owned);
     let anchor = schema["$anchor"].as_str().map(|anchor| format!("#{anchor}"));
     id.into_iter().chain(anchor)
 }
 
-fn step<'s>(value: &'s Value, raw: &str) -> Option<&'s Value> {
-    let token = percent_decoded(raw)?.replace("~1", "/").replace("~0", "~");
+fn pointer_step<'s>(value: &'s Value, raw: &str) -> Option<&'s Value> {
+    let token = percent_decode(raw)?.replace("~1", "/").replace("~0", "~");
     match value {
         Value::Object(map) => map.get(&token),
-        Value::Array(items) => items.get(js::index_of(&token)? as usize),
+        Value::Array(items) => items.get(js::array_index(&token)? as usize),
         _ => None,
     }
 }
 
 /// What is escaped in the fragment of an address; `None` where it is no proper one.
-pub(in crate::schema) fn percent_decoded(raw: &str) -> Option<String> {
+pub(in crate::schema) fn percent_decode(raw: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut pieces = raw.split('%');
     bytes.extend_from_slice(pieces.next()?.as_bytes());
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_find_their_place() {
+    fn anchor_index_resolves_every_ref_form() {
         let document = json!({
             "$defs": {"a/b": 1, "c~d": 2, "é f": 3, "list": [4, 5]},
             "x": {"$id": "urn:x", "mark": 6},
@@ -101,13 +101,13 @@ mod tests {
             ("#/", json!(8)),
             ("#", document.clone()),
         ];
-        let names = Names::new(&document);
+        let names = AnchorIndex::new(&document);
         for (reference, expected) in cases {
-            assert_eq!(names.find(reference), Some(&expected), "{reference}");
+            assert_eq!(names.resolve(reference), Some(&expected), "{reference}");
         }
         for reference in ["#/$defs/none", "#/$defs/list/01", "#/$defs/%zz", "#z", "y", "#/x/mark/0"]
         {
-            assert_eq!(names.find(reference), None, "{reference}");
+            assert_eq!(names.resolve(reference), None, "{reference}");
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use super::check::Outcome;
-use super::error::{CastCode, Fault};
-use super::node::{Limit, NumberRules, SizeRules, StringRules};
-use super::pattern::Pattern;
+use super::check::CastResult;
+use super::error::{CastCode, CastFault};
+use super::node::{NumberRules, NumericLimit, SizeRules, StringRules};
+use super::pattern::JsRegex;
 
-pub(super) fn number_fits(rules: &NumberRules, value: f64) -> bool {
-    let holds = |limit: &Option<Limit>, test: fn(f64, f64) -> bool| {
+pub(super) fn is_valid_number(rules: &NumberRules, value: f64) -> bool {
+    let holds = |limit: &Option<NumericLimit>, test: fn(f64, f64) -> bool| {
         limit.as_ref().is_none_or(|limit| test(value, limit.number))
     };
     holds(&rules.exclusive_maximum, |value, limit| value < limit)
@@ -18,28 +18,32 @@ pub(super) fn number_fits(rules: &NumberRules, value: f64) -> bool {
         && holds(&rules.multiple_of, |value, limit| value % limit == 0.0)
 }
 
-pub(super) fn string_fits<'p>(rules: &'p StringRules, text: &str) -> Outcome<'p, bool> {
+pub(super) fn is_valid_string<'p>(rules: &'p StringRules, text: &str) -> CastResult<'p, bool> {
     if rules.min_length.is_some() || rules.max_length.is_some() {
         let units = text.encode_utf16().count();
-        if !count_fits(units, rules.min_length.as_ref(), rules.max_length.as_ref()) {
+        if !is_valid_count(units, rules.min_length.as_ref(), rules.max_length.as_ref()) {
             return Ok(false);
         }
     }
     match &rules.pattern {
-        Some(pattern) => pattern_fits(pattern, text),
+        Some(pattern) => matches_pattern(pattern, text),
         None => Ok(true),
     }
 }
 
-pub(super) fn pattern_fits<'p>(pattern: &'p Pattern, text: &str) -> Outcome<'p, bool> {
-    pattern.matches(text).ok_or_else(|| Fault::naming(CastCode::Regex, pattern.source()))
+pub(super) fn matches_pattern<'p>(pattern: &'p JsRegex, text: &str) -> CastResult<'p, bool> {
+    pattern.matches(text).ok_or_else(|| CastFault::with_detail(CastCode::Regex, pattern.source()))
 }
 
-pub(super) fn size_fits(rules: &SizeRules, map: &Map<String, Value>) -> bool {
-    count_fits(map.len(), rules.min.as_ref(), rules.max.as_ref())
+pub(super) fn is_valid_size(rules: &SizeRules, map: &Map<String, Value>) -> bool {
+    is_valid_count(map.len(), rules.min.as_ref(), rules.max.as_ref())
 }
 
-pub(super) fn count_fits(count: usize, min: Option<&Limit>, max: Option<&Limit>) -> bool {
+pub(super) fn is_valid_count(
+    count: usize,
+    min: Option<&NumericLimit>,
+    max: Option<&NumericLimit>,
+) -> bool {
     // Counts are far below 2^53, where f64 is exact.
     let count = count as f64;
     min.is_none_or(|min| count >= min.number) && max.is_none_or(|max| count <= max.number)

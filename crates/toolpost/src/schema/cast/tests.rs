@@ -27,7 +27,7 @@ fn check(schema: &Value, cases: &[(Value, Result<Value, &str>)]) {
 }
 
 #[test]
-fn scalars_are_replaced_not_converted() {
+fn cast_replaces_scalars_without_conversion() {
     check(
         &json!({"type": "string", "minLength": 2}),
         &[
@@ -50,7 +50,7 @@ fn scalars_are_replaced_not_converted() {
 }
 
 #[test]
-fn objects_keep_what_fits_and_lose_what_is_undeclared() {
+fn cast_object_keeps_valid_and_strips_undeclared() {
     let schema = json!({
         "type": "object",
         "properties": {"a": {"type": "string"}, "b": {"type": "number", "default": 5}, "c": {}},
@@ -70,7 +70,7 @@ fn objects_keep_what_fits_and_lose_what_is_undeclared() {
 }
 
 #[test]
-fn arrays_are_padded_cut_and_made_unique() {
+fn cast_array_pads_truncates_and_dedups() {
     let schema =
         json!({"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 3});
     check(
@@ -95,7 +95,7 @@ fn arrays_are_padded_cut_and_made_unique() {
 
 /// JavaScript keeps the key of a missing unknown property, and so calls the object complete.
 #[test]
-fn a_hole_counts_as_present_until_the_value_is_json_again() {
+fn cast_treats_undefined_member_as_present() {
     let item = json!({"type": "object", "properties": {"a": {}}, "required": ["a"]});
     check(
         &json!({"type": "array", "uniqueItems": true, "items": item}),
@@ -108,7 +108,7 @@ fn a_hole_counts_as_present_until_the_value_is_json_again() {
 }
 
 #[test]
-fn unions_choose_the_variant_with_the_highest_score() {
+fn cast_union_selects_highest_scoring_variant() {
     let schema = json!({
         "$defs": {"A": {"const": "A"}, "B": {"const": "B"}},
         "anyOf": [
@@ -129,7 +129,7 @@ fn unions_choose_the_variant_with_the_highest_score() {
 }
 
 #[test]
-fn intersections_merge_or_collapse() {
+fn cast_intersection_merges_or_recreates() {
     let part = |key: &str, schema: Value| json!({"type": "object", "properties": {key: schema}, "required": [key]});
     let number = json!({"type": "number"});
     let schema = json!({"allOf": [part("x", number.clone()), part("y", number.clone())]});
@@ -152,7 +152,7 @@ fn intersections_merge_or_collapse() {
 }
 
 #[test]
-fn references_fail_only_where_they_are_met() {
+fn cast_unresolved_ref_fails_only_when_reached() {
     check(
         &json!({"type": "array", "items": {"$ref": "#/none"}}),
         &[(json!([]), Ok(json!([]))), (json!([1]), Err("deref"))],
@@ -161,7 +161,7 @@ fn references_fail_only_where_they_are_met() {
 }
 
 #[test]
-fn repairs_name_the_place_and_the_kind_of_change() {
+fn cast_repairs_report_path_and_action() {
     use RepairAction::{Defaulted, Invented, Replaced, Stripped};
     let number = json!({"type": "number"});
     let object = json!({
@@ -202,12 +202,12 @@ fn repairs_name_the_place_and_the_kind_of_change() {
 }
 
 #[test]
-fn an_error_names_the_place_and_the_culprit() {
+fn cast_error_reports_path_and_detail() {
     let item = json!({"type": "object", "properties": {"id": {"type": "string", "format": "uuid"}}, "required": ["id"]});
     let schema = Schema::new(json!({"type": "array", "items": item})).unwrap();
     let error = schema.cast(&mut json!([{"id": "x"}, {}])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "create/format at `/1/id`: no string can be made up for a format: `uuid`"
+        "create/format at `/1/id`: no string can be created for a format: `uuid`"
     );
 }

@@ -8,12 +8,18 @@ use super::pattern::unit_char;
 pub(super) fn translate(source: &str) -> Option<String> {
     let units: Vec<char> = source.encode_utf16().map(unit_char).collect();
     let groups = count_groups(&units);
-    let mut translator =
-        Translator { units, at: 0, out: String::new(), groups, open: 0, repeatable: false };
-    while let Some(unit) = translator.take() {
+    let mut translator = RegexTranslator {
+        units,
+        position: 0,
+        out: String::new(),
+        groups,
+        open_groups: 0,
+        repeatable: false,
+    };
+    while let Some(unit) = translator.next_char() {
         translator.term(unit)?;
     }
-    (translator.open == 0).then_some(translator.out)
+    (translator.open_groups == 0).then_some(translator.out)
 }
 
 const DIGIT: &str = "0-9";
@@ -21,52 +27,53 @@ const WORD: &str = "0-9A-Za-z_";
 const SPACE: &str =
     r"\t-\r \x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}\x{FEFF}";
 
-struct Translator {
+struct RegexTranslator {
     units: Vec<char>,
-    at: usize,
+    position: usize,
     out: String,
-    groups: Groups,
+    groups: GroupInfo,
     /// Groups that are not closed yet.
-    open: usize,
+    open_groups: usize,
     /// Whether a quantifier may follow.
     repeatable: bool,
 }
 
 /// What decides whether `\1` and `\k` are back-references.
-struct Groups {
+struct GroupInfo {
     count: usize,
-    named: bool,
+    has_named: bool,
 }
 
 /// What an escape stands for.
-enum Escape {
+enum RegexEscape {
     Char(char),
     /// The inside of a class, and whether it is turned round.
-    Class(&'static str, Turned),
+    Class(&'static str, Negation),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turned {
+enum Negation {
     No,
     Yes,
 }
 
-impl Translator {
+impl RegexTranslator {
     fn peek(&self) -> Option<char> {
-        self.units.get(self.at).copied()
+        self.units.get(self.position).copied()
     }
 
-    fn take(&mut self) -> Option<char> {
+    fn next_char(&mut self) -> Option<char> {
         let unit = self.peek()?;
-        self.at += 1;
+        self.position += 1;
         Some(unit)
     }
 
-    fn take_if(&mut self, expected: &str) -> bool {
+    fn next_if(&mut self, expected: &str) -> bool {
         let length = expected.chars().count();
-        let found = self.units.iter().skip(self.at).take(length).copied().eq(expected.chars());
+        let found =
+            self.units.iter().skip(self.position).take(length).copied().eq(expected.chars());
         if found {
-            self.at += length;
+            self.position += length;
         }
         found
     }
@@ -81,12 +88,12 @@ impl Translator {
             ')' => self.close_group()?,
             '[' => self.class()?,
             '*' | '+' | '?' => self.quantifier(&unit.to_string())?,
-            '{' => match self.counted() {
-                Some(counted) if is_disordered(&counted) => return None,
+            '{' => match self.count_suffix() {
+                Some(counted) if is_reversed_range(&counted) => return None,
                 Some(counted) => self.quantifier(&counted)?,
                 None => self.literal('{'),
             },
-            '\\' => self.escaped()?,
+            '\\' => self.escape_term()?,
             plain => self.literal(plain),
         }
         Some(())
@@ -108,32 +115,32 @@ impl Translator {
     }
 
     fn open_group(&mut self) -> Option<()> {
-        let opening = ["?:", "?=", "?!", "?<=", "?<!"].into_iter().find(|text| self.take_if(text));
+        let opening = ["?:", "?=", "?!", "?<=", "?<!"].into_iter().find(|text| self.next_if(text));
         self.out.push('(');
         match opening {
             Some(text) => self.out.push_str(text),
-            None if self.take_if("?<") => {
-                let name = self.name()?;
+            None if self.next_if("?<") => {
+                let name = self.group_name()?;
                 let _ = write!(self.out, "?<{name}>");
             }
             None if self.peek() == Some('?') => return None,
             None => {}
         }
-        self.open += 1;
+        self.open_groups += 1;
         self.repeatable = false;
         Some(())
     }
 
     fn close_group(&mut self) -> Option<()> {
-        self.open = self.open.checked_sub(1)?;
+        self.open_groups = self.open_groups.checked_sub(1)?;
         self.atom(")");
         Some(())
     }
 
-    fn name(&mut self) -> Option<String> {
-        let end = self.units[self.at..].iter().position(|unit| *unit == '>')?;
-        let name: String = self.units[self.at..self.at + end].iter().collect();
-        self.at += end + 1;
+    fn group_name(&mut self) -> Option<String> {
+        let end = self.units[self.position..].iter().position(|unit| *unit == '>')?;
+        let name: String = self.units[self.position..self.position + end].iter().collect();
+        self.position += end + 1;
         (!name.is_empty()).then_some(name)
     }
 
@@ -142,7 +149,7 @@ impl Translator {
             return None;
         }
         self.out.push_str(text);
-        if self.take_if("?") {
+        if self.next_if("?") {
             self.out.push('?');
         }
         self.repeatable = false;
@@ -150,27 +157,28 @@ impl Translator {
     }
 
     /// The rest of a `{n}`, `{n,}` or `{n,m}`; anything else leaves the brace to be a literal.
-    fn counted(&mut self) -> Option<String> {
-        let rest = self.units[self.at..].iter();
+    fn count_suffix(&mut self) -> Option<String> {
+        let rest = self.units[self.position..].iter();
         let inside: String =
             rest.take_while(|unit| unit.is_ascii_digit() || **unit == ',').collect();
         let end = inside.len();
         let (low, high) = inside.split_once(',').unwrap_or((&inside, ""));
-        if low.is_empty() || high.contains(',') || self.units.get(self.at + end) != Some(&'}') {
+        if low.is_empty() || high.contains(',') || self.units.get(self.position + end) != Some(&'}')
+        {
             return None;
         }
-        self.at += end + 1;
+        self.position += end + 1;
         Some(format!("{{{inside}}}"))
     }
 
-    fn escaped(&mut self) -> Option<()> {
+    fn escape_term(&mut self) -> Option<()> {
         match self.peek()? {
             'b' => self.boundary("(?:(?<=[W])(?![W])|(?<![W])(?=[W]))"),
             'B' => self.boundary("(?:(?<=[W])(?=[W])|(?<![W])(?![W]))"),
-            'k' if self.groups.named => {
-                self.at += 1;
-                let name = if self.take_if("<") {
-                    self.name()?
+            'k' if self.groups.has_named => {
+                self.position += 1;
+                let name = if self.next_if("<") {
+                    self.group_name()?
                 } else {
                     return None;
                 };
@@ -178,30 +186,30 @@ impl Translator {
             }
             digit @ '1'..='9' => self.back_reference(digit),
             _ => match self.escape()? {
-                Escape::Char(unit) => self.literal(unit),
-                Escape::Class(inside, Turned::No) => self.atom(&format!("[{inside}]")),
-                Escape::Class(inside, Turned::Yes) => self.atom(&format!("[^{inside}]")),
+                RegexEscape::Char(unit) => self.literal(unit),
+                RegexEscape::Class(inside, Negation::No) => self.atom(&format!("[{inside}]")),
+                RegexEscape::Class(inside, Negation::Yes) => self.atom(&format!("[^{inside}]")),
             },
         }
         Some(())
     }
 
     fn boundary(&mut self, text: &str) {
-        self.at += 1;
+        self.position += 1;
         // Spelt out, because the engine's own boundary knows letters that JavaScript's does not.
         self.assertion(&text.replace('W', WORD));
     }
 
     fn back_reference(&mut self, first: char) {
         let digits: String =
-            self.units[self.at..].iter().take_while(|unit| unit.is_ascii_digit()).collect();
+            self.units[self.position..].iter().take_while(|unit| unit.is_ascii_digit()).collect();
         match digits.parse::<usize>() {
             Ok(number) if number <= self.groups.count => {
-                self.at += digits.len();
+                self.position += digits.len();
                 self.atom(&format!(r"(?:\{number})"));
             }
             _ if first >= '8' => {
-                self.at += 1;
+                self.position += 1;
                 self.literal(first);
             }
             _ => {
@@ -212,28 +220,28 @@ impl Translator {
     }
 
     /// What follows a backslash inside a class, and outside where it is no assertion.
-    fn escape(&mut self) -> Option<Escape> {
+    fn escape(&mut self) -> Option<RegexEscape> {
         let unit = self.peek()?;
         if unit.is_digit(8) {
-            return Some(Escape::Char(self.octal()));
+            return Some(RegexEscape::Char(self.octal()));
         }
-        self.at += 1;
+        self.position += 1;
         Some(match unit {
-            'd' => Escape::Class(DIGIT, Turned::No),
-            'D' => Escape::Class(DIGIT, Turned::Yes),
-            'w' => Escape::Class(WORD, Turned::No),
-            'W' => Escape::Class(WORD, Turned::Yes),
-            's' => Escape::Class(SPACE, Turned::No),
-            'S' => Escape::Class(SPACE, Turned::Yes),
-            't' => Escape::Char('\t'),
-            'n' => Escape::Char('\n'),
-            'v' => Escape::Char('\u{b}'),
-            'f' => Escape::Char('\u{c}'),
-            'r' => Escape::Char('\r'),
-            'x' => Escape::Char(self.hex(2).unwrap_or('x')),
-            'u' => Escape::Char(self.hex(4).unwrap_or('u')),
-            'c' => Escape::Char(self.control()),
-            other => Escape::Char(other),
+            'd' => RegexEscape::Class(DIGIT, Negation::No),
+            'D' => RegexEscape::Class(DIGIT, Negation::Yes),
+            'w' => RegexEscape::Class(WORD, Negation::No),
+            'W' => RegexEscape::Class(WORD, Negation::Yes),
+            's' => RegexEscape::Class(SPACE, Negation::No),
+            'S' => RegexEscape::Class(SPACE, Negation::Yes),
+            't' => RegexEscape::Char('\t'),
+            'n' => RegexEscape::Char('\n'),
+            'v' => RegexEscape::Char('\u{b}'),
+            'f' => RegexEscape::Char('\u{c}'),
+            'r' => RegexEscape::Char('\r'),
+            'x' => RegexEscape::Char(self.hex(2).unwrap_or('x')),
+            'u' => RegexEscape::Char(self.hex(4).unwrap_or('u')),
+            'c' => RegexEscape::Char(self.control()),
+            other => RegexEscape::Char(other),
         })
     }
 
@@ -246,94 +254,95 @@ impl Translator {
             }
             value = value * 8 + digit;
             length += 1;
-            self.at += 1;
+            self.position += 1;
         }
         char::from_u32(value).unwrap_or('\0')
     }
 
     fn hex(&mut self, length: usize) -> Option<char> {
-        let digits: String = self.units.get(self.at..self.at + length)?.iter().collect();
+        let digits: String =
+            self.units.get(self.position..self.position + length)?.iter().collect();
         if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
-        self.at += length;
+        self.position += length;
         u16::from_str_radix(&digits, 16).ok().map(unit_char)
     }
 
     fn control(&mut self) -> char {
         match self.peek() {
             Some(letter) if letter.is_ascii_alphabetic() => {
-                self.at += 1;
+                self.position += 1;
                 char::from(letter as u8 % 32)
             }
             // Not a control character after all: the backslash stands for itself.
             _ => {
-                self.at -= 1;
+                self.position -= 1;
                 '\\'
             }
         }
     }
 
     fn class(&mut self) -> Option<()> {
-        let turned = if self.take_if("^") { Turned::Yes } else { Turned::No };
+        let negation = if self.next_if("^") { Negation::Yes } else { Negation::No };
         let mut inside = String::new();
         loop {
-            if self.take_if("]") {
+            if self.next_if("]") {
                 break;
             }
-            let low = self.member()?;
-            let range = self.peek() == Some('-') && self.units.get(self.at + 1) != Some(&']');
+            let low = self.class_member()?;
+            let range = self.peek() == Some('-') && self.units.get(self.position + 1) != Some(&']');
             if !range {
                 push_member(&mut inside, &low);
                 continue;
             }
-            self.at += 1;
-            push_range(&mut inside, &low, &self.member()?)?;
+            self.position += 1;
+            push_range(&mut inside, &low, &self.class_member()?)?;
         }
-        self.atom(&class_text(&inside, turned));
+        self.atom(&class_syntax(&inside, negation));
         Some(())
     }
 
-    fn member(&mut self) -> Option<Escape> {
-        match self.take()? {
-            '\\' if self.take_if("b") => Some(Escape::Char('\u{8}')),
+    fn class_member(&mut self) -> Option<RegexEscape> {
+        match self.next_char()? {
+            '\\' if self.next_if("b") => Some(RegexEscape::Char('\u{8}')),
             '\\' => self.escape(),
-            plain => Some(Escape::Char(plain)),
+            plain => Some(RegexEscape::Char(plain)),
         }
     }
 }
 
 /// Whether a `{n,m}` asks for more than it allows.
-fn is_disordered(counted: &str) -> bool {
-    let bounds = counted.trim_matches(['{', '}']).split_once(',');
+fn is_reversed_range(quantifier: &str) -> bool {
+    let bounds = quantifier.trim_matches(['{', '}']).split_once(',');
     bounds.is_some_and(|(low, high)| match (low.parse::<u32>(), high.parse::<u32>()) {
         (Ok(low), Ok(high)) => low > high,
         _ => false,
     })
 }
 
-fn class_text(inside: &str, turned: Turned) -> String {
-    match (inside.is_empty(), turned) {
-        (true, Turned::No) => r"[^\x{0}-\x{10FFFF}]".to_owned(),
-        (true, Turned::Yes) => r"[\x{0}-\x{10FFFF}]".to_owned(),
-        (false, Turned::No) => format!("[{inside}]"),
-        (false, Turned::Yes) => format!("[^{inside}]"),
+fn class_syntax(inside: &str, negation: Negation) -> String {
+    match (inside.is_empty(), negation) {
+        (true, Negation::No) => r"[^\x{0}-\x{10FFFF}]".to_owned(),
+        (true, Negation::Yes) => r"[\x{0}-\x{10FFFF}]".to_owned(),
+        (false, Negation::No) => format!("[{inside}]"),
+        (false, Negation::Yes) => format!("[^{inside}]"),
     }
 }
 
-fn push_member(inside: &mut String, member: &Escape) {
+fn push_member(inside: &mut String, member: &RegexEscape) {
     match member {
-        Escape::Char(unit) => push_char(inside, *unit),
-        Escape::Class(text, Turned::No) => inside.push_str(text),
-        Escape::Class(text, Turned::Yes) => {
+        RegexEscape::Char(unit) => push_char(inside, *unit),
+        RegexEscape::Class(text, Negation::No) => inside.push_str(text),
+        RegexEscape::Class(text, Negation::Yes) => {
             let _ = write!(inside, "[^{text}]");
         }
     }
 }
 
 /// A range, or its three parts where one end is a class.
-fn push_range(inside: &mut String, low: &Escape, high: &Escape) -> Option<()> {
-    if let (Escape::Char(low), Escape::Char(high)) = (low, high) {
+fn push_range(inside: &mut String, low: &RegexEscape, high: &RegexEscape) -> Option<()> {
+    if let (RegexEscape::Char(low), RegexEscape::Char(high)) = (low, high) {
         return push_unit_range(inside, *low, *high);
     }
     push_member(inside, low);
@@ -368,8 +377,8 @@ fn push_char(out: &mut String, unit: char) {
     }
 }
 
-fn count_groups(units: &[char]) -> Groups {
-    let mut groups = Groups { count: 0, named: false };
+fn count_groups(units: &[char]) -> GroupInfo {
+    let mut groups = GroupInfo { count: 0, has_named: false };
     let mut in_class = false;
     let mut at = 0;
     while let Some(unit) = units.get(at) {
@@ -378,10 +387,10 @@ fn count_groups(units: &[char]) -> Groups {
             '[' => in_class = true,
             ']' => in_class = false,
             '(' if !in_class => {
-                let named = units.get(at + 1..at + 3) == Some(&['?', '<'])
+                let is_named = units.get(at + 1..at + 3) == Some(&['?', '<'])
                     && !matches!(units.get(at + 3), Some('=' | '!'));
-                groups.named |= named;
-                groups.count += usize::from(named || units.get(at + 1) != Some(&'?'));
+                groups.has_named |= is_named;
+                groups.count += usize::from(is_named || units.get(at + 1) != Some(&'?'));
             }
             _ => {}
         }

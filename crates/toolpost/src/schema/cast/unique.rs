@@ -10,15 +10,15 @@ use serde_json::Value;
 ///
 /// JavaScript keeps such keys with `undefined`; they exist only until the value is JSON again.
 #[derive(Debug, Default)]
-pub(super) struct Holes(HashSet<usize, RandomState>);
+pub(super) struct UndefinedValues(HashSet<usize, RandomState>);
 
-impl Holes {
+impl UndefinedValues {
     pub(super) fn insert(&mut self, value: &Value) {
         self.0.insert(address(value));
     }
 
     /// The value, unless it stands for none.
-    pub(super) fn fill<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+    pub(super) fn defined<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         (self.0.is_empty() || !self.0.contains(&address(value))).then_some(value)
     }
 }
@@ -29,11 +29,15 @@ pub(super) fn address(value: &Value) -> usize {
 }
 
 /// Whether all items differ, or nothing when one nests deeper than `levels`.
-pub(super) fn all_different(items: &[Value], holes: &Holes, levels: usize) -> Option<bool> {
-    let comparison = Comparison { holes, state: RandomState::default() };
+pub(super) fn all_unique(
+    items: &[Value],
+    undefined: &UndefinedValues,
+    levels: usize,
+) -> Option<bool> {
+    let comparison = ItemComparison { undefined, state: RandomState::default() };
     let mut seen: HashMap<u64, Vec<&Value>, RandomState> = HashMap::default();
     for item in items {
-        let alike = seen.entry(comparison.digest(item, levels)?).or_default();
+        let alike = seen.entry(comparison.hash_value(item, levels)?).or_default();
         if alike.iter().any(|other| comparison.equal(item, other)) {
             return Some(false);
         }
@@ -43,15 +47,15 @@ pub(super) fn all_different(items: &[Value], holes: &Holes, levels: usize) -> Op
 }
 
 /// Drops every scalar that has occurred before; objects and arrays stay, equal or not.
-pub(super) fn drop_repeated_scalars(items: &mut Vec<Value>) {
-    let holes = Holes::default();
-    let comparison = Comparison { holes: &holes, state: RandomState::default() };
+pub(super) fn dedup_scalars(items: &mut Vec<Value>) {
+    let undefined = UndefinedValues::default();
+    let comparison = ItemComparison { undefined: &undefined, state: RandomState::default() };
     let mut seen: HashMap<u64, Vec<Value>, RandomState> = HashMap::default();
     items.retain(|item| {
         if item.is_array() || item.is_object() {
             return true;
         }
-        let alike = seen.entry(comparison.scalar(item)).or_default();
+        let alike = seen.entry(comparison.hash_scalar(item)).or_default();
         let first = !alike.iter().any(|other| comparison.equal(item, other));
         if first {
             alike.push(item.clone());
@@ -60,31 +64,31 @@ pub(super) fn drop_repeated_scalars(items: &mut Vec<Value>) {
     });
 }
 
-struct Comparison<'h> {
-    holes: &'h Holes,
+struct ItemComparison<'h> {
+    undefined: &'h UndefinedValues,
     /// Seeded by chance, so that no sender can prepare items that collide.
     state: RandomState,
 }
 
-impl Comparison<'_> {
-    fn digest(&self, value: &Value, levels: usize) -> Option<u64> {
+impl ItemComparison<'_> {
+    fn hash_value(&self, value: &Value, levels: usize) -> Option<u64> {
         let below = levels.checked_sub(1)?;
-        let Some(value) = self.holes.fill(value) else {
+        let Some(value) = self.undefined.defined(value) else {
             return Some(0);
         };
         match value {
             Value::Array(items) => items.iter().try_fold(1, |sum, item| {
-                Some(self.state.hash_one((sum, self.digest(item, below)?)))
+                Some(self.state.hash_one((sum, self.hash_value(item, below)?)))
             }),
             // A sum, because the order of members has no meaning.
             Value::Object(map) => map.iter().try_fold(2, |sum: u64, (key, value)| {
-                Some(sum.wrapping_add(self.state.hash_one((key, self.digest(value, below)?))))
+                Some(sum.wrapping_add(self.state.hash_one((key, self.hash_value(value, below)?))))
             }),
-            scalar => Some(self.scalar(scalar)),
+            scalar => Some(self.hash_scalar(scalar)),
         }
     }
 
-    fn scalar(&self, value: &Value) -> u64 {
+    fn hash_scalar(&self, value: &Value) -> u64 {
         match value {
             // Adding zero turns a negative zero into the other one.
             Value::Number(number) => {
@@ -97,7 +101,7 @@ impl Comparison<'_> {
     }
 
     fn equal(&self, left: &Value, right: &Value) -> bool {
-        match (self.holes.fill(left), self.holes.fill(right)) {
+        match (self.undefined.defined(left), self.undefined.defined(right)) {
             (Some(Value::Array(a)), Some(Value::Array(b))) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.equal(a, b))
             }
@@ -119,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_differ_by_value() {
+    fn all_unique_compares_items_by_value() {
         let cases = [
             (json!([1, 2, "1"]), true),
             (json!([1, 1.0]), false),
@@ -128,20 +132,20 @@ mod tests {
             (json!([null, false, 0, "", [], {}]), true),
         ];
         for (items, expected) in cases {
-            let found = all_different(items.as_array().unwrap(), &Holes::default(), 9);
+            let found = all_unique(items.as_array().unwrap(), &UndefinedValues::default(), 9);
             assert_eq!(found, Some(expected), "{items}");
         }
     }
 
     #[test]
-    fn what_is_too_deep_is_not_compared() {
-        assert_eq!(all_different(&[json!([[1]])], &Holes::default(), 2), None);
+    fn all_unique_returns_none_beyond_depth() {
+        assert_eq!(all_unique(&[json!([[1]])], &UndefinedValues::default(), 2), None);
     }
 
     #[test]
-    fn only_scalars_are_dropped() {
+    fn dedup_scalars_keeps_repeated_containers() {
         let mut items = vec![json!(1), json!([1]), json!(1.0), json!([1]), json!("1"), json!(1)];
-        drop_repeated_scalars(&mut items);
+        dedup_scalars(&mut items);
         assert_eq!(items, [json!(1), json!([1]), json!([1]), json!("1")]);
     }
 }

@@ -1,17 +1,17 @@
 //! What is learnt about a program once all of it is there.
 
-use super::super::program::{Additional, Node, NodeId, Program, Types};
+use super::super::program::{AdditionalProperties, NodeId, SchemaNode, SchemaProgram, TypeSet};
 
 /// Marks the nodes whose verdict must be remembered, those that can circle in place, and the
 /// properties that tell variants apart.
-pub(super) fn mark(program: &mut Program) {
+pub(super) fn analyze(program: &mut SchemaProgram) {
     mark_cyclic(program);
-    mark_shared(program);
+    mark_memoized(program);
     mark_tags(program);
 }
 
 /// A node is cyclic unless everything it applies in place is known not to be.
-fn mark_cyclic(program: &mut Program) {
+fn mark_cyclic(program: &mut SchemaProgram) {
     let count = program.nodes.len();
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); count];
     let mut open = vec![0_usize; count];
@@ -21,12 +21,12 @@ fn mark_cyclic(program: &mut Program) {
             open[at] += 1;
         }
     }
-    let mut settled: Vec<usize> = (0..count).filter(|at| open[*at] == 0).collect();
-    while let Some(at) = settled.pop() {
+    let mut acyclic: Vec<usize> = (0..count).filter(|at| open[*at] == 0).collect();
+    while let Some(at) = acyclic.pop() {
         for user in std::mem::take(&mut users[at]) {
             open[user] -= 1;
             if open[user] == 0 {
-                settled.push(user);
+                acyclic.push(user);
             }
         }
     }
@@ -37,34 +37,34 @@ fn mark_cyclic(program: &mut Program) {
 
 /// Where one place is looked at under two schemas, what they share below would be looked at
 /// twice, and so on at every level. Those shared nodes are remembered.
-fn mark_shared(program: &mut Program) {
+fn mark_memoized(program: &mut SchemaProgram) {
     let count = program.nodes.len();
     let mut below = vec![false; count];
-    let mut waiting: Vec<NodeId> = Vec::new();
+    let mut pending: Vec<NodeId> = Vec::new();
     for (at, node) in program.nodes.iter().enumerate() {
-        if diverges(program, node) {
+        if has_overlapping_schemas(program, node) {
             below[at] = true;
-            waiting.extend(in_place(node).chain(children(node)));
+            pending.extend(in_place(node).chain(children(node)));
         }
     }
     let mut uses = vec![0_u32; count];
-    while let Some(id) = waiting.pop() {
+    while let Some(id) = pending.pop() {
         let at = id as usize;
         uses[at] += 1;
         if uses[at] == 1 && !below[at] {
             below[at] = true;
-            waiting.extend(in_place(&program.nodes[at]).chain(children(&program.nodes[at])));
+            pending.extend(in_place(&program.nodes[at]).chain(children(&program.nodes[at])));
         }
     }
     for (node, uses) in program.nodes.iter_mut().zip(uses) {
-        node.memo = uses > 1 && leads_on(node);
+        node.memoize = uses > 1 && has_subschemas(node);
     }
 }
 
 /// Whether one value can be looked at under two of the node's schemas.
-fn diverges(program: &Program, node: &Node) -> bool {
+fn has_overlapping_schemas(program: &SchemaProgram, node: &SchemaNode) -> bool {
     let overlapping = node.object.as_ref().is_some_and(|rules| {
-        rules.patterns.len() + usize::from(!rules.names.entries().is_empty()) > 1
+        rules.patterns.len() + usize::from(!rules.properties.entries().is_empty()) > 1
             && !rules.patterns.is_empty()
     });
     let items = node.array.as_ref().is_some_and(|rules| rules.contains.is_some());
@@ -74,66 +74,65 @@ fn diverges(program: &Program, node: &Node) -> bool {
     let mut taken = local_types(node);
     for part in in_place(node) {
         let part = program.node(part);
-        let types = if leads_on(part) { part.types } else { Types::NONE };
+        let types = if has_subschemas(part) { part.types } else { TypeSet::NONE };
         if taken.overlaps(types) {
             return true;
         }
-        taken = taken.with(types);
+        taken = taken.union(types);
     }
     false
 }
 
-fn leads_on(node: &Node) -> bool {
+fn has_subschemas(node: &SchemaNode) -> bool {
     in_place(node).next().is_some() || children(node).next().is_some()
 }
 
 /// The containers that the node itself looks into.
-fn local_types(node: &Node) -> Types {
-    let object = if node.object.is_some() { Types::OBJECT } else { Types::NONE };
-    let array = if node.array.is_some() { Types::ARRAY } else { Types::NONE };
-    object.with(array)
+fn local_types(node: &SchemaNode) -> TypeSet {
+    let object = if node.object.is_some() { TypeSet::OBJECT } else { TypeSet::NONE };
+    let array = if node.array.is_some() { TypeSet::ARRAY } else { TypeSet::NONE };
+    object.union(array)
 }
 
 /// The schemas that a node applies to its own place.
-fn in_place(node: &Node) -> impl Iterator<Item = NodeId> {
-    node.logic.iter().flat_map(|logic| {
-        let condition = logic.condition.iter().flat_map(|condition| {
+fn in_place(node: &SchemaNode) -> impl Iterator<Item = NodeId> {
+    node.applicators.iter().flat_map(|applicators| {
+        let condition = applicators.condition.iter().flat_map(|condition| {
             [Some(condition.test), condition.then, condition.otherwise].into_iter().flatten()
         });
-        logic
+        applicators
             .all
             .iter()
-            .chain(logic.unions.iter().flat_map(|union| union.variants.iter()))
+            .chain(applicators.unions.iter().flat_map(|union| union.variants.iter()))
             .copied()
-            .chain(logic.not)
+            .chain(applicators.not)
             .chain(condition)
-            .chain(logic.dependents.iter().map(|(_, node)| *node))
+            .chain(applicators.dependents.iter().map(|(_, node)| *node))
     })
 }
 
 /// The schemas that a node applies one level down.
-fn children(node: &Node) -> impl Iterator<Item = NodeId> {
+fn children(node: &SchemaNode) -> impl Iterator<Item = NodeId> {
     let object = node.object.iter().flat_map(|rules| {
         let additional = match rules.additional {
-            Additional::Schema(node) => Some(node),
+            AdditionalProperties::Schema(node) => Some(node),
             _ => None,
         };
-        let named = rules.names.entries().iter().filter_map(|property| property.node);
-        named.chain(rules.patterns.iter().map(|(_, node)| *node)).chain(additional)
+        let property_nodes = rules.properties.entries().iter().filter_map(|property| property.node);
+        property_nodes.chain(rules.patterns.iter().map(|(_, node)| *node)).chain(additional)
     });
     let array = node.array.iter().flat_map(|rules| {
         let contains = rules.contains.as_ref().map(|contains| contains.node);
         rules.prefix.iter().copied().chain(rules.rest).chain(contains)
     });
-    let rest = node
-        .logic
-        .iter()
-        .flat_map(|logic| logic.unevaluated_properties.into_iter().chain(logic.unevaluated_items));
+    let rest = node.applicators.iter().flat_map(|applicators| {
+        applicators.unevaluated_properties.into_iter().chain(applicators.unevaluated_items)
+    });
     object.chain(array).chain(rest)
 }
 
 /// A property whose schema admits a single scalar can choose a variant.
-fn mark_tags(program: &mut Program) {
+fn mark_tags(program: &mut SchemaProgram) {
     let single: Vec<bool> = program
         .nodes
         .iter()
@@ -144,7 +143,7 @@ fn mark_tags(program: &mut Program) {
             continue;
         };
         rules.tags = (0_u32..)
-            .zip(rules.names.entries())
+            .zip(rules.properties.entries())
             .filter(|(_, entry)| entry.node.is_some_and(|node| single[node as usize]))
             .map(|(at, _)| at)
             .collect();

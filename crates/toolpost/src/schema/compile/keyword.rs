@@ -6,20 +6,20 @@ use referencing::Draft;
 use serde_json::{Map, Number, Value, json};
 
 use super::super::program::{
-    Bound, Content, Integers, Multiple, NumberRules, Pattern, TextRules, Types,
+    Bound, ContentRule, IntegerRule, Multiple, NumberRules, PatternMatcher, StringRules, TypeSet,
 };
 
 /// Divisors up to here are exact as floats too, so both readings of the keyword agree.
-const EXACT: u64 = 1 << 53;
+const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
-pub(super) fn types(schema: &Map<String, Value>) -> Types {
+pub(super) fn types(schema: &Map<String, Value>) -> TypeSet {
     match schema.get("type") {
-        Some(Value::String(name)) => Types::named(name),
+        Some(Value::String(name)) => TypeSet::from_name(name),
         Some(Value::Array(names)) => names
             .iter()
             .filter_map(Value::as_str)
-            .fold(Types::NONE, |types, name| types.with(Types::named(name))),
-        _ => Types::ANY,
+            .fold(TypeSet::NONE, |types, name| types.union(TypeSet::from_name(name))),
+        _ => TypeSet::ANY,
     }
 }
 
@@ -39,11 +39,11 @@ pub(super) fn literals(schema: &Map<String, Value>, draft: Draft) -> Option<Box<
 }
 
 /// The types that a list of values has; equal numbers may differ in notation.
-pub(super) fn types_of(literals: &[Value]) -> Types {
-    literals.iter().fold(Types::NONE, |types, literal| {
-        types.with(match literal {
-            Value::Number(_) => Types::NUMBER,
-            other => Types::of(other, Integers::ByValue),
+pub(super) fn types_of(literals: &[Value]) -> TypeSet {
+    literals.iter().fold(TypeSet::NONE, |types, literal| {
+        types.union(match literal {
+            Value::Number(_) => TypeSet::NUMBER,
+            other => TypeSet::of_value(other, IntegerRule::ByValue),
         })
     })
 }
@@ -72,22 +72,23 @@ pub(super) fn number(schema: &Map<String, Value>, draft: Draft) -> Option<Number
 
 fn multiple(divisor: &Value) -> Option<Multiple> {
     let exact = jsonschema::options().build(&json!({ "multipleOf": divisor })).ok()?;
-    let whole = divisor.as_u64().filter(|divisor| (1..=EXACT).contains(divisor));
-    Some(Multiple { whole, exact: Box::new(exact) })
+    let integer_divisor =
+        divisor.as_u64().filter(|divisor| (1..=MAX_EXACT_INTEGER).contains(divisor));
+    Some(Multiple { integer: integer_divisor, fallback: Box::new(exact) })
 }
 
-pub(super) fn text(schema: &Map<String, Value>, draft: Draft) -> Option<TextRules> {
-    let rules = TextRules {
+pub(super) fn string(schema: &Map<String, Value>, draft: Draft) -> Option<StringRules> {
+    let rules = StringRules {
         min: size(schema, "minLength").unwrap_or(0),
         max: size(schema, "maxLength"),
-        pattern: schema.get("pattern").and_then(Value::as_str).and_then(Pattern::compile),
+        pattern: schema.get("pattern").and_then(Value::as_str).and_then(PatternMatcher::compile),
         content: content(schema, draft),
     };
-    let says = rules.min > 0 || rules.max.is_some() || rules.pattern.is_some();
-    (says || rules.content.is_some()).then_some(rules)
+    let has_constraints = rules.min > 0 || rules.max.is_some() || rules.pattern.is_some();
+    (has_constraints || rules.content.is_some()).then_some(rules)
 }
 
-fn content(schema: &Map<String, Value>, draft: Draft) -> Option<Content> {
+fn content(schema: &Map<String, Value>, draft: Draft) -> Option<ContentRule> {
     if !matches!(draft, Draft::Draft6 | Draft::Draft7) {
         return None;
     }
@@ -98,17 +99,17 @@ fn content(schema: &Map<String, Value>, draft: Draft) -> Option<Content> {
     if asserted.is_empty() {
         return None;
     }
-    let alone = jsonschema::options().with_draft(draft).build(&Value::Object(asserted)).ok()?;
-    Some(Content(Box::new(alone)))
+    let validator = jsonschema::options().with_draft(draft).build(&Value::Object(asserted)).ok()?;
+    Some(ContentRule(Box::new(validator)))
 }
 
 /// A size, which may be written as a float; one beyond memory is as good as the largest.
 pub(super) fn size(schema: &Map<String, Value>, keyword: &str) -> Option<usize> {
     let number = schema.get(keyword)?.as_number()?;
-    Some(whole(number))
+    Some(saturating_size(number))
 }
 
-fn whole(number: &Number) -> usize {
+fn saturating_size(number: &Number) -> usize {
     match (number.as_u64(), number.as_f64()) {
         (Some(size), _) => usize::try_from(size).unwrap_or(usize::MAX),
         // The cast saturates, and a size is never negative.

@@ -1,8 +1,8 @@
-//! From a schema document to a [`Program`]: a queue of schemas, each compiled once.
+//! From a schema document to a [`SchemaProgram`]: a queue of schemas, each compiled once.
 
 mod analyze;
+mod applicators;
 mod keyword;
-mod logic;
 mod object;
 mod reference;
 mod shallow;
@@ -13,15 +13,15 @@ use referencing::{Draft, Registry, Resolver};
 use serde_json::{Map, Value};
 
 use super::SchemaError;
-use super::program::{Integers, Node, NodeId, Program, Types};
+use super::program::{IntegerRule, NodeId, SchemaNode, SchemaProgram, TypeSet};
 use super::repair::Extras;
-use super::verdict::Judge;
+use super::validate::Evaluator;
 
 /// The base of references in a document without an identifier.
 const DEFAULT_BASE: &str = "json-schema:///";
 
 /// Compiles a document that the `jsonschema` crate has accepted.
-pub(super) fn compile(document: &Value) -> Result<Program, SchemaError> {
+pub(super) fn compile(document: &Value) -> Result<SchemaProgram, SchemaError> {
     let draft = Draft::default().detect(document);
     let resource = draft.create_resource_ref(document);
     let base = resource.id().unwrap_or(DEFAULT_BASE);
@@ -29,72 +29,80 @@ pub(super) fn compile(document: &Value) -> Result<Program, SchemaError> {
         .draft(draft)
         .add(base, resource)
         .and_then(referencing::RegistryBuilder::prepare)
-        .map_err(unresolved)?;
-    let base = referencing::uri::from_str(base.trim_end_matches('#')).map_err(unresolved)?;
-    let scope = Scope { resolver: registry.resolver(base), draft };
-    let mut compiler = Compiler::new(reference::DynamicAnchors::of(document));
+        .map_err(resolve_error)?;
+    let base = referencing::uri::from_str(base.trim_end_matches('#')).map_err(resolve_error)?;
+    let scope = CompileScope { resolver: registry.resolver(base), draft };
+    let mut compiler = SchemaCompiler::new(reference::DynamicAnchors::of(document));
     let root = compiler.node(document, &scope)?;
     while let Some(task) = compiler.queue.pop_front() {
         let node = compiler.build(&task)?;
         compiler.nodes[task.id as usize] = node;
     }
-    let integers = if draft == Draft::Draft4 { Integers::ByNotation } else { Integers::ByValue };
-    let foreign = compiler.foreign || draft == Draft::Unknown;
-    let mut program = Program { nodes: compiler.nodes, root, integers, draft, foreign };
-    analyze::mark(&mut program);
+    let integers =
+        if draft == Draft::Draft4 { IntegerRule::ByNotation } else { IntegerRule::ByValue };
+    let requires_fallback = compiler.requires_fallback || draft == Draft::Unknown;
+    let mut program = SchemaProgram {
+        nodes: compiler.nodes,
+        root,
+        integer_rule: integers,
+        draft,
+        requires_fallback,
+    };
+    analyze::analyze(&mut program);
     // What a schema means that leads back to itself at the same place is not defined; the answer
     // that counts is the one that the errors will be worded by.
-    program.foreign |= program.nodes.iter().any(|node| node.cyclic);
-    settle_defaults(&mut program, compiler.defaults);
+    program.requires_fallback |= program.nodes.iter().any(|node| node.cyclic);
+    assign_defaults(&mut program, compiler.defaults);
     Ok(program)
 }
 
 /// Where a schema stands: what its references are relative to, and how its keywords read.
 #[derive(Clone)]
-struct Scope<'r> {
+struct CompileScope<'r> {
     resolver: Resolver<'r>,
     draft: Draft,
 }
 
-struct Task<'r> {
+struct CompileTask<'r> {
     id: NodeId,
     schema: &'r Map<String, Value>,
-    scope: Scope<'r>,
+    scope: CompileScope<'r>,
 }
 
-struct Compiler<'r> {
-    nodes: Vec<Node>,
-    queue: VecDeque<Task<'r>>,
+struct SchemaCompiler<'r> {
+    nodes: Vec<SchemaNode>,
+    queue: VecDeque<CompileTask<'r>>,
     /// The node of each schema object, by its address in the document.
-    known: HashMap<usize, NodeId>,
+    node_ids: HashMap<usize, NodeId>,
     /// The defaults that properties may take: the node, the position of the property in it, and
     /// what there is to choose from once all of the program is there.
-    defaults: Vec<(NodeId, usize, Vec<reference::Candidate>)>,
+    defaults: Vec<(NodeId, usize, Vec<reference::DefaultCandidate>)>,
     anchors: reference::DynamicAnchors,
-    foreign: bool,
+    requires_fallback: bool,
 }
 
 /// The two nodes that every program begins with.
 const ANY: NodeId = 0;
 const NEVER: NodeId = 1;
 
-impl<'r> Compiler<'r> {
+impl<'r> SchemaCompiler<'r> {
     fn new(anchors: reference::DynamicAnchors) -> Self {
-        let mut nodes = vec![Node::of_types(Types::ANY), Node::of_types(Types::NONE)];
+        let mut nodes =
+            vec![SchemaNode::from_types(TypeSet::ANY), SchemaNode::from_types(TypeSet::NONE)];
         nodes[NEVER as usize].shallow = Some(Box::new(Value::Bool(false)));
         Self {
             nodes,
             queue: VecDeque::new(),
-            known: HashMap::new(),
+            node_ids: HashMap::new(),
             defaults: Vec::new(),
             anchors,
-            foreign: false,
+            requires_fallback: false,
         }
     }
 
     /// The node of a schema; a schema that only points elsewhere is the node it points at.
-    fn node(&mut self, schema: &'r Value, scope: &Scope<'r>) -> Result<NodeId, SchemaError> {
-        let Some((schema, scope)) = self.follow(schema, scope.clone())? else {
+    fn node(&mut self, schema: &'r Value, scope: &CompileScope<'r>) -> Result<NodeId, SchemaError> {
+        let Some((schema, scope)) = self.follow_refs(schema, scope.clone())? else {
             return Ok(ANY);
         };
         let members = match schema {
@@ -103,56 +111,56 @@ impl<'r> Compiler<'r> {
             _ => return Ok(ANY),
         };
         let address = std::ptr::from_ref(members) as usize;
-        if let Some(id) = self.known.get(&address) {
+        if let Some(id) = self.node_ids.get(&address) {
             return Ok(*id);
         }
         let id = NodeId::try_from(self.nodes.len()).map_err(|_| too_large())?;
-        self.nodes.push(Node::of_types(Types::ANY));
-        self.known.insert(address, id);
-        self.queue.push_back(Task { id, schema: members, scope });
+        self.nodes.push(SchemaNode::from_types(TypeSet::ANY));
+        self.node_ids.insert(address, id);
+        self.queue.push_back(CompileTask { id, schema: members, scope });
         Ok(id)
     }
 
-    fn build(&mut self, task: &Task<'r>) -> Result<Node, SchemaError> {
-        let Task { id, schema, scope } = task;
-        let logic = self.logic(schema, scope)?;
-        let mut node = Node::of_types(Types::ANY);
-        if !reference::replaces_siblings(schema, scope.draft) {
+    fn build(&mut self, task: &CompileTask<'r>) -> Result<SchemaNode, SchemaError> {
+        let CompileTask { id, schema, scope } = task;
+        let applicators = self.applicators(schema, scope)?;
+        let mut node = SchemaNode::from_types(TypeSet::ANY);
+        if !reference::ignores_ref_siblings(schema, scope.draft) {
             node.types = keyword::types(schema);
             node.literals = keyword::literals(schema, scope.draft);
             node.number = keyword::number(schema, scope.draft).map(Box::new);
-            node.text = keyword::text(schema, scope.draft).map(Box::new);
+            node.string = keyword::string(schema, scope.draft).map(Box::new);
             node.array = self.array(schema, scope)?.map(Box::new);
             node.object = self.object(*id, schema, scope)?.map(Box::new);
         }
-        node.logic = logic.map(Box::new);
+        node.applicators = applicators.map(Box::new);
         if let Some(literals) = &node.literals {
-            node.types = node.types.shared_with(keyword::types_of(literals));
+            node.types = node.types.intersection(keyword::types_of(literals));
         }
-        node.bare = node.literals.is_none()
+        node.type_only = node.literals.is_none()
             && node.number.is_none()
-            && node.text.is_none()
+            && node.string.is_none()
             && node.array.is_none()
             && node.object.is_none()
-            && node.logic.is_none();
-        node.shallow = shallow::shallow(schema, &node).map(Box::new);
+            && node.applicators.is_none();
+        node.shallow = shallow::shallow_schema(schema, &node).map(Box::new);
         Ok(node)
     }
 }
 
 /// Gives each property the first of its defaults that counts.
-fn settle_defaults(
-    program: &mut Program,
-    defaults: Vec<(NodeId, usize, Vec<reference::Candidate>)>,
+fn assign_defaults(
+    program: &mut SchemaProgram,
+    defaults: Vec<(NodeId, usize, Vec<reference::DefaultCandidate>)>,
 ) {
     for (id, at, candidates) in defaults {
-        let counts = |candidate: &reference::Candidate| {
-            let mut judge = Judge::new(program, Extras::Keep);
-            candidate.variant.is_none_or(|variant| judge.fits(variant, &candidate.value))
+        let counts = |candidate: &reference::DefaultCandidate| {
+            let mut evaluator = Evaluator::new(program, Extras::Keep);
+            candidate.variant.is_none_or(|variant| evaluator.is_valid(variant, &candidate.value))
         };
         let chosen = candidates.into_iter().find(counts);
         if let (Some(chosen), Some(rules)) = (chosen, &mut program.nodes[id as usize].object) {
-            rules.names.set_default(at, chosen.value);
+            rules.properties.set_default(at, chosen.value);
             rules.defaults += 1;
         }
     }
@@ -163,6 +171,6 @@ fn too_large() -> SchemaError {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the function of `map_err`")]
-fn unresolved(error: referencing::Error) -> SchemaError {
+fn resolve_error(error: referencing::Error) -> SchemaError {
     SchemaError::DoesNotCompile { at: String::new(), message: error.to_string() }
 }

@@ -6,14 +6,14 @@ use referencing::Draft;
 use serde_json::{Map, Value};
 
 use super::super::program::{
-    Additional, ArrayRules, Contains, DependentRequired, NodeId, ObjectRules, Pattern, Property,
-    PropertyTable,
+    AdditionalProperties, ArrayRules, Contains, DependentRequired, NodeId, ObjectRules,
+    PatternMatcher, Property, PropertyTable,
 };
 use super::keyword::size;
-use super::{ANY, Compiler, NEVER, SchemaError, Scope};
+use super::{ANY, CompileScope, NEVER, SchemaCompiler, SchemaError};
 
 /// The keywords that make an object's rules; one of them must be there.
-const OBJECT: [&str; 9] = [
+const OBJECT_KEYWORDS: [&str; 9] = [
     "properties",
     "patternProperties",
     "additionalProperties",
@@ -25,39 +25,41 @@ const OBJECT: [&str; 9] = [
     "dependencies",
 ];
 
-const ARRAY: [&str; 6] =
+const ARRAY_KEYWORDS: [&str; 6] =
     ["prefixItems", "items", "contains", "minItems", "maxItems", "uniqueItems"];
 
-impl<'r> Compiler<'r> {
+impl<'r> SchemaCompiler<'r> {
     pub(super) fn object(
         &mut self,
         id: NodeId,
         schema: &'r Map<String, Value>,
-        scope: &Scope<'r>,
+        scope: &CompileScope<'r>,
     ) -> Result<Option<ObjectRules>, SchemaError> {
-        if !OBJECT.iter().any(|keyword| schema.contains_key(*keyword)) {
+        if !OBJECT_KEYWORDS.iter().any(|keyword| schema.contains_key(*keyword)) {
             return Ok(None);
         }
         let names = self.properties(id, schema, scope)?;
         let patterns = self.patterns(schema, scope)?;
         let additional = match schema.get("additionalProperties") {
-            None => Additional::Unsaid,
+            None => AdditionalProperties::Unspecified,
             Some(schema) => match self.node(schema, scope)? {
-                ANY => Additional::Allowed,
-                NEVER => Additional::Forbidden,
-                node => Additional::Schema(node),
+                ANY => AdditionalProperties::Allowed,
+                NEVER => AdditionalProperties::Forbidden,
+                node => AdditionalProperties::Schema(node),
             },
         };
-        let named = names.iter().any(|property| property.node.is_some());
+        let has_property_schemas = names.iter().any(|property| property.node.is_some());
         Ok(Some(ObjectRules {
             required: names.iter().filter(|property| property.required).count(),
             defaults: names.iter().filter(|property| property.default.is_some()).count(),
-            closed_set: named || !patterns.is_empty() || additional == Additional::Forbidden,
-            names: PropertyTable::new(names),
+            declares_properties: has_property_schemas
+                || !patterns.is_empty()
+                || additional == AdditionalProperties::Forbidden,
+            properties: PropertyTable::new(names),
             tags: Box::default(),
             patterns: patterns.into(),
             additional,
-            property_names: self.optional(schema, "propertyNames", scope)?,
+            property_names: self.optional_schema(schema, "propertyNames", scope)?,
             min: size(schema, "minProperties").unwrap_or(0),
             max: size(schema, "maxProperties"),
             dependent_required: dependent_required(schema, scope.draft),
@@ -68,11 +70,11 @@ impl<'r> Compiler<'r> {
         &mut self,
         id: NodeId,
         schema: &'r Map<String, Value>,
-        scope: &Scope<'r>,
+        scope: &CompileScope<'r>,
     ) -> Result<Vec<Property>, SchemaError> {
         let mut names = Vec::new();
-        for (name, property) in members(schema, "properties") {
-            let candidates = self.defaults_of(property, scope)?;
+        for (name, property) in entries(schema, "properties") {
+            let candidates = self.default_candidates(property, scope)?;
             if !candidates.is_empty() {
                 self.defaults.push((id, names.len(), candidates));
             }
@@ -83,10 +85,10 @@ impl<'r> Compiler<'r> {
                 default: None,
             });
         }
-        let mut places: HashMap<Box<str>, usize> =
+        let mut index_by_name: HashMap<Box<str>, usize> =
             names.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
-        for name in texts(schema.get("required")) {
-            let at = *places.entry(name.into()).or_insert_with(|| {
+        for name in strings(schema.get("required")) {
+            let at = *index_by_name.entry(name.into()).or_insert_with(|| {
                 names.push(Property {
                     name: name.into(),
                     node: None,
@@ -103,12 +105,12 @@ impl<'r> Compiler<'r> {
     fn patterns(
         &mut self,
         schema: &'r Map<String, Value>,
-        scope: &Scope<'r>,
-    ) -> Result<Vec<(Pattern, NodeId)>, SchemaError> {
+        scope: &CompileScope<'r>,
+    ) -> Result<Vec<(PatternMatcher, NodeId)>, SchemaError> {
         let mut patterns = Vec::new();
-        for (pattern, property) in members(schema, "patternProperties") {
+        for (pattern, property) in entries(schema, "patternProperties") {
             let compiled =
-                Pattern::compile(pattern).ok_or_else(|| SchemaError::DoesNotCompile {
+                PatternMatcher::compile(pattern).ok_or_else(|| SchemaError::DoesNotCompile {
                     at: String::new(),
                     message: format!("`{pattern}` is not a regular expression"),
                 })?;
@@ -120,9 +122,9 @@ impl<'r> Compiler<'r> {
     pub(super) fn array(
         &mut self,
         schema: &'r Map<String, Value>,
-        scope: &Scope<'r>,
+        scope: &CompileScope<'r>,
     ) -> Result<Option<ArrayRules>, SchemaError> {
-        if !ARRAY.iter().any(|keyword| schema.contains_key(*keyword)) {
+        if !ARRAY_KEYWORDS.iter().any(|keyword| schema.contains_key(*keyword)) {
             return Ok(None);
         }
         let modern = matches!(scope.draft, Draft::Draft202012 | Draft::Unknown);
@@ -147,10 +149,10 @@ impl<'r> Compiler<'r> {
     fn contains(
         &mut self,
         schema: &'r Map<String, Value>,
-        scope: &Scope<'r>,
+        scope: &CompileScope<'r>,
     ) -> Result<Option<Contains>, SchemaError> {
         let counted = !matches!(scope.draft, Draft::Draft6 | Draft::Draft7);
-        let Some(node) = self.optional(schema, "contains", scope)? else {
+        let Some(node) = self.optional_schema(schema, "contains", scope)? else {
             return Ok(None);
         };
         if scope.draft == Draft::Draft4 {
@@ -165,36 +167,36 @@ impl<'r> Compiler<'r> {
     }
 
     /// The node of a keyword that holds one schema.
-    pub(super) fn optional(
+    pub(super) fn optional_schema(
         &mut self,
         schema: &'r Map<String, Value>,
         keyword: &str,
-        scope: &Scope<'r>,
+        scope: &CompileScope<'r>,
     ) -> Result<Option<NodeId>, SchemaError> {
         schema.get(keyword).map(|schema| self.node(schema, scope)).transpose()
     }
 }
 
 /// The entries of a keyword that maps names to something.
-pub(super) fn members<'r>(
+pub(super) fn entries<'r>(
     schema: &'r Map<String, Value>,
     keyword: &str,
 ) -> impl Iterator<Item = (&'r String, &'r Value)> {
     schema.get(keyword).and_then(Value::as_object).into_iter().flatten()
 }
 
-fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
+fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// `dependentRequired`, and the lists of `dependencies`, which the crate reads in every draft.
 fn dependent_required(schema: &Map<String, Value>, draft: Draft) -> Box<[DependentRequired]> {
     let modern = matches!(draft, Draft::Draft201909 | Draft::Draft202012 | Draft::Unknown);
-    members(schema, "dependentRequired")
+    entries(schema, "dependentRequired")
         .filter(|_| modern)
-        .chain(members(schema, "dependencies").filter(|(_, value)| value.is_array()))
+        .chain(entries(schema, "dependencies").filter(|(_, value)| value.is_array()))
         .map(|(trigger, names)| {
-            (trigger.as_str().into(), texts(Some(names)).map(Box::from).collect())
+            (trigger.as_str().into(), strings(Some(names)).map(Box::from).collect())
         })
         .collect()
 }

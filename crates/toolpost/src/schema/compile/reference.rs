@@ -6,13 +6,13 @@ use referencing::Draft;
 use serde_json::{Map, Value};
 
 use super::super::program::NodeId;
-use super::{Compiler, SchemaError, Scope, unresolved};
+use super::{CompileScope, SchemaCompiler, SchemaError, resolve_error};
 
 /// How many references in a row are followed before they count as a circle.
-const MAX_HOPS: usize = 256;
+const MAX_REF_CHAIN: usize = 256;
 
 /// Annotations and identifiers: what may stand beside `$ref` without asking anything.
-const SILENT: [&str; 18] = [
+const ANNOTATION_KEYWORDS: [&str; 18] = [
     "$schema",
     "$id",
     "id",
@@ -34,7 +34,7 @@ const SILENT: [&str; 18] = [
 ];
 
 /// Whether `$ref` makes the draft ignore every keyword beside it.
-pub(super) fn replaces_siblings(schema: &Map<String, Value>, draft: Draft) -> bool {
+pub(super) fn ignores_ref_siblings(schema: &Map<String, Value>, draft: Draft) -> bool {
     matches!(draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7)
         && matches!(schema.get("$ref"), Some(Value::String(_)))
 }
@@ -77,18 +77,18 @@ impl DynamicAnchors {
     }
 }
 
-impl<'r> Compiler<'r> {
+impl<'r> SchemaCompiler<'r> {
     /// Follows a schema that is nothing but a reference; `None` for references in a circle.
-    pub(super) fn follow(
+    pub(super) fn follow_refs(
         &mut self,
         mut schema: &'r Value,
-        mut scope: Scope<'r>,
-    ) -> Result<Option<(&'r Value, Scope<'r>)>, SchemaError> {
-        for _ in 0..MAX_HOPS {
-            scope = enter(schema, scope)?;
-            match pointer_only(schema, scope.draft) {
+        mut scope: CompileScope<'r>,
+    ) -> Result<Option<(&'r Value, CompileScope<'r>)>, SchemaError> {
+        for _ in 0..MAX_REF_CHAIN {
+            scope = enter_scope(schema, scope)?;
+            match sole_reference(schema, scope.draft) {
                 Some((keyword, reference)) => {
-                    (schema, scope) = self.resolve(keyword, reference, &scope)?;
+                    (schema, scope) = self.resolve_ref(keyword, reference, &scope)?;
                 }
                 None => return Ok(Some((schema, scope))),
             }
@@ -97,71 +97,71 @@ impl<'r> Compiler<'r> {
     }
 
     /// The schema that one reference names.
-    pub(super) fn resolve(
+    pub(super) fn resolve_ref(
         &mut self,
         keyword: &str,
         reference: &str,
-        scope: &Scope<'r>,
-    ) -> Result<(&'r Value, Scope<'r>), SchemaError> {
-        let resolved = scope.resolver.lookup(reference).map_err(unresolved)?;
+        scope: &CompileScope<'r>,
+    ) -> Result<(&'r Value, CompileScope<'r>), SchemaError> {
+        let resolved = scope.resolver.lookup(reference).map_err(resolve_error)?;
         let (schema, resolver, draft) = resolved.into_inner();
-        let outside = !reference.starts_with('#') && is_published(resolver.base_uri().as_str());
-        self.foreign |= outside || !self.anchors.is_static(keyword, reference);
-        Ok((schema, Scope { resolver, draft }))
+        let outside = !reference.starts_with('#') && is_meta_schema(resolver.base_uri().as_str());
+        self.requires_fallback |= outside || !self.anchors.is_static(keyword, reference);
+        Ok((schema, CompileScope { resolver, draft }))
     }
 
     /// The defaults that a place with this schema may take, best first: the schema's own, then
     /// those of the schemas that apply with it, then those of the variants of a union, each of
     /// which counts only if it fits its variant.
-    pub(super) fn defaults_of(
+    pub(super) fn default_candidates(
         &mut self,
         schema: &'r Value,
-        scope: &Scope<'r>,
-    ) -> Result<Vec<Candidate>, SchemaError> {
+        scope: &CompileScope<'r>,
+    ) -> Result<Vec<DefaultCandidate>, SchemaError> {
         let mut found = Vec::new();
-        let mut waiting = vec![(schema, scope.clone(), None)];
-        for _ in 0..MAX_HOPS {
-            let Some((schema, scope, variant)) = waiting.pop() else {
+        let mut pending = vec![(schema, scope.clone(), None)];
+        for _ in 0..MAX_REF_CHAIN {
+            let Some((schema, scope, variant)) = pending.pop() else {
                 break;
             };
             let Value::Object(members) = schema else {
                 continue;
             };
             if let Some(default) = members.get("default") {
-                found.push(Candidate { value: default.clone(), variant });
+                found.push(DefaultCandidate { value: default.clone(), variant });
                 if variant.is_none() {
                     break;
                 }
                 continue;
             }
-            let scope = enter(schema, scope)?;
-            self.defaults_behind(members, &scope, variant, &mut waiting)?;
+            let scope = enter_scope(schema, scope)?;
+            self.push_applied_schemas(members, &scope, variant, &mut pending)?;
         }
         Ok(found)
     }
 
     /// Puts the schemas that apply with this one on top of the stack, the first of them last.
-    fn defaults_behind(
+    fn push_applied_schemas(
         &mut self,
         members: &'r Map<String, Value>,
-        scope: &Scope<'r>,
+        scope: &CompileScope<'r>,
         variant: Option<NodeId>,
-        waiting: &mut Vec<(&'r Value, Scope<'r>, Option<NodeId>)>,
+        pending: &mut Vec<(&'r Value, CompileScope<'r>, Option<NodeId>)>,
     ) -> Result<(), SchemaError> {
-        if !replaces_siblings(members, scope.draft) {
+        if !ignores_ref_siblings(members, scope.draft) {
             for keyword in ["oneOf", "anyOf"] {
-                for part in schemas(members, keyword).rev() {
+                for part in subschemas(members, keyword).rev() {
                     let node = self.node(part, scope)?;
-                    waiting.push((part, scope.clone(), Some(variant.unwrap_or(node))));
+                    pending.push((part, scope.clone(), Some(variant.unwrap_or(node))));
                 }
             }
-            let parts = schemas(members, "allOf").rev();
-            waiting.extend(parts.map(|part| (part, scope.clone(), variant)));
+            let parts = subschemas(members, "allOf").rev();
+            pending.extend(parts.map(|part| (part, scope.clone(), variant)));
         }
         for keyword in ["$dynamicRef", "$recursiveRef", "$ref"] {
             if let Some(reference) = reference_in(members, keyword, scope.draft) {
-                let (schema, inside) = self.resolve(keyword, reference, scope)?;
-                waiting.push((schema, inside, variant));
+                let (schema, inside) = self.resolve_ref(keyword, reference, scope)?;
+                pending.push((schema, inside, variant));
             }
         }
         Ok(())
@@ -169,13 +169,13 @@ impl<'r> Compiler<'r> {
 }
 
 /// A default that a property may take.
-pub(super) struct Candidate {
+pub(super) struct DefaultCandidate {
     pub(super) value: Value,
     /// The variant of a union that it must fit.
     pub(super) variant: Option<NodeId>,
 }
 
-fn schemas<'r>(
+fn subschemas<'r>(
     schema: &'r Map<String, Value>,
     keyword: &str,
 ) -> impl DoubleEndedIterator<Item = &'r Value> {
@@ -197,28 +197,33 @@ pub(super) fn reference_in<'s>(
 }
 
 /// The scope inside a schema, which may have an identifier or a dialect of its own.
-fn enter<'r>(schema: &'r Value, scope: Scope<'r>) -> Result<Scope<'r>, SchemaError> {
+fn enter_scope<'r>(
+    schema: &'r Value,
+    scope: CompileScope<'r>,
+) -> Result<CompileScope<'r>, SchemaError> {
     if !schema.is_object() {
         return Ok(scope);
     }
     let draft = scope.draft.detect(schema);
     let resource = draft.create_resource_ref(schema);
-    let resolver = scope.resolver.in_subresource(resource).map_err(unresolved)?;
-    Ok(Scope { resolver, draft })
+    let resolver = scope.resolver.in_subresource(resource).map_err(resolve_error)?;
+    Ok(CompileScope { resolver, draft })
 }
 
 /// The reference of a schema that holds nothing else.
-fn pointer_only(schema: &Value, draft: Draft) -> Option<(&'static str, &str)> {
+fn sole_reference(schema: &Value, draft: Draft) -> Option<(&'static str, &str)> {
     let members = schema.as_object()?;
     let (keyword, reference) = ["$ref", "$dynamicRef", "$recursiveRef"]
         .into_iter()
         .find_map(|keyword| Some((keyword, reference_in(members, keyword, draft)?)))?;
-    let alone = replaces_siblings(members, draft)
-        || members.keys().all(|name| name == keyword || SILENT.contains(&name.as_str()));
-    alone.then_some((keyword, reference))
+    let is_lone_reference = ignores_ref_siblings(members, draft)
+        || members
+            .keys()
+            .all(|name| name == keyword || ANNOTATION_KEYWORDS.contains(&name.as_str()));
+    is_lone_reference.then_some((keyword, reference))
 }
 
 /// The drafts' own schemas lean on the dynamic scope.
-fn is_published(uri: &str) -> bool {
+fn is_meta_schema(uri: &str) -> bool {
     uri.contains("json-schema.org/")
 }

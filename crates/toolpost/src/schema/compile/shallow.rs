@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::program::{Additional, Node};
+use super::super::program::{AdditionalProperties, SchemaNode};
 
 /// The keywords that look at one place only.
-const LOCAL: [&str; 21] = [
+const LOCAL_KEYWORDS: [&str; 21] = [
     "type",
     "const",
     "enum",
@@ -30,9 +30,9 @@ const LOCAL: [&str; 21] = [
 ];
 
 /// `None` for a schema with keywords that cannot be cut off where the place ends.
-pub(super) fn shallow(schema: &Map<String, Value>, node: &Node) -> Option<Value> {
-    if let Some(logic) = node.logic.as_deref() {
-        let union = logic.only_union().filter(|_| !node.has_rules())?;
+pub(super) fn shallow_schema(schema: &Map<String, Value>, node: &SchemaNode) -> Option<Value> {
+    if let Some(applicators) = node.applicators.as_deref() {
+        let union = applicators.only_union().filter(|_| !node.has_rules())?;
         let keyword = if union.exactly_one { "oneOf" } else { "anyOf" };
         return Some(json!({ keyword: [false] }));
     }
@@ -40,12 +40,14 @@ pub(super) fn shallow(schema: &Map<String, Value>, node: &Node) -> Option<Value>
     if mixed.iter().any(|keyword| schema.contains_key(*keyword)) {
         return None;
     }
-    let mut local: Map<String, Value> = LOCAL
+    let mut local: Map<String, Value> = LOCAL_KEYWORDS
         .iter()
         .filter_map(|keyword| Some(((*keyword).to_owned(), schema.get(*keyword)?.clone())))
         .collect();
-    let closed =
-        node.object.as_deref().is_some_and(|rules| rules.additional == Additional::Forbidden);
+    let closed = node
+        .object
+        .as_deref()
+        .is_some_and(|rules| rules.additional == AdditionalProperties::Forbidden);
     if closed {
         for keyword in ["properties", "patternProperties"] {
             if let Some(Value::Object(names)) = schema.get(keyword) {

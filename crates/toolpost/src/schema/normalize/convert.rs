@@ -2,35 +2,43 @@
 
 use serde_json::{Number, Value};
 
-use super::super::program::{NodeId, Program};
+use super::super::program::{NodeId, SchemaProgram};
 
 /// Whole numbers up to here are the same in every JSON reader.
-const SAFE: f64 = 9_007_199_254_740_992.0;
+const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// The one conversion after which the value has the type that every node asks for; `None` when
 /// it has it already, and when no conversion or more than one would do.
-pub(super) fn conversion(program: &Program, nodes: &[NodeId], value: &Value) -> Option<Value> {
-    if admitted(program, nodes, value) { None } else { converted(program, nodes, value) }
+pub(super) fn conversion(
+    program: &SchemaProgram,
+    nodes: &[NodeId],
+    value: &Value,
+) -> Option<Value> {
+    if all_admit(program, nodes, value) { None } else { convert_mismatched(program, nodes, value) }
 }
 
 /// The same for a value that is known not to have that type.
-pub(super) fn converted(program: &Program, nodes: &[NodeId], value: &Value) -> Option<Value> {
-    let fits = |new: &Value| admitted(program, nodes, new);
+pub(super) fn convert_mismatched(
+    program: &SchemaProgram,
+    nodes: &[NodeId],
+    value: &Value,
+) -> Option<Value> {
+    let fits = |new: &Value| all_admit(program, nodes, new);
     match value {
         // No text writes both.
         Value::String(text) => number(text).or_else(|| boolean(text)).filter(fits),
         Value::Bool(flag) => Some(Value::String(flag.to_string())).filter(fits),
         Value::Number(number) => {
-            let text = Some(Value::String(written(number))).filter(fits);
-            let whole = whole(number).filter(fits);
-            if text.is_some() && whole.is_some() { None } else { text.or(whole) }
+            let text = Some(Value::String(number_to_string(number))).filter(fits);
+            let integer = integral(number).filter(fits);
+            if text.is_some() && integer.is_some() { None } else { text.or(integer) }
         }
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
 /// Whether every node admits the value, as far as `type`, `const` and `enum` go.
-fn admitted(program: &Program, nodes: &[NodeId], value: &Value) -> bool {
+fn all_admit(program: &SchemaProgram, nodes: &[NodeId], value: &Value) -> bool {
     let types = program.type_of(value);
     nodes.iter().all(|id| {
         let node = program.node(*id);
@@ -48,23 +56,23 @@ fn boolean(text: &str) -> Option<Value> {
 
 /// The number that a text writes in the one way that number would be written back.
 fn number(text: &str) -> Option<Value> {
-    if let Some(whole) = digits(text) {
-        return Some(Value::from(whole));
+    if let Some(integer) = digits(text) {
+        return Some(Value::from(integer));
     }
     // Anything longer than the longest number cannot come back the same.
     if text.len() > 32 || !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         return None;
     }
     let found: f64 = text.parse().ok()?;
-    if found.abs() > SAFE {
+    if found.abs() > MAX_SAFE_INTEGER {
         return None;
     }
-    if written_float(found) != text {
+    if float_to_string(found) != text {
         return None;
     }
     // Within the safe range the cast is exact.
-    let whole = (found.fract() == 0.0).then(|| Number::from(found as i64));
-    whole.or_else(|| Number::from_f64(found)).map(Value::Number)
+    let integer = (found.fract() == 0.0).then(|| Number::from(found as i64));
+    integer.or_else(|| Number::from_f64(found)).map(Value::Number)
 }
 
 /// The usual case: a few digits, the first of them not zero.
@@ -78,22 +86,22 @@ fn digits(text: &str) -> Option<i64> {
 }
 
 /// A whole number that is written as a fraction, for schemas that tell them apart.
-fn whole(number: &Number) -> Option<Value> {
+fn integral(number: &Number) -> Option<Value> {
     let found = number.as_f64().filter(|found| number.is_f64() && found.fract() == 0.0)?;
     // Within the safe range the cast is exact.
-    (found.abs() <= SAFE).then(|| Value::from(found as i64))
+    (found.abs() <= MAX_SAFE_INTEGER).then(|| Value::from(found as i64))
 }
 
 /// A number as text: plain digits where they are few, an exponent elsewhere, and never a
 /// fraction of zero, since 1.0 and 1 are one number.
-fn written(number: &Number) -> String {
+fn number_to_string(number: &Number) -> String {
     match number.as_f64() {
-        Some(found) if number.is_f64() => written_float(found),
+        Some(found) if number.is_f64() => float_to_string(found),
         _ => number.to_string(),
     }
 }
 
-fn written_float(number: f64) -> String {
+fn float_to_string(number: f64) -> String {
     if number == 0.0 {
         return "0".to_owned();
     }
@@ -114,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_become_numbers_only_if_they_come_back_the_same() {
+    fn string_to_number_requires_exact_round_trip() {
         let cases = [
             ("42", Some(json!(42))),
             ("-7", Some(json!(-7))),
@@ -152,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_as_every_reader_writes_them() {
+    fn number_to_string_uses_canonical_notation() {
         let cases = [
             (json!(42), "42"),
             (json!(42.0), "42"),
@@ -168,7 +176,7 @@ mod tests {
         ];
         for (number, expected) in cases {
             let Value::Number(number) = number else { panic!("the table holds numbers") };
-            assert_eq!(written(&number), expected);
+            assert_eq!(number_to_string(&number), expected);
         }
     }
 }

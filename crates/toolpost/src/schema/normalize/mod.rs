@@ -1,159 +1,169 @@
 //! Making a value fit without making anything up: defaults, lossless conversions, stripping.
 //!
-//! Where one schema speaks about a place, a single walk judges and repairs at once (`place`).
+//! Where one schema speaks about a place, a single walk validates and repairs at once (`single_schema`).
 //! Where several do (unions, `allOf`, conditions), a place that needs nothing is left after one
-//! look; any other is a *region* with rounds of its own (`region`): the schemas that apply are
-//! worked out (`applied`), variants are compared by a dry run (`trial`), then defaults and
-//! conversions are made (`settle`), and once nothing moves any more, extras go (`strip`).
+//! look; any other is repaired in rounds (`multi_schema`): the schemas that apply are
+//! determined (`applicable`), variants are compared by a dry run (`dry_run`), then defaults and
+//! conversions are made (`defaults`), and once nothing changes, extras are removed (`strip`).
 
-mod applied;
+mod applicable;
 mod choose;
 mod convert;
-mod log;
-mod place;
-mod region;
-mod settle;
-mod step;
+mod defaults;
+mod dry_run;
+mod multi_schema;
+mod path;
+mod repair_log;
+mod single_schema;
 mod strip;
-mod trial;
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::pointer::Pointer;
-use super::program::{NodeId, Program};
+use super::pointer::JsonPointer;
+use super::program::{NodeId, SchemaProgram};
 use super::repair::{Extras, Repair};
-use super::verdict::{Judge, address};
-use log::Log;
-use step::Step;
-pub(super) use step::push_token;
-use trial::Cost;
+use super::validate::{Evaluator, address};
+use dry_run::RepairCost;
+use path::ValuePath;
+pub(super) use path::push_token;
+use repair_log::RepairLog;
 
 /// What one run did.
-pub(super) struct Outcome {
+pub(super) struct NormalizeResult {
     pub(super) repairs: Vec<Repair>,
-    pub(super) fits: bool,
+    pub(super) is_valid: bool,
     /// The value nests too deeply to be walked; it is as it was.
     pub(super) overflow: bool,
     /// Where the value does not fit, and under which node; `None` where that is not known exactly.
-    pub(super) misfits: Option<Vec<Misfit>>,
+    pub(super) mismatches: Option<Vec<Mismatch>>,
     /// How much work it was.
     pub(super) steps: u64,
 }
 
 /// How often a run may start over without the defaults that it found to have no end.
-const RESTARTS: usize = 16;
+const MAX_RESTARTS: usize = 16;
 
 /// Normalizes in place.
-pub(super) fn normalize(program: &Program, value: &mut Value, extras: Extras) -> Outcome {
+pub(super) fn normalize(
+    program: &SchemaProgram,
+    value: &mut Value,
+    extras: Extras,
+) -> NormalizeResult {
     let mut run = Normalizer::new(program, extras);
-    for _ in 0..RESTARTS {
-        let fits = run.place(program.root, value, &Step::ROOT);
-        let overflow = run.judge.overflow;
-        let endless = run.endless.len();
+    for _ in 0..MAX_RESTARTS {
+        let fits = run.normalize_value(program.root, value, &ValuePath::ROOT);
+        let overflow = run.evaluator.overflow;
+        let recursive = run.recursive_defaults.len();
         if overflow {
-            run.log.undo(value, 0);
+            run.repair_log.undo(value, 0);
         }
-        if !overflow || endless == run.known_endless {
-            let steps = run.judge.steps;
-            let misfits = (!run.vague && !overflow).then_some(run.misfits);
-            return Outcome { repairs: run.log.into_repairs(), fits, overflow, misfits, steps };
+        if !overflow || recursive == run.initial_recursive_defaults {
+            let steps = run.evaluator.steps;
+            let mismatches = (!run.mismatches_incomplete && !overflow).then_some(run.mismatches);
+            return NormalizeResult {
+                repairs: run.repair_log.into_repairs(),
+                is_valid: fits,
+                overflow,
+                mismatches,
+                steps,
+            };
         }
         run.restart();
     }
-    Outcome {
-        misfits: None,
+    NormalizeResult {
+        mismatches: None,
         repairs: Vec::new(),
-        fits: false,
+        is_valid: false,
         overflow: true,
-        steps: run.judge.steps,
+        steps: run.evaluator.steps,
     }
 }
 
 /// A place that does not fit, apart from what is below it.
-pub(super) struct Misfit {
-    pub(super) path: Pointer,
+pub(super) struct Mismatch {
+    pub(super) path: JsonPointer,
     pub(super) node: NodeId,
 }
 
 struct Normalizer<'p> {
-    program: &'p Program,
-    judge: Judge<'p>,
-    log: Log,
+    program: &'p SchemaProgram,
+    evaluator: Evaluator<'p>,
+    repair_log: RepairLog,
     /// What the dry runs found, by schemas and place, until something changes.
-    trials: HashMap<(Box<[NodeId]>, usize), Cost, foldhash::fast::FixedState>,
+    dry_runs: HashMap<(Box<[NodeId]>, usize), RepairCost, foldhash::fast::FixedState>,
     /// The unions being decided, where one may lead back to itself.
-    choosing: Vec<(usize, usize)>,
+    active_unions: Vec<(usize, usize)>,
     /// A choice was put off in this round, because the value it depends on was about to change.
     postponed: bool,
     /// Choices are not put off any more.
-    hasty: bool,
+    decide_now: bool,
     /// The misfits so far.
-    misfits: Vec<Misfit>,
+    mismatches: Vec<Mismatch>,
     /// Some misfit is not in that list, because its place has several schemas.
-    vague: bool,
+    mismatches_incomplete: bool,
     /// How many properties were stripped from objects that do not fit with them.
-    closed_strips: usize,
+    forbidden_strips: usize,
     /// The defaults that the walk is inside of, by address.
-    inside: Vec<usize>,
+    open_defaults: Vec<usize>,
     /// The defaults that would be filled in again inside themselves, for ever, and so are not
     /// filled in at all.
-    endless: HashSet<usize, foldhash::fast::FixedState>,
+    recursive_defaults: HashSet<usize, foldhash::fast::FixedState>,
     /// How many of those this attempt began with.
-    known_endless: usize,
+    initial_recursive_defaults: usize,
 }
 
 impl<'p> Normalizer<'p> {
-    fn new(program: &'p Program, extras: Extras) -> Self {
+    fn new(program: &'p SchemaProgram, extras: Extras) -> Self {
         Self {
             program,
-            judge: Judge::new(program, extras),
-            log: Log::default(),
-            trials: HashMap::default(),
-            choosing: Vec::new(),
+            evaluator: Evaluator::new(program, extras),
+            repair_log: RepairLog::default(),
+            dry_runs: HashMap::default(),
+            active_unions: Vec::new(),
             postponed: false,
-            hasty: false,
-            misfits: Vec::new(),
-            vague: false,
-            closed_strips: 0,
-            inside: Vec::new(),
-            endless: HashSet::default(),
-            known_endless: 0,
+            decide_now: false,
+            mismatches: Vec::new(),
+            mismatches_incomplete: false,
+            forbidden_strips: 0,
+            open_defaults: Vec::new(),
+            recursive_defaults: HashSet::default(),
+            initial_recursive_defaults: 0,
         }
     }
 
     /// Begins again with what is known about endless defaults.
     fn restart(&mut self) {
-        let steps = self.judge.steps;
-        self.judge = Judge::new(self.program, self.judge.extras);
-        self.judge.steps = steps;
-        self.trials = HashMap::default();
-        self.choosing.clear();
-        self.misfits.clear();
-        self.vague = false;
-        self.inside.clear();
-        self.known_endless = self.endless.len();
+        let steps = self.evaluator.steps;
+        self.evaluator = Evaluator::new(self.program, self.evaluator.extras);
+        self.evaluator.steps = steps;
+        self.dry_runs = HashMap::default();
+        self.active_unions.clear();
+        self.mismatches.clear();
+        self.mismatches_incomplete = false;
+        self.open_defaults.clear();
+        self.initial_recursive_defaults = self.recursive_defaults.len();
     }
 
     /// Notes that a place does not fit, whatever is below it.
-    fn misfit(&mut self, node: NodeId, at: &Step<'_>) {
+    fn record_mismatch(&mut self, node: NodeId, at: &ValuePath<'_>) {
         if self.program.node(node).shallow.is_some() {
-            self.misfits.push(Misfit { path: at.pointer(), node });
+            self.mismatches.push(Mismatch { path: at.pointer(), node });
         } else {
-            self.vague = true;
+            self.mismatches_incomplete = true;
         }
     }
 
     /// Whether a default may be filled in here; one that has no end stops the attempt.
-    fn may_fill(&mut self, default: &Value) -> bool {
+    fn admit_default(&mut self, default: &Value) -> bool {
         let default = address(default);
-        if self.judge.overflow || self.endless.contains(&default) {
+        if self.evaluator.overflow || self.recursive_defaults.contains(&default) {
             return false;
         }
-        if self.inside.contains(&default) {
-            self.endless.insert(default);
-            self.judge.overflow = true;
+        if self.open_defaults.contains(&default) {
+            self.recursive_defaults.insert(default);
+            self.evaluator.overflow = true;
             return false;
         }
         true
@@ -161,10 +171,10 @@ impl<'p> Normalizer<'p> {
 
     /// Forgets what was learnt about places, because one has changed.
     #[inline]
-    fn forget(&mut self) {
-        self.judge.forget();
-        if !self.trials.is_empty() {
-            self.trials = HashMap::default();
+    fn clear_caches(&mut self) {
+        self.evaluator.clear_memo();
+        if !self.dry_runs.is_empty() {
+            self.dry_runs = HashMap::default();
         }
     }
 }

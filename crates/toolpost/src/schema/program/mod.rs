@@ -4,17 +4,19 @@ mod array;
 mod number;
 mod object;
 mod pattern;
-mod text;
+mod string;
 mod types;
 
 use serde_json::Value;
 
 pub(super) use array::{ArrayRules, Contains};
 pub(super) use number::{Bound, Multiple, NumberRules};
-pub(super) use object::{Additional, DependentRequired, ObjectRules, Property, PropertyTable};
-pub(super) use pattern::Pattern;
-pub(super) use text::{Content, TextRules};
-pub(super) use types::{Integers, Types};
+pub(super) use object::{
+    AdditionalProperties, DependentRequired, ObjectRules, Property, PropertyTable,
+};
+pub(super) use pattern::PatternMatcher;
+pub(super) use string::{ContentRule, StringRules};
+pub(super) use types::{IntegerRule, TypeSet};
 
 /// A node of the arena.
 pub(super) type NodeId = u32;
@@ -26,63 +28,63 @@ pub(super) type NodeId = u32;
 pub(super) const MAX_DEPTH: u32 = 512;
 
 /// A whole compiled schema.
-pub(super) struct Program {
-    pub(super) nodes: Vec<Node>,
+pub(super) struct SchemaProgram {
+    pub(super) nodes: Vec<SchemaNode>,
     pub(super) root: NodeId,
-    pub(super) integers: Integers,
+    pub(super) integer_rule: IntegerRule,
     pub(super) draft: jsonschema::Draft,
     /// Some schema depends on the dynamic scope of references, which only the `jsonschema` crate
     /// tracks, or leads back to itself in place: the final verdict is the crate's.
-    pub(super) foreign: bool,
+    pub(super) requires_fallback: bool,
 }
 
-impl Program {
+impl SchemaProgram {
     #[inline]
-    pub(super) fn node(&self, id: NodeId) -> &Node {
+    pub(super) fn node(&self, id: NodeId) -> &SchemaNode {
         &self.nodes[id as usize]
     }
 
     #[inline]
-    pub(super) fn type_of(&self, value: &Value) -> Types {
-        Types::of(value, self.integers)
+    pub(super) fn type_of(&self, value: &Value) -> TypeSet {
+        TypeSet::of_value(value, self.integer_rule)
     }
 }
 
 /// One schema object, its keywords sorted by the type they speak about.
-pub(super) struct Node {
-    pub(super) types: Types,
+pub(super) struct SchemaNode {
+    pub(super) types: TypeSet,
     /// Nothing but `types` restricts a value here.
-    pub(super) bare: bool,
+    pub(super) type_only: bool,
     /// Several ways lead here from one place, so the verdict is remembered.
-    pub(super) memo: bool,
+    pub(super) memoize: bool,
     /// The node can reach itself without leaving the place.
     pub(super) cyclic: bool,
     /// What `const` and `enum` leave to choose from.
     pub(super) literals: Option<Box<[Value]>>,
     pub(super) number: Option<Box<NumberRules>>,
-    pub(super) text: Option<Box<TextRules>>,
+    pub(super) string: Option<Box<StringRules>>,
     pub(super) array: Option<Box<ArrayRules>>,
     pub(super) object: Option<Box<ObjectRules>>,
-    pub(super) logic: Option<Box<Logic>>,
+    pub(super) applicators: Option<Box<Applicators>>,
     /// The part of the schema that looks at nothing below the place, as a schema of its own: what
     /// words a misfit here. `None` where a misfit cannot be told from those below.
     pub(super) shallow: Option<Box<Value>>,
 }
 
-impl Node {
+impl SchemaNode {
     /// A node that admits `types` and asks nothing else.
-    pub(super) fn of_types(types: Types) -> Self {
+    pub(super) fn from_types(types: TypeSet) -> Self {
         Self {
             types,
-            bare: true,
-            memo: false,
+            type_only: true,
+            memoize: false,
             cyclic: false,
             literals: None,
             number: None,
-            text: None,
+            string: None,
             array: None,
             object: None,
-            logic: None,
+            applicators: None,
             shallow: None,
         }
     }
@@ -96,7 +98,7 @@ impl Node {
     }
 
     /// Whether the node has rules for the inside of the value.
-    pub(super) fn looks_into(&self, value: &Value) -> bool {
+    pub(super) fn constrains_contents(&self, value: &Value) -> bool {
         match value {
             Value::Object(_) => self.object.is_some(),
             Value::Array(_) => self.array.is_some(),
@@ -106,7 +108,7 @@ impl Node {
 
     /// Whether anything here can ask for a change by itself, decisions aside.
     pub(super) fn has_rules(&self) -> bool {
-        self.types != Types::ANY
+        self.types != TypeSet::ANY
             || self.literals.is_some()
             || self.array.is_some()
             || self.object.is_some()
@@ -114,11 +116,11 @@ impl Node {
 }
 
 /// A property, and the schema that applies to an object which has it.
-pub(super) type Dependent = (Box<str>, NodeId);
+pub(super) type DependentSchema = (Box<str>, NodeId);
 
 /// The keywords that apply further schemas to the same place.
 #[derive(Default)]
-pub(super) struct Logic {
+pub(super) struct Applicators {
     /// `$ref` and `allOf`.
     pub(super) all: Box<[NodeId]>,
     /// `anyOf` and `oneOf`.
@@ -126,28 +128,28 @@ pub(super) struct Logic {
     pub(super) not: Option<NodeId>,
     pub(super) condition: Option<Condition>,
     /// `dependentSchemas`, and the schemas of `dependencies`.
-    pub(super) dependents: Box<[Dependent]>,
+    pub(super) dependents: Box<[DependentSchema]>,
     pub(super) unevaluated_properties: Option<NodeId>,
     pub(super) unevaluated_items: Option<NodeId>,
 }
 
-impl Logic {
+impl Applicators {
     /// The union, where there is one and nothing beside it.
     pub(super) fn only_union(&self) -> Option<&Union> {
-        let alone = self.all.is_empty()
+        let is_only_applicator = self.all.is_empty()
             && self.not.is_none()
             && self.condition.is_none()
             && self.dependents.is_empty()
             && self.unevaluated_properties.is_none()
             && self.unevaluated_items.is_none();
         match &*self.unions {
-            [union] if alone => Some(union),
+            [union] if is_only_applicator => Some(union),
             _ => None,
         }
     }
 
     /// Whether which schemas apply depends on a choice.
-    pub(super) fn decides(&self) -> bool {
+    pub(super) fn has_choices(&self) -> bool {
         !self.unions.is_empty() || self.condition.is_some()
     }
 }

@@ -22,13 +22,13 @@ pub(in crate::schema) struct Bound {
 /// `multipleOf`.
 pub(in crate::schema) struct Multiple {
     /// The divisor where plain integer arithmetic is exact.
-    pub(in crate::schema) whole: Option<u64>,
+    pub(in crate::schema) integer: Option<u64>,
     /// The keyword alone, for everything else: decimals divide as the crate divides them.
-    pub(in crate::schema) exact: Box<jsonschema::Validator>,
+    pub(in crate::schema) fallback: Box<jsonschema::Validator>,
 }
 
 impl NumberRules {
-    pub(in crate::schema) fn admit(&self, value: &Value, number: &Number) -> bool {
+    pub(in crate::schema) fn admits(&self, value: &Value, number: &Number) -> bool {
         self.bounds.iter().all(|bound| bound.admits(number))
             && self.multiple.as_ref().is_none_or(|multiple| multiple.divides(value, number))
     }
@@ -45,10 +45,10 @@ impl Bound {
 
 impl Multiple {
     fn divides(&self, value: &Value, number: &Number) -> bool {
-        match (self.whole, number.as_u64(), number.as_i64()) {
-            (Some(whole), Some(number), _) => number.is_multiple_of(whole),
-            (Some(whole), None, Some(number)) => number.unsigned_abs().is_multiple_of(whole),
-            _ => self.exact.is_valid(value),
+        match (self.integer, number.as_u64(), number.as_i64()) {
+            (Some(divisor), Some(number), _) => number.is_multiple_of(divisor),
+            (Some(divisor), None, Some(number)) => number.unsigned_abs().is_multiple_of(divisor),
+            _ => self.fallback.is_valid(value),
         }
     }
 }
@@ -70,8 +70,8 @@ fn integer(number: &Number) -> Option<i128> {
 /// An integer within 64 bits against a float of any size: casting the float to `i128` saturates
 /// far outside of that range, so the cast never changes the answer.
 fn compare_mixed(left: i128, right: f64) -> Option<Ordering> {
-    let whole = left.cmp(&(right.trunc() as i128));
-    Some(whole.then(0.0_f64.partial_cmp(&right.fract())?))
+    let integral_order = left.cmp(&(right.trunc() as i128));
+    Some(integral_order.then(0.0_f64.partial_cmp(&right.fract())?))
 }
 
 #[cfg(test)]
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_compared_by_value() {
+    fn compare_orders_integers_and_floats_exactly() {
         let cases = [
             (json!(1), json!(1.0), Ordering::Equal),
             (json!(1), json!(1.5), Ordering::Less),

@@ -4,25 +4,25 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::super::short::is_same;
-use super::{NodeId, Pattern};
+use super::super::short_bytes::str_eq;
+use super::{NodeId, PatternMatcher};
 
 pub(in crate::schema) struct ObjectRules {
-    pub(in crate::schema) names: PropertyTable,
+    pub(in crate::schema) properties: PropertyTable,
     /// How many names of the table are required.
     pub(in crate::schema) required: usize,
     /// How many names of the table have a default.
     pub(in crate::schema) defaults: usize,
     /// Names whose schema admits a single text or number: what tells variants apart.
     pub(in crate::schema) tags: Box<[u32]>,
-    pub(in crate::schema) patterns: Box<[(Pattern, NodeId)]>,
-    pub(in crate::schema) additional: Additional,
+    pub(in crate::schema) patterns: Box<[(PatternMatcher, NodeId)]>,
+    pub(in crate::schema) additional: AdditionalProperties,
     pub(in crate::schema) property_names: Option<NodeId>,
     pub(in crate::schema) min: usize,
     pub(in crate::schema) max: Option<usize>,
     pub(in crate::schema) dependent_required: Box<[DependentRequired]>,
     /// Whether the schema says which properties there are; without that the object is free-form.
-    pub(in crate::schema) closed_set: bool,
+    pub(in crate::schema) declares_properties: bool,
 }
 
 /// A property, and the names that are required beside it.
@@ -30,8 +30,8 @@ pub(in crate::schema) type DependentRequired = (Box<str>, Box<[Box<str>]>);
 
 /// `additionalProperties`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::schema) enum Additional {
-    Unsaid,
+pub(in crate::schema) enum AdditionalProperties {
+    Unspecified,
     Allowed,
     Forbidden,
     Schema(NodeId),
@@ -58,21 +58,28 @@ impl ObjectRules {
     }
 
     /// Keeps, beside what is kept already, the properties that kept ones make required.
-    pub(in crate::schema) fn keep_dependents(&self, map: &Map<String, Value>, kept: &mut [bool]) {
+    pub(in crate::schema) fn retain_dependents(
+        &self,
+        map: &Map<String, Value>,
+        retained: &mut [bool],
+    ) {
         if self.dependent_required.is_empty() {
             return;
         }
-        let places: HashMap<&str, usize> =
+        let positions: HashMap<&str, usize> =
             map.keys().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
-        let place = |name: &str| places.get(name).copied();
+        let position_of = |name: &str| positions.get(name).copied();
         loop {
-            let before = kept.iter().filter(|kept| **kept).count();
+            let before = retained.iter().filter(|retained| **retained).count();
             for (trigger, names) in &self.dependent_required {
-                if place(trigger).is_some_and(|at| kept[at]) {
-                    names.iter().filter_map(|name| place(name)).for_each(|at| kept[at] = true);
+                if position_of(trigger).is_some_and(|at| retained[at]) {
+                    names
+                        .iter()
+                        .filter_map(|name| position_of(name))
+                        .for_each(|at| retained[at] = true);
                 }
             }
-            if kept.iter().filter(|kept| **kept).count() == before {
+            if retained.iter().filter(|retained| **retained).count() == before {
                 return;
             }
         }
@@ -80,7 +87,7 @@ impl ObjectRules {
 }
 
 /// Below this many names a scan over them beats hashing.
-const SCANNED: usize = 8;
+const MAX_LINEAR_SCAN: usize = 8;
 
 /// The names a schema speaks about.
 #[derive(Default)]
@@ -88,17 +95,17 @@ pub(in crate::schema) struct PropertyTable {
     entries: Box<[Property]>,
     index: HashMap<Box<str>, u32, foldhash::fast::RandomState>,
     /// The traits of all names, which rule most others out at once.
-    traits: u64,
+    name_mask: u64,
 }
 
 impl PropertyTable {
     pub(in crate::schema) fn new(entries: Vec<Property>) -> Self {
         let mut index = HashMap::default();
-        if entries.len() > SCANNED {
+        if entries.len() > MAX_LINEAR_SCAN {
             index.extend((0_u32..).zip(&entries).map(|(at, entry)| (entry.name.clone(), at)));
         }
-        let traits = entries.iter().fold(0, |all, entry| all | trait_of(&entry.name));
-        Self { entries: entries.into(), index, traits }
+        let name_mask = entries.iter().fold(0, |all, entry| all | name_bit(&entry.name));
+        Self { entries: entries.into(), index, name_mask }
     }
 
     pub(in crate::schema) fn entries(&self) -> &[Property] {
@@ -114,20 +121,20 @@ impl PropertyTable {
     #[inline]
     pub(in crate::schema) fn find(&self, name: &str, cursor: &mut usize) -> Option<&Property> {
         match self.entries.get(*cursor) {
-            Some(next) if is_same(&next.name, name) => {
+            Some(next) if str_eq(&next.name, name) => {
                 *cursor += 1;
                 Some(next)
             }
-            _ => self.find_elsewhere(name, cursor),
+            _ => self.find_slow(name, cursor),
         }
     }
 
     /// Out of line, so that the usual case is short enough to be part of its caller.
     #[inline(never)]
-    fn find_elsewhere(&self, name: &str, cursor: &mut usize) -> Option<&Property> {
+    fn find_slow(&self, name: &str, cursor: &mut usize) -> Option<&Property> {
         let skipped = *cursor + 1;
         let at = match self.entries.get(skipped) {
-            Some(entry) if is_same(&entry.name, name) => skipped,
+            Some(entry) if str_eq(&entry.name, name) => skipped,
             _ => self.position(name)?,
         };
         *cursor = at + 1;
@@ -140,7 +147,7 @@ impl PropertyTable {
     }
 
     fn position(&self, name: &str) -> Option<usize> {
-        if self.traits & trait_of(name) == 0 {
+        if self.name_mask & name_bit(name) == 0 {
             return None;
         }
         if self.index.is_empty() {
@@ -153,7 +160,7 @@ impl PropertyTable {
 
 /// One of 64 bits, by the length of a name and its first and last byte.
 #[inline]
-fn trait_of(name: &str) -> u64 {
+fn name_bit(name: &str) -> u64 {
     let ends = match name.as_bytes() {
         [] => 0,
         [first, .., last] => usize::from(*first) * 5 + usize::from(*last),

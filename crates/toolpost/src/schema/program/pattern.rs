@@ -5,14 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde_json::{Value, json};
 
 /// A compiled `pattern`, or a name of `patternProperties`.
-pub(in crate::schema) enum Pattern {
+pub(in crate::schema) enum PatternMatcher {
     /// The linear engine, on the pattern translated from ECMAScript.
     Linear(Box<regex::Regex>),
     /// Look-around and back-references go to the crate's engine, which bounds its backtracking.
     Bounded(Box<jsonschema::Validator>),
 }
 
-impl Pattern {
+impl PatternMatcher {
     /// `None` when the pattern is none, which the crate has reported before.
     pub(in crate::schema) fn compile(pattern: &str) -> Option<Self> {
         let linear = jsonschema_regex::to_rust_regex(pattern)
@@ -21,8 +21,8 @@ impl Pattern {
         if let Some(regex) = linear {
             return Some(Self::Linear(Box::new(regex)));
         }
-        let alone = jsonschema::options().build(&json!({ "pattern": pattern })).ok()?;
-        Some(Self::Bounded(Box::new(alone)))
+        let validator = jsonschema::options().build(&json!({ "pattern": pattern })).ok()?;
+        Some(Self::Bounded(Box::new(validator)))
     }
 
     pub(in crate::schema) fn matches(&self, text: &str) -> bool {

@@ -4,9 +4,9 @@ use serde_json::{Number, Value};
 
 /// A set of JSON types; numbers are split into whole ones and the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::schema) struct Types(u8);
+pub(in crate::schema) struct TypeSet(u8);
 
-impl Types {
+impl TypeSet {
     pub(in crate::schema) const NONE: Self = Self(0);
     pub(in crate::schema) const NULL: Self = Self(1);
     pub(in crate::schema) const BOOLEAN: Self = Self(1 << 1);
@@ -19,7 +19,7 @@ impl Types {
     pub(in crate::schema) const ANY: Self = Self(0x7f);
 
     /// The set that a name of the `type` keyword stands for; empty for a name that is none.
-    pub(in crate::schema) fn named(name: &str) -> Self {
+    pub(in crate::schema) fn from_name(name: &str) -> Self {
         match name {
             "null" => Self::NULL,
             "boolean" => Self::BOOLEAN,
@@ -34,7 +34,7 @@ impl Types {
 
     /// The one type of a value.
     #[inline]
-    pub(in crate::schema) fn of(value: &Value, integers: Integers) -> Self {
+    pub(in crate::schema) fn of_value(value: &Value, integers: IntegerRule) -> Self {
         match value {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,
@@ -46,16 +46,16 @@ impl Types {
     }
 
     #[inline]
-    fn of_number(number: &Number, integers: Integers) -> Self {
+    fn of_number(number: &Number, integers: IntegerRule) -> Self {
         if !number.is_f64() {
             return Self::INTEGER;
         }
         let found = number.as_f64().unwrap_or(f64::NAN);
-        let whole = match integers {
-            Integers::ByValue => found.fract() == 0.0,
-            Integers::ByNotation => found.abs() >= BEYOND_INTEGERS,
+        let is_integer = match integers {
+            IntegerRule::ByValue => found.fract() == 0.0,
+            IntegerRule::ByNotation => found.abs() >= INTEGER_LIMIT,
         };
-        if whole { Self::INTEGER } else { Self::FRACTION }
+        if is_integer { Self::INTEGER } else { Self::FRACTION }
     }
 
     #[inline]
@@ -63,21 +63,21 @@ impl Types {
         self.0 & other.0 != 0
     }
 
-    pub(in crate::schema) fn with(self, other: Self) -> Self {
+    pub(in crate::schema) fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(in crate::schema) fn shared_with(self, other: Self) -> Self {
+    pub(in crate::schema) fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 }
 
 /// From here on the parser keeps integers as floats.
-const BEYOND_INTEGERS: f64 = 9_223_372_036_854_775_808.0;
+const INTEGER_LIMIT: f64 = 9_223_372_036_854_775_808.0;
 
 /// What counts as an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::schema) enum Integers {
+pub(in crate::schema) enum IntegerRule {
     /// `1.0` is an integer: every draft but the oldest.
     ByValue,
     /// `1.0` is not: draft 4. What is too large to be kept as an integer still is one.

@@ -4,7 +4,7 @@ use super::*;
 use crate::tool_envelope::PREFIX;
 
 fn workflow() -> Value {
-    let envelope = ToolEnvelope::new(json!({"z": 1, "a": [2]}), Meta::new("plan", 0));
+    let envelope = ToolEnvelope::new(json!({"z": 1, "a": [2]}), ToolEnvelopeMeta::new("plan", 0));
     envelope.to_result("## Plan").unwrap()
 }
 
@@ -19,7 +19,7 @@ fn with(mut result: Value, member: &str, value: Value) -> Value {
 }
 
 #[test]
-fn decodes_results_blocks_and_bare_text_to_the_same() {
+fn decode_result_block_and_text_are_equal() {
     let result = workflow();
     let block = &result["content"][1];
     let text = block["text"].as_str().unwrap();
@@ -37,15 +37,15 @@ fn decodes_results_blocks_and_bare_text_to_the_same() {
         (format!("{text}\n"), ""),
     ];
     for (input, summary) in cases {
-        let decoded = decode(&Reader::default(), &input).unwrap();
+        let decoded = decode(&EnvelopeReader::default(), &input).unwrap();
         assert_eq!(decoded.to_string(), expected(summary), "{input}");
     }
 }
 
 #[test]
-fn encodes_what_it_decoded_to_the_same_bytes() {
+fn encode_reproduces_decoded_bytes() {
     let extra = {
-        let mut envelope = ToolEnvelope::new(json!(null), Meta::new("x", 0));
+        let mut envelope = ToolEnvelope::new(json!(null), ToolEnvelopeMeta::new("x", 0));
         envelope.extra.insert("sig".to_owned(), json!({"a": 1}));
         envelope.to_result("s").unwrap()
     };
@@ -59,22 +59,22 @@ fn encodes_what_it_decoded_to_the_same_bytes() {
     ];
     for (result, keys) in cases {
         let input = result.to_string();
-        let decoded = decode(&Reader::default(), &input).unwrap();
+        let decoded = decode(&EnvelopeReader::default(), &input).unwrap();
         assert_eq!(decoded.as_object().unwrap().keys().collect::<Vec<_>>(), keys, "{input}");
         assert_eq!(encode(decoded).unwrap().to_string(), input);
     }
 }
 
 #[test]
-fn an_error_block_alone_becomes_an_error_result() {
+fn encode_error_block_sets_is_error() {
     let block = failure()["content"][1].to_string();
-    let encoded = encode(decode(&Reader::default(), &block).unwrap()).unwrap();
+    let encoded = encode(decode(&EnvelopeReader::default(), &block).unwrap()).unwrap();
     assert_eq!(encoded["isError"], true);
     assert_eq!(encoded["content"][0]["text"], "");
 }
 
 #[test]
-fn gives_the_text_when_there_is_no_envelope() {
+fn decode_without_envelope_returns_text() {
     let one = r#"{"content":[{"type":"text","text":"only"}],"isError":true}"#;
     let cases = [
         ("plain words", Some("plain words"), "not an envelope block"),
@@ -104,22 +104,22 @@ fn gives_the_text_when_there_is_no_envelope() {
         ),
     ];
     for (input, text, reason) in cases {
-        let fallback = decode(&Reader::default(), input).unwrap_err();
+        let fallback = decode(&EnvelopeReader::default(), input).unwrap_err();
         assert_eq!(fallback.text.as_deref(), text, "{input}");
         assert_eq!(fallback.to_string(), reason, "{input}");
     }
 }
 
 #[test]
-fn decodes_within_the_limits_of_the_reader() {
+fn decode_enforces_reader_limit() {
     let input = workflow().to_string();
-    let fallback = decode(&Reader::with_max_bytes(10), &input).unwrap_err();
+    let fallback = decode(&EnvelopeReader::with_max_bytes(10), &input).unwrap_err();
     assert_eq!(fallback.text.as_deref(), Some("## Plan"));
     assert!(matches!(fallback.reason, EnvelopeError::TooLarge { limit: 10, .. }));
 }
 
 #[test]
-fn refuses_to_encode_other_shapes() {
+fn encode_rejects_invalid_shapes() {
     let meta = json!({"tool": "t", "ts": "", "version": 1});
     let deep = (0..200).fold(json!(0), |inner, _| json!([inner]));
     let cases = [
@@ -158,14 +158,15 @@ fn refuses_to_encode_other_shapes() {
         ),
     ];
     for (json, expected) in cases {
-        let shown = json.to_string();
-        assert_eq!(encode(json).unwrap_err().to_string(), expected, "{shown}");
+        let input_text = json.to_string();
+        assert_eq!(encode(json).unwrap_err().to_string(), expected, "{input_text}");
     }
 }
 
 #[test]
-fn writes_the_strict_spelling() {
-    let encoded = encode(decode(&Reader::default(), &workflow().to_string()).unwrap()).unwrap();
+fn encode_writes_canonical_base64() {
+    let encoded =
+        encode(decode(&EnvelopeReader::default(), &workflow().to_string()).unwrap()).unwrap();
     let block = encoded["content"][1]["text"].as_str().unwrap();
     assert!(block.starts_with(PREFIX) && block.len().is_multiple_of(4), "{block}");
 }

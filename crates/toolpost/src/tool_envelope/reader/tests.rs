@@ -5,43 +5,43 @@ use super::*;
 use crate::tool_envelope::PREFIX;
 
 /// Its base64 has both symbols that the alphabets disagree about, and padding.
-const WHOLE: &str = r#"{"payload":{"q":"?>?>~~ü"},"meta":{"tool":"t","ts":"25","version":1}}"#;
+const VALID_JSON: &str = r#"{"payload":{"q":"?>?>~~ü"},"meta":{"tool":"t","ts":"25","version":1}}"#;
 
 fn block(json: impl AsRef<[u8]>) -> String {
     format!("{PREFIX}{}", BASE64.encode(json.as_ref()))
 }
 
-fn check_refused(text: &str, expected: &str) {
-    match Reader::default().read_block(text) {
+fn assert_rejected(text: &str, expected: &str) {
+    match EnvelopeReader::default().read_block(text) {
         Ok(envelope) => panic!("{text} was read as {envelope:?}"),
         Err(error) => assert_eq!(error.to_string(), expected, "{text}"),
     }
 }
 
 #[test]
-fn reads_every_spelling_of_base64() {
-    let padded = BASE64.encode(WHOLE.as_bytes());
+fn read_block_accepts_all_base64_variants() {
+    let padded = BASE64.encode(VALID_JSON.as_bytes());
     assert!(padded.contains('+') && padded.contains('/') && padded.ends_with('='), "{padded}");
     let spaced: String = padded.chars().map(|symbol| format!("{symbol} \t\r\n")).collect();
     let cases = [
         padded,
-        BASE64_NOPAD.encode(WHOLE.as_bytes()),
-        BASE64URL.encode(WHOLE.as_bytes()),
-        BASE64URL_NOPAD.encode(WHOLE.as_bytes()),
+        BASE64_NOPAD.encode(VALID_JSON.as_bytes()),
+        BASE64URL.encode(VALID_JSON.as_bytes()),
+        BASE64URL_NOPAD.encode(VALID_JSON.as_bytes()),
         spaced,
-        BASE64.encode(format!(" {WHOLE}\n").as_bytes()),
+        BASE64.encode(format!(" {VALID_JSON}\n").as_bytes()),
     ];
     for encoded in cases {
-        let envelope = Reader::default().read_block(&format!("{PREFIX}{encoded}")).unwrap();
+        let envelope = EnvelopeReader::default().read_block(&format!("{PREFIX}{encoded}")).unwrap();
         assert_eq!(envelope.payload, json!({"q": "?>?>~~ü"}), "{encoded}");
         assert_eq!((envelope.meta.tool(), envelope.meta.ts()), ("t", "25"), "{encoded}");
-        assert_eq!(envelope.to_block().unwrap(), block(WHOLE), "{encoded}");
+        assert_eq!(envelope.to_block().unwrap(), block(VALID_JSON), "{encoded}");
     }
 }
 
 #[test]
-fn refuses_other_prefixes() {
-    let encoded = BASE64.encode(WHOLE.as_bytes());
+fn read_block_rejects_other_prefixes() {
+    let encoded = BASE64.encode(VALID_JSON.as_bytes());
     let unsupported = "unsupported envelope version 2 in the prefix, only version 1 is read";
     let cases = [
         ("__ENVELOPE_V2__:", unsupported),
@@ -63,12 +63,12 @@ fn refuses_other_prefixes() {
         ("", "not an envelope block"),
     ];
     for (prefix, expected) in cases {
-        check_refused(&format!("{prefix}{encoded}"), expected);
+        assert_rejected(&format!("{prefix}{encoded}"), expected);
     }
 }
 
 #[test]
-fn refuses_what_is_not_base64() {
+fn read_block_rejects_invalid_base64() {
     let cases = [
         ("eyI$", "invalid base64 character '$' at byte 19"),
         ("eyJwYX%sb2Fk", "invalid base64 character '%' at byte 22"),
@@ -79,12 +79,12 @@ fn refuses_what_is_not_base64() {
         ("eyJwYQ===", "invalid base64 padding at byte 24"),
     ];
     for (encoded, expected) in cases {
-        check_refused(&format!("{PREFIX}{encoded}"), expected);
+        assert_rejected(&format!("{PREFIX}{encoded}"), expected);
     }
 }
 
 #[test]
-fn names_text_behind_the_envelope() {
+fn read_block_reports_trailing_text() {
     // Lengths of 0, 1 and 2 modulo 3, so that base64 ends in none, two and one `=`.
     for tool in ["t", "tt", "ttt"] {
         let json = format!(r#"{{"payload":0,"meta":{{"tool":"{tool}","ts":"","version":1}}}}"#);
@@ -93,23 +93,23 @@ fn names_text_behind_the_envelope() {
                 for gap in ["", " ", "\n\n"] {
                     let before = format!("{PREFIX}{encoded}{gap}");
                     let at = before.len() + behind.len() - behind.trim_start_matches('=').len();
-                    check_refused(
+                    assert_rejected(
                         &format!("{before}{behind}"),
-                        &format!("text behind the envelope at byte {at}"),
+                        &format!("trailing text after the envelope at byte {at}"),
                     );
                 }
             }
         }
     }
-    let at = block(WHOLE).find('=').unwrap();
-    check_refused(
-        &block(format!("{WHOLE} {{}}")),
-        &format!("text behind the envelope at byte {at}"),
+    let at = block(VALID_JSON).find('=').unwrap();
+    assert_rejected(
+        &block(format!("{VALID_JSON} {{}}")),
+        &format!("trailing text after the envelope at byte {at}"),
     );
 }
 
 #[test]
-fn refuses_what_is_not_an_envelope() {
+fn read_block_rejects_non_envelopes() {
     let meta = r#""meta":{"tool":"t","ts":"","version":1}"#;
     let cases = [
         ("", "envelope is not JSON: EOF while parsing a value at line 1 column 0"),
@@ -126,12 +126,12 @@ fn refuses_what_is_not_an_envelope() {
         ("{\"meta\":null,\"payload\":0}", "`meta` must be an object, found null"),
     ];
     for (json, expected) in cases {
-        check_refused(&block(json), expected);
+        assert_rejected(&block(json), expected);
     }
 }
 
 #[test]
-fn checks_meta_with_the_version_first() {
+fn read_block_checks_version_before_other_meta() {
     let cases = [
         (json!({"tool": "t", "ts": ""}), "`meta.version` is missing"),
         (json!({"version": 1, "ts": ""}), "`meta.tool` is missing"),
@@ -160,22 +160,22 @@ fn checks_meta_with_the_version_first() {
     for (meta, expected) in cases {
         // A later version may well have another payload, so the version is named all the same.
         for json in [json!({"meta": meta, "payload": 0}), json!({"meta": meta})] {
-            check_refused(&block(json.to_string()), expected);
+            assert_rejected(&block(json.to_string()), expected);
         }
     }
 }
 
 #[test]
-fn a_version_is_a_number_however_it_is_spelt() {
+fn read_block_accepts_numeric_version_variants() {
     for version in ["1", "1.0", "1e0", "10e-1"] {
         let json = format!(r#"{{"payload":0,"meta":{{"tool":"","ts":"","version":{version}}}}}"#);
-        let envelope = Reader::default().read_block(&block(json)).unwrap();
+        let envelope = EnvelopeReader::default().read_block(&block(json)).unwrap();
         assert!(serde_json::to_string(&envelope).unwrap().ends_with("\"version\":1}}"));
     }
 }
 
 #[test]
-fn refuses_bytes_that_are_not_text() {
+fn read_block_rejects_invalid_utf8() {
     let cases: [(&[u8], usize); 4] = [
         (b"\xff\xfe", 0),
         (b"{\"payload\":\"\xc3\x28\",\"meta\":{}}", 12),
@@ -184,73 +184,80 @@ fn refuses_bytes_that_are_not_text() {
     ];
     for (bytes, at) in cases {
         let expected = format!("envelope is not valid UTF-8 at decoded byte {at}");
-        check_refused(&block(bytes), &expected);
+        assert_rejected(&block(bytes), &expected);
     }
 }
 
 #[test]
-fn keeps_unknown_members() {
+fn read_block_keeps_unknown_members() {
     let json = r#"{"payload":{},"meta":{"tool":"","ts":"","version":1,"host":{"a":1}},"sig":"x"}"#;
-    let envelope = Reader::default().read_block(&block(json)).unwrap();
+    let envelope = EnvelopeReader::default().read_block(&block(json)).unwrap();
     assert_eq!(envelope.meta.extra()["host"], json!({"a": 1}));
     assert_eq!(envelope.extra()["sig"], "x");
     assert_eq!(envelope.to_block().unwrap(), block(json));
 }
 
 #[test]
-fn limits_the_decoded_size() {
-    let text = block(WHOLE);
+fn read_block_limits_decoded_size() {
+    let text = block(VALID_JSON);
     let spaced = text.replace(PREFIX, &format!("{PREFIX}{}", " ".repeat(1000)));
     for text in [&text, &spaced] {
-        assert!(Reader::with_max_bytes(WHOLE.len()).read_block(text).is_ok());
-        let error = Reader::with_max_bytes(WHOLE.len() - 1).read_block(text).unwrap_err();
-        let expected =
-            format!("envelope of {} bytes is over the limit of {}", WHOLE.len(), WHOLE.len() - 1);
+        assert!(EnvelopeReader::with_max_bytes(VALID_JSON.len()).read_block(text).is_ok());
+        let error =
+            EnvelopeReader::with_max_bytes(VALID_JSON.len() - 1).read_block(text).unwrap_err();
+        let expected = format!(
+            "envelope of {} bytes is over the limit of {}",
+            VALID_JSON.len(),
+            VALID_JSON.len() - 1
+        );
         assert_eq!(error.to_string(), expected);
     }
     let huge = block(vec![b' '; DEFAULT_MAX_BYTES + 1]);
-    check_refused(&huge, "envelope of 16777217 bytes is over the limit of 16777216");
+    assert_rejected(&huge, "envelope of 16777217 bytes is over the limit of 16777216");
 }
 
 #[test]
-fn limits_the_depth_without_stack() {
+fn read_block_limits_depth_without_recursion() {
     let deep = |levels: usize, close: &str| {
         let nest = format!("{}{}", "[".repeat(levels - 1), close.repeat(levels - 1));
         block(format!(r#"{{"meta":{{"tool":"","ts":"","version":1}},"payload":{nest}}}"#))
     };
-    assert!(Reader::default().read_block(&deep(MAX_DEPTH, "]")).is_ok());
+    assert!(EnvelopeReader::default().read_block(&deep(MAX_DEPTH, "]")).is_ok());
     let expected = "envelope nests deeper than 127 levels";
     let read = move || {
-        check_refused(&deep(MAX_DEPTH + 1, "]"), expected);
-        check_refused(&deep(300_000, "]"), expected);
-        check_refused(&deep(300_000, ""), expected);
-        check_refused(&block("{\"a\":".repeat(100_000)), expected);
+        assert_rejected(&deep(MAX_DEPTH + 1, "]"), expected);
+        assert_rejected(&deep(300_000, "]"), expected);
+        assert_rejected(&deep(300_000, ""), expected);
+        assert_rejected(&block("{\"a\":".repeat(100_000)), expected);
     };
     let small = std::thread::Builder::new().stack_size(512 * 1024);
     small.spawn(read).unwrap().join().unwrap();
     // Brackets inside strings do not nest.
     let quoted = format!(r#"{{"payload":"\"{}", broken"#, "[".repeat(500));
-    let error = Reader::default().read_block(&block(quoted)).unwrap_err();
+    let error = EnvelopeReader::default().read_block(&block(quoted)).unwrap_err();
     assert!(matches!(error, EnvelopeError::NotJson { .. }), "{error}");
 }
 
 #[test]
-fn reads_results_of_exactly_two_text_blocks() {
+fn read_result_requires_two_text_blocks() {
     for (is_error, expected) in [(None, None), (Some(false), Some(false)), (Some(true), Some(true))]
     {
-        let mut result = json!({"content": [text("s"), text(&block(WHOLE))], "_meta": {}});
+        let mut result = json!({"content": [text("s"), text(&block(VALID_JSON))], "_meta": {}});
         if let Some(is_error) = is_error {
             result["isError"] = json!(is_error);
         }
-        let read = Reader::default().read_result(&result).unwrap();
+        let read = EnvelopeReader::default().read_result(&result).unwrap();
         assert_eq!((read.summary, read.is_error), ("s", expected));
-        assert_eq!(read.envelope, Reader::default().read_block(&block(WHOLE)).unwrap());
+        assert_eq!(
+            read.envelope,
+            EnvelopeReader::default().read_block(&block(VALID_JSON)).unwrap()
+        );
     }
 }
 
 #[test]
-fn falls_back_to_the_text_of_block_0() {
-    let envelope = text(&block(WHOLE));
+fn read_result_falls_back_to_summary_text() {
+    let envelope = text(&block(VALID_JSON));
     let image = json!({"type": "image", "data": "", "mimeType": "image/png", "text": "no"});
     let bad = text("__ENVELOPE_V1__:e30");
     let cases = [
@@ -274,7 +281,7 @@ fn falls_back_to_the_text_of_block_0() {
         (json!(null), None, "nor a text block"),
     ];
     for (result, expected, reason) in cases {
-        let fallback = Reader::default().read_result(&result).unwrap_err();
+        let fallback = EnvelopeReader::default().read_result(&result).unwrap_err();
         assert_eq!(fallback.text.as_deref(), expected, "{result}");
         let printed = fallback.to_string();
         assert!(printed.starts_with("not an envelope block"), "{printed}");

@@ -2,7 +2,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::tool_envelope::{ErrorPayload, PayloadError};
+use crate::tool_envelope::{ErrorPayload, PayloadShapeError};
 
 /// Every type and every kind, each with a member that nobody knows.
 fn full() -> Value {
@@ -38,7 +38,7 @@ fn written(payload: &impl Serialize) -> Value {
 }
 
 #[test]
-fn reads_every_kind_and_loses_nothing() {
+fn workflow_payload_round_trips_every_kind() {
     let json = full();
     let payload = WorkflowPayload::read(&json).unwrap();
     assert_eq!(written(&payload), json);
@@ -62,7 +62,7 @@ fn reads_every_kind_and_loses_nothing() {
 }
 
 #[test]
-fn known_members_keep_their_order() {
+fn workflow_payload_preserves_field_order() {
     let text = full().to_string();
     let payload: WorkflowPayload = serde_json::from_str(&text).unwrap();
     // The only members that move are those that stand between known ones.
@@ -73,7 +73,7 @@ fn known_members_keep_their_order() {
 }
 
 #[test]
-fn names_the_place_that_does_not_fit() {
+fn workflow_payload_error_names_pointer() {
     let cases = [
         ("/model/label", json!(5), "`/model/label` must be a string, found number"),
         ("/steps", json!({}), "`/steps` must be a list, found object"),
@@ -93,17 +93,17 @@ fn names_the_place_that_does_not_fit() {
             "`/recommendations/0/modelClass` must be a string, found number",
         ),
     ];
-    for (place, value, expected) in cases {
+    for (pointer, value, expected) in cases {
         let mut json = full();
-        *json.pointer_mut(place).unwrap() = value;
+        *json.pointer_mut(pointer).unwrap() = value;
         assert_eq!(WorkflowPayload::read(&json).unwrap_err().to_string(), expected);
     }
     let error = WorkflowPayload::read(&json!(3)).unwrap_err();
-    assert!(matches!(error, PayloadError::WrongType { at, .. } if at.is_empty()));
+    assert!(matches!(error, PayloadShapeError::WrongType { at, .. } if at.is_empty()));
 }
 
 #[test]
-fn a_field_set_later_wins_over_a_null_that_was_read() {
+fn workflow_payload_set_field_overrides_null() {
     let json = json!({
         "category": "new-sort", "code": "C", "message": "m", "recoverable": false,
         "details": null, "trace": 7,

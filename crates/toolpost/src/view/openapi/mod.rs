@@ -1,32 +1,32 @@
-//! Operations as the document of an HTTP API: OpenAPI 3.1, exactly what the door answers.
+//! Operations as the document of an HTTP API: OpenAPI 3.1, exactly what the HTTP endpoint serves.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `operation` | one operation: its path, and what stands there |
 //! | `parameter` | the input in the query, and the options beside it |
-//! | `response` | what is answered, and every way to fail |
-//! | `link` | what can be asked about an answer |
-//! | `component` | schemas where every reference in the document finds them |
-//! | `excerpt` | the same for schemas that share most of what they say |
+//! | `response` | success and error responses |
+//! | `links` | links from a response to other operations |
+//! | `components` | schemas where every reference in the document finds them |
+//! | `shared_defs` | the same for schemas that share definitions |
 //! | `publish` | a schema in words that every reader of documents takes |
 //! | `shared` | the parts that every document has |
 //! | `name` | names that generators turn into good ones |
 
-mod component;
-mod excerpt;
-mod link;
+mod components;
+mod links;
 mod name;
 mod operation;
 mod parameter;
 mod publish;
 mod response;
 mod shared;
+mod shared_defs;
 
 use serde_json::{Map, Value, json};
 
 use crate::operation::Operation;
-use component::Components;
-use name::Names;
+use components::Components;
+use name::UniqueNames;
 
 /// What the document says about an HTTP API beside its operations.
 ///
@@ -62,20 +62,20 @@ impl HttpApi {
 
     /// The document of these operations, in their order. The same operations give the same text.
     pub fn document<'a>(&self, operations: impl IntoIterator<Item = &'a Operation>) -> Value {
-        let (mut components, mut names) = (Components::new(), Names::default());
+        let (mut components, mut names) = (Components::new(), UniqueNames::default());
         let (mut paths, mut tags) = (Map::new(), Vec::new());
         for operation in operations {
             let namespace = operation.id().namespace();
             if tags.last().is_none_or(|tag: &Value| tag["name"] != namespace) {
                 tags.push(json!({"name": namespace}));
             }
-            let item = operation::item(operation, &mut components, &mut names);
+            let item = operation::path_item(operation, &mut components, &mut names);
             paths.insert(name::path(operation.id()), item);
         }
-        link::add(&mut paths);
+        links::add(&mut paths);
         let mut document = json!({
             "openapi": "3.1.0",
-            "info": {"title": self.title, "version": self.version, "description": shared::INTRODUCTION},
+            "info": {"title": self.title, "version": self.version, "description": shared::API_DESCRIPTION},
             "x-toolpost": {"version": self.version},
             "servers": [{"url": "/"}],
             "tags": tags,
@@ -90,7 +90,7 @@ impl HttpApi {
         if self.needs_token {
             document["security"] = json!([{"token": []}]);
             document["components"]["securitySchemes"] = json!({
-                "token": {"type": "http", "scheme": "bearer", "description": "`toolpost token new` makes one."},
+                "token": {"type": "http", "scheme": "bearer", "description": "Created with `toolpost token new`."},
             });
         }
         document
@@ -99,6 +99,6 @@ impl HttpApi {
 
 #[cfg(test)]
 #[cfg(feature = "openapi")]
-mod imported;
+mod import_tests;
 #[cfg(test)]
 mod tests;

@@ -8,25 +8,25 @@ use sha2::{Digest, Sha256};
 use crate::spec::OperationId;
 
 /// The longest name; generators make files of them.
-const LONGEST: usize = 100;
+const MAX_LEN: usize = 100;
 
 /// Names that were given. Two that differ only in signs or in the case of letters are one, since
 /// generators write both alike.
 #[derive(Debug, Default)]
-pub(super) struct Names(HashSet<String>);
+pub(super) struct UniqueNames(HashSet<String>);
 
-impl Names {
-    /// A name as it was wished for, or with digits behind it: those of a hash of what is named, so
-    /// that it does not depend on how many others there are.
-    pub(super) fn claim(&mut self, wished: &str, named: &str) -> String {
-        let kept: String = wished.chars().take(LONGEST).collect();
-        let is_whole = kept.len() == wished.len() && !folded(&kept).is_empty();
-        if is_whole && self.0.insert(folded(&kept)) {
-            return kept;
+impl UniqueNames {
+    /// Returns the preferred name, with a hash of `unique_key` appended if it is taken, so that a
+    /// name does not depend on how many others there are.
+    pub(super) fn claim(&mut self, preferred: &str, unique_key: &str) -> String {
+        let truncated: String = preferred.chars().take(MAX_LEN).collect();
+        let is_complete = truncated.len() == preferred.len() && !fold_name(&truncated).is_empty();
+        if is_complete && self.0.insert(fold_name(&truncated)) {
+            return truncated;
         }
         for round in 0_u32.. {
-            let name = format!("{kept}_{}", digits(named, round));
-            if self.0.insert(folded(&name)) {
+            let name = format!("{truncated}_{}", hash_digits(unique_key, round));
+            if self.0.insert(fold_name(&name)) {
                 return name;
             }
         }
@@ -34,13 +34,13 @@ impl Names {
     }
 }
 
-fn folded(name: &str) -> String {
+fn fold_name(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-fn digits(named: &str, round: u32) -> String {
+fn hash_digits(unique_key: &str, round: u32) -> String {
     let mut hash = Sha256::new();
-    hash.update(named.as_bytes());
+    hash.update(unique_key.as_bytes());
     hash.update(round.to_be_bytes());
     let mut digits = String::new();
     for byte in &hash.finalize()[..4] {
@@ -64,7 +64,7 @@ pub(super) fn path(id: &OperationId) -> String {
 }
 
 /// `namespace.name` in letters, digits and `_`, `-` and dots.
-pub(super) fn plain(id: &OperationId) -> String {
+pub(super) fn operation_id(id: &OperationId) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     id.as_str().chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_as_the_door_decodes_them() {
+    fn operation_paths_are_percent_encoded() {
         for (id, expected) in [
             ("demo.add", "/api/demo/add"),
             ("github.issues/list", "/api/github/issues%2Flist"),
@@ -100,11 +100,11 @@ mod tests {
     }
 
     #[test]
-    fn names_differ_by_more_than_their_spelling() {
-        let mut names = Names::default();
+    fn unique_names_ignore_case_and_punctuation() {
+        let mut names = UniqueNames::default();
         assert_eq!(names.claim("demo.add", "demo.add"), "demo.add");
         let long = "n".repeat(200);
-        for (wished, kept) in [
+        for (preferred, prefix) in [
             ("demo.ADD", "demo.ADD_"),
             ("demo.a-dd", "demo.a-dd_"),
             ("demo.add", "demo.add_"),
@@ -112,8 +112,8 @@ mod tests {
             ("✓", "✓_"),
             (&long, &format!("{}_", &long[..100])),
         ] {
-            let name = names.claim(wished, wished);
-            let digits = name.strip_prefix(kept).unwrap_or_else(|| panic!("{name}"));
+            let name = names.claim(preferred, preferred);
+            let digits = name.strip_prefix(prefix).unwrap_or_else(|| panic!("{name}"));
             assert!(digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_hexdigit()), "{name}");
         }
         for (text, expected) in [

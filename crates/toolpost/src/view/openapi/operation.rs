@@ -2,97 +2,105 @@
 
 use serde_json::{Map, Value, json};
 
-use super::component::{Components, Owner, Placed};
-use super::name::{self, Names, code_name, type_name};
+use super::components::{Components, PublishedSchema, SchemaOwner};
+use super::name::{self, UniqueNames, code_name, type_name};
 use super::{parameter, response};
 use crate::operation::{Operation, OutputPolicy};
-use crate::query::QueryForm;
+use crate::query::QueryEncoding;
 use crate::schema::Schema;
-use crate::spec::{Kind, OperationSpec};
+use crate::spec::{OperationKind, OperationSpec};
 
 /// The schemas of an operation.
-pub(super) struct Schemas {
+pub(super) struct OperationSchemas {
     /// The beginning of every name that the operation brings.
-    pub(super) stem: String,
-    pub(super) input: Placed,
-    pub(super) output: Placed,
+    pub(super) name_prefix: String,
+    pub(super) input: PublishedSchema,
+    pub(super) output: PublishedSchema,
     /// Of the details of each declared error, in their order.
-    pub(super) errors: Vec<Placed>,
+    pub(super) errors: Vec<PublishedSchema>,
 }
 
 /// What stands at the path of an operation.
-pub(super) fn item(operation: &Operation, components: &mut Components, names: &mut Names) -> Value {
+pub(super) fn path_item(
+    operation: &Operation,
+    components: &mut Components,
+    names: &mut UniqueNames,
+) -> Value {
     let schemas = schemas(operation, components);
     let spec = operation.spec();
-    let name = names.claim(&name::plain(operation.id()), operation.id().as_str());
+    let name = names.claim(&name::operation_id(operation.id()), operation.id().as_str());
     let responses = response::responses(spec, &schemas, components);
     let mut item = Map::new();
-    if spec.kind != Kind::Mutation {
-        let wished = format!("{name}.get");
-        let name = names.claim(&wished, &wished);
+    if spec.kind != OperationKind::Mutation {
+        let preferred_name = format!("{name}.get");
+        let name = names.claim(&preferred_name, &preferred_name);
         item.insert("get".to_owned(), get(spec, &schemas, components, &name, &responses));
     }
     item.insert("post".to_owned(), post(spec, &schemas, &name, &responses));
     item.into()
 }
 
-fn schemas(operation: &Operation, components: &mut Components) -> Schemas {
+fn schemas(operation: &Operation, components: &mut Components) -> OperationSchemas {
     let (id, spec) = (operation.id(), operation.spec());
-    let stem = format!("{}{}", type_name(id.namespace()), type_name(id.name()));
-    let mut place = |role: &str, schema| {
-        let wished = format!("{stem}{role}");
-        components.place(Owner { namespace: id.namespace(), wished: &wished }, schema)
+    let prefix = format!("{}{}", type_name(id.namespace()), type_name(id.name()));
+    let mut publish = |role: &str, schema| {
+        let preferred_name = format!("{prefix}{role}");
+        components.publish(
+            SchemaOwner { namespace: id.namespace(), preferred_name: &preferred_name },
+            schema,
+        )
     };
-    let input = place("Input", &spec.input_schema);
-    let mut output = place("Output", &spec.output_schema);
+    let input = publish("Input", &spec.input_schema);
+    let mut output = publish("Output", &spec.output_schema);
     if operation.policy().output == OutputPolicy::Raw {
         // Nobody looks whether it fits.
         output.reference = json!({});
     }
     let errors = spec.error_schemas.iter();
     let errors =
-        errors.map(|error| place(&format!("{}Details", code_name(&error.code)), &error.schema));
+        errors.map(|error| publish(&format!("{}Details", code_name(&error.code)), &error.schema));
     let errors = errors.collect();
-    Schemas { stem, input, output, errors }
+    OperationSchemas { name_prefix: prefix, input, output, errors }
 }
 
 fn post(
     spec: &OperationSpec,
-    schemas: &Schemas,
+    schemas: &OperationSchemas,
     name: &str,
     responses: &Map<String, Value>,
 ) -> Value {
-    let mut described = head(spec, name);
+    let mut described = operation_base(spec, name);
     let mut parameters = parameter::options(|_| true);
-    if spec.kind == Kind::Subscription {
-        parameters.push(parameter::shared("LastEventId"));
+    if spec.kind == OperationKind::Subscription {
+        parameters.push(parameter::parameter_ref("LastEventId"));
     }
     described.insert("parameters".to_owned(), parameters.into());
     let body = json!({
-        "required": !takes_nothing(spec),
+        "required": !accepts_empty_input(spec),
         "content": {"application/json": {"schema": schemas.input.reference}},
     });
     described.insert("requestBody".to_owned(), body);
     described.insert("responses".to_owned(), responses.clone().into());
-    described.insert("x-toolpost-operation".to_owned(), whole(spec, schemas));
+    described.insert("x-toolpost-operation".to_owned(), operation_extension(spec, schemas));
     described.into()
 }
 
 fn get(
     spec: &OperationSpec,
-    schemas: &Schemas,
+    schemas: &OperationSchemas,
     components: &Components,
     name: &str,
     responses: &Map<String, Value>,
 ) -> Value {
-    let mut described = head(spec, name);
+    let mut described = operation_base(spec, name);
     let input = spec.input_schema.json();
-    let form = QueryForm::of(&input);
-    let published = schemas.input.name.as_deref().and_then(|name| components.get(name));
-    let mut parameters = parameter::of(&form, &schemas.input, published, !takes_nothing(spec));
-    parameters.extend(parameter::options(|option| !form.has(option)));
-    if spec.kind == Kind::Subscription {
-        parameters.push(parameter::shared("LastEventId"));
+    let form = QueryEncoding::from_schema(&input);
+    let published = schemas.input.component.as_deref().and_then(|name| components.get(name));
+    let mut parameters =
+        parameter::query_parameters(&form, &schemas.input, published, !accepts_empty_input(spec));
+    parameters.extend(parameter::options(|option| !form.has_parameter(option)));
+    if spec.kind == OperationKind::Subscription {
+        parameters.push(parameter::parameter_ref("LastEventId"));
     }
     described.insert("parameters".to_owned(), parameters.into());
     let is_for_bodies = |status: &str| matches!(status, "408" | "413" | "415");
@@ -105,7 +113,7 @@ fn get(
     described.into()
 }
 
-fn head(spec: &OperationSpec, name: &str) -> Map<String, Value> {
+fn operation_base(spec: &OperationSpec, name: &str) -> Map<String, Value> {
     let mut tags = vec![&spec.namespace];
     tags.extend(spec.tags.iter().filter(|tag| **tag != spec.namespace));
     let mut head = Map::new();
@@ -121,22 +129,22 @@ fn head(spec: &OperationSpec, name: &str) -> Map<String, Value> {
 }
 
 /// Whether a call without an input is one with `{}`, which is what no input means.
-fn takes_nothing(spec: &OperationSpec) -> bool {
-    spec.input_schema.fits(&json!({})).unwrap_or(false)
+fn accepts_empty_input(spec: &OperationSpec) -> bool {
+    spec.input_schema.is_valid(&json!({})).unwrap_or(false)
 }
 
 /// The whole spec, from which another gateway makes the same operation.
-fn whole(spec: &OperationSpec, schemas: &Schemas) -> Value {
+fn operation_extension(spec: &OperationSpec, schemas: &OperationSchemas) -> Value {
     // Schemas that are parts of a large document would be written out once more, for nothing.
-    let mut bare = spec.clone();
-    (bare.input_schema, bare.output_schema) = (Schema::unknown(), Schema::unknown());
-    bare.error_schemas.iter_mut().for_each(|error| error.schema = Schema::unknown());
-    let mut whole = serde_json::to_value(bare).expect("a spec is JSON");
-    whole["inputSchema"] = schemas.input.described.clone();
-    whole["outputSchema"] = schemas.output.described.clone();
-    let errors = whole.get_mut("errorSchemas").and_then(Value::as_array_mut);
+    let mut stripped = spec.clone();
+    (stripped.input_schema, stripped.output_schema) = (Schema::unknown(), Schema::unknown());
+    stripped.error_schemas.iter_mut().for_each(|error| error.schema = Schema::unknown());
+    let mut extension = serde_json::to_value(stripped).expect("a spec is JSON");
+    extension["inputSchema"] = schemas.input.lossless.clone();
+    extension["outputSchema"] = schemas.output.lossless.clone();
+    let errors = extension.get_mut("errorSchemas").and_then(Value::as_array_mut);
     for (error, placed) in errors.into_iter().flatten().zip(&schemas.errors) {
-        error["schema"] = placed.described.clone();
+        error["schema"] = placed.lossless.clone();
     }
-    whole
+    extension
 }

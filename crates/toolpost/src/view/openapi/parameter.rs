@@ -2,24 +2,24 @@
 
 use serde_json::{Map, Value, json};
 
-use super::component::Placed;
-use super::publish::published;
-use crate::query::{QueryForm, QueryParameter, QueryStyle};
+use super::components::PublishedSchema;
+use super::publish::publish_inline;
+use crate::query::{QueryEncoding, QueryParameter, QueryStyle};
 
 /// The parameters that an input is in the query; `component` is its schema as it stands in the
 /// document.
-pub(super) fn of(
-    form: &QueryForm<'_>,
-    input: &Placed,
+pub(super) fn query_parameters(
+    form: &QueryEncoding<'_>,
+    input: &PublishedSchema,
     component: Option<&Value>,
     is_required: bool,
 ) -> Vec<Value> {
     match form {
-        QueryForm::Properties(parameters) => {
-            parameters.iter().map(|parameter| one(parameter, component)).collect()
+        QueryEncoding::Properties(parameters) => {
+            parameters.iter().map(|parameter| query_parameter(parameter, component)).collect()
         }
-        QueryForm::Whole => vec![json!({
-            "name": QueryForm::WHOLE,
+        QueryEncoding::SingleParameter => vec![json!({
+            "name": QueryEncoding::INPUT_PARAMETER,
             "in": "query",
             "description": "The input, as JSON.",
             "required": is_required,
@@ -28,20 +28,21 @@ pub(super) fn of(
     }
 }
 
-fn one(parameter: &QueryParameter<'_>, component: Option<&Value>) -> Value {
+fn query_parameter(parameter: &QueryParameter<'_>, component: Option<&Value>) -> Value {
     let property = || component?.get("properties")?.get(parameter.name).cloned();
     let mut schema = match parameter.style {
         QueryStyle::Json => property().unwrap_or_else(|| json!({})),
         // What stands as text is said in full, so that nothing leads anywhere.
-        _ => published(&parameter.schema()).unwrap_or_else(|| json!({})),
+        _ => publish_inline(&parameter.schema()).unwrap_or_else(|| json!({})),
     };
     let mut described = Map::new();
     described.insert("name".to_owned(), parameter.name.into());
     described.insert("in".to_owned(), "query".into());
     if let Some(members) = schema.as_object_mut() {
         members.shift_remove("title");
-        let words = members.get("description").filter(|words| words.is_string()).cloned();
-        described.extend(words.map(|words| ("description".to_owned(), words)));
+        let description =
+            members.get("description").filter(|description| description.is_string()).cloned();
+        described.extend(description.map(|description| ("description".to_owned(), description)));
     }
     described.insert("required".to_owned(), parameter.required.into());
     match parameter.style {
@@ -62,11 +63,12 @@ fn one(parameter: &QueryParameter<'_>, component: Option<&Value>) -> Value {
 /// The options, where `has` says that the query has them.
 pub(super) fn options(has: impl Fn(&str) -> bool) -> Vec<Value> {
     let options = [("envelope", "Envelope"), ("timeout", "Timeout")];
-    let options = options.into_iter().filter(|(name, _)| has(name)).map(|(_, name)| shared(name));
-    options.chain([shared("RequestTimeout")]).collect()
+    let options =
+        options.into_iter().filter(|(name, _)| has(name)).map(|(_, name)| parameter_ref(name));
+    options.chain([parameter_ref("RequestTimeout")]).collect()
 }
 
 /// A parameter of `shared`.
-pub(super) fn shared(name: &str) -> Value {
+pub(super) fn parameter_ref(name: &str) -> Value {
     json!({"$ref": format!("#/components/parameters/{name}")})
 }

@@ -4,29 +4,30 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::super::portable::portable;
-use super::super::spell::spell_out;
-use crate::schema::{self, ORIGIN, Schema};
+use super::super::boolean_schemas::expand_booleans;
+use super::super::portable::to_portable;
+use crate::schema::{self, DEFINITION_EXTENSION, Schema};
 
 /// Finds a definition by its keyword and its key.
-pub(super) type Find<'f, 'd> = &'f dyn Fn(&str, &str) -> Option<&'d Value>;
+pub(super) type DefinitionLookup<'f, 'd> = &'f dyn Fn(&str, &str) -> Option<&'d Value>;
 
 /// Finds the definitions of a document.
-pub(super) fn inside<'d>(document: &'d Value) -> impl Fn(&str, &str) -> Option<&'d Value> {
+pub(super) fn lookup_in<'d>(document: &'d Value) -> impl Fn(&str, &str) -> Option<&'d Value> {
     move |keyword, key| document.get(keyword)?.get(key)
 }
 
 /// A small schema as it can stand in a document, if nothing in it leads anywhere.
-pub(super) fn published(original: &Value) -> Option<Value> {
-    let modern = modernized(original);
-    let modern = schema::is_movable(&modern).then_some(modern);
-    let said = modern.or_else(|| Some(Cow::Owned(said_portably(original)?)))?;
-    tidied(&said, &inside(&said)).filter(|tidy| schema::references(tidy).is_empty())
+pub(super) fn publish_inline(original: &Value) -> Option<Value> {
+    let modern = upgrade_draft(original);
+    let modern = schema::is_relocatable(&modern).then_some(modern);
+    let portable = modern.or_else(|| Some(Cow::Owned(to_portable_schema(original)?)))?;
+    sanitize(&portable, &lookup_in(&portable))
+        .filter(|sanitized| schema::collect_refs(sanitized).is_empty())
 }
 
 /// A schema of an older draft in the words of 2020-12; what older notations mean besides is for
-/// [`tidied`].
-pub(super) fn modernized(original: &Value) -> Cow<'_, Value> {
+/// [`sanitize`].
+pub(super) fn upgrade_draft(original: &Value) -> Cow<'_, Value> {
     let draft = original.get("$schema").and_then(Value::as_str).unwrap_or_default();
     let is_old = ["draft-04", "draft-06", "draft-07"].iter().any(|old| draft.contains(old));
     if !is_old {
@@ -36,7 +37,7 @@ pub(super) fn modernized(original: &Value) -> Cow<'_, Value> {
     if let Some(members) = modern.as_object_mut() {
         members.shift_remove("$schema");
     }
-    schema::each(&mut modern, &mut |members| {
+    schema::visit_schemas_mut(&mut modern, &mut |members| {
         // Nothing counts beside a reference, but something may lead there.
         if members.contains_key("$ref") {
             members
@@ -59,11 +60,11 @@ fn split_dependencies(members: &mut Map<String, Value>) {
 }
 
 /// A schema in words that mean the same to every reader, and never ask for more than the original.
-pub(super) fn said_portably(original: &Value) -> Option<Value> {
-    let said = portable(original, "#").ok()?;
-    let mut document = said.root;
-    if !said.definitions.is_empty() {
-        document.insert("$defs".to_owned(), said.definitions.into());
+pub(super) fn to_portable_schema(original: &Value) -> Option<Value> {
+    let portable = to_portable(original, "#").ok()?;
+    let mut document = portable.root;
+    if !portable.definitions.is_empty() {
+        document.insert("$defs".to_owned(), portable.definitions.into());
     }
     Some(document.into())
 }
@@ -71,27 +72,30 @@ pub(super) fn said_portably(original: &Value) -> Option<Value> {
 /// A part of a document as every reader takes it. Notations of other drafts are rewritten, booleans
 /// spelt out, and what is meant as an example and is none is left out: readers refuse the whole
 /// document for it. `None` if it is no schema.
-pub(super) fn tidied(part: &Value, find: Find<'_, '_>) -> Option<Value> {
-    let mut tidy = match schema::rewritten(part)? {
+pub(super) fn sanitize(part: &Value, find: DefinitionLookup<'_, '_>) -> Option<Value> {
+    let mut sanitized = match schema::rewrite_to_2020_12(part)? {
         Cow::Borrowed(part) => part.clone(),
-        Cow::Owned(tidy) => tidy,
+        Cow::Owned(sanitized) => sanitized,
     };
-    if let Some(members) = tidy.as_object_mut() {
+    if let Some(members) = sanitized.as_object_mut() {
         members.shift_remove("$schema");
-        members.shift_remove(ORIGIN);
+        members.shift_remove(DEFINITION_EXTENSION);
     }
-    spell_out(&mut tidy);
-    schema::each(&mut tidy, &mut |members| leave_out_misfits(members, find));
-    jsonschema::draft202012::meta::is_valid(&tidy).then_some(tidy)
+    expand_booleans(&mut sanitized);
+    schema::visit_schemas_mut(&mut sanitized, &mut |members| {
+        remove_invalid_examples(members, find);
+    });
+    jsonschema::draft202012::meta::is_valid(&sanitized).then_some(sanitized)
 }
 
-fn leave_out_misfits(members: &mut Map<String, Value>, find: Find<'_, '_>) {
+fn remove_invalid_examples(members: &mut Map<String, Value>, find: DefinitionLookup<'_, '_>) {
     const EXAMPLES: [&str; 3] = ["default", "example", "examples"];
     if EXAMPLES.iter().all(|keyword| !members.contains_key(*keyword)) {
         return;
     }
-    let schema = alone(members, find);
-    let fits = |value: &Value| schema.as_ref().is_some_and(|it| it.fits(value).unwrap_or(false));
+    let schema = standalone_schema(members, find);
+    let fits =
+        |value: &Value| schema.as_ref().is_some_and(|it| it.is_valid(value).unwrap_or(false));
     members.retain(|keyword, value| match (keyword.as_str(), value) {
         ("default" | "example", value) => fits(value),
         ("examples", Value::Array(values)) => {
@@ -104,27 +108,30 @@ fn leave_out_misfits(members: &mut Map<String, Value>, find: Find<'_, '_>) {
 }
 
 /// How many definitions are taken along to look whether an example fits.
-const MOST_TAKEN: usize = 64;
+const MAX_DEFINITIONS: usize = 64;
 
 /// A part as a schema of its own, with the definitions that it leads to.
-fn alone(members: &Map<String, Value>, find: Find<'_, '_>) -> Option<Schema> {
+fn standalone_schema(
+    members: &Map<String, Value>,
+    find: DefinitionLookup<'_, '_>,
+) -> Option<Schema> {
     let mut part = members.clone();
     for keyword in ["default", "example", "examples"] {
         part.shift_remove(keyword);
     }
     let mut part = Value::Object(part);
-    let mut waiting = schema::references(&part);
+    let mut pending = schema::collect_refs(&part);
     let mut taken = 0;
-    while let Some(reference) = waiting.pop() {
-        let (keyword, key, _) = schema::definition(reference.strip_prefix('#')?)?;
+    while let Some(reference) = pending.pop() {
+        let (keyword, key, _) = schema::parse_definition_pointer(reference.strip_prefix('#')?)?;
         if part.get(keyword).is_some_and(|parts| parts.get(&key).is_some()) {
             continue;
         }
         let definition = find(keyword, &key)?;
-        waiting.extend(schema::references(definition));
+        pending.extend(schema::collect_refs(definition));
         part[keyword][&key] = definition.clone();
         taken += 1;
-        if taken > MOST_TAKEN {
+        if taken > MAX_DEFINITIONS {
             return None;
         }
     }
@@ -138,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_readers_choke_on_is_said_otherwise() {
+    fn sanitize_rewrites_unsupported_notation() {
         let never = json!({"not": {}});
         for (original, expected) in [
             (json!({"type": "string"}), Some(json!({"type": "string"}))),
@@ -189,12 +196,12 @@ mod tests {
                 Some(json!({"items": {"$ref": "#"}})),
             ),
         ] {
-            let modern = modernized(&original);
-            let said = match schema::is_movable(&modern) {
+            let modern = upgrade_draft(&original);
+            let portable = match schema::is_relocatable(&modern) {
                 true => modern.into_owned(),
-                false => said_portably(&original).unwrap(),
+                false => to_portable_schema(&original).unwrap(),
             };
-            assert_eq!(tidied(&said, &inside(&said)), expected, "{original}");
+            assert_eq!(sanitize(&portable, &lookup_in(&portable)), expected, "{original}");
         }
     }
 }

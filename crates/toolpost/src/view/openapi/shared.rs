@@ -2,78 +2,82 @@
 
 use serde_json::{Map, Value, json};
 
-use super::component::reference;
+use super::components::reference;
 use crate::envelope::ENVELOPE_SCHEMA;
 use crate::error::ErrorCode;
-use crate::schema::{self, Homes};
+use crate::schema::{self, ComponentNames};
 
 pub(super) const PROBLEM: &str = "application/problem+json";
 
-pub(super) const INTRODUCTION: &str = "Operations as an HTTP API. `POST` takes the input as its body, and \
-    `GET`, for those that only read, in the query. The answer is the data, or, for those who ask for \
-    it, the envelope around it, which says where the data came from. Every failure is a problem with \
-    the error of the call inside.";
+pub(super) const API_DESCRIPTION: &str = "Operations as an HTTP API. `POST` takes the input as its body, and \
+    `GET`, for queries and subscriptions, in the query string. The response is the data or, if \
+    requested, the envelope, which says where the data came from. Every failure is a problem document \
+    that contains the error of the call.";
 
-pub(super) const EVENTS: &str = "One event for each value, its data or, for those who ask for it, its \
-    envelope. Each has an id, with which a client that was cut off returns: `Last-Event-ID`. The event \
-    `gap` says that something was missed, `error` why there are no more values, and `complete` that \
-    there are none.";
+pub(super) const EVENTS_DESCRIPTION: &str = "One event for each value: its data or, if requested, its envelope. \
+    Each event has an id; a disconnected client resumes by sending it as `Last-Event-ID`. The event \
+    `gap` reports missed values, `error` why the stream failed, and `complete` the end of the \
+    stream.";
 
-pub(super) const NO_MORE_EVENTS: &str =
-    "The client has seen every event of a stream that has ended.";
+pub(super) const STREAM_ENDED_DESCRIPTION: &str =
+    "The stream has ended and the client has received every event.";
 
 /// A way to fail that every operation has.
-pub(super) struct Failure {
+pub(super) struct FailureResponse {
     pub(super) status: u16,
     /// The name of the response.
     pub(super) name: &'static str,
-    pub(super) words: String,
+    pub(super) description: String,
 }
 
-/// What the door refuses by itself, and what the table of errors says about calls.
-pub(super) fn failures() -> Vec<Failure> {
-    let of_the_door = [
+/// What the endpoint refuses by itself, and what the table of errors says about calls.
+pub(super) fn failure_responses() -> Vec<FailureResponse> {
+    let of_the_endpoint = [
         (400, "BadRequest", "The path, the query, a header or the body cannot be read."),
-        (401, "Unauthorized", "There is no token, or one that nobody has."),
-        (403, "Forbidden", "A page of another site asks."),
+        (401, "Unauthorized", "The token is missing or invalid."),
+        (403, "Forbidden", "The request comes from a page of another origin."),
         (404, "NotFound", ""),
-        (406, "NotAcceptable", "`Accept` allows nothing that could be answered."),
-        (408, "RequestTimeout", "The body took too long."),
+        (406, "NotAcceptable", "`Accept` allows no media type that can be served."),
+        (408, "RequestTimeout", "The body was not received in time."),
         (413, "ContentTooLarge", "The body is too large."),
-        (415, "UnsupportedMediaType", "The body is not JSON in UTF-8 as it is."),
+        (415, "UnsupportedMediaType", "The body is not plain JSON in UTF-8."),
         (422, "UnprocessableContent", ""),
         (429, "TooManyRequests", ""),
         (500, "InternalServerError", ""),
         (
             502,
             "BadGateway",
-            "The tool reports an error, or its data does not fit; the envelope has both.",
+            "The tool reported an error, or its data does not match the output schema; the envelope has both.",
         ),
         (503, "ServiceUnavailable", ""),
         (504, "GatewayTimeout", ""),
     ];
-    let words = |status, first: &str| {
-        let codes = ErrorCode::INFRASTRUCTURE.iter().map(|code| (code, code.meaning()));
+    let describe = |status, first: &str| {
+        let codes = ErrorCode::INFRASTRUCTURE.iter().map(|code| (code, code.info()));
         let codes = codes.filter(|(_, meaning)| meaning.http_status == status);
-        let codes = codes.map(|(code, meaning)| format!("`{code}`: {}.", meaning.words));
+        let codes = codes.map(|(code, meaning)| format!("`{code}`: {}.", meaning.description));
         let first = (!first.is_empty()).then(|| first.to_owned());
         first.into_iter().chain(codes).collect::<Vec<_>>().join(" ")
     };
-    of_the_door
-        .map(|(status, name, first)| Failure { status, name, words: words(status, first) })
+    of_the_endpoint
+        .map(|(status, name, first)| FailureResponse {
+            status,
+            name,
+            description: describe(status, first),
+        })
         .into()
 }
 
 pub(super) fn responses() -> Map<String, Value> {
-    let response = |failure: Failure| {
+    let response = |failure: FailureResponse| {
         let response = json!({
-            "description": failure.words,
+            "description": failure.description,
             "headers": problem_headers(failure.status),
             "content": {PROBLEM: {"schema": reference("Problem")}},
         });
         (failure.name.to_owned(), response)
     };
-    failures().into_iter().map(response).collect()
+    failure_responses().into_iter().map(response).collect()
 }
 
 pub(super) fn problem_headers(status: u16) -> Value {
@@ -96,8 +100,8 @@ pub(super) fn request_id() -> Value {
 pub(super) fn headers() -> Value {
     json!({
         "RequestId": {"description": "The id of the call, as in the journal.", "schema": {"type": "string"}},
-        "RetryAfter": {"description": "Seconds after which it may work.", "schema": {"type": "integer"}},
-        "Challenge": {"description": "How to show a token.", "schema": {"type": "string"}},
+        "RetryAfter": {"description": "Seconds to wait before a retry.", "schema": {"type": "integer"}},
+        "Challenge": {"description": "The expected authentication scheme.", "schema": {"type": "string"}},
     })
 }
 
@@ -105,60 +109,59 @@ pub(super) fn parameters() -> Value {
     json!({
         "Envelope": {
             "name": "envelope", "in": "query", "required": false,
-            "description": "Whether the answer is the envelope rather than the data.",
+            "description": "Whether to return the envelope instead of the data.",
             "schema": {"type": "boolean"},
         },
         "Timeout": {
             "name": "timeout", "in": "query", "required": false,
-            "description": "How long to wait: `500ms`, `10s`, `2m`. The shorter of this and `Request-Timeout` counts.",
-            "schema": {"type": "string", "pattern": TIMEOUT},
+            "description": "How long to wait: `500ms`, `10s`, `2m`. The shorter of this and `Request-Timeout` applies.",
+            "schema": {"type": "string", "pattern": TIMEOUT_PATTERN},
         },
         "RequestTimeout": {
             "name": "Request-Timeout", "in": "header", "required": false,
             "description": "How long to wait, in seconds: `2.5`.",
-            "schema": {"type": "string", "pattern": SECONDS},
+            "schema": {"type": "string", "pattern": SECONDS_PATTERN},
         },
         "LastEventId": {
             "name": "Last-Event-ID", "in": "header", "required": false,
-            "description": "The id of the last event that the client has seen, to go on behind it.",
+            "description": "The id of the last event that the client received; the stream resumes after it.",
             "schema": {"type": "string"},
         },
     })
 }
 
 /// A number above zero.
-const SECONDS: &str = r"^(0*[1-9][0-9]*(\.[0-9]*)?|0*\.0*[1-9][0-9]*)$";
+const SECONDS_PATTERN: &str = r"^(0*[1-9][0-9]*(\.[0-9]*)?|0*\.0*[1-9][0-9]*)$";
 /// The same, and a unit.
-const TIMEOUT: &str = r"^(0*[1-9][0-9]*(\.[0-9]*)?|0*\.0*[1-9][0-9]*)(ms|s|m|h)?$";
+const TIMEOUT_PATTERN: &str = r"^(0*[1-9][0-9]*(\.[0-9]*)?|0*\.0*[1-9][0-9]*)(ms|s|m|h)?$";
 
 /// The schemas that every document has, by their names.
 pub(super) fn schemas() -> Vec<(String, Value)> {
     let names = schema::definitions(&ENVELOPE_SCHEMA);
     let names = names.map(|(keyword, key, _)| ((keyword, key.clone()), key.clone()));
-    let homes = Homes { root: "Envelope".to_owned(), definitions: names.collect() };
+    let homes = ComponentNames { root: "Envelope".to_owned(), definitions: names.collect() };
     let parts = schema::definitions(&ENVELOPE_SCHEMA);
     let mut schemas: Vec<_> = parts.map(|(_, key, part)| (key.clone(), part.clone())).collect();
-    schemas.iter_mut().for_each(|(_, schema)| homes.lift(schema));
+    schemas.iter_mut().for_each(|(_, schema)| homes.rewrite_refs(schema));
     let data = &ENVELOPE_SCHEMA["properties"]["data"];
     let own = [
-        ("Envelope", envelope(data, &reference("Meta"))),
-        ("WarnedEnvelope", warned_envelope(data)),
-        ("FailedEnvelope", envelope(data, &reference("FailedMeta"))),
-        ("FailedMeta", failed_meta(&schemas)),
-        ("Event", event(None)),
-        ("Repair", repair()),
-        ("Issue", issue()),
-        ("Problem", problem(&reference("CallError"))),
-        ("CallError", call_error(&json!({"type": "string"}), None)),
+        ("Envelope", envelope_schema(data, &reference("Meta"))),
+        ("WarnedEnvelope", envelope_with_warnings_schema(data)),
+        ("FailedEnvelope", envelope_schema(data, &reference("FailedMeta"))),
+        ("FailedMeta", tool_error_meta_schema(&schemas)),
+        ("Event", event_schema(None)),
+        ("Repair", repair_schema()),
+        ("Issue", issue_schema()),
+        ("Problem", problem_schema(&reference("CallError"))),
+        ("CallError", call_error_schema(&json!({"type": "string"}), None)),
     ];
     schemas.extend(own.map(|(name, schema)| (name.to_owned(), schema)));
     schemas
 }
 
 /// An envelope, spelt out: generators make a type of an object, and something odd of `allOf`.
-pub(super) fn envelope(data: &Value, meta: &Value) -> Value {
-    let list =
-        |name, words| json!({"description": words, "type": "array", "items": reference(name)});
+pub(super) fn envelope_schema(data: &Value, meta: &Value) -> Value {
+    let list = |name, description| json!({"description": description, "type": "array", "items": reference(name)});
     json!({
         "description": "The result of an operation and where it came from.",
         "type": "object",
@@ -166,23 +169,23 @@ pub(super) fn envelope(data: &Value, meta: &Value) -> Value {
         "properties": {
             "data": data,
             "meta": meta,
-            "repairs": list("Repair", "What was changed to make the data fit."),
-            "warnings": list("Issue", "Where the data does not fit."),
+            "repairs": list("Repair", "The changes made to match the output schema."),
+            "warnings": list("Issue", "Where the data does not match the output schema."),
         },
     })
 }
 
 /// An envelope whose data can be anything, for there are warnings.
-fn warned_envelope(data: &Value) -> Value {
-    let mut envelope = envelope(data, &reference("Meta"));
+fn envelope_with_warnings_schema(data: &Value) -> Value {
+    let mut envelope = envelope_schema(data, &reference("Meta"));
     envelope["description"] =
-        "An envelope whose data is not what was declared; its warnings say where.".into();
+        "An envelope whose data does not match the output schema; its warnings say where.".into();
     envelope["required"] = json!(["data", "meta", "warnings"]);
     envelope
 }
 
 /// What a tool says that reports an error; its data is whatever it says.
-fn failed_meta(schemas: &[(String, Value)]) -> Value {
+fn tool_error_meta_schema(schemas: &[(String, Value)]) -> Value {
     let meta = schemas.iter().find(|(name, _)| name == "McpMeta").map(|(_, meta)| meta.clone());
     let mut meta = meta.unwrap_or_default();
     meta["properties"]["isError"] = json!({"const": true});
@@ -191,44 +194,44 @@ fn failed_meta(schemas: &[(String, Value)]) -> Value {
 
 /// One event of a stream, whose data is text as far as the stream is concerned; what is not of the
 /// stream itself has a name. `values` are what a value may be, where that is known.
-pub(super) fn event(values: Option<Vec<Value>>) -> Value {
+pub(super) fn event_schema(values: Option<Vec<Value>>) -> Value {
     let mut data = json!({"type": "string", "contentMediaType": "application/json"});
-    if let Some(mut said) = values {
-        said.push(reference("Problem"));
-        said.push(
-            json!({"type": "object", "required": ["lost", "isNew"], "description": "A `gap`."}),
+    if let Some(mut variants) = values {
+        variants.push(reference("Problem"));
+        variants.push(
+            json!({"type": "object", "required": ["lost", "isNew"], "description": "The `gap` event."}),
         );
-        said.push(
-            json!({"type": "object", "maxProperties": 0, "description": "It is `complete`."}),
+        variants.push(
+            json!({"type": "object", "maxProperties": 0, "description": "The `complete` event."}),
         );
-        data["contentSchema"] = json!({"anyOf": said});
+        data["contentSchema"] = json!({"anyOf": variants});
     }
     json!({
         "description": "One event of a stream, its fields as text.",
         "type": "object",
         "required": ["data"],
         "properties": {
-            "id": {"type": "string", "description": "What to return with."},
+            "id": {"type": "string", "description": "The value of `Last-Event-ID` to resume after this event."},
             "event": {"type": "string", "description": "`message` for a value, else `gap`, `error` or `complete`."},
             "data": data,
         },
     })
 }
 
-fn repair() -> Value {
+fn repair_schema() -> Value {
     json!({
         "type": "object",
         "required": ["path", "action"],
         "properties": {
             "path": {"type": "string", "description": "JSON Pointer into the data."},
             "action": {"type": "string"},
-            "from": {"description": "What was there."},
-            "to": {"description": "What is there now."},
+            "from": {"description": "The value before the repair."},
+            "to": {"description": "The value after the repair."},
         },
     })
 }
 
-fn issue() -> Value {
+fn issue_schema() -> Value {
     json!({
         "type": "object",
         "required": ["path", "message"],
@@ -240,9 +243,9 @@ fn issue() -> Value {
 }
 
 /// A problem around an error, which is there if there was a call.
-pub(super) fn problem(error: &Value) -> Value {
+pub(super) fn problem_schema(error: &Value) -> Value {
     json!({
-        "description": "Why a request failed, as RFC 9457 has it.",
+        "description": "Why a request failed (RFC 9457).",
         "type": "object",
         "required": ["type", "title", "status", "detail"],
         "properties": {
@@ -257,17 +260,17 @@ pub(super) fn problem(error: &Value) -> Value {
 }
 
 /// An error with such a code, and such details if more is known about them.
-pub(super) fn call_error(code: &Value, details: Option<&Value>) -> Value {
-    let anything = json!({"description": "What a program needs to know beyond the code."});
+pub(super) fn call_error_schema(code: &Value, details: Option<&Value>) -> Value {
+    let anything = json!({"description": "Machine-readable details."});
     json!({
-        "description": "Why a call failed, the same at every door.",
+        "description": "Why a call failed; the same at every endpoint.",
         "type": "object",
         "required": ["code", "message", "retryable"],
         "properties": {
             "code": code,
             "message": {"type": "string"},
             "details": details.unwrap_or(&anything),
-            "retryable": {"type": "boolean", "description": "Whether the call may simply be repeated."},
+            "retryable": {"type": "boolean", "description": "Whether the call can be retried."},
         },
     })
 }

@@ -1,12 +1,12 @@
 use serde_json::json;
 
 use super::*;
-use crate::handler::{Handler, Output};
+use crate::handler::{Handler, HandlerOutput};
 use crate::operation::{OutputPolicy, ResultPolicy};
-use crate::schema::{Schema, restored};
-use crate::spec::{ErrorDefinition, Kind, OperationSpec};
+use crate::schema::{Schema, unbundle};
+use crate::spec::{ErrorDefinition, OperationKind, OperationSpec};
 
-fn operation(id: &str, kind: Kind, input: Value, output: Value) -> Operation {
+fn operation(id: &str, kind: OperationKind, input: Value, output: Value) -> Operation {
     let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
     spec.input_schema = Schema::new(input).unwrap();
     spec.output_schema = Schema::new(output).unwrap();
@@ -17,14 +17,14 @@ fn document<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Value {
     HttpApi::new("1.2.3").document(operations)
 }
 
-fn whole<'a>(document: &'a Value, path: &str) -> &'a Value {
+fn operation_extension<'a>(document: &'a Value, path: &str) -> &'a Value {
     &document["paths"][path]["post"]["x-toolpost-operation"]
 }
 
 /// Every schema, whatever it is written in, comes back to the letter, and every reference of the
 /// document leads to something.
 #[test]
-fn the_same_operation_can_be_made_of_the_document() {
+fn document_round_trips_operation_schemas() {
     let shape =
         json!({"type": "object", "properties": {"x": {"type": "number"}}, "title": "Point"});
     for schema in [
@@ -47,12 +47,12 @@ fn the_same_operation_can_be_made_of_the_document() {
         json!({"type": "integer", "default": "none", "minimum": 0, "exclusiveMinimum": true}),
         json!({"type": "unheard of"}),
     ] {
-        let made = operation("shop.sell", Kind::Query, schema.clone(), schema.clone());
+        let made = operation("shop.sell", OperationKind::Query, schema.clone(), schema.clone());
         let document = document([&made]);
-        let described = whole(&document, "/api/shop/sell");
+        let described = operation_extension(&document, "/api/shop/sell");
         let component = |name: &str| document["components"]["schemas"].get(name);
         for role in ["inputSchema", "outputSchema"] {
-            assert_eq!(restored(&described[role], component).as_ref(), Some(&schema), "{schema}");
+            assert_eq!(unbundle(&described[role], component).as_ref(), Some(&schema), "{schema}");
         }
         check_references(&document, &document["paths"]);
         check_references(&document, &document["components"]);
@@ -76,18 +76,18 @@ fn check_references(document: &Value, part: &Value) {
 }
 
 #[test]
-fn definitions_are_shared_where_they_are_the_same() {
+fn equal_definitions_share_one_component() {
     let with = |item: Value| {
         json!({
             "items": {"$ref": "#/$defs/list"},
             "$defs": {"list": {"items": {"$ref": "#/$defs/item"}}, "item": item},
         })
     };
-    let (number, word) = (with(json!({"type": "number"})), with(json!({"type": "string"})));
+    let (number, string) = (with(json!({"type": "number"})), with(json!({"type": "string"})));
     let operations = [
-        operation("a.one", Kind::Mutation, number.clone(), number.clone()),
-        operation("a.two", Kind::Mutation, number, word.clone()),
-        operation("b.one", Kind::Mutation, word, json!(true)),
+        operation("a.one", OperationKind::Mutation, number.clone(), number.clone()),
+        operation("a.two", OperationKind::Mutation, number, string.clone()),
+        operation("b.one", OperationKind::Mutation, string, json!(true)),
     ];
     let document = document(&operations);
     let schemas = document["components"]["schemas"].as_object().unwrap();
@@ -106,14 +106,14 @@ fn definitions_are_shared_where_they_are_the_same() {
 }
 
 #[test]
-fn each_kind_has_its_methods_and_answers() {
+fn operation_kind_determines_methods_and_responses() {
     let input = json!({
         "type": "object",
         "properties": {"timeout": {"type": "string"}, "at": {"$ref": "#/$defs/at"}},
         "required": ["at"],
         "$defs": {"at": {"type": "object"}},
     });
-    let kinds = [Kind::Query, Kind::Mutation, Kind::Subscription];
+    let kinds = [OperationKind::Query, OperationKind::Mutation, OperationKind::Subscription];
     for (kind, methods, media) in kinds
         .into_iter()
         .zip([2, 1, 2])
@@ -127,7 +127,10 @@ fn each_kind_has_its_methods_and_answers() {
         for (method, described) in item {
             assert!(described["responses"]["200"]["content"].get(media).is_some(), "{kind:?}");
             assert_eq!(described["responses"].get("415").is_some(), method == "post");
-            assert_eq!(described["responses"].get("204").is_some(), kind == Kind::Subscription);
+            assert_eq!(
+                described["responses"].get("204").is_some(),
+                kind == OperationKind::Subscription
+            );
         }
         assert_eq!(item["post"]["requestBody"]["required"], true);
         let Some(get) = item.get("get") else { continue };
@@ -156,8 +159,8 @@ fn each_kind_has_its_methods_and_answers() {
 }
 
 #[test]
-fn declared_errors_stand_at_their_status() {
-    let mut spec = OperationSpec::new(&"a.b".parse().unwrap(), Kind::Mutation);
+fn declared_errors_are_listed_under_their_status() {
+    let mut spec = OperationSpec::new(&"a.b".parse().unwrap(), OperationKind::Mutation);
     let details =
         Schema::new(json!({"type": "object", "properties": {"left": {"type": "integer"}}}));
     spec.error_schemas = vec![
@@ -182,16 +185,16 @@ fn declared_errors_stand_at_their_status() {
     let error = &schemas["ABSoldOutError"]["properties"];
     assert_eq!(error["code"], json!({"const": "SOLD_OUT"}));
     assert_eq!(error["details"], to("ABSoldOutDetails"));
-    let said = responses["404"]["description"].as_str().unwrap();
-    assert_eq!(said, "It moved. `OPERATION_NOT_FOUND`: there is no such operation.");
+    let message = responses["404"]["description"].as_str().unwrap();
+    assert_eq!(message, "It moved. `OPERATION_NOT_FOUND`: no such operation.");
     assert!(responses.get("418").is_none(), "whatever is declared, this comes with its own status");
     assert_eq!(*schema("504"), json!({"anyOf": [to("ABTimeoutProblem"), to("Problem")]}));
 }
 
 #[test]
-fn what_is_called_through_another_operation_fails_in_its_own_ways() {
+fn relay_operation_has_default_error_response() {
     let [relay, other] =
-        ["hub.call", "a.b"].map(|id| operation(id, Kind::Mutation, json!({}), json!({})));
+        ["hub.call", "a.b"].map(|id| operation(id, OperationKind::Mutation, json!({}), json!({})));
     let document = document([&relay, &other]);
     for (path, is_open) in [("/api/hub/call", true), ("/api/a/b", false)] {
         let responses = &document["paths"][path]["post"]["responses"];
@@ -201,13 +204,13 @@ fn what_is_called_through_another_operation_fails_in_its_own_ways() {
 
 /// Each row: the operations that there are, and whether the list leads to the description.
 #[test]
-fn a_list_leads_to_the_description_of_what_it_lists() {
+fn list_response_links_to_schema_operation() {
     for (ids, is_linked) in [(vec!["hub.list", "hub.schema"], true), (vec!["hub.list"], false)] {
-        let made = ids.iter().map(|id| operation(id, Kind::Query, json!({}), json!({})));
+        let made = ids.iter().map(|id| operation(id, OperationKind::Query, json!({}), json!({})));
         let document = document(&made.collect::<Vec<_>>());
         for method in ["get", "post"] {
-            let answer = &document["paths"]["/api/hub/list"][method]["responses"]["200"];
-            let leads_to = answer["links"]["schema"]["operationId"].as_str();
+            let response = &document["paths"]["/api/hub/list"][method]["responses"]["200"];
+            let leads_to = response["links"]["schema"]["operationId"].as_str();
             assert_eq!(leads_to, is_linked.then_some("hub.schema.get"), "{ids:?}");
         }
     }
@@ -215,43 +218,43 @@ fn a_list_leads_to_the_description_of_what_it_lists() {
 
 /// Each row: what a subscription declares, and what stands beside the text of its events.
 #[test]
-fn the_values_of_a_stream_are_described() {
+fn subscription_events_declare_output_schema() {
     for (output, expected) in [
         (json!({"type": "integer"}), json!({"$ref": "#/components/schemas/ABOutput"})),
         (json!({}), Value::Null),
     ] {
-        let made = operation("a.b", Kind::Subscription, json!({}), output.clone());
+        let made = operation("a.b", OperationKind::Subscription, json!({}), output.clone());
         let document = document([&made]);
-        let answer = &document["paths"]["/api/a/b"]["get"]["responses"]["200"]["content"];
-        let event = answer["text/event-stream"]["schema"]["$ref"].as_str().unwrap();
+        let response = &document["paths"]["/api/a/b"]["get"]["responses"]["200"]["content"];
+        let event = response["text/event-stream"]["schema"]["$ref"].as_str().unwrap();
         let event = document.pointer(event.strip_prefix('#').unwrap()).unwrap();
         let data = &event["properties"]["data"];
-        let said = &data["contentSchema"]["anyOf"][0];
-        assert_eq!((&data["type"], said), (&json!("string"), &expected));
+        let message = &data["contentSchema"]["anyOf"][0];
+        assert_eq!((&data["type"], message), (&json!("string"), &expected));
     }
 }
 
 #[test]
-fn nothing_is_promised_about_outputs_that_nobody_looks_at() {
-    let mut spec = OperationSpec::new(&"a.b".parse().unwrap(), Kind::Query);
+fn raw_output_policy_declares_no_response_schema() {
+    let mut spec = OperationSpec::new(&"a.b".parse().unwrap(), OperationKind::Query);
     spec.output_schema = Schema::new(json!({"type": "string"})).unwrap();
-    let handler = Handler::once_fn(async |_, input| Ok(Output::Data(input)));
+    let handler = Handler::once_fn(async |_, input| Ok(HandlerOutput::Data(input)));
     let policy = ResultPolicy::new(OutputPolicy::Raw);
     let made = Operation::from_spec(spec).handler(handler).policy(policy).build().unwrap();
     let document = document([&made]);
-    let answer = &document["paths"]["/api/a/b"]["get"]["responses"]["200"]["content"];
-    assert_eq!(answer["application/json"]["schema"], json!({}));
-    let described = &whole(&document, "/api/a/b")["outputSchema"];
+    let response = &document["paths"]["/api/a/b"]["get"]["responses"]["200"]["content"];
+    assert_eq!(response["application/json"]["schema"], json!({}));
+    let described = &operation_extension(&document, "/api/a/b")["outputSchema"];
     assert_eq!(*described, json!({"$ref": "#/components/schemas/ABOutput"}));
 }
 
 #[test]
-fn the_same_operations_give_the_same_text() {
+fn document_is_deterministic_with_unique_ids() {
     let operations = || {
         let schema =
             json!({"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "null"}}});
         ["a.one", "a.ONE", "b.x/y", "b.x y"]
-            .map(|id| operation(id, Kind::Query, schema.clone(), schema.clone()))
+            .map(|id| operation(id, OperationKind::Query, schema.clone(), schema.clone()))
     };
     let first = document(&operations()).to_string();
     assert_eq!(document(&operations()).to_string(), first);
@@ -264,7 +267,7 @@ fn the_same_operations_give_the_same_text() {
 }
 
 #[test]
-fn who_must_show_a_token_is_told() {
+fn document_declares_bearer_security_if_required() {
     let mut api = HttpApi::new("1.0.0");
     assert!(api.document([]).get("security").is_none());
     api.needs_token = true;

@@ -16,27 +16,30 @@ mod writer;
 use serde_json::{Map, Value};
 
 pub(super) use reference::References;
-use writer::Writer;
+use writer::PortableWriter;
 
 /// A schema in portable words.
 #[derive(Debug, Default)]
-pub(super) struct Portable {
+pub(super) struct PortableSchema {
     /// The schema itself; its references lead into the definitions or to its own place.
     pub(super) root: Map<String, Value>,
     /// What belongs under `$defs` at the root of the document.
     pub(super) definitions: Map<String, Value>,
     /// What was left out.
-    pub(super) left_out: Vec<String>,
+    pub(super) omitted: Vec<String>,
 }
 
 /// Why a schema cannot be said at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unsayable {
-    #[error("it has more than {} parts", writer::MOST_PARTS)]
+pub(super) enum PortableError {
+    #[error("it has more than {} parts", writer::MAX_PARTS)]
     TooLarge,
-    #[error("it has more than {} definitions", writer::MOST_DEFINITIONS)]
+    #[error("it has more than {} definitions", writer::MAX_DEFINITIONS)]
     TooManyDefinitions,
-    #[error("a reference leads back to itself, or through more than {} others", cycle::LONGEST)]
+    #[error(
+        "a reference leads back to itself, or through more than {} others",
+        cycle::MAX_REF_CHAIN
+    )]
     Cycle,
 }
 
@@ -45,23 +48,32 @@ pub(super) enum Unsayable {
 /// # Errors
 ///
 /// It is too large, or leads in circles.
-pub(super) fn portable(document: &Value, place: &str) -> Result<Portable, Unsayable> {
-    let said = Writer::new(document, place).write(document)?;
+pub(super) fn to_portable(
+    document: &Value,
+    base_pointer: &str,
+) -> Result<PortableSchema, PortableError> {
+    let written = PortableWriter::new(document, base_pointer).write(document)?;
     // A reference under `not` is only as good as what it leads to, which is known after all is said.
-    if said.is_exact || said.definitions.is_empty() && !said.refers_to_root {
-        return finish(said, place);
+    if written.is_exact || written.definitions.is_empty() && !written.refers_to_root {
+        return finish(written, base_pointer);
     }
-    finish(Writer::new(document, place).distrusting().write(document)?, place)
+    finish(
+        PortableWriter::new(document, base_pointer).with_inexact_refs().write(document)?,
+        base_pointer,
+    )
 }
 
-fn finish(said: writer::Said, place: &str) -> Result<Portable, Unsayable> {
-    let root = match said.root {
+fn finish(
+    written: writer::PortableDocument,
+    base_pointer: &str,
+) -> Result<PortableSchema, PortableError> {
+    let root = match written.root {
         Value::Object(root) => root,
         _ => Map::new(),
     };
-    cycle::check(&root, &said.definitions, place)?;
-    let left_out = said.left_out.into_iter().collect();
-    Ok(Portable { root, definitions: said.definitions, left_out })
+    cycle::check_ref_cycles(&root, &written.definitions, base_pointer)?;
+    let omitted = written.omitted.into_iter().collect();
+    Ok(PortableSchema { root, definitions: written.definitions, omitted })
 }
 
 #[cfg(test)]

@@ -5,52 +5,52 @@ use std::str::Chars;
 
 /// How a pattern is read by others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum PatternPortability {
     /// Alike by everybody.
-    Same,
+    Exact,
     /// By some more leniently: `\d` and `\w` take digits and letters of any script, `$` a last line break.
     Lenient,
     /// Not at all by some, or otherwise.
-    Unsure,
+    Unportable,
 }
 
 /// Reads a pattern as the dullest of engines would: literals, classes, groups, alternatives and counts.
 ///
 /// A client that cannot compile a pattern drops the whole list of tools, so what is not surely
 /// understood is left out.
-pub(super) fn read(pattern: &str) -> Reading {
-    let mut scan = Scan { rest: pattern.chars().peekable(), depth: 0, is_lenient: false };
+pub(super) fn classify(pattern: &str) -> PatternPortability {
+    let mut scan = PatternScanner { rest: pattern.chars().peekable(), depth: 0, is_lenient: false };
     match scan.pattern() {
-        Some(()) if scan.depth != 0 => Reading::Unsure,
-        Some(()) if scan.is_lenient => Reading::Lenient,
-        Some(()) => Reading::Same,
-        None => Reading::Unsure,
+        Some(()) if scan.depth != 0 => PatternPortability::Unportable,
+        Some(()) if scan.is_lenient => PatternPortability::Lenient,
+        Some(()) => PatternPortability::Exact,
+        None => PatternPortability::Unportable,
     }
 }
 
 /// The largest count, so that nobody's engine builds a giant.
-const MOST: u32 = 1_000;
-const DEEPEST: u32 = 32;
+const MAX_COUNT: u32 = 1_000;
+const MAX_DEPTH: u32 = 32;
 
-struct Scan<'a> {
+struct PatternScanner<'a> {
     rest: Peekable<Chars<'a>>,
     depth: u32,
     is_lenient: bool,
 }
 
-impl Scan<'_> {
+impl PatternScanner<'_> {
     fn pattern(&mut self) -> Option<()> {
         // Whether there is something that a count can belong to.
         let mut is_atom = false;
         while let Some(character) = self.rest.next() {
             is_atom = match character {
                 '*' | '+' | '?' | '{' if !is_atom => return None,
-                '*' | '+' | '?' => self.counted(),
+                '*' | '+' | '?' => self.skip_lazy_suffix(),
                 '{' => {
                     self.count()?;
-                    self.counted()
+                    self.skip_lazy_suffix()
                 }
-                '(' => self.open()?,
+                '(' => self.open_group()?,
                 ')' => {
                     self.depth = self.depth.checked_sub(1)?;
                     true
@@ -72,14 +72,14 @@ impl Scan<'_> {
     }
 
     /// What follows a count: it may be lazy, and nothing more.
-    fn counted(&mut self) -> bool {
+    fn skip_lazy_suffix(&mut self) -> bool {
         self.rest.next_if_eq(&'?');
         false
     }
 
-    fn open(&mut self) -> Option<bool> {
+    fn open_group(&mut self) -> Option<bool> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return None;
         }
         if self.rest.next_if_eq(&'?').is_some() {
@@ -90,10 +90,10 @@ impl Scan<'_> {
 
     /// `{2}`, `{2,}` or `{2,5}`, behind its brace.
     fn count(&mut self) -> Option<()> {
-        let least = self.number()?;
+        let min = self.number()?;
         if self.rest.next_if_eq(&',').is_some() && self.rest.peek() != Some(&'}') {
-            let most = self.number()?;
-            if most < least {
+            let max = self.number()?;
+            if max < min {
                 return None;
             }
         }
@@ -105,7 +105,7 @@ impl Scan<'_> {
         while let Some(digit) = self.rest.next_if(char::is_ascii_digit) {
             digits.push(digit);
         }
-        digits.parse().ok().filter(|number| *number <= MOST)
+        digits.parse().ok().filter(|number| *number <= MAX_COUNT)
     }
 
     /// A class behind its bracket.
@@ -167,50 +167,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_dull_patterns_are_sure() {
-        use Reading::{Lenient, Same, Unsure};
+    fn only_simple_patterns_are_portable() {
+        use PatternPortability::{Exact, Lenient, Unportable};
         let deep = format!("{}a{}", "(".repeat(100), ")".repeat(100));
         for (pattern, expected) in [
-            ("", Same),
-            ("^[a-z0-9_-]+", Same),
+            ("", Exact),
+            ("^[a-z0-9_-]+", Exact),
             ("^[a-z]+$", Lenient),
-            ("^(?:ab|c)*?d{2,3}e{4}f{5,}", Same),
+            ("^(?:ab|c)*?d{2,3}e{4}f{5,}", Exact),
             (r"^\d{4}-\d{2}", Lenient),
-            (r"\.\/\(", Same),
-            ("é✓", Same),
-            (r"[^a]", Same),
+            (r"\.\/\(", Exact),
+            ("é✓", Exact),
+            (r"[^a]", Exact),
             (r"[\d.]", Lenient),
-            (r"[^\d]", Unsure),
-            (r"[\]\-a]", Same),
-            ("a.b", Unsure),
-            (r"\s", Unsure),
-            (r"\D", Unsure),
-            (r"\bword", Unsure),
-            (r"\p{L}", Unsure),
-            (r"\-", Unsure),
-            (r"(?=a)", Unsure),
-            (r"(?<n>a)", Unsure),
-            (r"(a)\1", Unsure),
-            ("a**", Unsure),
-            ("*", Unsure),
-            ("^*", Unsure),
-            ("a{3,2}", Unsure),
-            ("a{99999}", Unsure),
-            ("a{,3}", Unsure),
-            ("a{", Unsure),
-            ("a}", Unsure),
-            ("]", Unsure),
-            ("[z-a]", Unsure),
-            ("[]", Unsure),
-            ("[^]", Unsure),
-            ("[a", Unsure),
-            ("[[a]]", Unsure),
-            ("(a", Unsure),
-            ("a)", Unsure),
-            ("\\", Unsure),
-            (&deep, Unsure),
+            (r"[^\d]", Unportable),
+            (r"[\]\-a]", Exact),
+            ("a.b", Unportable),
+            (r"\s", Unportable),
+            (r"\D", Unportable),
+            (r"\bword", Unportable),
+            (r"\p{L}", Unportable),
+            (r"\-", Unportable),
+            (r"(?=a)", Unportable),
+            (r"(?<n>a)", Unportable),
+            (r"(a)\1", Unportable),
+            ("a**", Unportable),
+            ("*", Unportable),
+            ("^*", Unportable),
+            ("a{3,2}", Unportable),
+            ("a{99999}", Unportable),
+            ("a{,3}", Unportable),
+            ("a{", Unportable),
+            ("a}", Unportable),
+            ("]", Unportable),
+            ("[z-a]", Unportable),
+            ("[]", Unportable),
+            ("[^]", Unportable),
+            ("[a", Unportable),
+            ("[[a]]", Unportable),
+            ("(a", Unportable),
+            ("a)", Unportable),
+            ("\\", Unportable),
+            (&deep, Unportable),
         ] {
-            assert_eq!(read(pattern), expected, "{pattern}");
+            assert_eq!(classify(pattern), expected, "{pattern}");
         }
     }
 }

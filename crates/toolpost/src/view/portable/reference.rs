@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 /// How deep a document is searched for anchors.
-const DEEPEST: u32 = 128;
+const MAX_DEPTH: u32 = 128;
 /// How long the way to an anchor may be, in bytes.
-const LONGEST: usize = 4_096;
+const MAX_POINTER_LEN: usize = 4_096;
 
 /// A document whose references are followed; none ever leads out of it.
 pub(in crate::view) struct References<'a> {
@@ -16,14 +16,14 @@ pub(in crate::view) struct References<'a> {
     /// The name that the document gives itself.
     id: Option<&'a str>,
     /// Whether everything beside a `$ref` is ignored, as it was up to draft 7.
-    pub(in crate::view) stand_alone: bool,
+    pub(in crate::view) ignores_ref_siblings: bool,
     /// Filled by the first reference to an anchor, since most documents have none.
-    anchors: OnceCell<HashMap<&'a str, Target<'a>>>,
+    anchors: OnceCell<HashMap<&'a str, RefTarget<'a>>>,
 }
 
 /// A place in the document.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::view) struct Target<'a> {
+pub(in crate::view) struct RefTarget<'a> {
     pub(in crate::view) schema: &'a Value,
     /// The JSON Pointer to it, decoded.
     pub(in crate::view) pointer: String,
@@ -33,7 +33,12 @@ pub(in crate::view) struct Target<'a> {
 
 impl<'a> References<'a> {
     pub(in crate::view) fn new(document: &'a Value) -> Self {
-        Self { document, id: id(document), stand_alone: is_old(document), anchors: OnceCell::new() }
+        Self {
+            document,
+            id: id(document),
+            ignores_ref_siblings: is_draft_7_or_older(document),
+            anchors: OnceCell::new(),
+        }
     }
 
     /// Whether a schema is the document itself.
@@ -47,19 +52,19 @@ impl<'a> References<'a> {
     }
 
     /// The place that a reference of the document itself names, if it is in it.
-    pub(in crate::view) fn target(&self, reference: &str) -> Option<Target<'a>> {
+    pub(in crate::view) fn resolve(&self, reference: &str) -> Option<RefTarget<'a>> {
         let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         if !base.is_empty() && self.id != Some(base) {
             return None;
         }
-        let fragment = percent_decoded(fragment)?;
+        let fragment = percent_decode(fragment)?;
         if fragment.is_empty() || fragment.starts_with('/') {
-            return self.at(fragment);
+            return self.resolve_pointer(fragment);
         }
         self.anchors().get(fragment.as_str()).cloned()
     }
 
-    fn at(&self, pointer: String) -> Option<Target<'a>> {
+    fn resolve_pointer(&self, pointer: String) -> Option<RefTarget<'a>> {
         let (mut schema, mut is_foreign) = (self.document, false);
         for token in pointer.split('/').skip(1) {
             let token = token.replace("~1", "/").replace("~0", "~");
@@ -71,20 +76,20 @@ impl<'a> References<'a> {
             is_foreign |= id(schema).is_some();
         }
         let is_schema = matches!(schema, Value::Object(_) | Value::Bool(_));
-        is_schema.then_some(Target { schema, pointer, is_foreign })
+        is_schema.then_some(RefTarget { schema, pointer, is_foreign })
     }
 
-    fn anchors(&self) -> &HashMap<&'a str, Target<'a>> {
+    fn anchors(&self) -> &HashMap<&'a str, RefTarget<'a>> {
         self.anchors.get_or_init(|| {
             let mut anchors = HashMap::new();
-            collect(self.document, &mut String::new(), false, DEEPEST, &mut anchors);
+            collect_anchors(self.document, &mut String::new(), false, MAX_DEPTH, &mut anchors);
             anchors
         })
     }
 }
 
 /// Whether the document names a draft in which a `$ref` stands alone.
-fn is_old(document: &Value) -> bool {
+fn is_draft_7_or_older(document: &Value) -> bool {
     let draft = document.get("$schema").and_then(Value::as_str).unwrap_or_default();
     ["draft-07", "draft-06", "draft-04", "draft-03"].iter().any(|old| draft.contains(old))
 }
@@ -98,12 +103,12 @@ fn id(schema: &Value) -> Option<&str> {
 }
 
 /// Finds the anchors below a value that stands at `pointer`, which is as it was afterwards.
-fn collect<'a>(
+fn collect_anchors<'a>(
     value: &'a Value,
     pointer: &mut String,
     is_foreign: bool,
     depth: u32,
-    anchors: &mut HashMap<&'a str, Target<'a>>,
+    anchors: &mut HashMap<&'a str, RefTarget<'a>>,
 ) {
     let Some(depth) = depth.checked_sub(1) else { return };
     let length = pointer.len();
@@ -112,20 +117,20 @@ fn collect<'a>(
             for (position, item) in items.iter().enumerate() {
                 pointer.push('/');
                 pointer.push_str(&position.to_string());
-                collect(item, pointer, is_foreign, depth, anchors);
+                collect_anchors(item, pointer, is_foreign, depth, anchors);
                 pointer.truncate(length);
             }
         }
         Value::Object(members) => {
             let is_foreign = is_foreign || (length > 0 && id(value).is_some());
-            for anchor in names(members).filter(|_| length <= LONGEST) {
-                let target = Target { schema: value, pointer: pointer.clone(), is_foreign };
+            for anchor in anchor_names(members).filter(|_| length <= MAX_POINTER_LEN) {
+                let target = RefTarget { schema: value, pointer: pointer.clone(), is_foreign };
                 anchors.entry(anchor).or_insert(target);
             }
             for (name, member) in members {
                 pointer.push('/');
                 pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
-                collect(member, pointer, is_foreign, depth, anchors);
+                collect_anchors(member, pointer, is_foreign, depth, anchors);
                 pointer.truncate(length);
             }
         }
@@ -134,13 +139,13 @@ fn collect<'a>(
 }
 
 /// The anchors that a schema has, in the words of any draft.
-fn names(members: &Map<String, Value>) -> impl Iterator<Item = &str> {
+fn anchor_names(members: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let text = |name: &str| members.get(name).and_then(Value::as_str);
     let old = text("$id").and_then(|id| id.strip_prefix('#'));
     [text("$anchor"), text("$dynamicAnchor"), old].into_iter().flatten()
 }
 
-fn percent_decoded(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());
     }
@@ -162,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_lead_to_places_of_the_document() {
+    fn references_resolve_within_document() {
         let document = json!({
             "$id": "https://example.org/s",
             "$defs": {"a b": {"type": "string"}, "c/d": {"$anchor": "here"}, "n": 5,
@@ -188,7 +193,7 @@ mod tests {
             ("other", None),
             ("https://example.org/t", None),
         ] {
-            let target = references.target(reference);
+            let target = references.resolve(reference);
             let found = target.as_ref().map(|target| (&*target.pointer, target.is_foreign));
             assert_eq!(found, expected, "{reference}");
         }

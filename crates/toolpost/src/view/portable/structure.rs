@@ -2,62 +2,62 @@
 
 use serde_json::{Map, Value};
 
-use super::keyword::{self, Said, count};
-use super::pattern::{self, Reading};
-use super::writer::{Draft, Place, Writer, Written};
+use super::keyword::{self, KeywordMapping, count};
+use super::pattern::{self, PatternPortability};
+use super::writer::{PortableWriter, SchemaBuilder, WalkContext, WrittenSchema};
 
 /// Says a keyword that holds schemas; one that nobody knows says nothing.
-pub(super) fn say<'a>(
-    writer: &mut Writer<'a>,
+pub(super) fn write_keyword<'a>(
+    writer: &mut PortableWriter<'a>,
     keyword: &str,
     value: &'a Value,
-    beside: &'a Map<String, Value>,
-    draft: &mut Draft,
-    place: Place,
+    siblings: &'a Map<String, Value>,
+    builder: &mut SchemaBuilder,
+    context: WalkContext,
 ) {
     match keyword {
         "properties" => match value {
             Value::Object(schemas) => {
-                let said = schemas.iter().map(|(name, schema)| {
-                    let written = writer.schema(schema, place);
-                    draft.is_weaker |= !written.is_exact;
+                let mapped = schemas.iter().map(|(name, schema)| {
+                    let written = writer.schema(schema, context);
+                    builder.is_weaker |= !written.is_exact;
                     (name.clone(), written.schema)
                 });
-                let said: Map<String, Value> = said.collect();
-                draft.members.insert(keyword.to_owned(), said.into());
+                let mapped: Map<String, Value> = mapped.collect();
+                builder.keywords.insert(keyword.to_owned(), mapped.into());
             }
-            _ => writer.weaken(draft, keyword),
+            _ => writer.omit_keyword(builder, keyword),
         },
-        "patternProperties" => patterns(writer, value, draft, place),
-        "additionalProperties" if patterns_are_sure(beside) => {
-            let written = or_boolean(writer, value, place);
-            draft.set(keyword, written);
+        "patternProperties" => pattern_properties(writer, value, builder, context),
+        "additionalProperties" if has_portable_patterns(siblings) => {
+            let written = schema_or_boolean(writer, value, context);
+            builder.set(keyword, written);
         }
         "propertyNames" => {
-            let written = writer.schema(value, place);
-            draft.set(keyword, written);
+            let written = writer.schema(value, context);
+            builder.set(keyword, written);
         }
-        "allOf" | "anyOf" => match list(writer, value, place) {
-            Some(written) => draft.set(keyword, written),
-            None => writer.weaken(draft, keyword),
+        "allOf" | "anyOf" => match schema_list(writer, value, context) {
+            Some(written) => builder.set(keyword, written),
+            None => writer.omit_keyword(builder, keyword),
         },
-        "oneOf" => match list(writer, value, place) {
-            Some(written) if written.is_exact => draft.set(keyword, written),
+        "oneOf" => match schema_list(writer, value, context) {
+            Some(written) if written.is_exact => builder.set(keyword, written),
             // Where the branches admit more, a value may fit two of them.
             Some(written) => {
-                writer.weaken(draft, keyword);
-                draft.also.push(single("anyOf", written.schema));
+                writer.omit_keyword(builder, keyword);
+                builder.all_of.push(single("anyOf", written.schema));
             }
-            None => writer.weaken(draft, keyword),
+            None => writer.omit_keyword(builder, keyword),
         },
-        "not" => match writer.schema(value, place) {
-            written if written.is_exact => draft.set(keyword, written),
-            _ => writer.weaken(draft, keyword),
+        "not" => match writer.schema(value, context) {
+            written if written.is_exact => builder.set(keyword, written),
+            _ => writer.omit_keyword(builder, keyword),
         },
-        "if" => conditional(writer, value, beside, draft, place),
-        "contains" => contains(writer, value, beside, draft, place),
+        "if" => conditional(writer, value, siblings, builder, context),
+        "contains" => contains(writer, value, siblings, builder, context),
         "dependentRequired" | "dependentSchemas" | "dependencies" => {
-            dependencies(writer, keyword, value, draft, place);
+            dependencies(writer, keyword, value, builder, context);
         }
         "unevaluatedProperties" | "unevaluatedItems" if value == &Value::Bool(true) => {}
         "additionalProperties"
@@ -66,180 +66,195 @@ pub(super) fn say<'a>(
         | "unevaluatedProperties"
         | "unevaluatedItems"
         | "$dynamicRef"
-        | "$recursiveRef" => writer.weaken(draft, keyword),
+        | "$recursiveRef" => writer.omit_keyword(builder, keyword),
         _ if keyword.starts_with("x-") => {
-            draft.members.insert(keyword.to_owned(), value.clone());
+            builder.keywords.insert(keyword.to_owned(), value.clone());
         }
         _ => {}
     }
 }
 
-/// `items` for everything behind what `prefixItems` names by position, for which draft 7 has another
-/// word: each item fits one of them.
-pub(super) fn say_items<'a>(
-    writer: &mut Writer<'a>,
+/// `items` for everything after `prefixItems`, which is not portable: each item fits one of them.
+pub(super) fn write_items<'a>(
+    writer: &mut PortableWriter<'a>,
     members: &'a Map<String, Value>,
-    draft: &mut Draft,
-    place: Place,
+    builder: &mut SchemaBuilder,
+    context: WalkContext,
 ) {
-    let (listed, rest) = match (members.get("prefixItems"), members.get("items")) {
-        (Some(Value::Array(listed)), rest) => (Some(listed), rest),
-        (_, Some(Value::Array(listed))) => (Some(listed), members.get("additionalItems")),
+    let (tuple, rest) = match (members.get("prefixItems"), members.get("items")) {
+        (Some(Value::Array(tuple)), rest) => (Some(tuple), rest),
+        (_, Some(Value::Array(tuple))) => (Some(tuple), members.get("additionalItems")),
         (_, rest) => (None, rest),
     };
-    let Some(listed) = listed.filter(|listed| !listed.is_empty()) else {
+    let Some(tuple) = tuple.filter(|tuple| !tuple.is_empty()) else {
         if let Some(rest) = rest {
-            let written = or_boolean(writer, rest, place);
-            draft.set("items", written);
+            let written = schema_or_boolean(writer, rest, context);
+            builder.set("items", written);
         }
         return;
     };
-    writer.weaken(draft, "prefixItems");
-    let most = members.get("maxItems").and_then(count);
+    writer.omit_keyword(builder, "prefixItems");
+    let max_items = members.get("maxItems").and_then(count);
     let ends = rest == Some(&Value::Bool(false));
-    let is_closed = ends || most.is_some_and(|most| most <= listed.len() as u64);
+    let is_closed = ends || max_items.is_some_and(|max_items| max_items <= tuple.len() as u64);
     if ends {
-        let most = most.map_or(listed.len() as u64, |most| most.min(listed.len() as u64));
-        draft.members.insert("maxItems".to_owned(), most.into());
+        let max_items =
+            max_items.map_or(tuple.len() as u64, |max_items| max_items.min(tuple.len() as u64));
+        builder.keywords.insert("maxItems".to_owned(), max_items.into());
     }
     let rest = if is_closed { None } else { Some(rest.unwrap_or(&Value::Bool(true))) };
     if rest == Some(&Value::Bool(true)) {
         return;
     }
     let mut kinds: Vec<Value> = Vec::new();
-    for schema in listed.iter().chain(rest.filter(|_| !is_closed)) {
-        let said = writer.schema(schema, place).schema;
+    for schema in tuple.iter().chain(rest.filter(|_| !is_closed)) {
+        let mapped = writer.schema(schema, context).schema;
         // A tuple of many alike is as easily read as one.
-        if kinds.last() != Some(&said) {
-            kinds.push(said);
+        if kinds.last() != Some(&mapped) {
+            kinds.push(mapped);
         }
     }
     let items = if kinds.len() == 1 { kinds.swap_remove(0) } else { single("anyOf", kinds.into()) };
-    draft.members.insert("items".to_owned(), items);
+    builder.keywords.insert("items".to_owned(), items);
 }
 
 /// Booleans stay where everybody expects them.
-fn or_boolean<'a>(writer: &mut Writer<'a>, value: &'a Value, place: Place) -> Written {
+fn schema_or_boolean<'a>(
+    writer: &mut PortableWriter<'a>,
+    value: &'a Value,
+    context: WalkContext,
+) -> WrittenSchema {
     match value {
-        Value::Bool(_) => Written { schema: value.clone(), is_exact: true },
-        _ => writer.schema(value, place),
+        Value::Bool(_) => WrittenSchema { schema: value.clone(), is_exact: true },
+        _ => writer.schema(value, context),
     }
 }
 
-fn list<'a>(writer: &mut Writer<'a>, value: &'a Value, place: Place) -> Option<Written> {
+fn schema_list<'a>(
+    writer: &mut PortableWriter<'a>,
+    value: &'a Value,
+    context: WalkContext,
+) -> Option<WrittenSchema> {
     let schemas = value.as_array().filter(|schemas| !schemas.is_empty())?;
     let mut is_exact = true;
-    let said = schemas.iter().map(|schema| {
-        let written = writer.schema(schema, place);
+    let mapped = schemas.iter().map(|schema| {
+        let written = writer.schema(schema, context);
         is_exact &= written.is_exact;
         written.schema
     });
-    let schema = Value::Array(said.collect());
-    Some(Written { schema, is_exact })
+    let schema = Value::Array(mapped.collect());
+    Some(WrittenSchema { schema, is_exact })
 }
 
 /// A name that one client takes for a match and another does not is judged by two schemas.
-fn patterns<'a>(writer: &mut Writer<'a>, value: &'a Value, draft: &mut Draft, place: Place) {
+fn pattern_properties<'a>(
+    writer: &mut PortableWriter<'a>,
+    value: &'a Value,
+    builder: &mut SchemaBuilder,
+    context: WalkContext,
+) {
     let Value::Object(schemas) = value else {
-        return writer.weaken(draft, "patternProperties");
+        return writer.omit_keyword(builder, "patternProperties");
     };
-    let mut said = Map::new();
+    let mut mapped = Map::new();
     for (pattern, schema) in schemas {
-        if pattern::read(pattern) == Reading::Same {
-            let written = writer.schema(schema, place);
-            draft.is_weaker |= !written.is_exact;
-            said.insert(pattern.clone(), written.schema);
+        if pattern::classify(pattern) == PatternPortability::Exact {
+            let written = writer.schema(schema, context);
+            builder.is_weaker |= !written.is_exact;
+            mapped.insert(pattern.clone(), written.schema);
         } else {
-            writer.weaken(draft, "patternProperties");
+            writer.omit_keyword(builder, "patternProperties");
         }
     }
-    draft.members.insert("patternProperties".to_owned(), said.into());
+    builder.keywords.insert("patternProperties".to_owned(), mapped.into());
 }
 
 /// Whether every client agrees on which properties are additional.
-fn patterns_are_sure(beside: &Map<String, Value>) -> bool {
-    let is_sure = |pattern: &String| pattern::read(pattern) == Reading::Same;
-    let named = beside.get("properties").is_none_or(Value::is_object);
-    named
-        && beside.get("patternProperties").is_none_or(|patterns| {
+fn has_portable_patterns(siblings: &Map<String, Value>) -> bool {
+    let is_sure = |pattern: &String| pattern::classify(pattern) == PatternPortability::Exact;
+    let has_valid_properties = siblings.get("properties").is_none_or(Value::is_object);
+    has_valid_properties
+        && siblings.get("patternProperties").is_none_or(|patterns| {
             patterns.as_object().is_some_and(|patterns| patterns.keys().all(is_sure))
         })
 }
 
 fn conditional<'a>(
-    writer: &mut Writer<'a>,
+    writer: &mut PortableWriter<'a>,
     condition: &'a Value,
-    beside: &'a Map<String, Value>,
-    draft: &mut Draft,
-    place: Place,
+    siblings: &'a Map<String, Value>,
+    builder: &mut SchemaBuilder,
+    context: WalkContext,
 ) {
-    let written = writer.schema(condition, place);
+    let written = writer.schema(condition, context);
     if !written.is_exact {
-        return writer.weaken(draft, "if");
+        return writer.omit_keyword(builder, "if");
     }
-    draft.set("if", written);
+    builder.set("if", written);
     for branch in ["then", "else"] {
-        if let Some(schema) = beside.get(branch) {
-            let written = writer.schema(schema, place);
-            draft.set(branch, written);
+        if let Some(schema) = siblings.get(branch) {
+            let written = writer.schema(schema, context);
+            builder.set(branch, written);
         }
     }
 }
 
 /// Draft 7 knows `contains` without counts: at least one.
 fn contains<'a>(
-    writer: &mut Writer<'a>,
+    writer: &mut PortableWriter<'a>,
     value: &'a Value,
-    beside: &Map<String, Value>,
-    draft: &mut Draft,
-    place: Place,
+    siblings: &Map<String, Value>,
+    builder: &mut SchemaBuilder,
+    context: WalkContext,
 ) {
-    let least = beside.get("minContains").map_or(Some(1), count);
-    if least.is_none_or(|least| least == 0) {
-        return writer.weaken(draft, "contains");
+    let min = siblings.get("minContains").map_or(Some(1), count);
+    if min.is_none_or(|min| min == 0) {
+        return writer.omit_keyword(builder, "contains");
     }
-    let written = writer.schema(value, place);
-    draft.set("contains", written);
+    let written = writer.schema(value, context);
+    builder.set("contains", written);
 }
 
 /// `if there is such a property, then` in words that both drafts have.
 fn dependencies<'a>(
-    writer: &mut Writer<'a>,
+    writer: &mut PortableWriter<'a>,
     keyword: &str,
     value: &'a Value,
-    draft: &mut Draft,
-    place: Place,
+    builder: &mut SchemaBuilder,
+    context: WalkContext,
 ) {
-    let Value::Object(dependencies) = value else { return writer.weaken(draft, keyword) };
+    let Value::Object(dependencies) = value else { return writer.omit_keyword(builder, keyword) };
     for (property, then) in dependencies {
         let then = match then {
             // Whether it is there cannot be asked of everybody.
             _ if property.is_empty() => None,
-            Value::Array(_) => required(then, draft),
+            Value::Array(_) => required(then, builder),
             schema => {
-                let written = writer.schema(schema, place);
-                draft.is_weaker |= !written.is_exact;
+                let written = writer.schema(schema, context);
+                builder.is_weaker |= !written.is_exact;
                 Some(written.schema)
             }
         };
         let Some(then) = then else {
-            writer.weaken(draft, keyword);
+            writer.omit_keyword(builder, keyword);
             continue;
         };
         let mut has = single("required", Value::Array(vec![property.as_str().into()]));
         has["type"] = "object".into();
         let either = Value::Array(vec![single("not", has), then]);
-        draft.also.push(single("anyOf", either));
+        builder.all_of.push(single("anyOf", either));
     }
 }
 
 /// Says which properties must be there.
-fn required(names: &Value, draft: &mut Draft) -> Option<Value> {
-    let said = keyword::say("required", names, &Map::new())?;
-    draft.is_weaker |= matches!(said, Said::Weaker(_));
-    match said {
-        Said::Exactly(names) | Said::Weaker(names) => Some(single("required", names)),
-        Said::Nothing | Said::Unsayable => None,
+fn required(names: &Value, builder: &mut SchemaBuilder) -> Option<Value> {
+    let mapped = keyword::map_keyword("required", names, &Map::new())?;
+    builder.is_weaker |= matches!(mapped, KeywordMapping::Weaker(_));
+    match mapped {
+        KeywordMapping::Exact(names) | KeywordMapping::Weaker(names) => {
+            Some(single("required", names))
+        }
+        KeywordMapping::Ignored | KeywordMapping::Unsupported => None,
     }
 }
 

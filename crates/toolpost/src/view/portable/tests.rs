@@ -2,17 +2,17 @@ use serde_json::json;
 
 use super::*;
 
-fn said(schema: &Value) -> Value {
-    let said = portable(schema, "#").unwrap();
-    let mut root = said.root;
-    if !said.definitions.is_empty() {
-        root.insert("$defs".to_owned(), said.definitions.into());
+fn portable_json(schema: &Value) -> Value {
+    let portable = to_portable(schema, "#").unwrap();
+    let mut root = portable.root;
+    if !portable.definitions.is_empty() {
+        root.insert("$defs".to_owned(), portable.definitions.into());
     }
     root.into()
 }
 
 #[test]
-fn what_both_drafts_know_stays() {
+fn keywords_of_both_drafts_are_unchanged() {
     for schema in [
         json!({}),
         json!({"type": "object", "title": "T", "description": "d", "properties": {"a": {"type": "string",
@@ -27,17 +27,17 @@ fn what_both_drafts_know_stays() {
         json!({"$ref": "#/$defs/tree", "description": "d", "$defs": {"tree": {"type": "object",
             "properties": {"below": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}}}}),
     ] {
-        let said = said(&schema);
+        let portable = portable_json(&schema);
         let mut expected = schema.clone();
         expected.sort_all_objects();
-        let mut found = said;
+        let mut found = portable;
         found.sort_all_objects();
         assert_eq!(found, expected);
     }
 }
 
 #[test]
-fn what_one_draft_says_otherwise_is_said_in_both() {
+fn draft_specific_keywords_are_rewritten() {
     for (schema, expected) in [
         (json!(true), json!({})),
         (json!(false), json!({"not": {}})),
@@ -90,12 +90,12 @@ fn what_one_draft_says_otherwise_is_said_in_both() {
             "allOf": [{"anyOf": [{"not": {"required": ["a"], "type": "object"}}, {"minProperties": 2}]}]}),
         ),
     ] {
-        assert_eq!(said(&schema), expected, "{schema}");
+        assert_eq!(portable_json(&schema), expected, "{schema}");
     }
 }
 
 #[test]
-fn what_cannot_be_said_is_left_out_where_that_admits_more() {
+fn unsupported_keywords_are_omitted_and_reported() {
     let open = json!({"unevaluatedProperties": false});
     for (schema, expected) in [
         (json!({"type": "object", "unevaluatedProperties": false}), json!({"type": "object"})),
@@ -145,20 +145,20 @@ fn what_cannot_be_said_is_left_out_where_that_admits_more() {
             json!({}),
         ),
     ] {
-        assert_eq!(said(&schema), expected, "{schema}");
-        assert!(!portable(&schema, "#").unwrap().left_out.is_empty(), "{schema}");
+        assert_eq!(portable_json(&schema), expected, "{schema}");
+        assert!(!to_portable(&schema, "#").unwrap().omitted.is_empty(), "{schema}");
     }
 }
 
 #[test]
-fn references_follow_their_root() {
+fn root_refs_are_rebased_to_given_pointer() {
     let schema = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
-    let said = portable(&schema, "#/properties/data").unwrap();
-    assert_eq!(said.root["properties"]["next"], json!({"$ref": "#/properties/data"}));
+    let portable = to_portable(&schema, "#/properties/data").unwrap();
+    assert_eq!(portable.root["properties"]["next"], json!({"$ref": "#/properties/data"}));
 }
 
 #[test]
-fn hostile_schemas_are_refused_or_said_in_bounds() {
+fn hostile_schemas_are_rejected_or_bounded() {
     let chain = |length: usize| {
         let links =
             (0..length).map(|n| (format!("d{n}"), json!({"$ref": format!("#/$defs/d{}", n + 1)})));
@@ -171,26 +171,26 @@ fn hostile_schemas_are_refused_or_said_in_bounds() {
         .collect();
     let wide = Value::from_iter((0..60_000).map(|n| json!({"minimum": n})));
     for (schema, expected) in [
-        (json!({"$ref": "#"}), Unsayable::Cycle),
-        (json!({"allOf": [{"$ref": "#"}]}), Unsayable::Cycle),
+        (json!({"$ref": "#"}), PortableError::Cycle),
+        (json!({"allOf": [{"$ref": "#"}]}), PortableError::Cycle),
         (
             json!({"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}}),
-            Unsayable::Cycle,
+            PortableError::Cycle,
         ),
-        (chain(40), Unsayable::Cycle),
+        (chain(40), PortableError::Cycle),
         (
             json!({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": many}),
-            Unsayable::TooManyDefinitions,
+            PortableError::TooManyDefinitions,
         ),
-        (json!({"anyOf": wide}), Unsayable::TooLarge),
+        (json!({"anyOf": wide}), PortableError::TooLarge),
     ] {
-        assert_eq!(portable(&schema, "#").unwrap_err(), expected);
+        assert_eq!(to_portable(&schema, "#").unwrap_err(), expected);
     }
-    assert!(portable(&chain(20), "#").is_ok());
+    assert!(to_portable(&chain(20), "#").is_ok());
     let around = |inner: Value, _| Map::from_iter([("items".to_owned(), inner)]).into();
     let deep = (0..5_000).fold(json!({}), around);
-    let said = said(&deep);
-    assert!(said.to_string().len() < 1_000);
+    let portable = portable_json(&deep);
+    assert!(portable.to_string().len() < 1_000);
     // Taken apart by hand, since dropping it recurses.
     let mut rest = deep;
     while let Some(inner) = rest.get_mut("items").map(Value::take) {
@@ -200,13 +200,13 @@ fn hostile_schemas_are_refused_or_said_in_bounds() {
 
 /// A name of a megabyte above many anchors is not copied for each of them.
 #[test]
-fn the_search_for_anchors_is_linear() {
+fn anchor_search_is_linear() {
     let anchored = (0..20_000).map(|n| (format!("a{n}"), json!({"$anchor": format!("n{n}")})));
     let mut long = Map::from_iter(anchored);
     long.insert("last".to_owned(), json!({"$anchor": "far"}));
     let schema =
         json!({"$ref": "#near", "$defs": {"x": {"$anchor": "near"}, "y".repeat(1 << 20): long}});
-    assert_eq!(said(&schema), json!({"$ref": "#/$defs/x", "$defs": {"x": {}}}));
+    assert_eq!(portable_json(&schema), json!({"$ref": "#/$defs/x", "$defs": {"x": {}}}));
     let schema = json!({"$ref": "#far", "$defs": schema["$defs"]});
-    assert_eq!(said(&schema), json!({}), "what lies too far is left out");
+    assert_eq!(portable_json(&schema), json!({}), "what lies too far is left out");
 }

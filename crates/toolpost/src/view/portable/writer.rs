@@ -4,36 +4,36 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::keyword::{self, Said as Kept};
-use super::reference::{References, Target};
-use super::{Unsayable, structure};
+use super::keyword::{self, KeywordMapping};
+use super::reference::{RefTarget, References};
+use super::{PortableError, structure};
 
 /// How many schemas a document may have.
-pub(super) const MOST_PARTS: u32 = 50_000;
+pub(super) const MAX_PARTS: u32 = 50_000;
 /// How many definitions; some clients compile one inside the other.
-pub(super) const MOST_DEFINITIONS: usize = 256;
+pub(super) const MAX_DEFINITIONS: usize = 256;
 /// How deep schemas stand in each other; what is deeper is left out.
-const DEEPEST: u32 = 64;
+const MAX_DEPTH: u32 = 64;
 
-pub(super) struct Writer<'a> {
+pub(super) struct PortableWriter<'a> {
     references: References<'a>,
-    place: &'a str,
+    root_pointer: &'a str,
     /// The names of definitions by where they stood.
     names: HashMap<String, String>,
-    taken: HashSet<String>,
+    used_names: HashSet<String>,
     /// Definitions that are named and not yet written.
-    waiting: Vec<(String, Target<'a>)>,
-    left_out: BTreeSet<String>,
+    pending: Vec<(String, RefTarget<'a>)>,
+    omitted: BTreeSet<String>,
     parts: u32,
-    is_trusting: bool,
+    refs_are_exact: bool,
     refers_to_root: bool,
 }
 
 /// A whole document.
-pub(super) struct Said {
+pub(super) struct PortableDocument {
     pub(super) root: Value,
     pub(super) definitions: Map<String, Value>,
-    pub(super) left_out: BTreeSet<String>,
+    pub(super) omitted: BTreeSet<String>,
     /// Whether it admits no more than the original does.
     pub(super) is_exact: bool,
     pub(super) refers_to_root: bool,
@@ -41,138 +41,152 @@ pub(super) struct Said {
 
 /// Where the walk stands.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct WalkContext {
     depth: u32,
     /// Inside a part that names itself, whose references cannot be followed.
     is_foreign: bool,
 }
 
 /// One schema, and whether it admits no more than the original.
-pub(super) struct Written {
+pub(super) struct WrittenSchema {
     pub(super) schema: Value,
     pub(super) is_exact: bool,
 }
 
 /// A schema that is being put together.
 #[derive(Default)]
-pub(super) struct Draft {
-    pub(super) members: Map<String, Value>,
+pub(super) struct SchemaBuilder {
+    pub(super) keywords: Map<String, Value>,
     /// What must hold too, but has no keyword of its own left.
-    pub(super) also: Vec<Value>,
+    pub(super) all_of: Vec<Value>,
     pub(super) is_weaker: bool,
 }
 
-impl<'a> Writer<'a> {
-    pub(super) fn new(document: &'a Value, place: &'a str) -> Self {
+impl<'a> PortableWriter<'a> {
+    pub(super) fn new(document: &'a Value, root_pointer: &'a str) -> Self {
         Self {
             references: References::new(document),
-            place,
+            root_pointer,
             names: HashMap::new(),
-            taken: HashSet::new(),
-            waiting: Vec::new(),
-            left_out: BTreeSet::new(),
+            used_names: HashSet::new(),
+            pending: Vec::new(),
+            omitted: BTreeSet::new(),
             parts: 0,
-            is_trusting: true,
+            refs_are_exact: true,
             refers_to_root: false,
         }
     }
 
     /// Takes no reference for exact.
-    pub(super) fn distrusting(mut self) -> Self {
-        self.is_trusting = false;
+    pub(super) fn with_inexact_refs(mut self) -> Self {
+        self.refs_are_exact = false;
         self
     }
 
-    pub(super) fn write(mut self, document: &'a Value) -> Result<Said, Unsayable> {
-        let root = self.schema(document, Place { depth: 0, is_foreign: false });
+    pub(super) fn write(mut self, document: &'a Value) -> Result<PortableDocument, PortableError> {
+        let root = self.schema(document, WalkContext { depth: 0, is_foreign: false });
         let mut is_exact = root.is_exact;
         let mut definitions = Map::new();
-        while let Some((name, target)) = self.waiting.pop() {
-            let place = Place { depth: 0, is_foreign: target.is_foreign };
-            let written = self.schema(target.schema, place);
+        while let Some((name, target)) = self.pending.pop() {
+            let context = WalkContext { depth: 0, is_foreign: target.is_foreign };
+            let written = self.schema(target.schema, context);
             is_exact &= written.is_exact;
             definitions.insert(name, written.schema);
-            if definitions.len() > MOST_DEFINITIONS {
-                return Err(Unsayable::TooManyDefinitions);
+            if definitions.len() > MAX_DEFINITIONS {
+                return Err(PortableError::TooManyDefinitions);
             }
         }
-        if self.parts > MOST_PARTS {
-            return Err(Unsayable::TooLarge);
+        if self.parts > MAX_PARTS {
+            return Err(PortableError::TooLarge);
         }
         definitions.sort_keys();
-        let Self { left_out, refers_to_root, .. } = self;
-        Ok(Said { root: root.schema, definitions, left_out, is_exact, refers_to_root })
+        let Self { omitted: left_out, refers_to_root, .. } = self;
+        Ok(PortableDocument {
+            root: root.schema,
+            definitions,
+            omitted: left_out,
+            is_exact,
+            refers_to_root,
+        })
     }
 
-    pub(super) fn schema(&mut self, schema: &'a Value, place: Place) -> Written {
+    pub(super) fn schema(&mut self, schema: &'a Value, context: WalkContext) -> WrittenSchema {
         let is_exact = true;
         match schema {
             Value::Bool(false) => {
                 let nothing = Map::from_iter([("not".to_owned(), Value::Object(Map::new()))]);
-                Written { schema: nothing.into(), is_exact }
+                WrittenSchema { schema: nothing.into(), is_exact }
             }
-            Value::Object(members) if self.has_room(place) => {
-                let is_foreign = place.is_foreign || self.references.is_foreign(schema);
-                self.members(members, Place { depth: place.depth + 1, is_foreign })
+            Value::Object(members) if self.try_visit(context) => {
+                let is_foreign = context.is_foreign || self.references.is_foreign(schema);
+                self.write_object(members, WalkContext { depth: context.depth + 1, is_foreign })
             }
-            Value::Bool(true) => Written { schema: Value::Object(Map::new()), is_exact },
+            Value::Bool(true) => WrittenSchema { schema: Value::Object(Map::new()), is_exact },
             _ => {
-                self.leave_out("what nests too deep or is no schema");
-                Written { schema: Value::Object(Map::new()), is_exact: false }
+                self.omit("invalid or too deeply nested schemas");
+                WrittenSchema { schema: Value::Object(Map::new()), is_exact: false }
             }
         }
     }
 
-    fn has_room(&mut self, place: Place) -> bool {
+    fn try_visit(&mut self, context: WalkContext) -> bool {
         self.parts = self.parts.saturating_add(1);
-        place.depth < DEEPEST && self.parts <= MOST_PARTS
+        context.depth < MAX_DEPTH && self.parts <= MAX_PARTS
     }
 
-    fn members(&mut self, members: &'a Map<String, Value>, place: Place) -> Written {
-        let mut draft = Draft::default();
+    fn write_object(
+        &mut self,
+        members: &'a Map<String, Value>,
+        context: WalkContext,
+    ) -> WrittenSchema {
+        let mut builder = SchemaBuilder::default();
         if let Some(reference) = members.get("$ref") {
-            let written = self.reference(reference, place);
-            if self.references.stand_alone {
+            let written = self.write_ref(reference, context);
+            if self.references.ignores_ref_siblings {
                 return written;
             }
-            draft.is_weaker |= !written.is_exact;
-            draft.also.push(written.schema);
+            builder.is_weaker |= !written.is_exact;
+            builder.all_of.push(written.schema);
         }
         for (keyword, value) in members {
-            match keyword::say(keyword, value, members) {
-                Some(Kept::Exactly(value)) => drop(draft.members.insert(keyword.clone(), value)),
-                Some(Kept::Weaker(value)) => {
-                    draft.members.insert(keyword.clone(), value);
-                    draft.is_weaker = true;
+            match keyword::map_keyword(keyword, value, members) {
+                Some(KeywordMapping::Exact(value)) => {
+                    drop(builder.keywords.insert(keyword.clone(), value));
                 }
-                Some(Kept::Nothing) => {}
-                Some(Kept::Unsayable) => self.weaken(&mut draft, keyword),
-                None => structure::say(self, keyword, value, members, &mut draft, place),
+                Some(KeywordMapping::Weaker(value)) => {
+                    builder.keywords.insert(keyword.clone(), value);
+                    builder.is_weaker = true;
+                }
+                Some(KeywordMapping::Ignored) => {}
+                Some(KeywordMapping::Unsupported) => self.omit_keyword(&mut builder, keyword),
+                None => {
+                    structure::write_keyword(self, keyword, value, members, &mut builder, context);
+                }
             }
         }
-        structure::say_items(self, members, &mut draft, place);
-        draft.finish()
+        structure::write_items(self, members, &mut builder, context);
+        builder.finish()
     }
 
     /// A reference to a definition of its own, whatever place of the document it named.
-    fn reference(&mut self, reference: &Value, place: Place) -> Written {
-        let own = reference.as_str().filter(|_| !place.is_foreign);
-        let Some(target) = own.and_then(|reference| self.references.target(reference)) else {
-            self.leave_out("$ref");
-            return Written { schema: Value::Object(Map::new()), is_exact: false };
+    fn write_ref(&mut self, reference: &Value, context: WalkContext) -> WrittenSchema {
+        let own = reference.as_str().filter(|_| !context.is_foreign);
+        let Some(target) = own.and_then(|reference| self.references.resolve(reference)) else {
+            self.omit("$ref");
+            return WrittenSchema { schema: Value::Object(Map::new()), is_exact: false };
         };
-        let place = match target.pointer.as_str() {
+        let context = match target.pointer.as_str() {
             "" => {
                 self.refers_to_root = true;
-                self.place.to_owned()
+                self.root_pointer.to_owned()
             }
-            _ => format!("#/$defs/{}", self.definition(target)),
+            _ => format!("#/$defs/{}", self.definition_name(target)),
         };
-        let schema = Map::from_iter([("$ref".to_owned(), Value::String(place))]).into();
-        Written { schema, is_exact: self.is_trusting }
+        let schema = Map::from_iter([("$ref".to_owned(), Value::String(context))]).into();
+        WrittenSchema { schema, is_exact: self.refs_are_exact }
     }
 
-    fn definition(&mut self, target: Target<'a>) -> String {
+    fn definition_name(&mut self, target: RefTarget<'a>) -> String {
         if let Some(name) = self.names.get(&target.pointer) {
             return name.clone();
         }
@@ -182,56 +196,56 @@ impl<'a> Writer<'a> {
             '-' | '.' => character,
             _ => '_',
         };
-        let wanted: String = last.chars().take(64).map(plain).collect();
-        let wanted = if wanted.is_empty() { "definition".to_owned() } else { wanted };
-        let mut name = wanted.clone();
+        let preferred: String = last.chars().take(64).map(plain).collect();
+        let preferred = if preferred.is_empty() { "definition".to_owned() } else { preferred };
+        let mut name = preferred.clone();
         // Every try is another number, and there are few definitions.
         for number in 2.. {
-            if self.taken.insert(name.clone()) {
+            if self.used_names.insert(name.clone()) {
                 break;
             }
-            name = format!("{wanted}_{number}");
+            name = format!("{preferred}_{number}");
         }
         self.names.insert(target.pointer.clone(), name.clone());
-        if self.names.len() <= MOST_DEFINITIONS + 1 {
-            self.waiting.push((name.clone(), target));
+        if self.names.len() <= MAX_DEFINITIONS + 1 {
+            self.pending.push((name.clone(), target));
         }
         name
     }
 
     /// Leaves a keyword out where that admits more.
-    pub(super) fn weaken(&mut self, draft: &mut Draft, keyword: &str) {
-        self.leave_out(keyword);
-        draft.is_weaker = true;
+    pub(super) fn omit_keyword(&mut self, builder: &mut SchemaBuilder, keyword: &str) {
+        self.omit(keyword);
+        builder.is_weaker = true;
     }
 
-    fn leave_out(&mut self, what: &str) {
-        self.left_out.insert(what.to_owned());
+    fn omit(&mut self, what: &str) {
+        self.omitted.insert(what.to_owned());
     }
 }
 
-impl Draft {
-    pub(super) fn set(&mut self, keyword: &str, written: Written) {
+impl SchemaBuilder {
+    pub(super) fn set(&mut self, keyword: &str, written: WrittenSchema) {
         self.is_weaker |= !written.is_exact;
-        self.members.insert(keyword.to_owned(), written.schema);
+        self.keywords.insert(keyword.to_owned(), written.schema);
     }
 
-    fn finish(self) -> Written {
-        let Self { mut members, mut also, is_weaker } = self;
+    fn finish(self) -> WrittenSchema {
+        let Self { keywords: mut members, all_of: mut also, is_weaker } = self;
         let is_annotated = members.keys().all(|keyword| is_annotation(keyword));
         if let [Value::Object(only)] = also.as_mut_slice()
             && is_annotated
         {
-            // Beside a reference draft 7 reads nothing, and there is nothing to be read.
+            // Draft 7 ignores keywords beside `$ref`; these are only annotations.
             only.append(&mut members);
-            return Written { schema: also.swap_remove(0), is_exact: !is_weaker };
+            return WrittenSchema { schema: also.swap_remove(0), is_exact: !is_weaker };
         }
         also.retain(|schema| schema.as_object().is_none_or(|members| !members.is_empty()));
         if !also.is_empty() {
             let all = members.entry("allOf").or_insert_with(|| Value::Array(Vec::new()));
             all.as_array_mut().into_iter().for_each(|all| all.append(&mut also));
         }
-        Written { schema: members.into(), is_exact: !is_weaker }
+        WrittenSchema { schema: members.into(), is_exact: !is_weaker }
     }
 }
 

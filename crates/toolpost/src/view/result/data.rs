@@ -4,17 +4,17 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::reply::{Reply, json_text};
-use super::{Sent, Writing};
+use super::tool_result::{ToolResult, json_text};
+use super::{ResultStatus, ResultWriter};
 use crate::envelope::{McpMeta, Meta};
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::Issue;
 
 /// Whether the result that came says something of itself; else its data is all there is.
-pub(super) fn speaks_for_itself(meta: &McpMeta, data: &Payload) -> bool {
-    let has_said = meta.is_error || !meta.content.is_empty() || meta.structured_content.is_some();
-    has_said || is_empty_list(data)
+pub(super) fn has_content(meta: &McpMeta, data: &Payload) -> bool {
+    let has_result = meta.is_error || !meta.content.is_empty() || meta.structured_content.is_some();
+    has_result || is_empty_list(data)
 }
 
 /// Whether a server sent blocks and nothing else.
@@ -29,41 +29,49 @@ fn is_empty_list(data: &Payload) -> bool {
     }
 }
 
-impl Writing<'_> {
+impl ResultWriter<'_> {
     /// The original blocks, `_meta` and members; structured content too, unless it was repaired.
-    pub(super) fn relayed(&self, out: &mut Vec<u8>, outcome: &Outcome, meta: &McpMeta) -> Sent {
+    pub(super) fn write_relayed(
+        &self,
+        out: &mut Vec<u8>,
+        outcome: &Outcome,
+        meta: &McpMeta,
+    ) -> ResultStatus {
         let data = &outcome.envelope.data;
         let (structured, issues) = match &meta.structured_content {
-            _ if !outcome.repairs().is_empty() => (Some(json_text(data)), self.misfits(data)),
-            Some(structured) => (Some(text(structured)), self.value_misfits(structured)),
+            _ if !outcome.repairs().is_empty() => {
+                (Some(json_text(data)), self.validate_output(data))
+            }
+            Some(structured) => (Some(to_json(structured)), self.validate_value(structured)),
             // The data was found in the blocks, and the schema that it fits is declared.
             None if self.is_declared() && !meta.is_error => {
-                (Some(json_text(data)), self.misfits(data))
+                (Some(json_text(data)), self.validate_output(data))
             }
             None => (None, Vec::new()),
         };
         if !issues.is_empty() && !meta.is_error {
-            return self.does_not_fit(out, outcome, &issues);
+            return self.write_invalid_output(out, outcome, &issues);
         }
         let structured = structured.filter(|_| issues.is_empty());
-        let mut reply = Reply::of(outcome);
-        reply.blocks = &meta.content;
-        reply.structured = structured.as_deref().and_then(|text| self.placed(text));
-        reply.is_error = meta.is_error;
-        reply.write(out, self.era);
-        if meta.is_error { Sent::Failure } else { Sent::Success }
+        let mut tool_result = ToolResult::with_server_members(outcome);
+        tool_result.blocks = &meta.content;
+        tool_result.structured =
+            structured.as_deref().and_then(|text| self.structured_content(text));
+        tool_result.is_error = meta.is_error;
+        tool_result.write(out, self.generation);
+        if meta.is_error { ResultStatus::Failure } else { ResultStatus::Success }
     }
 
     fn is_declared(&self) -> bool {
-        self.tool.forms().giving.is_declared
+        self.tool.mappings().output.is_declared
     }
 
-    fn value_misfits(&self, value: &Value) -> Vec<Issue> {
+    fn validate_value(&self, value: &Value) -> Vec<Issue> {
         let spec = self.tool.operation().spec();
-        self.tool.forms().giving.misfits(spec, value)
+        self.tool.mappings().output.validate(spec, value)
     }
 }
 
-fn text(value: &Value) -> Cow<'_, str> {
+fn to_json(value: &Value) -> Cow<'_, str> {
     Cow::Owned(serde_json::to_string(value).expect("a tree is JSON"))
 }

@@ -1,18 +1,18 @@
 //! Where requests go and where they do not.
 
 use serde_json::{Value, json};
-use toolpost::openapi::{Location, OpenApiSettings};
+use toolpost::openapi::{DocumentLocation, OpenApiSettings};
 
-use super::rig::{Reply, Rig, Service, says, settings, usual_paths};
+use super::fixture::{Fixture, TestReply, TestService, assert_error, default_paths, settings};
 
 /// What must not leave its origin.
 const PLANTED: &str = "planted-secret";
 
 /// A service that sends everything to another, and that other one.
-async fn two(status: u16) -> (Service, Service) {
-    let other = Service::start(|seen| Reply::json(200, &json!(seen.method))).await;
+async fn redirecting_pair(status: u16) -> (TestService, TestService) {
+    let other = TestService::start(|seen| TestReply::json(200, &json!(seen.method))).await;
     let target = format!("{}/there?api_key={PLANTED}&q=1", other.origin);
-    let service = Service::start(move |_| Reply::redirect(status, &target)).await;
+    let service = TestService::start(move |_| TestReply::redirect(status, &target)).await;
     (service, other)
 }
 
@@ -24,31 +24,31 @@ fn with_secrets(settings: &mut OpenApiSettings) {
 }
 
 #[tokio::test]
-async fn a_request_is_sent_elsewhere_only_if_that_is_named() {
-    let (service, other) = two(302).await;
-    let rig = Rig::usual(&service.origin, settings());
+async fn redirect_to_unlisted_host_is_rejected() {
+    let (service, other) = redirecting_pair(302).await;
+    let fixture = Fixture::with_default_paths(&service.origin, settings());
     let host = other.address.to_string();
-    let words = [host.as_str(), "`hosts` of the source"];
-    says(rig.call("read", json!({})).await, "EXECUTION_ERROR", &words);
-    assert_eq!((service.count(), other.count()), (1, 0));
+    let message = [host.as_str(), "`hosts` of the source"];
+    assert_error(fixture.call("read", json!({})).await, "EXECUTION_ERROR", &message);
+    assert_eq!((service.request_count(), other.request_count()), (1, 0));
 }
 
 #[tokio::test]
-async fn credentials_do_not_go_along() {
+async fn cross_origin_redirect_drops_credentials() {
     for (status, operation, method) in
         [(302, "read", "GET"), (307, "read", "GET"), (303, "write", "GET"), (308, "put", "PUT")]
     {
-        let (service, other) = two(status).await;
+        let (service, other) = redirecting_pair(status).await;
         let mut settings = settings();
         with_secrets(&mut settings);
         settings.hosts = vec![other.address.to_string()];
-        let rig = Rig::usual(&service.origin, settings);
+        let fixture = Fixture::with_default_paths(&service.origin, settings);
         let input = if operation == "read" { json!({}) } else { json!({"body": {"a": 1}}) };
-        let envelope = rig.call(operation, input).await.unwrap();
+        let envelope = fixture.call(operation, input).await.unwrap();
         assert_eq!(envelope.data, method, "{status} {operation}");
-        let first = &service.seen()[0];
+        let first = &service.requests()[0];
         assert_eq!(first.header("authorization"), Some(PLANTED));
-        let second = &other.seen()[0];
+        let second = &other.requests()[0];
         let mut all = second.clone();
         // What the first service itself has put into the address is its own affair.
         all.path = String::new();
@@ -58,51 +58,51 @@ async fn credentials_do_not_go_along() {
 }
 
 #[tokio::test]
-async fn a_request_that_writes_is_not_sent_to_another_service() {
-    let (service, other) = two(307).await;
+async fn cross_origin_redirect_of_mutation_is_rejected() {
+    let (service, other) = redirecting_pair(307).await;
     let mut settings = settings();
     settings.hosts = vec![other.address.to_string()];
-    let rig = Rig::usual(&service.origin, settings);
-    let called = rig.call("write", json!({"body": 1})).await;
-    says(called, "EXECUTION_ERROR", &["neither a query nor idempotent"]);
-    assert_eq!(other.count(), 0);
+    let fixture = Fixture::with_default_paths(&service.origin, settings);
+    let called = fixture.call("write", json!({"body": 1})).await;
+    assert_error(called, "EXECUTION_ERROR", &["neither a query nor idempotent"]);
+    assert_eq!(other.request_count(), 0);
 }
 
 #[tokio::test]
-async fn within_an_origin_everything_goes_along_and_not_for_ever() {
-    let service = Service::start(|seen| match seen.number {
-        0 => Reply::redirect(307, "/next/"),
-        _ => Reply::json(200, &json!(seen.body)),
+async fn same_origin_redirect_keeps_headers_up_to_the_limit() {
+    let service = TestService::start(|seen| match seen.number {
+        0 => TestReply::redirect(307, "/next/"),
+        _ => TestReply::json(200, &json!(seen.body)),
     })
     .await;
     let mut secret = settings();
     with_secrets(&mut secret);
-    let rig = Rig::usual(&service.origin, secret);
-    assert_eq!(rig.call("write", json!({"body": [1]})).await.unwrap().data, "[1]");
-    let second = &service.seen()[1];
+    let fixture = Fixture::with_default_paths(&service.origin, secret);
+    assert_eq!(fixture.call("write", json!({"body": [1]})).await.unwrap().data, "[1]");
+    let second = &service.requests()[1];
     assert_eq!((second.path.as_str(), second.header("x-api-key")), ("/next/", Some(PLANTED)));
 
-    let circle = Service::start(|_| Reply::redirect(302, "/")).await;
-    let rig = Rig::usual(&circle.origin, settings());
-    says(rig.call("read", json!({})).await, "EXECUTION_ERROR", &["more than 5 times"]);
-    assert_eq!(circle.count(), 6);
+    let circle = TestService::start(|_| TestReply::redirect(302, "/")).await;
+    let fixture = Fixture::with_default_paths(&circle.origin, settings());
+    assert_error(fixture.call("read", json!({})).await, "EXECUTION_ERROR", &["more than 5 times"]);
+    assert_eq!(circle.request_count(), 6);
 }
 
 /// Each row: where the document is from, what it names, what is configured, and what is said.
 #[tokio::test]
-async fn a_document_names_no_hosts_inside_that_it_could_not_know() {
-    let service = Service::start(|_| Reply::json(200, &json!("here"))).await;
+async fn external_document_cannot_name_private_hosts() {
+    let service = TestService::start(|_| TestReply::json(200, &json!("here"))).await;
     let port = service.address.port();
     let public = "https://docs.example/openapi.json";
     let own = format!("http://127.0.0.1:{port}");
     let rows = [
-        (public, own.clone(), "", Err("inside this network")),
+        (public, own.clone(), "", Err("is a private address")),
         (public, own.clone(), "127.0.0.1", Ok(())),
-        (public, format!("http://localhost:{port}"), "", Err("inside this network")),
+        (public, format!("http://localhost:{port}"), "", Err("is a private address")),
         (public, format!("http://localhost:{port}"), "localhost", Ok(())),
-        (public, format!("http://[::ffff:127.0.0.1]:{port}"), "", Err("inside this network")),
-        (public, format!("http://2130706433:{port}"), "", Err("inside this network")),
-        (public, "http://10.255.255.1".to_owned(), "", Err("inside this network")),
+        (public, format!("http://[::ffff:127.0.0.1]:{port}"), "", Err("is a private address")),
+        (public, format!("http://2130706433:{port}"), "", Err("is a private address")),
+        (public, "http://10.255.255.1".to_owned(), "", Err("is a private address")),
         (public, "http://169.254.169.254".to_owned(), "", Err("link-local")),
         ("openapi.json", "http://169.254.169.254".to_owned(), "", Err("link-local")),
         ("openapi.json", "http://[fe80::1]".to_owned(), "", Err("link-local")),
@@ -112,17 +112,17 @@ async fn a_document_names_no_hosts_inside_that_it_could_not_know() {
     for (document, server, hosts, expected) in rows {
         let row = format!("{document} {server} {hosts}");
         let mut settings = settings();
-        settings.document = Location::of(document);
+        settings.document = DocumentLocation::from_path_or_url(document);
         settings.hosts.extend(Some(hosts.to_owned()).filter(|host| !host.is_empty()));
-        let rig = Rig::new(&server, &usual_paths(), settings);
-        let before = service.count();
-        let called = rig.call("write", json!({})).await;
+        let fixture = Fixture::new(&server, &default_paths(), settings);
+        let before = service.request_count();
+        let called = fixture.call("write", json!({})).await;
         match expected {
             Ok(()) => assert_eq!(called.unwrap().data, "here", "{row}"),
-            Err(words) => {
-                let error = says(called, "EXECUTION_ERROR", &[words, "`hosts`"]);
+            Err(message) => {
+                let error = assert_error(called, "EXECUTION_ERROR", &[message, "`hosts`"]);
                 assert!(!error.may_have_run(), "{row}");
-                assert_eq!(service.count(), before, "{row}");
+                assert_eq!(service.request_count(), before, "{row}");
             }
         }
     }
@@ -130,12 +130,12 @@ async fn a_document_names_no_hosts_inside_that_it_could_not_know() {
 
 /// A server that the configuration names instead of the document's needs no further leave.
 #[tokio::test]
-async fn the_configured_server_is_called_instead() {
-    let service = Service::start(|seen| Reply::json(200, &json!(seen.path))).await;
+async fn configured_server_overrides_document_servers() {
+    let service = TestService::start(|seen| TestReply::json(200, &json!(seen.path))).await;
     let mut settings = settings();
-    settings.document = Location::of("https://docs.example/openapi.json");
-    settings.server.address = Some(format!("{}/base/", service.origin).parse().unwrap());
-    let rig = Rig::usual("https://api.example", settings);
-    let envelope = rig.call("read", json!({})).await.unwrap();
+    settings.document = DocumentLocation::from_path_or_url("https://docs.example/openapi.json");
+    settings.server.url = Some(format!("{}/base/", service.origin).parse().unwrap());
+    let fixture = Fixture::with_default_paths("https://api.example", settings);
+    let envelope = fixture.call("read", json!({})).await.unwrap();
     assert_eq!(envelope.data, Value::from("/base/"));
 }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use toolpost::{RepairAction, Schema};
 
-const DEEP: usize = 10_000;
+const DEPTH: usize = 10_000;
 
 /// Runs on 2 MiB of stack and fails if it takes long.
-fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
+fn with_small_stack(work: impl FnOnce() + Send + 'static) {
     let start = Instant::now();
     let thread =
         std::thread::Builder::new().stack_size(2 << 20).spawn(work).expect("a thread starts");
@@ -35,23 +35,23 @@ fn next(value: Value) -> Value {
 }
 
 /// Drops a deep value without recursion, which serde_json's own drop would use.
-fn dismantle(value: Value) {
-    let mut waiting = vec![value];
-    while let Some(value) = waiting.pop() {
+fn drop_iteratively(value: Value) {
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
         match value {
-            Value::Array(items) => waiting.extend(items),
-            Value::Object(map) => waiting.extend(map.into_iter().map(|(_, member)| member)),
+            Value::Array(items) => pending.extend(items),
+            Value::Object(map) => pending.extend(map.into_iter().map(|(_, member)| member)),
             _ => {}
         }
     }
 }
 
 /// The code of the failure, or `ok`; nothing is dropped that might be deep.
-fn outcome(schema: &Schema, value: &mut Value) -> &'static str {
+fn cast_code(schema: &Schema, value: &mut Value) -> &'static str {
     match schema.cast(value) {
         Ok(repairs) => {
             let old = repairs.into_iter().flat_map(|repair| [repair.from, repair.to]).flatten();
-            old.for_each(dismantle);
+            old.for_each(drop_iteratively);
             "ok"
         }
         Err(error) => error.code.as_str(),
@@ -63,45 +63,45 @@ fn tree() -> Value {
 }
 
 #[test]
-fn deep_values_end_in_an_error_or_are_moved_away_whole() {
-    on_a_small_stack(|| {
+fn deep_values_return_stack_error_or_are_replaced() {
+    with_small_stack(|| {
         let unique = json!({"type": "array", "uniqueItems": true});
         let unique_numbers =
             json!({"type": "array", "uniqueItems": true, "items": {"type": "number"}});
         let cases = [
-            (tree(), nested(DEEP, json!(1), next), "stack"),
+            (tree(), nested(DEPTH, json!(1), next), "stack"),
             (
                 json!({"type": "array", "items": {"$ref": "#"}}),
-                nested(DEEP, json!(1), list),
+                nested(DEPTH, json!(1), list),
                 "stack",
             ),
-            (unique, nested(DEEP, json!(1), list), "stack"),
-            (unique_numbers, nested(DEEP, json!(1), list), "stack"),
-            (json!({"type": "string"}), nested(DEEP, json!(1), list), "ok"),
+            (unique, nested(DEPTH, json!(1), list), "stack"),
+            (unique_numbers, nested(DEPTH, json!(1), list), "stack"),
+            (json!({"type": "string"}), nested(DEPTH, json!(1), list), "ok"),
             (
                 json!({"properties": {"a": {"type": "null"}}, "required": ["a"]}),
-                nested(DEEP, json!(1), next),
+                nested(DEPTH, json!(1), next),
                 "ok",
             ),
             (
                 json!({"allOf": [tree(), {"properties": {"x": {"type": "number"}}, "required": ["x"]}]}),
-                nested(DEEP, json!(1), next),
+                nested(DEPTH, json!(1), next),
                 "stack",
             ),
-            (json!({"const": {"next": {"next": 1}}}), nested(DEEP, json!(1), next), "ok"),
+            (json!({"const": {"next": {"next": 1}}}), nested(DEPTH, json!(1), next), "ok"),
         ];
         for (document, mut value, expected) in cases {
             let schema = Schema::new(document).unwrap();
-            let found = outcome(&schema, &mut value);
-            dismantle(value);
+            let found = cast_code(&schema, &mut value);
+            drop_iteratively(value);
             assert_eq!(found, expected, "{schema:?}");
         }
     });
 }
 
 #[test]
-fn deep_schemas_fail_only_where_a_value_reaches_the_depth() {
-    on_a_small_stack(|| {
+fn deep_schema_fails_only_at_reached_depth() {
+    with_small_stack(|| {
         let leaf = || json!({"type": "number"});
         let optional = |schema| object([("properties", next(schema))]);
         let property =
@@ -110,24 +110,24 @@ fn deep_schemas_fail_only_where_a_value_reaches_the_depth() {
         let any_of = |schema| object([("anyOf", pair(schema, json!({"type": "null"})))]);
         let all_of = |schema| object([("allOf", pair(schema, json!({"properties": {}})))]);
         let not = |schema| object([("not", schema)]);
-        let deep = || nested(DEEP, json!(1), list);
+        let deep = || nested(DEPTH, json!(1), list);
         let default = object([("type", json!("string")), ("default", deep())]);
         let constant = object([("const", deep())]);
         let cases = [
-            (nested(DEEP, leaf(), property), json!(1), "stack"),
-            (nested(DEEP, leaf(), optional), json!({"next": {"next": 1}}), "ok"),
-            (nested(DEEP, leaf(), optional), nested(300, json!({}), next), "ok"),
-            (nested(DEEP, leaf(), optional), nested(DEEP, json!(1), next), "stack"),
-            (nested(DEEP, leaf(), any_of), json!("x"), "stack"),
-            (nested(DEEP, leaf(), all_of), json!("x"), "stack"),
-            (nested(DEEP, leaf(), not), json!("x"), "stack"),
+            (nested(DEPTH, leaf(), property), json!(1), "stack"),
+            (nested(DEPTH, leaf(), optional), json!({"next": {"next": 1}}), "ok"),
+            (nested(DEPTH, leaf(), optional), nested(300, json!({}), next), "ok"),
+            (nested(DEPTH, leaf(), optional), nested(DEPTH, json!(1), next), "stack"),
+            (nested(DEPTH, leaf(), any_of), json!("x"), "stack"),
+            (nested(DEPTH, leaf(), all_of), json!("x"), "stack"),
+            (nested(DEPTH, leaf(), not), json!("x"), "stack"),
             (default, json!(1), "stack"),
             (constant, json!(1), "stack"),
         ];
         for (document, mut value, expected) in cases {
             let schema = Schema::new(document).unwrap();
-            let found = outcome(&schema, &mut value);
-            dismantle(value);
+            let found = cast_code(&schema, &mut value);
+            drop_iteratively(value);
             // Its document is deep, and dropping it would recurse.
             std::mem::forget(schema);
             assert_eq!(found, expected);
@@ -136,8 +136,8 @@ fn deep_schemas_fail_only_where_a_value_reaches_the_depth() {
 }
 
 #[test]
-fn recursion_through_every_keyword_ends_in_an_error_or_a_value() {
-    on_a_small_stack(|| {
+fn recursion_through_every_keyword_terminates() {
+    with_small_stack(|| {
         let root = json!({"$ref": "#"});
         let leaf = json!({"properties": {"x": {"type": "number"}}, "required": ["x"]});
         let documents = [
@@ -169,17 +169,17 @@ fn recursion_through_every_keyword_ends_in_an_error_or_a_value() {
                 json!([]),
                 list(120),
                 list(250),
-                list(DEEP),
+                list(DEPTH),
                 next(120),
                 next(250),
-                next(DEEP),
+                next(DEPTH),
             ]
         };
         for document in documents {
             let schema = Schema::new(document).unwrap();
             for mut value in inputs() {
-                let found = outcome(&schema, &mut value);
-                dismantle(value);
+                let found = cast_code(&schema, &mut value);
+                drop_iteratively(value);
                 let known = ["ok", "stack", "create/contains", "create/uniqueItems", "create/not"];
                 let others = ["create/intersect", "create/never", "cast/uniqueItems"];
                 assert!(known.contains(&found) || others.contains(&found), "{found}: {schema:?}");
@@ -200,8 +200,8 @@ fn chain(levels: usize, last: Value, make: impl Fn(Value) -> Value) -> Schema {
 }
 
 #[test]
-fn references_that_fan_out_cost_no_exponential_time() {
-    on_a_small_stack(|| {
+fn fan_out_refs_take_polynomial_time() {
+    with_small_stack(|| {
         let leaf = || json!({"properties": {"a": {"const": 1}}, "required": ["a"]});
         let twice = |keyword: &'static str| move |next: Value| json!({keyword: [next, next]});
         let object =
@@ -224,26 +224,26 @@ fn references_that_fan_out_cost_no_exponential_time() {
             ),
         ];
         for (schema, mut value, expected) in cases {
-            assert_eq!(outcome(&schema, &mut value), expected, "{schema:?}");
+            assert_eq!(cast_code(&schema, &mut value), expected, "{schema:?}");
         }
     });
 }
 
 #[test]
-fn repeated_types_cost_no_exponential_time() {
-    on_a_small_stack(|| {
+fn repeated_types_take_polynomial_time() {
+    with_small_stack(|| {
         let mut schema = json!({"type": "number"});
         for _ in 0..60 {
             schema = json!({"type": ["object", "object"], "properties": {"n": schema}, "required": ["n"]});
         }
         let schema = Schema::new(schema).unwrap();
         let mut value = nested(60, json!("x"), |value| json!({"n": value}));
-        assert_eq!(outcome(&schema, &mut value), "ok");
+        assert_eq!(cast_code(&schema, &mut value), "ok");
     });
 }
 
 #[test]
-fn what_is_made_up_has_a_limit() {
+fn created_value_size_is_limited() {
     let cases = [
         (json!({"type": "string", "minLength": 1e15}), json!(1)),
         (json!({"type": "array", "minItems": 1e15}), json!(1)),
@@ -254,13 +254,13 @@ fn what_is_made_up_has_a_limit() {
         ),
     ];
     for (document, mut value) in cases {
-        assert_eq!(outcome(&Schema::new(document).unwrap(), &mut value), "stack");
+        assert_eq!(cast_code(&Schema::new(document).unwrap(), &mut value), "stack");
     }
 }
 
 #[test]
-fn long_lists_cost_linear_time() {
-    on_a_small_stack(|| {
+fn long_arrays_take_linear_time() {
+    with_small_stack(|| {
         let schema = Schema::new(json!({"type": "array", "uniqueItems": true})).unwrap();
         let mut value: Value = (0..200_000).map(|number| json!(number / 2)).collect();
         let repairs = schema.cast(&mut value).unwrap();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolpost::Schema;
 
-use super::assert_explained;
+use super::assert_repairs_explain;
 
 fn key() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "7", "length", "x/y", ""]).prop_map(str::to_owned)
@@ -31,7 +31,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 /// Keywords with any value at all, sensible or not.
-fn oddities() -> impl Strategy<Value = Vec<(String, Value)>> {
+fn arbitrary_keywords() -> impl Strategy<Value = Vec<(String, Value)>> {
     let keyword = prop::sample::select(vec![
         "type",
         "const",
@@ -111,16 +111,18 @@ fn schema() -> impl Strategy<Value = Value> {
                 .prop_map(|(schema, default)| json!({"anyOf": [schema, {}], "default": default})),
         ]
     });
-    (nested, leaf_schema(), oddities()).prop_map(|(schema, definition, oddities)| {
-        let mut document = schema.as_object().cloned().unwrap_or_default();
-        document.insert("$defs".to_owned(), json!({"d": definition}));
-        document.extend(oddities);
-        Value::Object(document)
-    })
+    (nested, leaf_schema(), arbitrary_keywords()).prop_map(
+        |(schema, definition, extra_keywords)| {
+            let mut document = schema.as_object().cloned().unwrap_or_default();
+            document.insert("$defs".to_owned(), json!({"d": definition}));
+            document.extend(extra_keywords);
+            Value::Object(document)
+        },
+    )
 }
 
 /// A schema together with a value that fits it by construction.
-fn fitting() -> impl Strategy<Value = (Value, Value)> {
+fn valid_pair() -> impl Strategy<Value = (Value, Value)> {
     let leaf = prop_oneof![
         value().prop_map(|value| (json!({}), value)),
         value().prop_map(|value| (json!({"const": value}), value)),
@@ -165,10 +167,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_difference_is_explained_and_a_failure_changes_nothing(document in schema(), input in value()) {
+    fn cast_repairs_explain_changes_and_errors_keep_input(document in schema(), input in value()) {
         let mut found = input.clone();
         match Schema::new(document).unwrap().cast(&mut found) {
-            Ok(repairs) => assert_explained(&input, &found, &repairs),
+            Ok(repairs) => assert_repairs_explain(&input, &found, &repairs),
             Err(error) => {
                 prop_assert_eq!(&found, &input);
                 prop_assert!(error.path.is_empty() || error.path.starts_with('/'));
@@ -177,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn what_fits_comes_back_untouched((document, input) in fitting()) {
+    fn cast_valid_value_is_unchanged((document, input) in valid_pair()) {
         let mut found = input.clone();
         let repairs = Schema::new(document).unwrap().cast(&mut found).unwrap();
         prop_assert_eq!(repairs, vec![]);
@@ -185,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn patterns_never_panic(pattern in "[\\\\a-c(){}\\[\\]|^$*+?.,:=!<>0-9bBdDkux-]{0,12}", text in "[a-c0-9😀-]{0,6}") {
+    fn cast_pattern_never_panics(pattern in "[\\\\a-c(){}\\[\\]|^$*+?.,:=!<>0-9bBdDkux-]{0,12}", text in "[a-c0-9😀-]{0,6}") {
         let schema = Schema::new(json!({"type": "string", "pattern": pattern, "default": ""})).unwrap();
         let _ = schema.cast(&mut json!(text));
     }

@@ -6,44 +6,47 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use toolpost::view::{Dialect, Era};
-use toolpost::{CallError, Issue, Kind};
+use toolpost::view::{Dialect, ProtocolGeneration};
+use toolpost::{CallError, Issue, OperationKind};
 
-use super::world::{Gives, answer, catalog, listed, mcp, odd_specs, spec};
+use super::fixture::{
+    HandlerResponse, call_and_write, catalog, edge_case_specs, list_tools, mcp, spec,
+};
 
-const ERAS: [(&str, Era); 2] = [("legacy", Era::Legacy), ("modern", Era::Modern)];
+const GENERATIONS: [(&str, ProtocolGeneration); 2] =
+    [("legacy", ProtocolGeneration::Legacy), ("modern", ProtocolGeneration::Modern)];
 
 #[test]
-fn listings_are_golden() {
+fn listings_match_golden_files() {
     for dialect in Dialect::ALL {
-        for (name, era) in ERAS {
-            let found = listed(catalog(odd_specs()), dialect, era);
+        for (name, generation) in GENERATIONS {
+            let found = list_tools(catalog(edge_case_specs()), dialect, generation);
             compare(&format!("tools-{dialect}-{name}"), &found);
         }
     }
 }
 
 #[tokio::test]
-async fn results_are_golden() {
+async fn results_match_golden_files() {
     for dialect in Dialect::ALL {
-        for (name, era) in ERAS {
+        for (name, generation) in GENERATIONS {
             let mut found = Map::new();
-            for (case, spec, gives) in cases() {
-                let answer = answer(&spec, gives, dialect, era).await;
-                found.insert(case.to_owned(), answer.result);
+            for (case, spec, response) in cases() {
+                let reply = call_and_write(&spec, response, dialect, generation).await;
+                found.insert(case.to_owned(), reply.result);
             }
             compare(&format!("results-{dialect}-{name}"), &found.into());
         }
     }
 }
 
-fn cases() -> Vec<(&'static str, toolpost::OperationSpec, Gives)> {
+fn cases() -> Vec<(&'static str, toolpost::OperationSpec, HandlerResponse)> {
     let any = json!(true);
-    let query = |output: &Value| spec("demo.x", Kind::Query, json!(true), output.clone());
+    let query = |output: &Value| spec("demo.x", OperationKind::Query, json!(true), output.clone());
     let size = json!({"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]});
     let list = json!({"type": "array", "items": {"type": "integer"}});
     let text = |text: &str| json!({"type": "text", "text": text});
-    let whole = json!({"content": [text("3 bytes"), {"type": "image", "data": "AA==", "mimeType": "image/png",
+    let full_result = json!({"content": [text("3 bytes"), {"type": "image", "data": "AA==", "mimeType": "image/png",
         "newer": 1}], "structuredContent": {"size": 3}, "_meta": {"vendor/a": {"b": [1]}}, "newer": {"c": null},
         "toolpost/source": "disk"});
     let broken =
@@ -52,25 +55,25 @@ fn cases() -> Vec<(&'static str, toolpost::OperationSpec, Gives)> {
     let odd = CallError::validation("the input does not fit", &[missing, Issue::new("", "odd")]);
     let declared = CallError::new("NO_ROOM".into(), "the disk is full");
     vec![
-        ("object", query(&size), Gives::Data(json!({"size": 3}))),
-        ("list", query(&list), Gives::Data(json!([1, 2]))),
-        ("text without schema", query(&any), Gives::Data(json!("say \"hi\""))),
-        ("null without schema", query(&any), Gives::Data(json!(null))),
-        ("null", query(&json!({"type": "null"})), Gives::Data(json!(null))),
-        ("repaired", query(&size), Gives::Data(json!({"size": "3"}))),
-        ("does not fit", query(&size), Gives::Data(json!({"size": "large"}))),
-        ("from mcp", query(&any), mcp(&whole)),
-        ("from mcp with schema", query(&size), mcp(&whole)),
+        ("object", query(&size), HandlerResponse::Data(json!({"size": 3}))),
+        ("list", query(&list), HandlerResponse::Data(json!([1, 2]))),
+        ("text without schema", query(&any), HandlerResponse::Data(json!("say \"hi\""))),
+        ("null without schema", query(&any), HandlerResponse::Data(json!(null))),
+        ("null", query(&json!({"type": "null"})), HandlerResponse::Data(json!(null))),
+        ("repaired", query(&size), HandlerResponse::Data(json!({"size": "3"}))),
+        ("does not fit", query(&size), HandlerResponse::Data(json!({"size": "large"}))),
+        ("from mcp", query(&any), mcp(&full_result)),
+        ("from mcp with schema", query(&size), mcp(&full_result)),
         ("from mcp, failed", query(&size), mcp(&broken)),
         ("from mcp, only words", query(&size), mcp(&json!({"content": [text("3 bytes")]}))),
         ("from mcp, a list", query(&list), mcp(&json!({"content": [], "structuredContent": [1]}))),
-        ("invalid input", query(&size), Gives::Fails(odd)),
-        ("declared error", query(&size), Gives::Fails(declared)),
-        ("timeout", query(&list), Gives::Fails(CallError::timeout("took too long"))),
+        ("invalid input", query(&size), HandlerResponse::Error(odd)),
+        ("declared error", query(&size), HandlerResponse::Error(declared)),
+        ("timeout", query(&list), HandlerResponse::Error(CallError::timeout("took too long"))),
         (
             "failed",
             query(&list),
-            Gives::Fails(CallError::execution("broken").with_details(json!({"at": 5}))),
+            HandlerResponse::Error(CallError::execution("broken").with_details(json!({"at": 5}))),
         ),
     ]
 }

@@ -4,80 +4,82 @@ use jsonschema::Draft;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Map, Value, json};
-use toolpost::view::{Dialect, Era, Sent, Toolbox, ViewSettings, tool_name};
-use toolpost::{CallError, Envelope, ErrorCode, Kind, OperationId, Outcome, Payload, Schema};
+use toolpost::view::{Dialect, ProtocolGeneration, ResultStatus, ToolSet, ViewSettings, tool_name};
+use toolpost::{
+    CallError, Envelope, ErrorCode, OperationId, OperationKind, Outcome, Payload, Schema,
+};
 
-use super::world::{Answer, Gives, catalog, mcp, spec, tool, write};
+use super::fixture::{HandlerResponse, WrittenResult, catalog, mcp, spec, tool, write};
 use crate::schema_generators::{schema, value};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), rng_seed: seed(), ..ProptestConfig::default() })]
 
     #[test]
-    fn every_id_has_a_name_that_leads_back_to_it(
-        ids in prop::collection::btree_set(("[a-z0-9]{1,70}([-_][a-z0-9]{1,3}){0,3}", any_name()), 1..20),
+    fn tool_name_resolves_to_its_operation_id(
+        ids in prop::collection::btree_set(("[a-z0-9]{1,70}([-_][a-z0-9]{1,3}){0,3}", operation_name()), 1..20),
     ) {
         let ids: Vec<_> = ids.iter().map(|(namespace, name)| OperationId::new(namespace, name).unwrap()).collect();
-        let specs = ids.iter().map(|id| spec(id.as_str(), Kind::Query, json!(true), json!(true)));
-        let toolbox = Toolbox::new(catalog(specs), ViewSettings::default());
-        prop_assert_eq!(toolbox.warnings(), &[] as &[String]);
+        let specs = ids.iter().map(|id| spec(id.as_str(), OperationKind::Query, json!(true), json!(true)));
+        let tool_set = ToolSet::new(catalog(specs), ViewSettings::default());
+        prop_assert_eq!(tool_set.warnings(), &[] as &[String]);
         for id in &ids {
             let name = tool_name(id);
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
             prop_assert!((1..=64).contains(&name.len()) && name.bytes().all(fits), "{}", name);
-            prop_assert_eq!(toolbox.tool(&name).map(|tool| tool.id()), Some(id));
+            prop_assert_eq!(tool_set.tool(&name).map(|tool| tool.id()), Some(id));
         }
     }
 
     #[test]
-    fn what_is_sent_is_what_was_declared(
-        schema in schema(), value in value(), dialect in dialect(), era in era(), raw: bool,
+    fn sent_result_matches_declared_schema(
+        schema in schema(), value in value(), dialect in dialect(), generation in generation(), raw: bool,
         is_stream in prop::bool::weighted(0.1),
     ) {
-        let kind = if is_stream { Kind::Subscription } else { Kind::Query };
+        let kind = if is_stream { OperationKind::Subscription } else { OperationKind::Query };
         let tool = tool(spec("demo.x", kind, json!(true), schema.clone()), dialect);
         let payload = match raw {
             true => Payload::from_json(value.to_string()).unwrap(),
             false => value.clone().into(),
         };
         let outcome = Outcome::from(Envelope::local(payload, "demo.x"));
-        let answer = write(&tool, era, Ok(outcome));
-        check(&answer, era);
-        let fits = Schema::new(schema).unwrap().fits(&value);
+        let written = write(&tool, generation, Ok(outcome));
+        assert_client_requirements(&written, generation);
+        let fits = Schema::new(schema).unwrap().is_valid(&value);
         if !is_stream && fits.unwrap_or(false) {
-            prop_assert_eq!(answer.sent, Sent::Success);
+            prop_assert_eq!(written.status, ResultStatus::Success);
         }
     }
 
     #[test]
-    fn what_came_from_a_server_goes_out_in_bounds(
-        schema in schema(), result in server_result(), dialect in dialect(), era in era(),
+    fn server_result_is_relayed_within_declared_schema(
+        schema in schema(), result in server_result(), dialect in dialect(), generation in generation(),
     ) {
-        let tool = tool(spec("box.x", Kind::Query, json!(true), schema), dialect);
-        let Gives::Mcp(data, meta) = mcp(&result) else { unreachable!() };
-        let answer = write(&tool, era, Ok(Outcome::from(Envelope::mcp(data.into(), *meta))));
-        check(&answer, era);
+        let tool = tool(spec("box.x", OperationKind::Query, json!(true), schema), dialect);
+        let HandlerResponse::Mcp(data, meta) = mcp(&result) else { unreachable!() };
+        let written = write(&tool, generation, Ok(Outcome::from(Envelope::mcp(data.into(), *meta))));
+        assert_client_requirements(&written, generation);
         if result.get("isError") == Some(&json!(true)) {
-            prop_assert_eq!(answer.sent, Sent::Failure);
+            prop_assert_eq!(written.status, ResultStatus::Failure);
         }
-        if dialect == Dialect::Data && answer.sent != Sent::DoesNotFit {
-            prop_assert_eq!(&answer.result["content"], &result["content"]);
+        if dialect == Dialect::Data && written.status != ResultStatus::InvalidOutput {
+            prop_assert_eq!(&written.result["content"], &result["content"]);
         }
     }
 
     #[test]
-    fn every_error_keeps_its_words(
+    fn error_message_is_preserved_in_every_dialect(
         code in "[A-Z_]{1,12}|VALIDATION_ERROR|EXECUTION_ERROR", message in any::<String>(),
-        details in prop::option::of(value()), dialect in dialect(), era in era(), schema in schema(),
+        details in prop::option::of(value()), dialect in dialect(), generation in generation(), schema in schema(),
     ) {
-        let tool = tool(spec("demo.x", Kind::Query, schema, json!({"type": "object"})), dialect);
+        let tool = tool(spec("demo.x", OperationKind::Query, schema, json!({"type": "object"})), dialect);
         let mut error = CallError::new(ErrorCode::from(code.as_str()), message.clone());
         if let Some(details) = details {
             error = error.with_details(details);
         }
-        let answer = write(&tool, era, Err(error));
-        check(&answer, era);
-        let text = answer.result["content"][0]["text"].as_str().unwrap();
+        let written = write(&tool, generation, Err(error));
+        assert_client_requirements(&written, generation);
+        let text = written.result["content"][0]["text"].as_str().unwrap();
         let message = match dialect {
             Dialect::Ok => serde_json::from_str::<Value>(text).unwrap()["error"]["message"].clone(),
             _ => text.contains(&message).then(|| message.clone()).into(),
@@ -87,14 +89,14 @@ proptest! {
 }
 
 /// What every client insists on.
-fn check(answer: &Answer, era: Era) {
-    let Answer { result, declared, sent } = answer;
+fn assert_client_requirements(written: &WrittenResult, generation: ProtocolGeneration) {
+    let WrittenResult { result, output_schema: declared, status: sent } = written;
     assert!(result["content"].is_array(), "{result}");
     assert!(result.as_object().unwrap().values().all(|member| !member.is_null()), "{result}");
     let is_error = result.get("isError") == Some(&json!(true));
-    assert_eq!(is_error, *sent != Sent::Success, "{result}");
+    assert_eq!(is_error, *sent != ResultStatus::Success, "{result}");
     let structured = result.get("structuredContent");
-    if let Era::Legacy = era {
+    if let ProtocolGeneration::Legacy = generation {
         assert!(structured.is_none_or(Value::is_object), "{result}");
         assert!(declared.as_ref().is_none_or(|schema| schema["type"] == "object"), "{declared:?}");
         assert_eq!(result.get("resultType"), None);
@@ -103,7 +105,7 @@ fn check(answer: &Answer, era: Era) {
     }
     let Some(declared) = declared else { return };
     assert!(is_error || structured.is_some(), "{declared} {result}");
-    if *sent == Sent::DoesNotFit {
+    if *sent == ResultStatus::InvalidOutput {
         assert_eq!(structured, None, "{result}");
         assert!(
             result["content"][0]["text"].as_str().unwrap().contains("OUTPUT_VALIDATION_FAILED")
@@ -119,7 +121,7 @@ fn check(answer: &Answer, era: Era) {
     }
 }
 
-fn any_name() -> impl Strategy<Value = String> {
+fn operation_name() -> impl Strategy<Value = String> {
     prop_oneof!["[a-zA-Z0-9_-]{1,100}", "[a-c/._ ]{1,8}", "\\PC{1,200}"]
 }
 
@@ -127,8 +129,8 @@ fn dialect() -> impl Strategy<Value = Dialect> {
     prop::sample::select(Dialect::ALL.to_vec())
 }
 
-fn era() -> impl Strategy<Value = Era> {
-    prop::sample::select(vec![Era::Legacy, Era::Modern])
+fn generation() -> impl Strategy<Value = ProtocolGeneration> {
+    prop::sample::select(vec![ProtocolGeneration::Legacy, ProtocolGeneration::Modern])
 }
 
 fn server_result() -> impl Strategy<Value = Value> {
@@ -154,8 +156,8 @@ fn server_result() -> impl Strategy<Value = Value> {
 
 /// More in CI, where time is cheap; `PROPTEST_CASES` overrules both.
 fn cases() -> u32 {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    asked.unwrap_or(if std::env::var_os("CI").is_some() { 1_000 } else { 200 })
+    let configured = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    configured.unwrap_or(if std::env::var_os("CI").is_some() { 1_000 } else { 200 })
 }
 
 /// The same cases in every ordinary run, new ones where `PROPTEST_CASES` asks for a long run.
@@ -168,16 +170,16 @@ fn seed() -> RngSeed {
 
 /// A schema may have a thousand references to one definition without growing.
 #[test]
-fn shared_definitions_stay_shared() {
+fn shared_definitions_are_not_expanded() {
     let properties = (0..1_000).map(|n| (format!("p{n}"), json!({"$ref": "#/$defs/a"})));
     let properties: Map<String, Value> = properties.collect();
     let large = json!({"enum": (0..1_000).collect::<Vec<_>>()});
     let output = json!({"type": "object", "properties": properties, "$defs": {"a": large}});
     let length = output.to_string().len();
-    let tools = super::world::listed(
-        catalog([spec("demo.x", Kind::Query, json!(true), output)]),
+    let tools = super::fixture::list_tools(
+        catalog([spec("demo.x", OperationKind::Query, json!(true), output)]),
         Dialect::Ok,
-        Era::Legacy,
+        ProtocolGeneration::Legacy,
     );
     assert!(tools.to_string().len() < length * 2);
 }

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolpost::tool_envelope::Reader;
-use toolpost::view::{Collector, Dialect, ERROR_META, Era, REPAIRS_META, Sent, WARNINGS_META};
-use toolpost::{CallError, Envelope, Issue, Kind, OperationSpec, Outcome, Payload};
+use toolpost::tool_envelope::EnvelopeReader;
+use toolpost::view::{
+    Collector, Dialect, ERROR_META, ProtocolGeneration, REPAIRS_META, ResultStatus, WARNINGS_META,
+};
+use toolpost::{CallError, Envelope, Issue, OperationKind, OperationSpec, Outcome, Payload};
 
-use super::world::{Gives, answer, mcp, spec, tool, write};
+use super::fixture::{HandlerResponse, call_and_write, mcp, spec, tool, write};
 
 fn query(output: Value) -> OperationSpec {
-    spec("demo.x", Kind::Query, json!(true), output)
+    spec("demo.x", OperationKind::Query, json!(true), output)
 }
 
 fn size() -> Value {
@@ -22,11 +24,11 @@ fn text(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn data_stands_where_the_era_wants_it() {
-    use Era::{Legacy, Modern};
+async fn structured_content_shape_follows_generation() {
+    use ProtocolGeneration::{Legacy, Modern};
     let object = json!({"type": "object"});
     let maybe = json!({"type": ["object", "null"]});
-    for (schema, data, era, expected) in [
+    for (schema, data, generation, expected) in [
         (object.clone(), json!({"a": 1}), Legacy, Some(json!({"a": 1}))),
         (object, json!({"a": 1}), Modern, Some(json!({"a": 1}))),
         (json!({"type": "array"}), json!([1]), Legacy, Some(json!({"result": [1]}))),
@@ -42,124 +44,140 @@ async fn data_stands_where_the_era_wants_it() {
         (json!(true), json!(null), Legacy, None),
         (json!(true), json!(null), Modern, None),
     ] {
-        let row = format!("{schema} {data} {era:?}");
-        let answer = answer(&query(schema), Gives::Data(data.clone()), Dialect::Data, era).await;
-        assert_eq!(answer.result.get("structuredContent"), expected.as_ref(), "{row}");
-        assert_eq!(answer.result["content"], json!([text(&data.to_string())]), "{row}");
+        let row = format!("{schema} {data} {generation:?}");
+        let written = call_and_write(
+            &query(schema),
+            HandlerResponse::Data(data.clone()),
+            Dialect::Data,
+            generation,
+        )
+        .await;
+        assert_eq!(written.result.get("structuredContent"), expected.as_ref(), "{row}");
+        assert_eq!(written.result["content"], json!([text(&data.to_string())]), "{row}");
     }
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_a_failure_with_nothing_structured() {
+async fn invalid_output_is_error_without_structured_content() {
     for dialect in [Dialect::Data, Dialect::Envelope, Dialect::Ok] {
-        for gives in
-            [Gives::Data(json!({"size": "large"})), mcp(&json!({"content": [text("large")]}))]
-        {
-            let relayed = matches!(gives, Gives::Mcp(..));
-            let answer = answer(&query(size()), gives, dialect, Era::Legacy).await;
-            assert_eq!(answer.sent, Sent::DoesNotFit, "{dialect}");
-            assert_eq!(answer.result["isError"], true);
-            assert_eq!(answer.result.get("structuredContent"), None);
-            let blocks = answer.result["content"].as_array().unwrap();
-            let words = blocks[0]["text"].as_str().unwrap();
-            assert!(words.contains("OUTPUT_VALIDATION_FAILED"), "{words}");
+        for response in [
+            HandlerResponse::Data(json!({"size": "large"})),
+            mcp(&json!({"content": [text("large")]})),
+        ] {
+            let relayed = matches!(response, HandlerResponse::Mcp(..));
+            let written =
+                call_and_write(&query(size()), response, dialect, ProtocolGeneration::Legacy).await;
+            assert_eq!(written.status, ResultStatus::InvalidOutput, "{dialect}");
+            assert_eq!(written.result["isError"], true);
+            assert_eq!(written.result.get("structuredContent"), None);
+            let blocks = written.result["content"].as_array().unwrap();
+            let message = blocks[0]["text"].as_str().unwrap();
+            assert!(message.contains("OUTPUT_VALIDATION_FAILED"), "{message}");
             assert_eq!(
                 blocks.get(1),
                 relayed.then(|| text("large")).as_ref(),
-                "what it said is kept"
+                "the server content is kept"
             );
         }
     }
 }
 
 #[tokio::test]
-async fn what_a_server_said_goes_out_equal() {
+async fn server_result_is_relayed_unchanged() {
     let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png", "newer": [1]});
-    let whole =
+    let full_result =
         json!({"content": [text("t"), image], "_meta": {"a": {"b": 1}}, "newer": {"c": [null]}});
     let with = |name: &str, value: Value| {
-        let mut result = whole.clone();
+        let mut result = full_result.clone();
         result[name] = value;
         result
     };
-    for (schema, result, era, expected) in [
-        (json!(true), whole.clone(), Era::Legacy, whole.clone()),
+    for (schema, result, generation, expected) in [
+        (json!(true), full_result.clone(), ProtocolGeneration::Legacy, full_result.clone()),
         (
             json!(true),
             with("structuredContent", json!({"x": 1})),
-            Era::Legacy,
+            ProtocolGeneration::Legacy,
             with("structuredContent", json!({"x": 1})),
         ),
         (
             json!(true),
             with("structuredContent", json!([1])),
-            Era::Legacy,
+            ProtocolGeneration::Legacy,
             with("structuredContent", json!({"result": [1]})),
         ),
         (
             size(),
             with("structuredContent", json!({"size": 1})),
-            Era::Legacy,
+            ProtocolGeneration::Legacy,
             with("structuredContent", json!({"size": 1})),
         ),
-        (size(), with("isError", json!(true)), Era::Legacy, with("isError", json!(true))),
+        (
+            size(),
+            with("isError", json!(true)),
+            ProtocolGeneration::Legacy,
+            with("isError", json!(true)),
+        ),
         (
             json!(true),
             with("toolpost/source", json!("disk")),
-            Era::Legacy,
+            ProtocolGeneration::Legacy,
             with("source", json!("disk")),
         ),
-        (json!(true), json!({"content": []}), Era::Legacy, json!({"content": []})),
+        (json!(true), json!({"content": []}), ProtocolGeneration::Legacy, json!({"content": []})),
         (
             json!(true),
             json!({"content": [], "nothing": null}),
-            Era::Modern,
+            ProtocolGeneration::Modern,
             json!({"content": [], "resultType": "complete"}),
         ),
         (
             json!(true),
             json!({"content": [], "_meta": [1]}),
-            Era::Legacy,
+            ProtocolGeneration::Legacy,
             json!({"content": [], "_meta": {"toolpost/meta": [1]}}),
         ),
         // A failure keeps what is structured only where it is what was declared.
         (
             size(),
             json!({"content": [], "isError": true, "structuredContent": {"size": 1}}),
-            Era::Legacy,
+            ProtocolGeneration::Legacy,
             json!({"content": [], "isError": true, "structuredContent": {"size": 1}}),
         ),
         (
             size(),
             json!({"content": [], "isError": true, "structuredContent": {"why": 1}}),
-            Era::Legacy,
+            ProtocolGeneration::Legacy,
             json!({"content": [], "isError": true}),
         ),
     ] {
-        let answer = answer(&query(schema), mcp(&result), Dialect::Data, era).await;
-        assert_eq!(answer.result, expected, "{result}");
+        let written = call_and_write(&query(schema), mcp(&result), Dialect::Data, generation).await;
+        assert_eq!(written.result, expected, "{result}");
     }
 }
 
 #[tokio::test]
-async fn repairs_are_told() {
+async fn repairs_are_reported_in_meta() {
     let repair = json!([{"path": "/size", "action": "converted", "from": "3", "to": 3}]);
     for dialect in Dialect::ALL {
-        let local = Gives::Data(json!({"size": "3"}));
-        let answer = answer(&query(size()), local, dialect, Era::Legacy).await;
-        assert_eq!(answer.result["_meta"], json!({REPAIRS_META: repair}), "{dialect}");
+        let local = HandlerResponse::Data(json!({"size": "3"}));
+        let written =
+            call_and_write(&query(size()), local, dialect, ProtocolGeneration::Legacy).await;
+        assert_eq!(written.result["_meta"], json!({REPAIRS_META: repair}), "{dialect}");
     }
     // Another gateway before us may have repaired something too.
     let before = json!({"content": [text("t")], "structuredContent": {"size": "3"},
         "_meta": {REPAIRS_META: [{"path": "/x"}], "a": 1}});
-    let answer = answer(&query(size()), mcp(&before), Dialect::Data, Era::Legacy).await;
-    assert_eq!(answer.result["structuredContent"], json!({"size": 3}));
-    assert_eq!(answer.result["_meta"]["a"], 1);
-    assert_eq!(answer.result["_meta"][REPAIRS_META], json!([{"path": "/x"}, repair[0]]));
+    let written =
+        call_and_write(&query(size()), mcp(&before), Dialect::Data, ProtocolGeneration::Legacy)
+            .await;
+    assert_eq!(written.result["structuredContent"], json!({"size": 3}));
+    assert_eq!(written.result["_meta"]["a"], 1);
+    assert_eq!(written.result["_meta"][REPAIRS_META], json!([{"path": "/x"}, repair[0]]));
 }
 
 #[test]
-fn errors_name_code_message_and_places() {
+fn error_text_lists_code_message_and_paths() {
     let issues = [Issue::new("/a/0", "is odd"), Issue::new("", "is missing")];
     let invalid = CallError::validation("the input does not fit", &issues);
     let many: Vec<_> = (0..60).map(|n| Issue::new(format!("/{n}"), "is odd")).collect();
@@ -179,21 +197,21 @@ fn errors_name_code_message_and_places() {
         (json!(true), declared, "NO_ROOM: full\nDetails: {\"left\":0}"),
         (json!(true), CallError::timeout("too long"), "TIMEOUT: too long"),
     ] {
-        let tool = tool(spec("demo.x", Kind::Query, input, size()), Dialect::Data);
-        let answer = write(&tool, Era::Legacy, Err(error.clone()));
-        assert_eq!(answer.result["content"], json!([text(expected)]));
-        assert_eq!(answer.result.get("structuredContent"), None);
-        let kept = &answer.result["_meta"][ERROR_META];
+        let tool = tool(spec("demo.x", OperationKind::Query, input, size()), Dialect::Data);
+        let written = write(&tool, ProtocolGeneration::Legacy, Err(error.clone()));
+        assert_eq!(written.result["content"], json!([text(expected)]));
+        assert_eq!(written.result.get("structuredContent"), None);
+        let error_meta = &written.result["_meta"][ERROR_META];
         assert_eq!(
-            (&kept["code"], &kept["message"]),
+            (&error_meta["code"], &error_meta["message"]),
             (&json!(error.code().as_str()), &json!(error.message()))
         );
-        assert_eq!(kept.get("details").is_some(), error.details().is_some());
+        assert_eq!(error_meta.get("details").is_some(), error.details().is_some());
     }
     let tool = tool(query(size()), Dialect::Data);
-    let answer = write(&tool, Era::Legacy, Err(CallError::validation("no", &many)));
+    let written = write(&tool, ProtocolGeneration::Legacy, Err(CallError::validation("no", &many)));
     assert!(
-        answer.result["content"][0]["text"]
+        written.result["content"][0]["text"]
             .as_str()
             .unwrap()
             .ends_with("- /49: is odd\n- … and 10 more")
@@ -201,27 +219,27 @@ fn errors_name_code_message_and_places() {
 }
 
 #[tokio::test]
-async fn the_dialect_ok_never_says_ok_of_a_failure() {
-    let place = json!({"path": "/a", "message": "is odd"});
+async fn ok_dialect_reports_failures_as_not_ok() {
+    let issue = json!({"path": "/a", "message": "is odd"});
     let invalid = CallError::validation("no", &[Issue::new("/a", "is odd")]);
     let failed = json!({"content": [text("no such file")], "isError": true});
     let failed_details = json!({"isError": true, "content": [text("no such file")]});
-    for (gives, expected) in [
-        (Gives::Data(json!({"size": 1})), json!({"ok": true, "data": {"size": 1}})),
+    for (response, expected) in [
+        (HandlerResponse::Data(json!({"size": 1})), json!({"ok": true, "data": {"size": 1}})),
         (
             mcp(&json!({"content": [text("t")], "structuredContent": {"size": 1}})),
             json!({"ok": true, "data": {"size": 1}}),
         ),
         (
-            Gives::Fails(invalid),
-            json!({"ok": false, "error": {"code": "INVALID_PARAMS", "message": "no", "details": {"issues": [place]}}}),
+            HandlerResponse::Error(invalid),
+            json!({"ok": false, "error": {"code": "INVALID_PARAMS", "message": "no", "details": {"issues": [issue]}}}),
         ),
         (
-            Gives::Fails(CallError::execution("broken")),
+            HandlerResponse::Error(CallError::execution("broken")),
             json!({"ok": false, "error": {"code": "HANDLER_ERROR", "message": "broken"}}),
         ),
         (
-            Gives::Fails(CallError::overloaded("busy")),
+            HandlerResponse::Error(CallError::overloaded("busy")),
             json!({"ok": false, "error": {"code": "OVERLOADED", "message": "busy"}}),
         ),
         (
@@ -229,26 +247,27 @@ async fn the_dialect_ok_never_says_ok_of_a_failure() {
             json!({"ok": false, "error": {"code": "HANDLER_ERROR", "message": "no such file", "details": failed_details}}),
         ),
     ] {
-        for era in [Era::Legacy, Era::Modern] {
-            let answer = answer(&query(size()), gives.clone(), Dialect::Ok, era).await;
-            assert_eq!(answer.result["structuredContent"], expected);
-            assert_eq!(answer.result.get("isError").is_some(), expected["ok"] == false);
-            let words = answer.result["content"][0]["text"].as_str().unwrap();
-            assert_eq!(serde_json::from_str::<Value>(words).unwrap(), expected);
+        for generation in [ProtocolGeneration::Legacy, ProtocolGeneration::Modern] {
+            let written =
+                call_and_write(&query(size()), response.clone(), Dialect::Ok, generation).await;
+            assert_eq!(written.result["structuredContent"], expected);
+            assert_eq!(written.result.get("isError").is_some(), expected["ok"] == false);
+            let text_block = written.result["content"][0]["text"].as_str().unwrap();
+            assert_eq!(serde_json::from_str::<Value>(text_block).unwrap(), expected);
         }
     }
 }
 
 #[tokio::test]
-async fn tool_envelopes_are_read_back() {
-    for (gives, payload, summary, is_error) in [
+async fn tool_envelope_dialect_round_trips() {
+    for (response, payload, summary, is_error) in [
         (
-            Gives::Data(json!({"size": 1})),
+            HandlerResponse::Data(json!({"size": 1})),
             json!({"size": 1}),
             "```json\n{\n  \"size\": 1\n}\n```",
             None,
         ),
-        (Gives::Data(json!("plain")), json!("plain"), "plain", None),
+        (HandlerResponse::Data(json!("plain")), json!("plain"), "plain", None),
         (
             mcp(&json!({"content": [text("one"), text("two")], "structuredContent": 5})),
             json!(5),
@@ -256,15 +275,21 @@ async fn tool_envelopes_are_read_back() {
             None,
         ),
         (
-            Gives::Fails(CallError::timeout("too long")),
+            HandlerResponse::Error(CallError::timeout("too long")),
             json!({"category": "timeout", "code": "TIMEOUT", "message": "too long", "recoverable": true}),
             "⏱  Timeout [TIMEOUT]: too long\n(This error may be recoverable — retry is safe.)",
             Some(true),
         ),
     ] {
-        let answer = answer(&query(json!(true)), gives, Dialect::ToolEnvelopeV1, Era::Modern).await;
-        assert_eq!((answer.declared, answer.result.get("structuredContent")), (None, None));
-        let read = Reader::default().read_result(&answer.result).unwrap();
+        let written = call_and_write(
+            &query(json!(true)),
+            response,
+            Dialect::ToolEnvelopeV1,
+            ProtocolGeneration::Modern,
+        )
+        .await;
+        assert_eq!((written.output_schema, written.result.get("structuredContent")), (None, None));
+        let read = EnvelopeReader::default().read_result(&written.result).unwrap();
         assert_eq!(
             (&read.envelope.payload, read.summary, read.is_error),
             (&payload, summary, is_error)
@@ -274,17 +299,23 @@ async fn tool_envelopes_are_read_back() {
     // What a server packed itself is not packed again.
     let envelope = toolpost::tool_envelope::ToolEnvelope::new(
         json!([1]),
-        toolpost::tool_envelope::Meta::new("t", 0),
+        toolpost::tool_envelope::ToolEnvelopeMeta::new("t", 0),
     );
     let packed = envelope.to_result("done").unwrap();
-    let answer =
-        answer(&query(json!(true)), mcp(&packed), Dialect::ToolEnvelopeV1, Era::Legacy).await;
-    assert_eq!(answer.result, packed);
+    let written = call_and_write(
+        &query(json!(true)),
+        mcp(&packed),
+        Dialect::ToolEnvelopeV1,
+        ProtocolGeneration::Legacy,
+    )
+    .await;
+    assert_eq!(written.result, packed);
 }
 
 #[test]
-fn a_subscription_is_the_list_of_its_values() {
-    let watch = spec("demo.watch", Kind::Subscription, json!(true), json!({"type": "integer"}));
+fn subscription_result_is_list_of_values() {
+    let watch =
+        spec("demo.watch", OperationKind::Subscription, json!(true), json!({"type": "integer"}));
     let tool = tool(watch, Dialect::Data);
     let value = |value: Payload| Outcome::from(Envelope::local(value, "demo.watch"));
     for raw in [false, true] {
@@ -297,31 +328,35 @@ fn a_subscription_is_the_list_of_its_values() {
             collector.push(value(payload));
         }
         assert!(collector.is_full());
-        let answer = write(&tool, Era::Legacy, Ok(collector.finish(&tool)));
-        assert_eq!(answer.result["structuredContent"], json!({"result": [1, 2]}));
+        let written = write(&tool, ProtocolGeneration::Legacy, Ok(collector.finish(&tool)));
+        assert_eq!(written.result["structuredContent"], json!({"result": [1, 2]}));
         assert_eq!(
-            answer.result["_meta"][WARNINGS_META],
-            json!([{"path": "", "message": "the values beyond the first 2 were left out"}])
+            written.result["_meta"][WARNINGS_META],
+            json!([{"path": "", "message": "values after the first 2 were omitted"}])
         );
     }
     let mut collector = Collector::new(2, 1 << 20);
     collector.push(value(json!("odd").into()));
-    let answer = write(&tool, Era::Modern, Ok(collector.finish(&tool)));
-    assert_eq!(answer.sent, Sent::DoesNotFit);
-    let none = write(&tool, Era::Modern, Ok(Collector::new(0, 1 << 20).finish(&tool)));
+    let written = write(&tool, ProtocolGeneration::Modern, Ok(collector.finish(&tool)));
+    assert_eq!(written.status, ResultStatus::InvalidOutput);
+    let none =
+        write(&tool, ProtocolGeneration::Modern, Ok(Collector::new(0, 1 << 20).finish(&tool)));
     assert_eq!(none.result["structuredContent"], json!([]));
 }
 
 /// Nobody looked into it, so it goes out to the byte, however deep it is.
 #[test]
-fn raw_payloads_go_out_as_they_came() {
+fn raw_payload_is_written_byte_for_byte() {
     let tool = tool(query(json!(true)), Dialect::Data);
     let deep = format!("{{\"a\":  {}{}}}", "[".repeat(20_000), "]".repeat(20_000));
     for text in ["{ \"b\":1.0,\t\"a\":[1e2] }", &deep] {
         let payload = Payload::from_json(text.to_owned()).unwrap();
         let outcome = Outcome::from(Envelope::local(payload, Arc::<str>::from("demo.x")));
         let mut result = Vec::new();
-        assert_eq!(tool.write_result(&mut result, Era::Legacy, Ok(outcome)), Sent::Success);
+        assert_eq!(
+            tool.write_result(&mut result, ProtocolGeneration::Legacy, Ok(outcome)),
+            ResultStatus::Success
+        );
         let result = String::from_utf8(result).unwrap();
         assert!(result.ends_with(&format!(",\"structuredContent\":{text}}}")));
     }
@@ -329,11 +364,15 @@ fn raw_payloads_go_out_as_they_came() {
 
 /// Up to draft 7 nothing beside a `$ref` counts, and in a list of values neither.
 #[test]
-fn old_references_stay_alone_inside_a_list() {
+fn draft_7_ref_ignores_siblings_in_subscription_list() {
     let output = json!({"$schema": "http://json-schema.org/draft-07/schema#", "minimum": 10,
         "$ref": "#/definitions/n", "definitions": {"n": {"type": "integer"}}});
-    let tool = tool(spec("demo.watch", Kind::Subscription, json!(true), output), Dialect::Data);
+    let tool =
+        tool(spec("demo.watch", OperationKind::Subscription, json!(true), output), Dialect::Data);
     let mut collector = Collector::new(9, 1 << 20);
     collector.push(Outcome::from(Envelope::local(json!(1).into(), "demo.watch")));
-    assert_eq!(write(&tool, Era::Modern, Ok(collector.finish(&tool))).sent, Sent::Success);
+    assert_eq!(
+        write(&tool, ProtocolGeneration::Modern, Ok(collector.finish(&tool))).status,
+        ResultStatus::Success
+    );
 }

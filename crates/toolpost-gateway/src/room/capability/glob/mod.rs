@@ -1,141 +1,145 @@
 //! Texts with wildcards, matched in one go over the text.
 
 mod automaton;
-mod cover;
+mod subsumption;
 mod token;
 
 use automaton::Automaton;
-use token::read;
-pub(super) use token::{Notation, Token};
+use token::tokenize;
+pub(super) use token::{GlobSyntax, GlobToken};
 
-use super::traversal::climbs;
+use super::traversal::has_dot_segment;
 
 /// A text with wildcards. One that restricts anything fits no text that climbs with `..`: whoever
 /// allows `/public/*` does not mean `/public/..`.
 #[derive(Debug)]
 pub(super) struct Glob {
-    tokens: Box<[Token]>,
-    shape: Shape,
+    tokens: Box<[GlobToken]>,
+    shape: GlobShape,
 }
 
 /// What there is to compare; nearly every pattern is one of the simple ones.
 #[derive(Debug)]
-enum Shape {
+enum GlobShape {
     /// Every text.
     Any,
     /// Every text without a slash.
-    Segment,
+    AnySegment,
     /// This text.
     Literal(Box<str>),
     /// A text that begins and ends so, with anything between.
-    Across(Box<str>, Box<str>),
+    PrefixSuffix(Box<str>, Box<str>),
     /// A text that begins and ends so, without a slash between.
-    Within(Box<str>, Box<str>),
+    SegmentPrefixSuffix(Box<str>, Box<str>),
     /// This folder, and what is below it.
-    Below(Box<str>),
+    Subtree(Box<str>),
     /// Anything else, and how it begins.
-    Steps(Box<str>, Box<Automaton>),
+    Automaton(Box<str>, Box<Automaton>),
 }
 
 impl Glob {
-    pub(super) fn new(notation: Notation, text: &str) -> Self {
-        Self::of_tokens(read(notation, text))
+    pub(super) fn new(syntax: GlobSyntax, text: &str) -> Self {
+        Self::from_tokens(tokenize(syntax, text))
     }
 
     /// What fits every text.
     pub(super) fn any() -> Self {
-        Self::of_tokens(vec![Token::Across])
+        Self::from_tokens(vec![GlobToken::AnyRun])
     }
 
-    pub(super) fn of_tokens(tokens: Vec<Token>) -> Self {
-        let shape = Shape::of(&tokens);
+    pub(super) fn from_tokens(tokens: Vec<GlobToken>) -> Self {
+        let shape = GlobShape::from_tokens(&tokens);
         Self { tokens: tokens.into(), shape }
     }
 
     /// Another one like it.
-    pub(super) fn copy(&self) -> Self {
-        Self::of_tokens(self.tokens.to_vec())
+    pub(super) fn duplicate(&self) -> Self {
+        Self::from_tokens(self.tokens.to_vec())
     }
 
     pub(super) fn matches(&self, text: &str) -> bool {
         match &self.shape {
-            Shape::Any => true,
-            Shape::Segment => !has_slash(text),
-            Shape::Literal(literal) => **literal == *text,
-            shape => shape.fits(text) && !climbs(text),
+            GlobShape::Any => true,
+            GlobShape::AnySegment => !has_slash(text),
+            GlobShape::Literal(literal) => **literal == *text,
+            shape => shape.matches(text) && !has_dot_segment(text),
         }
     }
 
     pub(super) fn is_any(&self) -> bool {
-        matches!(self.shape, Shape::Any)
+        matches!(self.shape, GlobShape::Any)
     }
 
-    pub(super) fn tokens(&self) -> &[Token] {
+    pub(super) fn tokens(&self) -> &[GlobToken] {
         &self.tokens
     }
 
     /// The text, where it has no wildcard.
     pub(super) fn literal(&self) -> Option<&str> {
         match &self.shape {
-            Shape::Literal(literal) => Some(literal),
+            GlobShape::Literal(literal) => Some(literal),
             _ => None,
         }
     }
 
     /// Whether the only wildcard is a `*` at the end that stands for anything.
-    pub(super) fn is_beginning(&self) -> bool {
-        matches!(&self.shape, Shape::Any)
-            || matches!(&self.shape, Shape::Across(_, end) if end.is_empty())
+    pub(super) fn is_prefix(&self) -> bool {
+        matches!(&self.shape, GlobShape::Any)
+            || matches!(&self.shape, GlobShape::PrefixSuffix(_, end) if end.is_empty())
     }
 
     /// What every text that fits begins with.
-    pub(super) fn beginning(&self) -> String {
-        beginning(&self.tokens)
+    pub(super) fn literal_prefix(&self) -> String {
+        literal_prefix(&self.tokens)
     }
 }
 
-impl Shape {
-    fn of(tokens: &[Token]) -> Self {
-        let letters = |tokens: &[Token]| -> Option<Box<str>> {
-            tokens.iter().map(Token::literal).collect::<Option<String>>().map(Into::into)
+impl GlobShape {
+    fn from_tokens(tokens: &[GlobToken]) -> Self {
+        let letters = |tokens: &[GlobToken]| -> Option<Box<str>> {
+            tokens.iter().map(GlobToken::literal).collect::<Option<String>>().map(Into::into)
         };
         let special = tokens.iter().position(|token| token.literal().is_none());
         let Some(at) = special else { return Self::Literal(letters(tokens).unwrap_or_default()) };
         let ends = letters(&tokens[..at]).zip(letters(&tokens[at + 1..]));
         match (tokens[at], ends) {
-            (Token::Across, Some((start, end))) if start.is_empty() && end.is_empty() => Self::Any,
-            (Token::Within, Some((start, end))) if start.is_empty() && end.is_empty() => {
-                Self::Segment
+            (GlobToken::AnyRun, Some((start, end))) if start.is_empty() && end.is_empty() => {
+                Self::Any
             }
-            (Token::Across, Some((start, end))) => Self::Across(start, end),
-            (Token::Within, Some((start, end))) => Self::Within(start, end),
-            (Token::Below, Some((start, _))) => Self::Below(start),
-            _ => Self::Steps(beginning(tokens).into(), Box::new(Automaton::new(tokens))),
+            (GlobToken::SegmentRun, Some((start, end))) if start.is_empty() && end.is_empty() => {
+                Self::AnySegment
+            }
+            (GlobToken::AnyRun, Some((start, end))) => Self::PrefixSuffix(start, end),
+            (GlobToken::SegmentRun, Some((start, end))) => Self::SegmentPrefixSuffix(start, end),
+            (GlobToken::Subtree, Some((start, _))) => Self::Subtree(start),
+            _ => Self::Automaton(literal_prefix(tokens).into(), Box::new(Automaton::new(tokens))),
         }
     }
 
-    fn fits(&self, text: &str) -> bool {
+    fn matches(&self, text: &str) -> bool {
         match self {
             Self::Any => true,
-            Self::Segment => !has_slash(text),
+            Self::AnySegment => !has_slash(text),
             Self::Literal(literal) => **literal == *text,
-            Self::Across(start, end) => between(text, start, end).is_some(),
-            Self::Within(start, end) => {
-                between(text, start, end).is_some_and(|middle| !has_slash(middle))
+            Self::PrefixSuffix(start, end) => strip_ends(text, start, end).is_some(),
+            Self::SegmentPrefixSuffix(start, end) => {
+                strip_ends(text, start, end).is_some_and(|middle| !has_slash(middle))
             }
-            Self::Below(folder) => text
+            Self::Subtree(folder) => text
                 .strip_prefix(&**folder)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
-            Self::Steps(start, automaton) => text.starts_with(&**start) && automaton.fits(text),
+            Self::Automaton(start, automaton) => {
+                text.starts_with(&**start) && automaton.matches(text)
+            }
         }
     }
 }
 
-fn beginning(tokens: &[Token]) -> String {
-    tokens.iter().map_while(Token::literal).collect()
+fn literal_prefix(tokens: &[GlobToken]) -> String {
+    tokens.iter().map_while(GlobToken::literal).collect()
 }
 
-fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
+fn strip_ends<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
     text.strip_prefix(start)?.strip_suffix(end)
 }
 
@@ -147,17 +151,17 @@ fn has_slash(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn check(notation: Notation, rows: &[(&str, &str, bool)]) {
+    fn check(syntax: GlobSyntax, rows: &[(&str, &str, bool)]) {
         for (pattern, text, expected) in rows {
-            let glob = Glob::new(notation, pattern);
+            let glob = Glob::new(syntax, pattern);
             assert_eq!(glob.matches(text), *expected, "{pattern} {text}");
         }
     }
 
     #[test]
-    fn wildcards_of_patterns_know_segments() {
+    fn segmented_wildcards_stay_within_segments() {
         check(
-            Notation::Segments,
+            GlobSyntax::Segmented,
             &[
                 ("a", "a", true),
                 ("a", "ab", false),
@@ -209,9 +213,9 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_of_strings_stand_for_anything() {
+    fn flat_wildcards_match_any_characters() {
         check(
-            Notation::Whole,
+            GlobSyntax::Flat,
             &[
                 ("*", "a/b:c", true),
                 ("a*", "a/b:c", true),
@@ -227,9 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_longer_than_a_word_of_the_machine_fits_too() {
+    fn pattern_longer_than_one_machine_word_matches() {
         let pattern = format!("{}?{}*x*y", "a".repeat(200), "b".repeat(200));
         let text = format!("{}c{}--x--y", "a".repeat(200), "b".repeat(200));
-        check(Notation::Segments, &[(&pattern, &text, true), (&pattern, &text[1..], false)]);
+        check(GlobSyntax::Segmented, &[(&pattern, &text, true), (&pattern, &text[1..], false)]);
     }
 }

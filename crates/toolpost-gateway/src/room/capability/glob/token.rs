@@ -2,50 +2,50 @@
 
 /// How `*` is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Notation {
+pub(in super::super) enum GlobSyntax {
     /// `*` stands for any run of characters; nothing else is special.
-    Whole,
+    Flat,
     /// `*` and `?` stay within a segment between slashes, `**` does not.
-    Segments,
+    Segmented,
 }
 
 /// One piece of a text with wildcards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Token {
+pub(in super::super) enum GlobToken {
     /// This character.
-    Letter(char),
+    Literal(char),
     /// Any character but a slash.
-    One,
+    AnyChar,
     /// Any run without a slash.
-    Within,
+    SegmentRun,
     /// Any run.
-    Across,
+    AnyRun,
     /// `**/`: nothing, or any run and a slash behind it.
-    Folders,
+    Directories,
     /// `/**` at the end: nothing, or a slash and any run behind it.
-    Below,
+    Subtree,
 }
 
-impl Token {
+impl GlobToken {
     pub(in super::super) fn literal(&self) -> Option<char> {
         match self {
-            Self::Letter(letter) => Some(*letter),
+            Self::Literal(letter) => Some(*letter),
             _ => None,
         }
     }
 }
 
-pub(super) fn read(notation: Notation, text: &str) -> Vec<Token> {
-    let plain = plain(notation, text);
-    let mut tokens: Vec<Token> = Vec::with_capacity(plain.len());
+pub(super) fn tokenize(syntax: GlobSyntax, text: &str) -> Vec<GlobToken> {
+    let plain = tokenize_plain(syntax, text);
+    let mut tokens: Vec<GlobToken> = Vec::with_capacity(plain.len());
     let mut at = 0;
     while let Some(token) = plain.get(at) {
-        let (token, length) = match notation {
-            Notation::Whole => (*token, 1),
-            Notation::Segments => group(&tokens, &plain[at..]),
+        let (token, length) = match syntax {
+            GlobSyntax::Flat => (*token, 1),
+            GlobSyntax::Segmented => next_group(&tokens, &plain[at..]),
         };
         at += length;
-        if !(token == Token::Folders && tokens.last() == Some(&token)) {
+        if !(token == GlobToken::Directories && tokens.last() == Some(&token)) {
             tokens.push(token);
         }
     }
@@ -53,43 +53,46 @@ pub(super) fn read(notation: Notation, text: &str) -> Vec<Token> {
 }
 
 /// The tokens without those that stand for more than one piece.
-fn plain(notation: Notation, text: &str) -> Vec<Token> {
+fn tokenize_plain(syntax: GlobSyntax, text: &str) -> Vec<GlobToken> {
     let mut tokens = Vec::with_capacity(text.len());
     for letter in text.chars() {
-        let token = match (letter, notation) {
-            ('*', Notation::Whole) => Token::Across,
-            ('*', Notation::Segments) => Token::Within,
-            ('?', Notation::Segments) => Token::One,
-            _ => Token::Letter(letter),
+        let token = match (letter, syntax) {
+            ('*', GlobSyntax::Flat) => GlobToken::AnyRun,
+            ('*', GlobSyntax::Segmented) => GlobToken::SegmentRun,
+            ('?', GlobSyntax::Segmented) => GlobToken::AnyChar,
+            _ => GlobToken::Literal(letter),
         };
         match tokens.last_mut() {
-            Some(last @ (Token::Within | Token::Across)) if letter == '*' => *last = Token::Across,
+            Some(last @ (GlobToken::SegmentRun | GlobToken::AnyRun)) if letter == '*' => {
+                *last = GlobToken::AnyRun;
+            }
             _ => tokens.push(token),
         }
     }
     tokens
 }
 
-const SLASH: Token = Token::Letter('/');
+const SLASH: GlobToken = GlobToken::Literal('/');
 
 /// The token that `rest` begins with, and how many plain ones it takes.
-fn group(before: &[Token], rest: &[Token]) -> (Token, usize) {
-    let starts_segment = matches!(before.last(), None | Some(&(SLASH | Token::Folders)));
+fn next_group(before: &[GlobToken], rest: &[GlobToken]) -> (GlobToken, usize) {
+    let starts_segment = matches!(before.last(), None | Some(&(SLASH | GlobToken::Directories)));
     match rest {
         // `a/**/**` is `a/**`.
-        [SLASH, tail @ ..] if !before.is_empty() && is_only_folders(tail) => {
-            (Token::Below, rest.len())
+        [SLASH, tail @ ..] if !before.is_empty() && is_only_double_stars(tail) => {
+            (GlobToken::Subtree, rest.len())
         }
-        [Token::Across, SLASH, tail @ ..] if starts_segment && is_only_folders(tail) => {
-            (Token::Across, rest.len())
+        [GlobToken::AnyRun, SLASH, tail @ ..] if starts_segment && is_only_double_stars(tail) => {
+            (GlobToken::AnyRun, rest.len())
         }
-        [Token::Across, SLASH, ..] if starts_segment => (Token::Folders, 2),
+        [GlobToken::AnyRun, SLASH, ..] if starts_segment => (GlobToken::Directories, 2),
         [token, ..] => (*token, 1),
-        [] => (Token::Across, 0),
+        [] => (GlobToken::AnyRun, 0),
     }
 }
 
 /// Whether this is `**`, `**/**`, `**/**/**`…
-fn is_only_folders(tokens: &[Token]) -> bool {
-    !tokens.is_empty() && tokens.split(|token| *token == SLASH).all(|part| part == [Token::Across])
+fn is_only_double_stars(tokens: &[GlobToken]) -> bool {
+    !tokens.is_empty()
+        && tokens.split(|token| *token == SLASH).all(|part| part == [GlobToken::AnyRun])
 }

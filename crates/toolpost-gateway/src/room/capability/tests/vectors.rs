@@ -5,19 +5,19 @@ use serde_json::Value;
 use super::allows;
 
 #[test]
-fn every_case_of_the_files_is_decided_so() {
+fn shared_capability_vectors_pass() {
     let files = [
         include_str!("../../../../tests/data/capabilities-strings.jsonl"),
         include_str!("../../../../tests/data/capabilities-patterns.jsonl"),
     ];
-    let mut wrong = Vec::new();
+    let mut failures = Vec::new();
     for line in files.iter().flat_map(|file| file.lines()) {
         let case: Value = serde_json::from_str(line).unwrap();
         let kind = case["message"]["kind"].as_str().unwrap();
         let allowed = allows(&case["capability"], kind, case["message"].get("payload"));
         if allowed != case["allow"].as_bool().unwrap() {
-            wrong.push(line);
+            failures.push(line);
         }
     }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(failures.is_empty(), "{failures:#?}");
 }

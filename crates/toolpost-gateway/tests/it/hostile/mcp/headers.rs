@@ -2,11 +2,11 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use toolpost::{Handler, Kind, Operation, OperationSpec, Output, Schema};
+use toolpost::{Handler, HandlerOutput, Operation, OperationKind, OperationSpec, Schema};
 use toolpost_gateway::GatewaySettings;
 
-use super::super::{Neighbor, Running};
-use super::Tester;
+use super::super::{BackgroundClient, TestGateway};
+use super::McpTester;
 
 type Header = (&'static str, &'static [u8]);
 
@@ -18,11 +18,11 @@ const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 /// An operation with an argument that stands in a header, too.
 fn echo() -> Operation {
-    let mut spec = OperationSpec::new(&"t.echo".parse().unwrap(), Kind::Query);
+    let mut spec = OperationSpec::new(&"t.echo".parse().unwrap(), OperationKind::Query);
     let region = json!({"type": "string", "x-mcp-header": "Region"});
     spec.input_schema =
         Schema::new(json!({"type": "object", "properties": {"region": region}})).unwrap();
-    let echo = Handler::once_fn(async |_, input| Ok(Output::Dynamic(input)));
+    let echo = Handler::once_fn(async |_, input| Ok(HandlerOutput::Dynamic(input)));
     Operation::from_spec(spec).handler(echo).build().unwrap()
 }
 
@@ -35,12 +35,12 @@ fn modern(arguments: &Value) -> String {
 
 /// Each row: headers, whether the body is one of 2026-07-28, and the verdict.
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_that_are_wrong_are_refused_by_name() {
+async fn invalid_mcp_headers_are_rejected_with_reason() {
     const JSON: Header = ("content-type", b"application/json");
     let modern = modern(&json!({"region": "west"}));
     let modern = modern.as_str();
     let good = (200, 0, r#""result""#);
-    let twice = (400, -32_020, "must be there once");
+    let twice = (400, -32_020, "must appear exactly once");
     let rows: Vec<(Vec<Header>, &str, (u16, i64, &str))> = vec![
         (vec![JSON, VERSION, CALL, NAME, REGION], modern, good),
         (vec![JSON], PING, good),
@@ -69,9 +69,9 @@ async fn headers_that_are_wrong_are_refused_by_name() {
         (
             vec![JSON, ("mcp-protocol-version", b"1999-01-01")],
             PING,
-            (400, -32_022, "`1999-01-01` is not spoken here"),
+            (400, -32_022, "`1999-01-01` is not supported"),
         ),
-        (vec![JSON, ("mcp-protocol-version", b"")], PING, (400, -32_022, "is not spoken here")),
+        (vec![JSON, ("mcp-protocol-version", b"")], PING, (400, -32_022, "is not supported")),
         (vec![JSON, ("mcp-protocol-version", b"\xff")], PING, twice),
         (
             vec![
@@ -112,12 +112,12 @@ async fn headers_that_are_wrong_are_refused_by_name() {
         (
             vec![JSON, VERSION, CALL, ("mcp-name", b"=?base64?dF9f!!?="), REGION],
             modern,
-            (400, -32_020, "Mcp-Name cannot be read"),
+            (400, -32_020, "Mcp-Name cannot be decoded"),
         ),
         (
             vec![JSON, VERSION, CALL, ("mcp-name", b"=?base64?/w==?="), REGION],
             modern,
-            (400, -32_020, "Mcp-Name cannot be read"),
+            (400, -32_020, "Mcp-Name cannot be decoded"),
         ),
         (vec![JSON, VERSION, CALL, ("mcp-name", b"\xff"), REGION], modern, twice),
         // Arguments.
@@ -159,13 +159,17 @@ async fn headers_that_are_wrong_are_refused_by_name() {
         ),
         (vec![JSON, VERSION, CALL, NAME, REGION, ("mcp-param-nobody", b"x")], modern, good),
         // Who sent it here.
-        (vec![JSON, ("host", b"evil.example")], PING, (403, 0, "the Host header does not name")),
+        (
+            vec![JSON, ("host", b"evil.example")],
+            PING,
+            (403, 0, "the Host header is not a loopback address"),
+        ),
         (vec![JSON, ("host", b"localhost.evil.example")], PING, (403, 0, "Host")),
         (vec![JSON, ("host", b"2130706433")], PING, (403, 0, "Host")),
         (
             vec![JSON, ("origin", b"https://evil.example")],
             PING,
-            (403, 0, "the Origin header does not name"),
+            (403, 0, "the Origin header is not a loopback address"),
         ),
         (vec![JSON, ("origin", b"null")], PING, (403, 0, "Origin")),
         (vec![JSON, ("origin", b"http://localhost:80@evil.example")], PING, (403, 0, "Origin")),
@@ -177,44 +181,44 @@ async fn headers_that_are_wrong_are_refused_by_name() {
         ),
         (vec![JSON, ("origin", b"http://localhost:3000")], PING, good),
     ];
-    let gateway = Running::with([echo()], GatewaySettings::default()).await;
-    let neighbor = Neighbor::start(&gateway);
-    let tester = Tester::new(&gateway);
+    let gateway = TestGateway::start_with([echo()], GatewaySettings::default()).await;
+    let healthy_client = BackgroundClient::start(&gateway);
+    let tester = McpTester::new(&gateway);
     let mut wrong = Vec::new();
     for (headers, body, expected) in rows {
-        let shown: Vec<_> =
+        let escaped_headers: Vec<_> =
             headers.iter().map(|(name, value)| (name, value.escape_ascii().to_string())).collect();
         let verdict = tester.send(Method::POST, &headers, body.into()).await;
-        verdict.check(&format!("{shown:?}"), expected, &mut wrong);
+        verdict.check(&format!("{escaped_headers:?}"), expected, &mut wrong);
     }
-    eprintln!("{} calls beside wrong headers", neighbor.stop().await);
+    eprintln!("{} calls beside wrong headers", healthy_client.stop().await);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(gateway.stop().await.in_time);
 }
 
 /// Each row: a method, and the verdict for somebody without a session.
 #[tokio::test]
-async fn methods_that_need_a_session_or_are_none_are_refused() {
-    let gateway = Running::start().await;
-    let tester = Tester::new(&gateway);
+async fn http_method_without_session_is_rejected() {
+    let gateway = TestGateway::start().await;
+    let tester = McpTester::new(&gateway);
     let mut wrong = Vec::new();
     for (method, expected) in [
-        (Method::GET, (405, -32_600, "answers to POST here")),
-        (Method::DELETE, (405, -32_600, "answers to POST here")),
+        (Method::GET, (405, -32_600, "use POST")),
+        (Method::DELETE, (405, -32_600, "use POST")),
         (Method::PUT, (405, -32_600, "POST, GET, DELETE")),
         (Method::OPTIONS, (405, -32_600, "POST, GET, DELETE")),
     ] {
         let verdict = tester.send(method.clone(), &[], Vec::new()).await;
         verdict.check(method.as_str(), expected, &mut wrong);
     }
-    let mut query = Tester::new(&gateway);
-    for (search, words) in [
+    let mut query = McpTester::new(&gateway);
+    for (search, message) in [
         ("?tools=some", "`tools`"),
         ("?x=1", "there are only"),
-        ("?source=none", "there is no source `none` here"),
+        ("?source=none", "unknown source `none`"),
     ] {
         query.1 = gateway.url(&format!("/mcp{search}"));
-        query.post(&[], PING).await.check(search, (400, -32_602, words), &mut wrong);
+        query.post(&[], PING).await.check(search, (400, -32_602, message), &mut wrong);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     gateway.stop().await;

@@ -2,13 +2,13 @@
 
 use toolpost_gateway::GatewaySettings;
 
-use super::super::{Neighbor, Running, resident};
-use super::Tester;
+use super::super::{BackgroundClient, TestGateway, resident_kib};
+use super::McpTester;
 
 /// More levels than any stack has room for.
-const LEVELS: usize = 100_000;
+const NESTING_DEPTH: usize = 100_000;
 
-fn ask(method: &str, params: &str) -> String {
+fn request_json(method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#)
 }
 
@@ -18,29 +18,29 @@ fn bytes(parts: &[&[u8]]) -> Vec<u8> {
 
 /// Each row: what it is, the body, then the status, the code and the words of the refusal.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_bad_message_is_refused_by_name() {
-    let list = format!("{}{}", "[".repeat(LEVELS), "]".repeat(LEVELS));
-    let object = format!("{}1{}", r#"{"a":"#.repeat(LEVELS), "}".repeat(LEVELS));
+async fn invalid_mcp_messages_are_rejected_with_reason() {
+    let list = format!("{}{}", "[".repeat(NESTING_DEPTH), "]".repeat(NESTING_DEPTH));
+    let object = format!("{}1{}", r#"{"a":"#.repeat(NESTING_DEPTH), "}".repeat(NESTING_DEPTH));
     let add = |arguments: &str| {
-        ask("tools/call", &format!(r#"{{"name":"demo__add","arguments":{arguments}}}"#))
+        request_json("tools/call", &format!(r#"{{"name":"demo__add","arguments":{arguments}}}"#))
     };
-    let meta = |meta: &str| ask("tools/list", &format!(r#"{{"_meta":{meta}}}"#));
+    let meta = |meta: &str| request_json("tools/list", &format!(r#"{{"_meta":{meta}}}"#));
     let with_id = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
     let ping = with_id("1");
     let batch = |count: usize| format!("[{}]", vec![ping.as_str(); count].join(","));
     let long = "x".repeat(1_000_000);
     let good = (200, 0, r#""result""#);
-    let ids = (400, -32_600, "`id` must be a text or a number of at most 256 bytes");
+    let ids = (400, -32_600, "`id` must be a string or a number of at most 256 bytes");
     let rows: Vec<(&str, Vec<u8>, (u16, i64, &str))> = vec![
         ("a good one", ping.clone().into(), good),
         ("a call", add(r#"{"a":1,"b":2}"#).into(), (200, 0, r#"{"sum":3}"#)),
         // Depth.
         ("depth alone", list.clone().into(), (200, 0, "a message must be an object")),
         ("depth as an object", object.clone().into(), (400, -32_600, "`jsonrpc` must be")),
-        ("depth as params", ask("ping", &object).into(), good),
+        ("depth as params", request_json("ping", &object).into(), good),
         (
             "depth as a list of params",
-            ask("ping", &list).into(),
+            request_json("ping", &list).into(),
             (400, -32_602, "must be an object"),
         ),
         ("depth as arguments", add(&object).into(), (200, 0, "VALIDATION_ERROR")),
@@ -58,19 +58,19 @@ async fn every_bad_message_is_refused_by_name() {
         ),
         (
             "depth as a cursor",
-            ask("tools/list", &format!(r#"{{"cursor":{list}}}"#)).into(),
+            request_json("tools/list", &format!(r#"{{"cursor":{list}}}"#)).into(),
             (400, -32_602, "`params` cannot be read"),
         ),
         (
             "depth as a name",
-            ask("tools/call", &format!(r#"{{"name":{list}}}"#)).into(),
+            request_json("tools/call", &format!(r#"{{"name":{list}}}"#)).into(),
             (400, -32_602, "`params` cannot be read"),
         ),
         ("depth as an id", with_id(&list).into(), ids),
         (
             "depth as a method",
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":{list}}}"#).into(),
-            (400, -32_600, "`method` must be a text"),
+            (400, -32_600, "`method` must be a string"),
         ),
         (
             "depth as a version",
@@ -80,29 +80,30 @@ async fn every_bad_message_is_refused_by_name() {
         ("depth beside everything", format!(r#"{{"x":{list},{}"#, &ping[1..]).into(), good),
         (
             "depth in a hello",
-            ask("initialize", &format!(r#"{{"protocolVersion":{list}}}"#)).into(),
+            request_json("initialize", &format!(r#"{{"protocolVersion":{list}}}"#)).into(),
             good,
         ),
         (
             "depth in a prompt",
-            ask("prompts/get", &format!(r#"{{"name":"x__y","arguments":{object}}}"#)).into(),
+            request_json("prompts/get", &format!(r#"{{"name":"x__y","arguments":{object}}}"#))
+                .into(),
             (200, -32_602, ""),
         ),
-        ("depth in a completion", ask("completion/complete", &object).into(), (200, -32_602, "")),
+        (
+            "depth in a completion",
+            request_json("completion/complete", &object).into(),
+            (200, -32_602, ""),
+        ),
         (
             "depth in a cancellation",
             format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{object}}}"#)
                 .into(),
             (202, 0, ""),
         ),
-        (
-            "depth without end",
-            "[".repeat(LEVELS).into(),
-            (400, -32_700, "the batch cannot be read"),
-        ),
+        ("depth without end", "[".repeat(NESTING_DEPTH).into(), (400, -32_700, "invalid batch")),
         (
             "depth of an object without end",
-            r#"{"a":"#.repeat(LEVELS).into(),
+            r#"{"a":"#.repeat(NESTING_DEPTH).into(),
             (400, -32_700, "cannot be read"),
         ),
         // Ids.
@@ -119,20 +120,20 @@ async fn every_bad_message_is_refused_by_name() {
         (
             "a number as a method",
             r#"{"jsonrpc":"2.0","id":1,"method":1}"#.into(),
-            (400, -32_600, "`method` must be a text"),
+            (400, -32_600, "`method` must be a string"),
         ),
         (
             "half a character as a method",
             r#"{"jsonrpc":"2.0","id":1,"method":"\udfff"}"#.into(),
-            (400, -32_600, "`method` must be a text"),
+            (400, -32_600, "`method` must be a string"),
         ),
-        ("no method", r#"{"jsonrpc":"2.0","id":1}"#.into(), (400, -32_600, "there is no `method`")),
+        ("no method", r#"{"jsonrpc":"2.0","id":1}"#.into(), (400, -32_600, "`method` is missing")),
         (
             "an unknown method",
-            ask("tools/destroy", "{}").into(),
-            (200, -32_601, "there is no method `tools/destroy` here"),
+            request_json("tools/destroy", "{}").into(),
+            (200, -32_601, "unknown method `tools/destroy`"),
         ),
-        ("a long method", ask(&long, "{}").into(), (200, -32_601, "there is no method `xxx")),
+        ("a long method", request_json(&long, "{}").into(), (200, -32_601, "unknown method `xxx")),
         (
             "two methods",
             r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}"#.into(),
@@ -150,7 +151,7 @@ async fn every_bad_message_is_refused_by_name() {
         ),
         (
             "two names",
-            ask("tools/call", r#"{"name":"demo__add","name":"demo__fail"}"#).into(),
+            request_json("tools/call", r#"{"name":"demo__add","name":"demo__fail"}"#).into(),
             (400, -32_602, "duplicate field `name`"),
         ),
         (
@@ -175,32 +176,40 @@ async fn every_bad_message_is_refused_by_name() {
         ),
         (
             "a long cursor",
-            ask("tools/list", &format!(r#"{{"cursor":"{long}"}}"#)).into(),
+            request_json("tools/list", &format!(r#"{{"cursor":"{long}"}}"#)).into(),
             (200, -32_602, "cursor"),
         ),
         (
             "a long name",
-            ask("tools/call", &format!(r#"{{"name":"{long}"}}"#)).into(),
+            request_json("tools/call", &format!(r#"{{"name":"{long}"}}"#)).into(),
             (200, -32_602, "unknown tool"),
         ),
-        ("no name", ask("tools/call", "{}").into(), (200, -32_602, "`params.name` must be")),
+        (
+            "no name",
+            request_json("tools/call", "{}").into(),
+            (200, -32_602, "`params.name` must be"),
+        ),
         (
             "a long text instead of a message",
             format!("\"{long}\"").into(),
             (400, -32_600, "cannot be read"),
         ),
         // Batches, from a client that says no version and so may be of the one that has them.
-        ("an empty batch", "[]".into(), (400, -32_600, "a batch has between 1 and 100 messages")),
+        (
+            "an empty batch",
+            "[]".into(),
+            (400, -32_600, "a batch must have between 1 and 100 messages"),
+        ),
         ("a batch", batch(100).into(), good),
         ("a large batch", batch(101).into(), (400, -32_600, "between 1 and 100")),
         ("a huge batch", batch(10_000).into(), (400, -32_600, "between 1 and 100")),
         (
             "a batch of hellos",
-            format!("[{}]", ask("initialize", "{}")).into(),
+            format!("[{}]", request_json("initialize", "{}")).into(),
             (200, 0, "must not be part of a batch"),
         ),
         ("a batch of nonsense", "[1,{},[],\"x\"]".into(), (200, 0, "-32600")),
-        ("half a batch", "[{}".into(), (400, -32_700, "the batch cannot be read")),
+        ("half a batch", "[{}".into(), (400, -32_700, "invalid batch")),
         // Bytes.
         ("nothing", Vec::new(), (400, -32_700, "cannot be read")),
         ("a null byte", vec![0], (400, -32_700, "cannot be read")),
@@ -235,20 +244,24 @@ async fn every_bad_message_is_refused_by_name() {
         ),
         ("two messages", format!("{ping}{ping}").into(), (400, -32_700, "trailing characters")),
         ("half a message", ping[..20].into(), (400, -32_700, "cannot be read")),
-        ("too much", vec![b' '; 5_000_000], (413, 0, "a body has at most 4194304 bytes")),
+        (
+            "too much",
+            vec![b' '; 5_000_000],
+            (413, 0, "the body exceeds the limit of 4194304 bytes"),
+        ),
     ];
-    let gateway = Running::with([], GatewaySettings::default()).await;
-    let neighbor = Neighbor::start(&gateway);
-    let tester = Tester::new(&gateway);
-    let before = resident();
+    let gateway = TestGateway::start_with([], GatewaySettings::default()).await;
+    let healthy_client = BackgroundClient::start(&gateway);
+    let tester = McpTester::new(&gateway);
+    let before = resident_kib();
     let mut wrong = Vec::new();
     for (what, body, expected) in rows {
         let verdict = tester.post(&[], body).await;
         assert!(verdict.text.len() < 20_000, "{what}: {} bytes are said", verdict.text.len());
         verdict.check(what, expected, &mut wrong);
     }
-    eprintln!("bad messages: {before} KiB before, {} KiB after", resident());
-    eprintln!("{} calls beside them", neighbor.stop().await);
+    eprintln!("bad messages: {before} KiB before, {} KiB after", resident_kib());
+    eprintln!("{} calls beside them", healthy_client.stop().await);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(gateway.stop().await.in_time);
 }

@@ -6,24 +6,24 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use toolpost_gateway::GatewaySettings;
 
-use super::super::super::spokes::{eventually, guarded, in_time};
-use super::super::{Neighbor, Raw, Running, call, resident};
-use super::Tester;
+use super::super::super::spokes::{gateway_with_tokens, wait_until, with_timeout};
+use super::super::{BackgroundClient, RawClient, TestGateway, resident_kib, tool_call_message};
+use super::McpTester;
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_nobody_elses() {
-    let (gateway, [ann, bob]) = guarded(["ann", "bob"]).await;
-    let neighbor = Neighbor::with(&gateway, Some(&bob));
-    let tester = Tester::new(&gateway);
-    let session = tester.hello(Some(&ann)).await.unwrap();
-    let gone = tester.hello(Some(&ann)).await.unwrap();
+async fn session_is_hidden_from_other_identities() {
+    let (gateway, [ann, bob]) = gateway_with_tokens(["ann", "bob"]).await;
+    let healthy_client = BackgroundClient::with_token(&gateway, Some(&bob));
+    let tester = McpTester::new(&gateway);
+    let session = tester.initialize(Some(&ann)).await.unwrap();
+    let ended_session = tester.initialize(Some(&ann)).await.unwrap();
     let [ann, bob] = [ann, bob].map(|token| format!("Bearer {}", token.reveal()));
     let end: [(&str, &[u8]); 2] =
-        [("authorization", ann.as_bytes()), ("mcp-session-id", gone.as_bytes())];
+        [("authorization", ann.as_bytes()), ("mcp-session-id", ended_session.as_bytes())];
     assert_eq!(tester.send(Method::DELETE, &end, Vec::new()).await.status, 204);
-    let none = (404, -32_001, "there is no such session");
+    let none = (404, -32_001, "unknown session");
     let good = (200, 0, r#""result""#);
     let (guess, shout) = ("0123456789abcdef".repeat(4), session.to_uppercase());
     let (long, cut) = ("a".repeat(10_000), &session[..63]);
@@ -36,7 +36,7 @@ async fn a_session_is_nobody_elses() {
         ("long", &ann, long.as_bytes(), none),
         ("with a tab", &ann, b"a\tb", none),
         ("in Latin-1", &ann, b"\xe9\xff", none),
-        ("ended", &ann, gone.as_bytes(), none),
+        ("ended", &ann, ended_session.as_bytes(), none),
         ("somebody else's", &bob, session.as_bytes(), none),
         ("nobody's token", "Bearer tpt_guess", session.as_bytes(), (401, 0, "token")),
     ];
@@ -59,87 +59,88 @@ async fn a_session_is_nobody_elses() {
         [("authorization", ann.as_bytes()), ("mcp-session-id", session.as_bytes())];
     tester.post(&headers, PING).await.check("still its own", good, &mut wrong);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    eprintln!("{} calls beside thieves", neighbor.stop().await);
+    eprintln!("{} calls beside thieves", healthy_client.stop().await);
     gateway.stop().await;
 }
 
 #[tokio::test]
-async fn control_characters_in_an_id_do_not_pass_the_head() {
-    let gateway = Running::start().await;
+async fn session_id_with_control_characters_is_rejected() {
+    let gateway = TestGateway::start().await;
     for id in ["a\0b", "a\u{1}b", "a\u{7f}b", "a\rmcp-name: b"] {
-        let mut raw = Raw::connect(gateway.address).await;
-        raw.say(format!("GET /mcp HTTP/1.1\r\nhost: localhost\r\nmcp-session-id: {id}\r\n\r\n"))
+        let mut raw = RawClient::connect(gateway.address).await;
+        raw.send(format!("GET /mcp HTTP/1.1\r\nhost: localhost\r\nmcp-session-id: {id}\r\n\r\n"))
             .await;
-        assert_eq!(raw.answer().await.unwrap().status, 400, "{id:?}");
+        assert_eq!(raw.recv_response().await.unwrap().status, 400, "{id:?}");
     }
     gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_sessions_ends_itself_and_nobody_who_works() {
+async fn session_flood_does_not_evict_active_sessions() {
     let mut settings = GatewaySettings::default();
-    settings.mcp.sessions = 64;
-    let gateway = Running::with([], settings).await;
-    let neighbor = Neighbor::start(&gateway);
-    let tester = Tester::new(&gateway);
-    let first = tester.hello(None).await.unwrap();
-    let before = resident();
+    settings.mcp.max_sessions = 64;
+    let gateway = TestGateway::start_with([], settings).await;
+    let healthy_client = BackgroundClient::start(&gateway);
+    let tester = McpTester::new(&gateway);
+    let first = tester.initialize(None).await.unwrap();
+    let before = resident_kib();
     for _ in 0..1_000 {
-        tester.hello(None).await.unwrap();
+        tester.initialize(None).await.unwrap();
     }
-    eprintln!("1000 sessions begun: {before} KiB before, {} KiB after", resident());
+    eprintln!("1000 sessions begun: {before} KiB before, {} KiB after", resident_kib());
     let verdict = tester.post(&[("mcp-session-id", first.as_bytes())], PING).await;
     assert_eq!((verdict.status, verdict.code), (404, -32_001), "the first was never used");
-    eprintln!("{} calls beside the flood", neighbor.stop().await);
+    eprintln!("{} calls beside the flood", healthy_client.stop().await);
     assert!(gateway.stop().await.in_time);
 }
 
 #[tokio::test]
-async fn where_every_session_is_in_use_another_is_refused_by_name() {
+async fn session_limit_rejects_initialize() {
     let mut settings = GatewaySettings::default();
-    settings.mcp.sessions = 4;
-    let gateway = Running::with([], settings).await;
-    let tester = Tester::new(&gateway);
+    settings.mcp.max_sessions = 4;
+    let gateway = TestGateway::start_with([], settings).await;
+    let tester = McpTester::new(&gateway);
     let mut streams = Vec::new();
     for _ in 0..4 {
-        let session = tester.hello(None).await.unwrap();
+        let session = tester.initialize(None).await.unwrap();
         let get = tester.0.get(&tester.1).header("mcp-session-id", session);
         streams.push(get.send().await.unwrap());
     }
-    let refused = tester.hello(None).await.unwrap_err();
-    assert_eq!((refused.status, refused.code), (503, -32_000));
-    assert!(refused.text.contains("all of them are in use"), "{}", refused.text);
+    let rejected = tester.initialize(None).await.unwrap_err();
+    assert_eq!((rejected.status, rejected.code), (503, -32_000));
+    assert!(rejected.text.contains("all sessions are in use"), "{}", rejected.text);
     streams.pop();
-    let again = async { while tester.hello(None).await.is_err() {} };
-    in_time("a place", again).await;
+    let again = async { while tester.initialize(None).await.is_err() {} };
+    with_timeout("a place", again).await;
     drop(streams);
     gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_cancels_the_call_of_another_session() {
-    let gateway = Running::start().await;
-    let tester = Tester::new(&gateway);
-    let [mine, other] = [tester.hello(None).await.unwrap(), tester.hello(None).await.unwrap()];
+async fn cancellation_is_scoped_to_its_session() {
+    let gateway = TestGateway::start().await;
+    let tester = McpTester::new(&gateway);
+    let [mine, other] =
+        [tester.initialize(None).await.unwrap(), tester.initialize(None).await.unwrap()];
     let cancel =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
     let slow = |ms: u64| {
         let request = tester.0.post(&tester.1).header("mcp-session-id", &mine);
-        tokio::spawn(request.json(&call("demo__slow", &json!({"ms": ms}))).send())
+        tokio::spawn(request.json(&tool_call_message("demo__slow", &json!({"ms": ms}))).send())
     };
     let pipeline = gateway.gateway.pipeline();
     let running = slow(500);
-    eventually("it runs", || pipeline.in_flight() == 1).await;
+    wait_until("it runs", || pipeline.in_flight() == 1).await;
     let others: [&[(&str, &[u8])]; 2] = [&[("mcp-session-id", other.as_bytes())], &[]];
     for headers in others {
         let verdict = tester.post(headers, cancel.to_string()).await;
         assert_eq!(verdict.status, 202);
     }
-    let answer: Value = running.await.unwrap().unwrap().json().await.unwrap();
-    assert!(answer["result"].to_string().contains("500"), "{answer}");
+    let response: Value = running.await.unwrap().unwrap().json().await.unwrap();
+    assert!(response["result"].to_string().contains("500"), "{response}");
 
     let running = slow(600_000);
-    eventually("it runs", || pipeline.in_flight() == 1).await;
+    wait_until("it runs", || pipeline.in_flight() == 1).await;
     let own: [(&str, &[u8]); 1] = [("mcp-session-id", mine.as_bytes())];
     assert_eq!(tester.post(&own, cancel.to_string()).await.status, 202);
     let ended = tokio::time::timeout(Duration::from_secs(30), running).await;

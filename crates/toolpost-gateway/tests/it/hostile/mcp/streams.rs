@@ -7,36 +7,36 @@ use serde_json::{Value, json};
 use toolpost::{CallContext, HandlerError, Operation, Progress};
 use toolpost_gateway::GatewaySettings;
 
-use super::super::super::spokes::{eventually, in_time};
-use super::super::{Neighbor, Raw, Running, resident};
-use super::Tester;
+use super::super::super::spokes::{wait_until, with_timeout};
+use super::super::{BackgroundClient, RawClient, TestGateway, resident_kib};
+use super::McpTester;
 
 /// Whoever reads nothing is full soon.
-const TINY: u32 = 4 * 1024;
+const RECV_BUFFER_BYTES: u32 = 4 * 1024;
 
-fn patient(patience: Duration) -> GatewaySettings {
+fn settings_with_write_timeout(timeout: Duration) -> GatewaySettings {
     let mut settings = GatewaySettings::default();
-    settings.write_timeout = patience;
-    settings.send_buffer = 8 * 1024;
-    settings.mcp.settle = Duration::ZERO;
+    settings.write_timeout = timeout;
+    settings.send_buffer_bytes = 8 * 1024;
+    settings.mcp.list_changed_debounce = Duration::ZERO;
     settings
 }
 
 /// Reports without end, at length.
-fn talkative() -> Operation {
-    let talk = async |context: CallContext, _: Value| {
+fn progress_flood() -> Operation {
+    let report_progress = async |context: CallContext, _: Value| {
         let mut done = 0.0;
-        while !context.is_cancelled() {
+        while !context.is_canceled() {
             done += 1.0;
             context.report(Progress::new(done).with_message("x".repeat(10_000)));
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         Ok::<_, HandlerError>(Value::Null)
     };
-    Operation::query("t.talk", talk).build().unwrap()
+    Operation::query("t.talk", report_progress).build().unwrap()
 }
 
-fn extra() -> Operation {
+fn extra_operation() -> Operation {
     let nothing = async |_: CallContext, _: Value| Ok::<_, HandlerError>(Value::Null);
     Operation::query("t.extra", nothing).build().unwrap()
 }
@@ -51,7 +51,7 @@ fn post(headers: &str, body: &Value) -> String {
 }
 
 /// A subscription of 2026-07-28 with this id.
-fn listen(id: &str) -> String {
+fn listen_request(id: &str) -> String {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}});
     let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta});
@@ -61,10 +61,10 @@ fn listen(id: &str) -> String {
 }
 
 /// Adds and takes away a tool until told to stop.
-async fn change_tools(gateway: &Running) {
+async fn change_tools(gateway: &TestGateway) {
     let registry = gateway.gateway.pipeline().registry();
     loop {
-        registry.register(extra()).unwrap();
+        registry.register(extra_operation()).unwrap();
         tokio::time::sleep(Duration::from_millis(1)).await;
         registry.unregister(&"t.extra".parse().unwrap());
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -72,115 +72,121 @@ async fn change_tools(gateway: &Running) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reports_that_nobody_reads_end_their_call() {
-    let gateway = Running::with([talkative()], patient(Duration::from_millis(500))).await;
-    let neighbor = Neighbor::start(&gateway);
-    let before = resident();
+async fn unread_progress_ends_its_call() {
+    let gateway = TestGateway::start_with(
+        [progress_flood()],
+        settings_with_write_timeout(Duration::from_millis(500)),
+    )
+    .await;
+    let healthy_client = BackgroundClient::start(&gateway);
+    let before = resident_kib();
     let params = json!({"name": "t__talk", "arguments": {}, "_meta": {"progressToken": "p"}});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     let mut deaf = Vec::new();
     for _ in 0..10 {
-        let mut raw = Raw::narrow(gateway.address, TINY).await;
-        raw.say(post("", &call)).await;
+        let mut raw = RawClient::connect_with_recv_buffer(gateway.address, RECV_BUFFER_BYTES).await;
+        raw.send(post("", &call)).await;
         deaf.push(raw);
     }
     for raw in deaf {
-        raw.is_cut().await;
+        raw.wait_for_disconnect().await;
     }
-    eprintln!("10 floods of reports, not read: {before} KiB before, {} KiB after", resident());
-    eprintln!("{} calls beside them", neighbor.stop().await);
+    eprintln!("10 floods of reports, not read: {before} KiB before, {} KiB after", resident_kib());
+    eprintln!("{} calls beside them", healthy_client.stop().await);
     let pipeline = gateway.gateway.pipeline();
-    eventually("nothing runs", || pipeline.in_flight() == 0).await;
+    wait_until("nothing runs", || pipeline.in_flight() == 0).await;
     assert!(gateway.stop().await.in_time);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_that_nobody_reads_end_their_stream() {
-    let gateway = Running::with([], patient(Duration::from_millis(500))).await;
-    let neighbor = Neighbor::start(&gateway);
-    let session = Tester::new(&gateway).hello(None).await.unwrap();
+async fn unread_notifications_end_their_stream() {
+    let gateway =
+        TestGateway::start_with([], settings_with_write_timeout(Duration::from_millis(500))).await;
+    let healthy_client = BackgroundClient::start(&gateway);
+    let session = McpTester::new(&gateway).initialize(None).await.unwrap();
     let stream = format!(
         "GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\
          mcp-session-id: {session}\r\n\r\n"
     );
-    let before = resident();
-    for request in [listen(&"i".repeat(250)), stream] {
-        let mut raw = Raw::narrow(gateway.address, TINY).await;
-        raw.say(request).await;
+    let before = resident_kib();
+    for request in [listen_request(&"i".repeat(250)), stream] {
+        let mut raw = RawClient::connect_with_recv_buffer(gateway.address, RECV_BUFFER_BYTES).await;
+        raw.send(request).await;
         tokio::select! {
-            () = raw.is_cut() => {}
+            () = raw.wait_for_disconnect() => {}
             () = change_tools(&gateway) => {}
         }
         gateway.gateway.pipeline().registry().unregister(&"t.extra".parse().unwrap());
     }
-    eprintln!("floods of changes, not read: {before} KiB before, {} KiB after", resident());
-    eprintln!("{} calls beside them", neighbor.stop().await);
+    eprintln!("floods of changes, not read: {before} KiB before, {} KiB after", resident_kib());
+    eprintln!("{} calls beside them", healthy_client.stop().await);
     assert!(gateway.stop().await.in_time);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_has_one_stream_and_the_last_one_counts() {
-    let gateway = Running::with([], patient(Duration::from_secs(30))).await;
-    let tester = Tester::new(&gateway);
-    let session = tester.hello(None).await.unwrap();
+async fn new_session_stream_replaces_previous() {
+    let gateway =
+        TestGateway::start_with([], settings_with_write_timeout(Duration::from_secs(30))).await;
+    let tester = McpTester::new(&gateway);
+    let session = tester.initialize(None).await.unwrap();
     let get = async || {
         let request = tester.0.get(&tester.1).header("mcp-session-id", &session);
-        in_time("a stream", request.send()).await.unwrap()
+        with_timeout("a stream", request.send()).await.unwrap()
     };
     let first = get().await;
     let second = get().await;
-    assert!(in_time("the first one's end", first.text()).await.is_ok());
-    let mut heard = second.bytes_stream();
-    gateway.gateway.pipeline().registry().register(extra()).unwrap();
+    assert!(with_timeout("the first one's end", first.text()).await.is_ok());
+    let mut received = second.bytes_stream();
+    gateway.gateway.pipeline().registry().register(extra_operation()).unwrap();
     let mut text = String::new();
     while !text.contains("notifications/tools/list_changed") {
-        let chunk = in_time("a change", heard.next()).await.unwrap().unwrap();
+        let chunk = with_timeout("a change", received.next()).await.unwrap().unwrap();
         text.push_str(std::str::from_utf8(&chunk).unwrap());
     }
-    drop(heard);
+    drop(received);
     gateway.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn listeners_leave_room_for_those_who_call() {
+async fn listener_limit_leaves_connections_for_calls() {
     let mut settings = GatewaySettings::default();
-    settings.connections = 16;
-    settings.mcp.listeners = 8;
-    let gateway = Running::with([], settings).await;
-    let neighbor = Neighbor::start(&gateway);
-    let tester = Tester::new(&gateway);
-    let session = tester.hello(None).await.unwrap();
+    settings.max_connections = 16;
+    settings.mcp.max_listeners = 8;
+    let gateway = TestGateway::start_with([], settings).await;
+    let healthy_client = BackgroundClient::start(&gateway);
+    let tester = McpTester::new(&gateway);
+    let session = tester.initialize(None).await.unwrap();
     let mut listeners = Vec::new();
     for _ in 0..8 {
-        let mut raw = Raw::connect(gateway.address).await;
-        raw.say(listen("l")).await;
-        assert_eq!(raw.answer().await.unwrap().status, 200);
+        let mut raw = RawClient::connect(gateway.address).await;
+        raw.send(listen_request("l")).await;
+        assert_eq!(raw.recv_response().await.unwrap().status, 200);
         listeners.push(raw);
     }
     for _ in 0..20 {
-        let mut raw = Raw::connect(gateway.address).await;
-        raw.say(listen("more")).await;
-        let refused = raw.answer().await.unwrap();
-        assert_eq!(refused.status, 503);
-        assert!(refused.head.contains("\r\nretry-after: 1\r\n"), "{}", refused.head);
-        let body: Value = serde_json::from_str(&refused.body).unwrap();
+        let mut raw = RawClient::connect(gateway.address).await;
+        raw.send(listen_request("more")).await;
+        let rejected = raw.recv_response().await.unwrap();
+        assert_eq!(rejected.status, 503);
+        assert!(rejected.head.contains("\r\nretry-after: 1\r\n"), "{}", rejected.head);
+        let body: Value = serde_json::from_str(&rejected.body).unwrap();
         assert_eq!((&body["id"], &body["error"]["code"]), (&json!("more"), &json!(-32_000)));
-        assert_eq!(body["error"]["message"], "8 clients are listening, which is the limit");
+        assert_eq!(body["error"]["message"], "listener limit reached: 8 clients are listening");
     }
     let headers: [(&str, &[u8]); 1] = [("mcp-session-id", session.as_bytes())];
-    let refused = tester.send(reqwest::Method::GET, &headers, Vec::new()).await;
-    assert_eq!((refused.status, refused.code), (503, -32_000));
+    let rejected = tester.send(reqwest::Method::GET, &headers, Vec::new()).await;
+    assert_eq!((rejected.status, rejected.code), (503, -32_000));
     listeners.pop();
     let again = async {
         loop {
-            let mut raw = Raw::connect(gateway.address).await;
-            raw.say(listen("again")).await;
-            if raw.answer().await.unwrap().status == 200 {
+            let mut raw = RawClient::connect(gateway.address).await;
+            raw.send(listen_request("again")).await;
+            if raw.recv_response().await.unwrap().status == 200 {
                 break;
             }
         }
     };
-    in_time("a place", again).await;
-    eprintln!("{} calls beside listeners", neighbor.stop().await);
+    with_timeout("a place", again).await;
+    eprintln!("{} calls beside listeners", healthy_client.stop().await);
     gateway.stop().await;
 }

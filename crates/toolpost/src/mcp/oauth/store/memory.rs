@@ -18,7 +18,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<String, Vec<Credentials>>> {
+    fn lock_entries(&self) -> MutexGuard<'_, HashMap<String, Vec<Credentials>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -28,7 +28,7 @@ impl CredentialStore for MemoryStore {
         &'a self,
         resource: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Credentials>, StoreError>> {
-        ready(Ok(self.kept().get(resource).cloned().unwrap_or_default())).boxed()
+        ready(Ok(self.lock_entries().get(resource).cloned().unwrap_or_default())).boxed()
     }
 
     fn save<'a>(
@@ -36,25 +36,25 @@ impl CredentialStore for MemoryStore {
         resource: &'a str,
         credentials: Credentials,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        let mut kept = self.kept();
-        put(kept.entry(resource.to_owned()).or_default(), credentials);
+        let mut stored = self.lock_entries();
+        upsert(stored.entry(resource.to_owned()).or_default(), credentials);
         ready(Ok(())).boxed()
     }
 
-    fn forget<'a>(
+    fn remove<'a>(
         &'a self,
         resource: &'a str,
         issuer: &'a str,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        if let Some(list) = self.kept().get_mut(resource) {
-            list.retain(|kept| kept.issuer != issuer);
+        if let Some(list) = self.lock_entries().get_mut(resource) {
+            list.retain(|stored| stored.issuer != issuer);
         }
         ready(Ok(())).boxed()
     }
 }
 
 /// The latest is the first, and there is one for each issuer.
-pub(super) fn put(list: &mut Vec<Credentials>, credentials: Credentials) {
-    list.retain(|kept| kept.issuer != credentials.issuer);
+pub(super) fn upsert(list: &mut Vec<Credentials>, credentials: Credentials) {
+    list.retain(|stored| stored.issuer != credentials.issuer);
     list.insert(0, credentials);
 }

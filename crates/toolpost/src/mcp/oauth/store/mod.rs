@@ -29,7 +29,7 @@ pub trait CredentialStore: Send + Sync + Debug {
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Forgets the credentials of a resource and an issuer, if there are any.
-    fn forget<'a>(
+    fn remove<'a>(
         &'a self,
         resource: &'a str,
         issuer: &'a str,
@@ -41,7 +41,7 @@ pub trait CredentialStore: Send + Sync + Debug {
     /// A store that only one client uses for a resource needs no such thing, and has none.
     fn lock<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, Result<StoreGuard, StoreError>> {
         let _ = resource;
-        futures::future::ready(Ok(StoreGuard::open())).boxed()
+        futures::future::ready(Ok(StoreGuard::noop())).boxed()
     }
 }
 
@@ -130,15 +130,15 @@ impl Tokens {
     }
 
     /// Whether the access token still holds at a time.
-    pub(super) fn holds_at(&self, now: i64) -> bool {
+    pub(super) fn is_valid_at(&self, now: i64) -> bool {
         self.expires_at.is_none_or(|expires| now < expires)
     }
 
     /// Whether it is time for new ones: a minute before the end, or half-way of a short life.
-    pub(super) fn is_ripe_at(&self, now: i64) -> bool {
+    pub(super) fn is_refresh_due_at(&self, now: i64) -> bool {
         let Some(expires) = self.expires_at else { return false };
-        let life = expires.saturating_sub(self.obtained_at);
-        now >= expires.saturating_sub((life / 2).clamp(0, 60_000))
+        let lifetime = expires.saturating_sub(self.obtained_at);
+        now >= expires.saturating_sub((lifetime / 2).clamp(0, 60_000))
     }
 }
 
@@ -154,7 +154,7 @@ impl StoreGuard {
     }
 
     /// Holds on to nothing.
-    pub fn open() -> Self {
+    pub fn noop() -> Self {
         Self { _held: None }
     }
 }
@@ -182,7 +182,7 @@ impl StoreError {
 
     /// Adds why.
     #[must_use]
-    pub fn because(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_renewed_before_they_end() {
+    fn tokens_are_refreshed_before_expiry() {
         let rows = [
             // obtained, expires; ripe and over at these seconds
             (0, Some(3_600), 3_540, 3_600),
@@ -236,14 +236,19 @@ mod tests {
             (0, Some(0), 0, 0),
             (100, Some(50), 50, 50),
         ];
-        for (obtained, expires, ripe, over) in rows {
+        for (obtained, expires, refresh_due, over) in rows {
             let mut tokens = Tokens::new(Secret::new("x"));
             tokens.obtained_at = obtained * 1_000;
             tokens.expires_at = expires.map(|seconds: i64| seconds * 1_000);
-            assert!(tokens.is_ripe_at(ripe * 1_000) && !tokens.is_ripe_at(ripe * 1_000 - 1));
-            assert!(!tokens.holds_at(over * 1_000) && tokens.holds_at(over * 1_000 - 1));
+            assert!(
+                tokens.is_refresh_due_at(refresh_due * 1_000)
+                    && !tokens.is_refresh_due_at(refresh_due * 1_000 - 1)
+            );
+            assert!(!tokens.is_valid_at(over * 1_000) && tokens.is_valid_at(over * 1_000 - 1));
         }
-        let endless = Tokens::new(Secret::new("x"));
-        assert!(endless.holds_at(i64::MAX) && !endless.is_ripe_at(i64::MAX));
+        let without_expiry = Tokens::new(Secret::new("x"));
+        assert!(
+            without_expiry.is_valid_at(i64::MAX) && !without_expiry.is_refresh_due_at(i64::MAX)
+        );
     }
 }

@@ -8,41 +8,45 @@ use std::process::Command;
 
 use rustix::process::Pid;
 
-use super::{BROKEN, complain};
+use super::{EXIT_INTERNAL_ERROR, report_error};
 
 /// As shells have it: there is no such command.
-const NOT_FOUND: u8 = 127;
+const EXIT_NOT_FOUND: u8 = 127;
 /// As shells have it: there is one, and it cannot be run.
-const NOT_RUN: u8 = 126;
+const EXIT_NOT_EXECUTABLE: u8 = 126;
 
 /// Starts the server, with our pipes.
-pub(super) fn start(arguments: &[OsString], line: &[OsString]) -> io::Result<Pid> {
-    let child = platform::start(arguments, line)?;
+pub(super) fn start(arguments: &[OsString], command_line: &[OsString]) -> io::Result<Pid> {
+    let child = platform::start(arguments, command_line)?;
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     Ok(id.expect("the id of a process is a positive number"))
 }
 
 /// The server alone is to hold the pipes, so that either side notices when the other closes one.
 /// Standard error stays, for what a watcher may have to say.
-pub(super) fn let_go_of_the_pipes() -> io::Result<()> {
-    let nothing = File::options().read(true).write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdin(&nothing)?;
-    rustix::stdio::dup2_stdout(&nothing)?;
+pub(super) fn release_pipes() -> io::Result<()> {
+    let dev_null = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&dev_null)?;
+    rustix::stdio::dup2_stdout(&dev_null)?;
     Ok(())
 }
 
 /// Runs in the child: the server takes the place of this process, which dies with its watcher.
-pub(super) fn become_server(watcher: Pid, line: &[OsString]) -> u8 {
-    if !platform::die_with(watcher) {
-        return BROKEN;
+pub(super) fn exec_server(watcher: Pid, command_line: &[OsString]) -> u8 {
+    if !platform::set_parent_death_signal(watcher) {
+        return EXIT_INTERNAL_ERROR;
     }
-    refuse(line, &Command::new(&line[0]).args(&line[1..]).exec())
+    report_spawn_error(
+        command_line,
+        &Command::new(&command_line[0]).args(&command_line[1..]).exec(),
+    )
 }
 
 /// Says why there is no server.
-pub(super) fn refuse(line: &[OsString], error: &io::Error) -> u8 {
-    let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN };
-    complain(code, &format!("cannot start `{}`: {error}", line[0].to_string_lossy()))
+pub(super) fn report_spawn_error(command_line: &[OsString], error: &io::Error) -> u8 {
+    let code =
+        if error.kind() == io::ErrorKind::NotFound { EXIT_NOT_FOUND } else { EXIT_NOT_EXECUTABLE };
+    report_error(code, &format!("cannot start `{}`: {error}", command_line[0].to_string_lossy()))
 }
 
 #[cfg(target_os = "linux")]
@@ -53,30 +57,34 @@ mod platform {
         Signal, getpid, getppid, set_child_subreaper, set_parent_process_death_signal,
     };
 
-    use super::super::{LINE, WATCHER};
+    use super::super::{COMMAND_SEPARATOR, WATCHER_FLAG};
     use super::*;
 
     /// Only a process itself can ask to die with its parent, and the server will not do so. So we are
     /// run once more in the child, ask, and become the server.
-    pub(super) fn start(arguments: &[OsString], line: &[OsString]) -> io::Result<Child> {
+    pub(super) fn start(arguments: &[OsString], command_line: &[OsString]) -> io::Result<Child> {
         set_child_subreaper(Some(getpid()))?;
         let all: Vec<OsString> = std::env::args_os().collect();
-        let Some([name, words @ ..]) = all.strip_suffix(arguments) else {
-            return plain(line);
+        let Some([name, prefix_arguments @ ..]) = all.strip_suffix(arguments) else {
+            return spawn_plain(command_line);
         };
         let watcher = getpid().as_raw_pid().to_string();
         // Not by the path, where a new version may be by now.
         let mut command = Command::new("/proc/self/exe");
-        command.arg0(name).args(words).args([WATCHER, &watcher, LINE]).args(line);
-        command.spawn().or_else(|_| plain(line))
+        command
+            .arg0(name)
+            .args(prefix_arguments)
+            .args([WATCHER_FLAG, &watcher, COMMAND_SEPARATOR])
+            .args(command_line);
+        command.spawn().or_else(|_| spawn_plain(command_line))
     }
 
-    fn plain(line: &[OsString]) -> io::Result<Child> {
-        Command::new(&line[0]).args(&line[1..]).spawn()
+    fn spawn_plain(command_line: &[OsString]) -> io::Result<Child> {
+        Command::new(&command_line[0]).args(&command_line[1..]).spawn()
     }
 
     /// Says whether the watcher is still there.
-    pub(super) fn die_with(watcher: Pid) -> bool {
+    pub(super) fn set_parent_death_signal(watcher: Pid) -> bool {
         set_parent_process_death_signal(Some(Signal::KILL)).is_ok() && getppid() == Some(watcher)
     }
 }
@@ -92,7 +100,7 @@ mod platform {
         Command::new(&line[0]).args(&line[1..]).process_group(0).spawn()
     }
 
-    pub(super) fn die_with(_: Pid) -> bool {
+    pub(super) fn set_parent_death_signal(_: Pid) -> bool {
         true
     }
 }

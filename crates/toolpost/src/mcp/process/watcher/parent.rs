@@ -6,35 +6,35 @@ use rustix::process::{Pid, getppid};
 use tokio::sync::oneshot;
 
 /// How often to look where the system does not tell.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Our parent, or who should be.
-pub(super) struct Parent {
+pub(super) struct ParentProcess {
     id: Pid,
     /// Told when the process ends; `None` where the system cannot tell.
-    end: Option<oneshot::Receiver<()>>,
+    exit: Option<oneshot::Receiver<()>>,
 }
 
-impl Parent {
+impl ParentProcess {
     pub(super) fn new(id: Pid) -> Self {
-        Self { id, end: end_of(id) }
+        Self { id, exit: watch_exit(id) }
     }
 
     /// Looked at after the handle was made, this also tells that the handle is that of our parent
     /// and not of another process with an id that was used again.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(super) fn has_exited(&self) -> bool {
         getppid() != Some(self.id)
     }
 
     /// Resolves when the process has ended.
-    pub(super) async fn gone(&mut self) {
-        if let Some(end) = self.end.take()
+    pub(super) async fn wait_exit(&mut self) {
+        if let Some(end) = self.exit.take()
             && end.await.is_ok()
         {
             return;
         }
-        while !self.is_gone() {
-            tokio::time::sleep(LOOK_EVERY).await;
+        while !self.has_exited() {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -42,7 +42,7 @@ impl Parent {
 /// A thread that waits for a handle of the process, and ends with the watcher. The runtime could wait
 /// for it as well, but can be given a handle only by unsafe code.
 #[cfg(target_os = "linux")]
-fn end_of(id: Pid) -> Option<oneshot::Receiver<()>> {
+fn watch_exit(id: Pid) -> Option<oneshot::Receiver<()>> {
     use rustix::event::{PollFd, PollFlags, poll};
     use rustix::io::Errno;
     use rustix::process::{PidfdFlags, pidfd_open};
@@ -70,6 +70,6 @@ fn end_of(id: Pid) -> Option<oneshot::Receiver<()>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn end_of(_: Pid) -> Option<oneshot::Receiver<()>> {
+fn watch_exit(_: Pid) -> Option<oneshot::Receiver<()>> {
     None
 }

@@ -1,6 +1,6 @@
 //! Credentials as they arrive, and tokens from a real token endpoint.
 
-mod certificate;
+mod client_certificate;
+mod fixture;
 mod oauth;
 mod schemes;
-mod world;

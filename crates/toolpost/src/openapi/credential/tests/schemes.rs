@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::super::{Credential, CredentialError, Credentials, Keyring};
-use super::world::http;
+use super::super::{Credential, CredentialError, CredentialStore, Credentials};
+use super::fixture::http_client;
 use crate::openapi::plan::{
-    Credential as Wanted, Parameter, Plan, Position, Requirement, Scheme, Style,
+    OperationPlan, Parameter, ParameterLocation, SchemeRequirement, SecurityRequirement,
+    SecurityScheme, Style,
 };
-use crate::openapi::request::Prepared;
-use crate::openapi::request::tests::far::Far;
-use crate::openapi::request::tests::plans::{filled, plan, styled};
+use crate::openapi::request::PreparedRequest;
+use crate::openapi::request::tests::echo_server::EchoServer;
+use crate::openapi::request::tests::plans::{fill_request, plan, styled_parameter};
 use crate::protocol::Secret;
 
 /// What must never be seen.
@@ -25,119 +26,153 @@ fn basic() -> Credential {
     Credential::Basic { user: "me".to_owned(), password: secret() }
 }
 
-fn key(position: Position, name: &str) -> Scheme {
-    Scheme::ApiKey { position, name: name.to_owned() }
+fn api_key_scheme(location: ParameterLocation, name: &str) -> SecurityScheme {
+    SecurityScheme::ApiKey { location, name: name.to_owned() }
 }
 
-fn other(name: &str) -> Scheme {
-    Scheme::OtherHttp(name.to_owned())
+fn other_http_scheme(name: &str) -> SecurityScheme {
+    SecurityScheme::OtherHttp(name.to_owned())
 }
 
-fn oauth(token_url: Option<&str>) -> Scheme {
+fn oauth2_scheme(token_url: Option<&str>) -> SecurityScheme {
     let token_url = token_url.map(|url| url.parse().unwrap());
-    Scheme::OAuth2 { token_url, refresh_url: None, has_client_credentials: true }
+    SecurityScheme::OAuth2 { token_url, refresh_url: None, has_client_credentials: true }
 }
 
-fn requirement(schemes: &[(&str, Scheme)]) -> Requirement {
-    let wanted = |(name, scheme): &(&str, Scheme)| Wanted {
+fn requirement(schemes: &[(&str, SecurityScheme)]) -> SecurityRequirement {
+    let expected = |(name, scheme): &(&str, SecurityScheme)| SchemeRequirement {
         name: (*name).to_owned(),
         scheme: Arc::new(scheme.clone()),
         scopes: Vec::new(),
     };
-    schemes.iter().map(wanted).collect()
+    schemes.iter().map(expected).collect()
 }
 
-fn generic(credentials: Vec<Credential>) -> Credentials {
+fn generic_credentials(credentials: Vec<Credential>) -> Credentials {
     Credentials { generic: credentials, ..Credentials::default() }
 }
 
-fn named(credentials: Vec<(&str, Credential)>) -> Credentials {
+fn scheme_credentials(credentials: Vec<(&str, Credential)>) -> Credentials {
     let schemes = credentials.into_iter().map(|(name, one)| (name.to_owned(), one)).collect();
     Credentials { schemes, ..Credentials::default() }
 }
 
-fn parameters() -> Plan {
-    let of = |name, position, style| Parameter {
+fn plan_with_parameters() -> OperationPlan {
+    let of = |name, location, style| Parameter {
         required: false,
-        ..styled(name, position, style, true)
+        ..styled_parameter(name, location, style, true)
     };
     plan(
         "/s",
         vec![
-            of("q", Position::Query, Style::Form),
-            of("key", Position::Query, Style::Form),
-            of("c", Position::Cookie, Style::Form),
-            of("session", Position::Cookie, Style::Form),
+            of("q", ParameterLocation::Query, Style::Form),
+            of("key", ParameterLocation::Query, Style::Form),
+            of("c", ParameterLocation::Cookie, Style::Form),
+            of("session", ParameterLocation::Cookie, Style::Form),
         ],
     )
 }
 
-async fn shown(
-    far: &Far,
+async fn apply_credentials(
+    echo_server: &EchoServer,
     credentials: Credentials,
-    security: &[Requirement],
-) -> Result<Prepared, CredentialError> {
+    security: &[SecurityRequirement],
+) -> Result<PreparedRequest, CredentialError> {
     let input = json!({"q": "1", "key": "the caller's", "c": "2", "session": "the caller's"});
-    let mut prepared = filled(parameters(), &far.address, &input).unwrap();
-    Keyring::new(credentials, http())?.keys(security)?.show(&mut prepared).await.unwrap();
+    let mut prepared = fill_request(plan_with_parameters(), &echo_server.url, &input).unwrap();
+    CredentialStore::new(credentials, http_client())?
+        .for_operation(security)?
+        .apply(&mut prepared)
+        .await
+        .unwrap();
     Ok(prepared)
 }
 
 #[tokio::test]
-async fn every_scheme_is_shown_where_the_document_says() {
+async fn every_security_scheme_is_applied_where_declared() {
     const BEARER: &str = "Bearer hush-hush";
     const BASIC: &str = "Basic bWU6aHVzaC1odXNo";
-    let far = Far::start().await;
+    let echo_server = EchoServer::start().await;
     let bearer = || Credential::Bearer(secret());
     let api_key = || Credential::ApiKey(secret());
-    let in_header = || key(Position::Header, "X-Key");
-    let rows: Vec<(Scheme, Credential, (&str, &str))> = vec![
-        (Scheme::Bearer, bearer(), ("authorization", BEARER)),
-        (Scheme::Basic, basic(), ("authorization", BASIC)),
-        (oauth(None), bearer(), ("authorization", BEARER)),
-        (Scheme::OpenIdConnect { url: None }, bearer(), ("authorization", BEARER)),
-        (other("Token"), api_key(), ("authorization", "Token hush-hush")),
+    let in_header = || api_key_scheme(ParameterLocation::Header, "X-Key");
+    let rows: Vec<(SecurityScheme, Credential, (&str, &str))> = vec![
+        (SecurityScheme::Bearer, bearer(), ("authorization", BEARER)),
+        (SecurityScheme::Basic, basic(), ("authorization", BASIC)),
+        (oauth2_scheme(None), bearer(), ("authorization", BEARER)),
+        (SecurityScheme::OpenIdConnect { url: None }, bearer(), ("authorization", BEARER)),
+        (other_http_scheme("Token"), api_key(), ("authorization", "Token hush-hush")),
         (in_header(), api_key(), ("x-key", SECRET)),
-        (key(Position::Header, "Authorization"), api_key(), ("authorization", SECRET)),
-        (key(Position::Header, "authorization"), bearer(), ("authorization", BEARER)),
-        (key(Position::Header, "authorization"), basic(), ("authorization", BASIC)),
-        (key(Position::Query, "key"), api_key(), ("query", "q=1&key=hush-hush")),
         (
-            key(Position::Query, "a&b"),
+            api_key_scheme(ParameterLocation::Header, "Authorization"),
+            api_key(),
+            ("authorization", SECRET),
+        ),
+        (
+            api_key_scheme(ParameterLocation::Header, "authorization"),
+            bearer(),
+            ("authorization", BEARER),
+        ),
+        (
+            api_key_scheme(ParameterLocation::Header, "authorization"),
+            basic(),
+            ("authorization", BASIC),
+        ),
+        (
+            api_key_scheme(ParameterLocation::Query, "key"),
+            api_key(),
+            ("query", "q=1&key=hush-hush"),
+        ),
+        (
+            api_key_scheme(ParameterLocation::Query, "a&b"),
             api_key(),
             ("query", "q=1&key=the%20caller%27s&a%26b=hush-hush"),
         ),
-        (key(Position::Cookie, "session"), api_key(), ("cookie", "c=2; session=hush-hush")),
+        (
+            api_key_scheme(ParameterLocation::Cookie, "session"),
+            api_key(),
+            ("cookie", "c=2; session=hush-hush"),
+        ),
     ];
-    for (scheme, credential, (place, expected)) in rows {
+    for (scheme, credential, (location, expected)) in rows {
         // Found by its name, and by its kind.
-        let both = [named(vec![("s", credential.clone())]), generic(vec![credential])];
+        let both = [
+            scheme_credentials(vec![("s", credential.clone())]),
+            generic_credentials(vec![credential]),
+        ];
         for credentials in both {
             let security = [requirement(&[("s", scheme.clone())])];
-            let prepared = shown(&far, credentials, &security).await.unwrap();
-            let said = format!("{prepared:?} {}", prepared.shown_url());
-            assert!(!said.contains(SECRET) && !said.contains("bWU6aHVzaC1odXNo"), "{said}");
-            let mut bare = prepared.clone();
-            let seen = far.sent(prepared).await;
-            let found = if place == "query" { Some(seen.query()) } else { seen.header(place) };
+            let prepared = apply_credentials(&echo_server, credentials, &security).await.unwrap();
+            let message = format!("{prepared:?} {}", prepared.redacted_url());
+            assert!(
+                !message.contains(SECRET) && !message.contains("bWU6aHVzaC1odXNo"),
+                "{message}"
+            );
+            let mut without_secrets = prepared.clone();
+            let received = echo_server.send(prepared).await;
+            let found = if location == "query" {
+                Some(received.query())
+            } else {
+                received.header(location)
+            };
             assert_eq!(found, Some(expected), "{scheme:?}");
 
             // What goes to somebody else holds nothing of it.
-            bare.drop_secrets();
-            let seen = far.sent(bare).await;
-            assert!(!format!("{seen:?}").contains("hush"), "{seen:?}");
-            assert!(seen.query().starts_with("q=1"), "{seen:?}");
-            assert_eq!(seen.header("authorization"), None);
+            without_secrets.drop_secrets();
+            let received = echo_server.send(without_secrets).await;
+            assert!(!format!("{received:?}").contains("hush"), "{received:?}");
+            assert!(received.query().starts_with("q=1"), "{received:?}");
+            assert_eq!(received.header("authorization"), None);
         }
     }
 }
 
 #[tokio::test]
-async fn the_first_requirement_that_is_there_whole_is_chosen() {
-    let far = Far::start().await;
-    let bearer = || ("bearer", Scheme::Bearer);
-    let id = || ("id", key(Position::Header, "x-id"));
-    let app = || ("app", key(Position::Header, "x-app"));
+async fn first_fully_configured_requirement_is_selected() {
+    let echo_server = EchoServer::start().await;
+    let bearer = || ("bearer", SecurityScheme::Bearer);
+    let id = || ("id", api_key_scheme(ParameterLocation::Header, "x-id"));
+    let app = || ("app", api_key_scheme(ParameterLocation::Header, "x-app"));
     let api_key = |text: &str| Credential::ApiKey(Secret::new(text));
     let token = |text: &str| Credential::Bearer(Secret::new(text));
     let both = || requirement(&[id(), app()]);
@@ -148,127 +183,166 @@ async fn the_first_requirement_that_is_there_whole_is_chosen() {
     };
     let without = Credentials { anonymous: true, ..Credentials::default() };
     // Credentials; what is asked for; `authorization`, `x-id`, `x-app`.
-    type Row = (Credentials, Vec<Requirement>, [Option<&'static str>; 3]);
+    type Row = (Credentials, Vec<SecurityRequirement>, [Option<&'static str>; 3]);
     let rows: Vec<Row> = vec![
         (
-            named(vec![("id", api_key("i")), ("app", api_key("a")), ("bearer", token("t"))]),
+            scheme_credentials(vec![
+                ("id", api_key("i")),
+                ("app", api_key("a")),
+                ("bearer", token("t")),
+            ]),
             vec![both(), requirement(&[bearer()])],
             [None, Some("i"), Some("a")],
         ),
         (
-            named(vec![("id", api_key("i")), ("bearer", token("t"))]),
+            scheme_credentials(vec![("id", api_key("i")), ("bearer", token("t"))]),
             vec![both(), requirement(&[bearer()])],
             [Some("Bearer t"), None, None],
         ),
         // A name is better than a kind, and one key without a name is not two keys.
         (
-            Credentials { generic: vec![token("g")], ..named(vec![("bearer", token("t"))]) },
+            Credentials {
+                generic: vec![token("g")],
+                ..scheme_credentials(vec![("bearer", token("t"))])
+            },
             vec![requirement(&[bearer()])],
             [Some("Bearer t"), None, None],
         ),
         (
-            generic(vec![api_key("g"), token("t")]),
+            generic_credentials(vec![api_key("g"), token("t")]),
             vec![both(), requirement(&[bearer()])],
             [Some("Bearer t"), None, None],
         ),
         (
-            Credentials { generic: vec![api_key("g")], ..named(vec![("id", api_key("i"))]) },
+            Credentials {
+                generic: vec![api_key("g")],
+                ..scheme_credentials(vec![("id", api_key("i"))])
+            },
             vec![both(), anonymous()],
             [None, None, None],
         ),
         // Nobody is the last choice.
         (
-            generic(vec![token("t")]),
+            generic_credentials(vec![token("t")]),
             vec![anonymous(), requirement(&[bearer()])],
             [Some("Bearer t"), None, None],
         ),
-        (named(vec![("x", token("t"))]), vec![anonymous(), both()], [None, None, None]),
+        (
+            scheme_credentials(vec![("x", token("t"))]),
+            vec![anonymous(), both()],
+            [None, None, None],
+        ),
         (without, vec![both()], [None, None, None]),
         // What was given without a scheme in mind is sent whatever the document says.
-        (generic(vec![token("t")]), vec![], [Some("Bearer t"), None, None]),
-        (generic(vec![token("t")]), vec![both()], [Some("Bearer t"), None, None]),
+        (generic_credentials(vec![token("t")]), vec![], [Some("Bearer t"), None, None]),
+        (generic_credentials(vec![token("t")]), vec![both()], [Some("Bearer t"), None, None]),
         (headers, vec![both()], [None, None, Some("h")]),
         (Credentials::default(), vec![], [None, None, None]),
     ];
     for (index, (credentials, security, expected)) in rows.into_iter().enumerate() {
-        let prepared = shown(&far, credentials, &security).await.unwrap();
-        let seen = far.sent(prepared).await;
-        let found = ["authorization", "x-id", "x-app"].map(|name| seen.header(name));
+        let prepared = apply_credentials(&echo_server, credentials, &security).await.unwrap();
+        let received = echo_server.send(prepared).await;
+        let found = ["authorization", "x-id", "x-app"].map(|name| received.header(name));
         assert_eq!(found, expected, "row {index}");
     }
 }
 
 #[test]
-fn what_is_not_there_is_named_with_its_place() {
-    type Row = (Credentials, Vec<(&'static str, Scheme)>, &'static str);
+fn missing_credentials_are_reported_with_their_config_key() {
+    type Row = (Credentials, Vec<(&'static str, SecurityScheme)>, &'static str);
     let rows: Vec<Row> = vec![
         (
             Credentials::default(),
-            vec![("k", key(Position::Query, "q"))],
+            vec![("k", api_key_scheme(ParameterLocation::Query, "q"))],
             "`auth.schemes.k` to `api_key`",
         ),
-        (Credentials::default(), vec![("b", Scheme::Basic)], "`auth.schemes.b` to `basic`"),
-        (Credentials::default(), vec![("b", Scheme::Bearer)], "`auth.schemes.b` to `bearer`"),
+        (Credentials::default(), vec![("b", SecurityScheme::Basic)], "`auth.schemes.b` to `basic`"),
         (
             Credentials::default(),
-            vec![("o", oauth(None))],
+            vec![("b", SecurityScheme::Bearer)],
+            "`auth.schemes.b` to `bearer`",
+        ),
+        (
+            Credentials::default(),
+            vec![("o", oauth2_scheme(None))],
             "`oauth2` with its `token_url`, or `bearer`",
         ),
-        (Credentials::default(), vec![("m", Scheme::MutualTls)], "set `auth.client_certificate`"),
         (
             Credentials::default(),
-            vec![("d", other("Digest"))],
+            vec![("m", SecurityScheme::MutualTls)],
+            "set `auth.client_certificate`",
+        ),
+        (
+            Credentials::default(),
+            vec![("d", other_http_scheme("Digest"))],
             "`d`, which is `Digest` and is not supported",
         ),
-        (Credentials::default(), vec![("u", Scheme::Unknown("magic".into()))], "is not supported"),
         (
-            named(vec![("k", basic())]),
-            vec![("k", key(Position::Query, "q"))],
+            Credentials::default(),
+            vec![("u", SecurityScheme::Unknown("magic".into()))],
+            "is not supported",
+        ),
+        (
+            scheme_credentials(vec![("k", basic())]),
+            vec![("k", api_key_scheme(ParameterLocation::Query, "q"))],
             "(`basic` is set there, which does not fit)",
         ),
-        (generic(vec![Credential::ApiKey(secret())]), vec![("b", Scheme::Basic)], "to `basic`"),
         (
-            named(vec![("k", Credential::ApiKey(secret()))]),
-            vec![("k", key(Position::Query, "q")), ("b", Scheme::Basic)],
+            generic_credentials(vec![Credential::ApiKey(secret())]),
+            vec![("b", SecurityScheme::Basic)],
+            "to `basic`",
+        ),
+        (
+            scheme_credentials(vec![("k", Credential::ApiKey(secret()))]),
+            vec![
+                ("k", api_key_scheme(ParameterLocation::Query, "q")),
+                ("b", SecurityScheme::Basic),
+            ],
             "not configured: `b`, a user and a password",
         ),
     ];
-    for (credentials, schemes, words) in rows {
-        let keyring = Keyring::new(credentials, http()).unwrap();
-        let error = keyring.keys(&[requirement(&schemes)]).unwrap_err();
-        let said = format!("{error} {error:?}");
-        assert!(said.contains(words) && !said.contains(SECRET), "{said}");
+    for (credentials, schemes, message) in rows {
+        let credential_store = CredentialStore::new(credentials, http_client()).unwrap();
+        let error = credential_store.for_operation(&[requirement(&schemes)]).unwrap_err();
+        let text = format!("{error} {error:?}");
+        assert!(text.contains(message) && !text.contains(SECRET), "{text}");
         let call = crate::CallError::from(error);
         assert_eq!(call.code().as_str(), "EXECUTION_ERROR");
     }
 }
 
 #[test]
-fn values_that_fit_no_header_are_refused_without_being_shown() {
+fn invalid_header_values_are_rejected_without_leaking() {
     let bad = || Secret::new("hush-hush\r\nx: y");
     let user = |user: &str| Credential::Basic { user: user.to_owned(), password: secret() };
     let rows = [
-        (Credential::Bearer(bad()), Scheme::Bearer),
-        (Credential::ApiKey(bad()), key(Position::Header, "x")),
-        (Credential::ApiKey(bad()), key(Position::Cookie, "x")),
-        (Credential::ApiKey(Secret::new("hush-hush; a=b")), key(Position::Cookie, "x")),
-        (Credential::ApiKey(secret()), key(Position::Header, "a b")),
-        (user("a:b"), Scheme::Basic),
+        (Credential::Bearer(bad()), SecurityScheme::Bearer),
+        (Credential::ApiKey(bad()), api_key_scheme(ParameterLocation::Header, "x")),
+        (Credential::ApiKey(bad()), api_key_scheme(ParameterLocation::Cookie, "x")),
+        (
+            Credential::ApiKey(Secret::new("hush-hush; a=b")),
+            api_key_scheme(ParameterLocation::Cookie, "x"),
+        ),
+        (Credential::ApiKey(secret()), api_key_scheme(ParameterLocation::Header, "a b")),
+        (user("a:b"), SecurityScheme::Basic),
     ];
     for (credential, scheme) in rows {
-        let keyring = Keyring::new(named(vec![("s", credential)]), http()).unwrap();
-        let error = keyring.keys(&[requirement(&[("s", scheme)])]).unwrap_err();
-        let said = format!("{error} {error:?} {keyring:?}");
-        assert!(said.contains("auth.schemes.s") && !said.contains(SECRET), "{said}");
+        let credential_store =
+            CredentialStore::new(scheme_credentials(vec![("s", credential)]), http_client())
+                .unwrap();
+        let error = credential_store.for_operation(&[requirement(&[("s", scheme)])]).unwrap_err();
+        let message = format!("{error} {error:?} {credential_store:?}");
+        assert!(message.contains("auth.schemes.s") && !message.contains(SECRET), "{message}");
     }
     for (name, value) in [("a b", "x"), ("a", "hush-hush\n")] {
         let headers = [(name.to_owned(), Secret::new(value))].into();
-        let error = Keyring::new(Credentials { headers, ..Credentials::default() }, http());
-        let said = error.unwrap_err().to_string();
-        assert!(said.contains("auth.headers") && !said.contains(SECRET), "{said}");
+        let error =
+            CredentialStore::new(Credentials { headers, ..Credentials::default() }, http_client());
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains("auth.headers") && !message.contains(SECRET), "{message}");
     }
     let client_certificate = Some(secret());
     let credentials = Credentials { client_certificate, ..Credentials::default() };
-    let error = credentials.identity().unwrap_err();
+    let error = credentials.client_identity().unwrap_err();
     assert!(error.to_string().contains("auth.client_certificate"), "{error}");
 }

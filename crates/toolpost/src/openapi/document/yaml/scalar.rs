@@ -3,110 +3,110 @@
 use saphyr_parser::{ScalarStyle, Tag};
 use serde_json::Number;
 
-use super::super::builder::{Builder, Refusal};
-use super::super::tree::Cell;
+use super::super::tree::CompactValue;
+use super::super::tree_builder::{BuildError, TreeBuilder};
 
-const CORE: &str = "tag:yaml.org,2002:";
+const CORE_TAG_PREFIX: &str = "tag:yaml.org,2002:";
 
-pub(super) fn cell(
-    builder: &mut Builder,
+pub(super) fn resolve_scalar(
+    builder: &mut TreeBuilder,
     text: &str,
     style: ScalarStyle,
     tag: Option<&Tag>,
-) -> Result<Cell, Refusal> {
-    let meaning = match tag.and_then(core_name) {
+) -> Result<CompactValue, BuildError> {
+    let meaning = match tag.and_then(core_tag_name) {
         Some("str") => None,
-        Some("float") => float(text),
-        Some("bool" | "int" | "null") => plain(text),
-        _ if style == ScalarStyle::Plain => plain(text),
+        Some("float") => parse_float(text),
+        Some("bool" | "int" | "null") => resolve_plain(text),
+        _ if style == ScalarStyle::Plain => resolve_plain(text),
         _ => None,
     };
     match meaning {
-        None => builder.text(text).map(Cell::Text),
-        Some(Meaning::Null) => Ok(Cell::Null),
-        Some(Meaning::Bool(is)) => Ok(Cell::Bool(is)),
-        Some(Meaning::Number(number)) => builder.number(number),
+        None => builder.intern(text).map(CompactValue::Text),
+        Some(ScalarValue::Null) => Ok(CompactValue::Null),
+        Some(ScalarValue::Bool(is)) => Ok(CompactValue::Bool(is)),
+        Some(ScalarValue::Number(number)) => builder.push_number(number),
     }
 }
 
 /// What a text says when it is no text.
 #[derive(Debug, PartialEq)]
-enum Meaning {
+enum ScalarValue {
     Null,
     Bool(bool),
     Number(Number),
 }
 
 /// The name of a tag that every reader knows, and `str` for the one that says there is none.
-fn core_name(tag: &Tag) -> Option<&str> {
-    if tag.handle == CORE {
+fn core_tag_name(tag: &Tag) -> Option<&str> {
+    if tag.handle == CORE_TAG_PREFIX {
         return Some(&tag.suffix);
     }
     match (tag.handle.as_str(), tag.suffix.as_str()) {
         ("", "!") | ("!", "") => Some("str"),
-        (_, suffix) => suffix.strip_prefix(CORE),
+        (_, suffix) => suffix.strip_prefix(CORE_TAG_PREFIX),
     }
 }
 
-fn plain(text: &str) -> Option<Meaning> {
+fn resolve_plain(text: &str) -> Option<ScalarValue> {
     match text.as_bytes() {
-        [] | b"~" | b"null" | b"Null" | b"NULL" => Some(Meaning::Null),
-        b"true" | b"True" | b"TRUE" => Some(Meaning::Bool(true)),
-        b"false" | b"False" | b"FALSE" => Some(Meaning::Bool(false)),
-        [b'0'..=b'9' | b'+' | b'-' | b'.', ..] => number(text),
+        [] | b"~" | b"null" | b"Null" | b"NULL" => Some(ScalarValue::Null),
+        b"true" | b"True" | b"TRUE" => Some(ScalarValue::Bool(true)),
+        b"false" | b"False" | b"FALSE" => Some(ScalarValue::Bool(false)),
+        [b'0'..=b'9' | b'+' | b'-' | b'.', ..] => parse_number(text),
         _ => None,
     }
 }
 
-fn number(text: &str) -> Option<Meaning> {
+fn parse_number(text: &str) -> Option<ScalarValue> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if let Some(hex) = text.strip_prefix("0x") {
-        return radix(hex, 16);
+        return parse_radix(hex, 16);
     }
     if let Some(octal) = text.strip_prefix("0o") {
-        return radix(octal, 8);
+        return parse_radix(octal, 8);
     }
     if digits.starts_with(['+', '-']) {
         return None;
     }
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return whole(text, digits);
+        return parse_integer(text, digits);
     }
-    float(text)
+    parse_float(text)
 }
 
 /// Post codes and telephone numbers begin with a nought; they are no numbers.
-fn whole(text: &str, digits: &str) -> Option<Meaning> {
+fn parse_integer(text: &str, digits: &str) -> Option<ScalarValue> {
     if digits.len() > 1 && digits.starts_with('0') {
         return None;
     }
     if text == "-0" {
         // JSON has it.
-        return float(text);
+        return parse_float(text);
     }
     let unsigned = text.strip_prefix('+').unwrap_or(text);
     let number = unsigned.parse::<u64>().map(Number::from);
     let number = number.or_else(|_| unsigned.parse::<i64>().map(Number::from));
-    number.map_or_else(|_| float(text), |number| Some(Meaning::Number(number)))
+    number.map_or_else(|_| parse_float(text), |number| Some(ScalarValue::Number(number)))
 }
 
 /// Hashes and addresses are longer than numbers, and would be spoilt as such.
-fn radix(digits: &str, radix: u32) -> Option<Meaning> {
+fn parse_radix(digits: &str, radix: u32) -> Option<ScalarValue> {
     if digits.starts_with('+') {
         return None;
     }
-    u64::from_str_radix(digits, radix).ok().map(|number| Meaning::Number(number.into()))
+    u64::from_str_radix(digits, radix).ok().map(|number| ScalarValue::Number(number.into()))
 }
 
-fn float(text: &str) -> Option<Meaning> {
+fn parse_float(text: &str) -> Option<ScalarValue> {
     match text.strip_prefix(['+', '-']).unwrap_or(text) {
         // There is no such number in JSON.
-        ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => return Some(Meaning::Null),
+        ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => return Some(ScalarValue::Null),
         digits if digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') => {}
         _ => return None,
     }
     let number = text.parse::<f64>().ok()?;
-    Number::from_f64(number).map(Meaning::Number)
+    Number::from_f64(number).map(ScalarValue::Number)
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scalars_are_what_they_look_like() {
+    fn plain_scalars_resolve_by_core_schema() {
         let rows = [
             ("", json!(null)),
             ("~", json!(null)),
@@ -161,13 +161,13 @@ mod tests {
             ("é", json!("é")),
         ];
         for (text, expected) in rows {
-            assert_eq!(value(text, ScalarStyle::Plain, None), expected, "{text}");
+            assert_eq!(resolve(text, ScalarStyle::Plain, None), expected, "{text}");
         }
     }
 
     #[test]
-    fn quotes_and_tags_say_what_it_is() {
-        let core = |suffix: &str| Some((CORE, suffix.to_owned()));
+    fn quotes_and_tags_decide_scalar_type() {
+        let core = |suffix: &str| Some((CORE_TAG_PREFIX, suffix.to_owned()));
         let rows = [
             ("1", ScalarStyle::SingleQuoted, None, json!("1")),
             ("true\n", ScalarStyle::Literal, None, json!("true\n")),
@@ -178,18 +178,18 @@ mod tests {
             ("", ScalarStyle::Plain, core("str"), json!("")),
             ("x", ScalarStyle::Plain, core("int"), json!("x")),
             ("1", ScalarStyle::Plain, Some(("", "!".to_owned())), json!("1")),
-            ("1", ScalarStyle::Plain, Some(("", format!("{CORE}str"))), json!("1")),
+            ("1", ScalarStyle::Plain, Some(("", format!("{CORE_TAG_PREFIX}str"))), json!("1")),
             ("1", ScalarStyle::Plain, Some(("!", "mine".to_owned())), json!(1)),
         ];
         for (text, style, tag, expected) in rows {
             let tag = tag.map(|(handle, suffix)| Tag { handle: handle.to_owned(), suffix });
-            assert_eq!(value(text, style, tag.as_ref()), expected, "{text} {tag:?}");
+            assert_eq!(resolve(text, style, tag.as_ref()), expected, "{text} {tag:?}");
         }
     }
 
-    fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Value {
-        let mut builder = Builder::default();
-        let root = cell(&mut builder, text, style, tag).unwrap();
+    fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Value {
+        let mut builder = TreeBuilder::default();
+        let root = resolve_scalar(&mut builder, text, style, tag).unwrap();
         builder.finish(root).tree.root().to_value()
     }
 }

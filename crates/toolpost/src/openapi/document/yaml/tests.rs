@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::super::read;
+use super::super::parse;
 
-fn value(text: &str) -> Result<Value, String> {
-    let reading = read(text.as_bytes()).map_err(|error| error.to_string())?;
-    Ok(reading.tree.root().to_value())
+fn parse_value(text: &str) -> Result<Value, String> {
+    let parsed = parse(text.as_bytes()).map_err(|error| error.to_string())?;
+    Ok(parsed.tree.root().to_value())
 }
 
 #[test]
-fn collections_and_names_are_as_in_json() {
+fn yaml_collections_and_keys_match_json() {
     let rows = [
         (
             "200: ok\n1.10: v\ntrue: t\nnull: n\n",
@@ -29,12 +29,12 @@ fn collections_and_names_are_as_in_json() {
         ("# nothing but this\na: 1 # and this\n", json!({"a": 1})),
     ];
     for (text, expected) in rows {
-        assert_eq!(value(text), Ok(expected), "{text}");
+        assert_eq!(parse_value(text), Ok(expected), "{text}");
     }
 }
 
 #[test]
-fn aliases_stand_for_what_was_said_before() {
+fn yaml_aliases_repeat_the_anchored_value() {
     let rows = [
         (
             "a: &x {b: [1]}\nc: *x\nd: [*x, *x]\n",
@@ -46,12 +46,12 @@ fn aliases_stand_for_what_was_said_before() {
         ("a: &x\nb: *x\n", json!({"a": null, "b": null})),
     ];
     for (text, expected) in rows {
-        assert_eq!(value(text), Ok(expected), "{text}");
+        assert_eq!(parse_value(text), Ok(expected), "{text}");
     }
 }
 
 #[test]
-fn merged_members_are_taken_over_unless_they_are_there() {
+fn yaml_merge_keys_do_not_override_members() {
     let rows = [
         (
             "a: &x {b: 1, c: 2}\nd:\n  c: 3\n  <<: *x\n",
@@ -70,12 +70,12 @@ fn merged_members_are_taken_over_unless_they_are_there() {
         ),
     ];
     for (text, expected) in rows {
-        assert_eq!(value(text), Ok(expected), "{text}");
+        assert_eq!(parse_value(text), Ok(expected), "{text}");
     }
 }
 
 #[test]
-fn what_one_reader_refuses_the_other_may_read() {
+fn fallback_reader_parses_what_the_first_rejects() {
     let rows = [
         // The second refuses a tab in a block, and a number that is wider than any of Rust's.
         ("a: |\n  x\n  \ty\n", json!({"a": "x\n\ty\n"})),
@@ -91,12 +91,12 @@ fn what_one_reader_refuses_the_other_may_read() {
         ),
     ];
     for (text, expected) in rows {
-        assert_eq!(value(text), Ok(expected), "{text}");
+        assert_eq!(parse_value(text), Ok(expected), "{text}");
     }
 }
 
 #[test]
-fn hostile_texts_are_refused_by_name() {
+fn hostile_yaml_is_rejected_with_reason() {
     let laughs = (1..30).fold(String::from("- &a0 [x]\n"), |text, at| {
         text + &format!("- &a{at} [{}]\n", format!("*a{},", at - 1).repeat(10))
     });
@@ -110,19 +110,19 @@ fn hostile_texts_are_refused_by_name() {
         (laughs, expands),
         (merges, expands),
         (repeats, expands),
-        (tower, "lists and objects lie in each other more than 120 deep"),
-        ("&a [*a]".to_owned(), "an alias stands for something that it is itself a part of"),
+        (tower, "arrays and objects are nested more than 120 deep"),
+        ("&a [*a]".to_owned(), "an alias refers to a value that contains it"),
         ("? [a]\n: 1\n".to_owned(), "the name of a member is a list or an object"),
         ("{{a}}: 1\n".to_owned(), "the name of a member is a list or an object"),
-        ("[".repeat(1 << 20), "lists and objects lie in each other more than 120 deep"),
-        ("{a: ".repeat(1 << 20), "lists and objects lie in each other more than 120 deep"),
+        ("[".repeat(1 << 20), "arrays and objects are nested more than 120 deep"),
+        ("{a: ".repeat(1 << 20), "arrays and objects are nested more than 120 deep"),
         ("}{a: ".repeat(1 << 20), "it is no YAML"),
         ("a: b: \n".to_owned() + &"[".repeat(1 << 20), "it is no YAML"),
-        ("- ".repeat(1 << 20), "lists and objects lie in each other more than 120 deep"),
+        ("- ".repeat(1 << 20), "arrays and objects are nested more than 120 deep"),
         ("*a".to_owned(), "it is no YAML: while parsing node, found unknown anchor"),
     ];
     for (text, expected) in rows {
-        let error = value(&text).unwrap_err();
+        let error = parse_value(&text).unwrap_err();
         assert!(error.starts_with(expected), "{error}");
     }
 }

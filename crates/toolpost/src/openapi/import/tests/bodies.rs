@@ -1,26 +1,26 @@
 //! Bodies of requests.
 
 use super::*;
-use crate::openapi::plan::{Body, ContentKind, Style};
+use crate::openapi::plan::{ContentKind, RequestBody, Style};
 
-fn body(version: &str, members: &Value) -> (Body, Value) {
-    let operation = only(&document(version, &json!({"paths": {"/a": {"post": members}}})));
+fn imported_body(version: &str, members: &Value) -> (RequestBody, Value) {
+    let operation = import_single(&document(version, &json!({"paths": {"/a": {"post": members}}})));
     let schema = operation.spec.input_schema.json()["properties"]["body"].clone();
     (operation.plan.body.unwrap(), schema)
 }
 
-fn kinds(body: &Body) -> Vec<(&str, ContentKind)> {
+fn content_kinds(body: &RequestBody) -> Vec<(&str, ContentKind)> {
     body.contents.iter().map(|content| (&*content.media_type, content.kind)).collect()
 }
 
-fn bytes() -> Value {
+fn binary_schema() -> Value {
     json!({"type": ["object", "string"], "required": ["$binary"], "properties": {
         "$binary": {"type": "string", "contentEncoding": "base64"},
         "contentType": {"type": "string"}, "filename": {"type": "string"}}})
 }
 
 #[test]
-fn contents_stand_best_first() {
+fn body_contents_are_ordered_by_preference() {
     use ContentKind::*;
     let object = json!({"type": "object"});
     let all = [
@@ -35,7 +35,7 @@ fn contents_stand_best_first() {
     let content: serde_json::Map<String, Value> =
         all.iter().map(|name| ((*name).to_owned(), json!({"schema": object}))).collect();
     let (body, schema) =
-        body("3.0.0", &json!({"requestBody": {"required": true, "content": content}}));
+        imported_body("3.0.0", &json!({"requestBody": {"required": true, "content": content}}));
     assert!(body.required);
     let found: Vec<ContentKind> = body.contents.iter().map(|content| content.kind).collect();
     assert_eq!(found, [Json, Json, JsonLines, Form, Multipart, Text, Binary]);
@@ -45,7 +45,7 @@ fn contents_stand_best_first() {
 }
 
 #[test]
-fn bodies_take_what_they_are_sent_as() {
+fn body_schema_follows_the_media_type() {
     use ContentKind::*;
     let text = json!({"type": "string"});
     let rows = [
@@ -72,12 +72,12 @@ fn bodies_take_what_they_are_sent_as() {
         (
             json!({"image/*": {"schema": {"type": "string", "format": "binary"}}}),
             vec![("image/*", Binary)],
-            bytes(),
+            binary_schema(),
         ),
         (
             json!({"*/*": {"schema": {"type": "string", "format": "binary"}}}),
             vec![("*/*", Binary)],
-            bytes(),
+            binary_schema(),
         ),
         (json!({"application/json": {}}), vec![("application/json", Json)], json!(true)),
         (
@@ -93,19 +93,19 @@ fn bodies_take_what_they_are_sent_as() {
         (
             json!({"application/json": {"schema": {"type": "object"}}, "application/pdf": {}}),
             vec![("application/json", Json), ("application/pdf", Binary)],
-            json!({"anyOf": [{"type": "object"}, bytes()]}),
+            json!({"anyOf": [{"type": "object"}, binary_schema()]}),
         ),
     ];
     for (content, expected, schema) in rows {
-        let (body, found) = body("3.2.0", &json!({"requestBody": {"content": content}}));
-        assert_eq!(kinds(&body), expected, "{content}");
+        let (body, found) = imported_body("3.2.0", &json!({"requestBody": {"content": content}}));
+        assert_eq!(content_kinds(&body), expected, "{content}");
         assert_eq!(found, schema, "{content}");
         assert!(!body.required);
     }
 }
 
 #[test]
-fn forms_say_how_their_properties_are_written() {
+fn form_encodings_are_imported_per_property() {
     let content = json!({"multipart/form-data": {
         "schema": {"$ref": "#/components/schemas/Form"},
         "encoding": {
@@ -127,7 +127,7 @@ fn forms_say_how_their_properties_are_written() {
             }}]}}},
         }),
     );
-    let operation = only(&document);
+    let operation = import_single(&document);
     let body = operation.plan.body.unwrap();
     let mut found: Vec<_> = body.contents[0]
         .encodings
@@ -157,20 +157,20 @@ fn forms_say_how_their_properties_are_written() {
         (json!({"more": []}), false),
         (json!({"file": "a", "more": [{"$binary": "YQ=="}]}), true),
     ] {
-        assert_eq!(schema.fits(&json!({ "body": value })).unwrap(), fits, "{value}");
+        assert_eq!(schema.is_valid(&json!({ "body": value })).unwrap(), fits, "{value}");
     }
 }
 
 #[test]
-fn swagger_bodies_and_forms_are_bodies() {
+fn swagger_body_and_form_data_become_request_bodies() {
     use ContentKind::*;
     let parameters = |list: Value| json!({ "parameters": list });
     let field = |name: &str, kind: &str| json!({"name": name, "in": "formData", "type": kind});
     let mut files = parameters(json!([field("f", "file"), field("n", "integer"),
         {"name": "l", "in": "formData", "type": "array", "items": {"type": "string"}, "collectionFormat": "multi", "required": true}]));
     files["consumes"] = json!(["application/x-www-form-urlencoded", "multipart/form-data"]);
-    let (form, schema) = body("2.0", &files);
-    assert_eq!(kinds(&form), [("multipart/form-data", Multipart)]);
+    let (form, schema) = imported_body("2.0", &files);
+    assert_eq!(content_kinds(&form), [("multipart/form-data", Multipart)]);
     assert!(form.required);
     let encodings: Vec<_> = form.contents[0]
         .encodings
@@ -180,18 +180,18 @@ fn swagger_bodies_and_forms_are_bodies() {
     assert_eq!(encodings, [("f", None, true), ("l", Some((Style::Form, true, false)), false)]);
     assert_eq!(
         schema,
-        json!({"type": "object", "properties": {"f": bytes(), "n": {"type": "integer"},
+        json!({"type": "object", "properties": {"f": binary_schema(), "n": {"type": "integer"},
             "l": {"type": "array", "items": {"type": "string"}}}, "required": ["l"]})
     );
 
-    let (form, _) = body("2.0", &parameters(json!([field("a", "string")])));
-    assert_eq!(kinds(&form), [("application/x-www-form-urlencoded", Form)]);
+    let (form, _) = imported_body("2.0", &parameters(json!([field("a", "string")])));
+    assert_eq!(content_kinds(&form), [("application/x-www-form-urlencoded", Form)]);
 
     let mut plain = parameters(json!([{"name": "pet", "in": "body", "required": true,
         "description": "A pet.", "schema": {"type": "object"}}]));
     plain["consumes"] = json!(["application/xml", "application/json"]);
-    let (body, schema) = body("2.0", &plain);
-    assert_eq!(kinds(&body), [("application/json", Json), ("application/xml", Text)]);
+    let (body, schema) = imported_body("2.0", &plain);
+    assert_eq!(content_kinds(&body), [("application/json", Json), ("application/xml", Text)]);
     assert_eq!(schema, json!({"type": "object", "description": "A pet."}));
     assert_eq!((&*body.input, body.required), ("body", true));
 }

@@ -5,11 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::super::Report;
+use super::super::ImportReport;
 use super::*;
 
 #[test]
-fn imports_are_golden() {
+fn imports_match_golden_files() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let documents = tests.join("data/openapi");
     let mut paths: Vec<PathBuf> =
@@ -19,26 +19,31 @@ fn imports_are_golden() {
     for path in paths {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let bytes = fs::read(&path).unwrap();
-        let import = import(&files(&[("https://example.test/api.yaml", &bytes)]), "api").unwrap();
+        let import =
+            import(&document_set_of(&[("https://example.test/api.yaml", &bytes)]), "api").unwrap();
         let plans: Vec<Value> =
-            import.operations.iter().map(|one| lines(&format!("{:#?}", one.plan))).collect();
-        let report = serde_json::to_value(Report::from(import)).unwrap();
-        compare(&tests.join("golden/openapi"), &name, &json!({"report": report, "plans": plans}));
+            import.operations.iter().map(|one| plan_lines(&format!("{:#?}", one.plan))).collect();
+        let report = serde_json::to_value(ImportReport::from(import)).unwrap();
+        compare_with_golden(
+            &tests.join("golden/openapi"),
+            &name,
+            &json!({"report": report, "plans": plans}),
+        );
     }
 }
 
 /// The schemas are in the report; a plan is read by people.
-fn lines(plan: &str) -> Value {
+fn plan_lines(plan: &str) -> Value {
     plan.lines().filter(|line| !line.contains("schema: Schema(")).map(str::to_owned).collect()
 }
 
-fn compare(folder: &Path, name: &str, found: &Value) {
+fn compare_with_golden(folder: &Path, name: &str, actual: &Value) {
     let file = folder.join(format!("{name}.json"));
-    let found = format!("{found:#}\n");
+    let actual = format!("{actual:#}\n");
     if std::env::var_os("TOOLPOST_BLESS").is_some() {
         fs::create_dir_all(folder).unwrap();
-        fs::write(&file, &found).unwrap();
+        fs::write(&file, &actual).unwrap();
     }
     let expected = fs::read_to_string(&file).unwrap_or_default();
-    assert!(expected == found, "{name} changed; TOOLPOST_BLESS=1 rewrites it:\n{found}");
+    assert!(expected == actual, "{name} changed; TOOLPOST_BLESS=1 rewrites it:\n{actual}");
 }

@@ -6,18 +6,18 @@ use serde_json::Map;
 use super::*;
 
 /// Imports a document and compiles whatever came of it.
-fn survive(document: &Value) -> Import {
-    let import = imported(document);
+fn import_and_compile(document: &Value) -> ImportResult {
+    let import = import_document(document);
     for operation in &import.operations {
         for schema in schemas_of(operation) {
             schema.compile().unwrap_or_else(|error| panic!("{error} in {:#}", schema.json()));
-            let _ = schema.fits(&json!({"a": [{"b": 1}], "body": {"next": null}}));
+            let _ = schema.is_valid(&json!({"a": [{"b": 1}], "body": {"next": null}}));
         }
     }
     import
 }
 
-fn answering(schema: &Value, components: &Value) -> Value {
+fn document_with_response_schema(schema: &Value, components: &Value) -> Value {
     let content = json!({"application/json": {"schema": schema}});
     document(
         "3.1.0",
@@ -27,48 +27,54 @@ fn answering(schema: &Value, components: &Value) -> Value {
 }
 
 #[test]
-fn references_in_circles_and_long_rows_are_followed() {
+fn circular_and_long_reference_chains_are_imported() {
     let to = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
-    survive(&answering(&to("A"), &json!({"A": to("A")})));
-    survive(&answering(&to("A"), &json!({"A": {"allOf": [to("A")]}})));
-    survive(&answering(
+    import_and_compile(&document_with_response_schema(&to("A"), &json!({"A": to("A")})));
+    import_and_compile(&document_with_response_schema(
+        &to("A"),
+        &json!({"A": {"allOf": [to("A")]}}),
+    ));
+    import_and_compile(&document_with_response_schema(
         &to("A"),
         &json!({"A": {"anyOf": [to("B")], "not": to("A")}, "B": {"oneOf": [to("A")]}}),
     ));
-    survive(&answering(
+    import_and_compile(&document_with_response_schema(
         &to("A"),
         &json!({"A": {"properties": {"a": to("B")}}, "B": {"items": to("A")}}),
     ));
     let row: Map<String, Value> = (0..2_000)
         .map(|at| (format!("S{at}"), json!({"properties": {"next": to(&format!("S{}", at + 1))}})))
         .collect();
-    let import = survive(&answering(&to("S0"), &row.into()));
+    let import = import_and_compile(&document_with_response_schema(&to("S0"), &row.into()));
     let written = import.operations[0].spec.output_schema.json().into_owned();
     assert_eq!(written["$defs"].as_object().unwrap().len(), 1_999);
     let hops: Map<String, Value> =
         (0..200).map(|at| (format!("S{at}"), to(&format!("S{}", at + 1)))).collect();
-    survive(&answering(&to("S0"), &hops.into()));
+    import_and_compile(&document_with_response_schema(&to("S0"), &hops.into()));
 }
 
 #[test]
-fn schemas_that_nest_deeply_are_taken_apart() {
+fn deeply_nested_schemas_are_split_into_definitions() {
     let deep = (0..55).fold(
         json!({"type": "integer"}),
         |inner, _| json!({"properties": {"a": inner}, "nullable": true, "not": false}),
     );
-    let import = survive(&answering(&deep, &json!({})));
+    let import = import_and_compile(&document_with_response_schema(&deep, &json!({})));
     let schema = &import.operations[0].spec.output_schema;
     let value = |end: Value| (0..55).fold(end, |inner, _| json!({ "a": inner }));
-    assert!(schema.fits(&value(json!(1))).unwrap());
-    assert!(!schema.fits(&value(json!("1"))).unwrap(), "nothing is lost");
+    assert!(schema.is_valid(&value(json!(1))).unwrap());
+    assert!(!schema.is_valid(&value(json!("1"))).unwrap(), "nothing is lost");
     let listed = (0..100).fold(json!(1), |inner, _| json!([inner]));
-    let (operation, warnings) = with_warnings(&answering(&json!({"const": listed}), &json!({})));
+    let (operation, warnings) = import_single_with_warnings(&document_with_response_schema(
+        &json!({"const": listed}),
+        &json!({}),
+    ));
     assert!(warnings[0].contains("nests deeper than 32 levels"), "{warnings:?}");
     assert_eq!(*operation.spec.output_schema.json(), json!({}));
 }
 
 /// A document with something of everything.
-fn rich(version: &str) -> Value {
+fn complete_document(version: &str) -> Value {
     let to = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     let content = json!({
         "application/json": {"schema": to("Pet"), "examples": {"a": {"value": 1}}},
@@ -108,7 +114,7 @@ fn rich(version: &str) -> Value {
     )
 }
 
-fn junk() -> impl Strategy<Value = Value> {
+fn arbitrary_json() -> impl Strategy<Value = Value> {
     let pointers = [
         "#/components/schemas/Pet",
         "#/components/schemas/Tag",
@@ -143,19 +149,19 @@ fn junk() -> impl Strategy<Value = Value> {
 }
 
 /// Every place of a value, as pointers.
-fn places(value: &Value, at: String, all: &mut Vec<String>) {
+fn collect_pointers(value: &Value, at: String, all: &mut Vec<String>) {
     let escape = |name: &str| name.replace('~', "~0").replace('/', "~1");
     match value {
         Value::Array(items) => {
             items
                 .iter()
                 .enumerate()
-                .for_each(|(index, item)| places(item, format!("{at}/{index}"), all));
+                .for_each(|(index, item)| collect_pointers(item, format!("{at}/{index}"), all));
         }
         Value::Object(members) => {
-            members
-                .iter()
-                .for_each(|(name, member)| places(member, format!("{at}/{}", escape(name)), all));
+            members.iter().for_each(|(name, member)| {
+                collect_pointers(member, format!("{at}/{}", escape(name)), all);
+            });
         }
         _ => {}
     }
@@ -164,15 +170,15 @@ fn places(value: &Value, at: String, all: &mut Vec<String>) {
     }
 }
 
-fn mutated(version: &str, changes: &[(prop::sample::Index, Change)]) -> Value {
-    let mut document = rich(version);
-    for (place, change) in changes {
+fn mutate_document(version: &str, changes: &[(prop::sample::Index, Mutation)]) -> Value {
+    let mut document = complete_document(version);
+    for (index, change) in changes {
         let mut all = Vec::new();
-        places(&document, String::new(), &mut all);
-        let pointer = place.get(&all).clone();
+        collect_pointers(&document, String::new(), &mut all);
+        let pointer = index.get(&all).clone();
         let moved = match change {
-            Change::Put(value) => value.clone(),
-            Change::Copy(from) => {
+            Mutation::Replace(value) => value.clone(),
+            Mutation::Copy(from) => {
                 let from: &String = from.get(&all);
                 document.pointer(from).unwrap().clone()
             }
@@ -186,24 +192,24 @@ fn mutated(version: &str, changes: &[(prop::sample::Index, Change)]) -> Value {
 }
 
 #[derive(Debug, Clone)]
-enum Change {
-    Put(Value),
+enum Mutation {
+    Replace(Value),
     /// Something from elsewhere in the document.
     Copy(prop::sample::Index),
 }
 
-fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, Change)>> {
+fn mutations() -> impl Strategy<Value = Vec<(prop::sample::Index, Mutation)>> {
     let change = prop_oneof![
-        junk().prop_map(Change::Put),
-        any::<prop::sample::Index>().prop_map(Change::Copy)
+        arbitrary_json().prop_map(Mutation::Replace),
+        any::<prop::sample::Index>().prop_map(Mutation::Copy)
     ];
     prop::collection::vec((any::<prop::sample::Index>(), change), 1..12)
 }
 
 #[test]
-fn the_rich_document_is_fine_before_it_is_broken() {
+fn complete_document_imports_without_warnings() {
     for version in ["3.0.3", "3.1.0", "3.2.0"] {
-        let import = survive(&rich(version));
+        let import = import_and_compile(&complete_document(version));
         assert_eq!((import.operations.len(), import.skipped.len()), (3, 0));
     }
 }
@@ -211,12 +217,12 @@ fn the_rich_document_is_fine_before_it_is_broken() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn broken_documents_are_survived(changes in changes(), version in prop::sample::select(vec!["2.0", "3.0.3", "3.1.0", "3.2.0"])) {
-        let document = mutated(version, &changes);
-        let first = survive(&document);
-        let second = imported(&document);
+    fn mutated_documents_import_without_panic(changes in mutations(), version in prop::sample::select(vec!["2.0", "3.0.3", "3.1.0", "3.2.0"])) {
+        let document = mutate_document(version, &changes);
+        let first = import_and_compile(&document);
+        let second = import_document(&document);
         prop_assert_eq!(&first.warnings, &second.warnings);
-        let names = |import: &Import| import.operations.iter().map(|one| one.spec.name.clone()).collect::<Vec<_>>();
+        let names = |import: &ImportResult| import.operations.iter().map(|one| one.spec.name.clone()).collect::<Vec<_>>();
         let mut unique = names(&first);
         prop_assert_eq!(&unique, &names(&second));
         unique.sort();

@@ -3,42 +3,42 @@
 mod bodies;
 mod golden;
 mod hostile;
-mod inputs;
 mod names;
-mod natives;
-mod real;
+mod parameters;
+mod peer_gateways;
+mod real_documents;
 mod reports;
 mod responses;
 mod schemas;
-mod surroundings;
+mod servers_and_security;
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::super::document::{File, Library, read};
+use super::super::document::{DocumentFile, DocumentSet, parse};
 use super::super::settings::Namespaces;
-use super::{Import, ImportError, Imported};
+use super::{ImportError, ImportResult, ImportedOperation};
 
 /// A document of one file.
-fn library(document: &Value) -> Arc<Library> {
-    files(&[("https://example.test/api/openapi.json", document.to_string().as_bytes())])
+fn document_set(document: &Value) -> Arc<DocumentSet> {
+    document_set_of(&[("https://example.test/api/openapi.json", document.to_string().as_bytes())])
 }
 
-fn files(files: &[(&str, &[u8])]) -> Arc<Library> {
-    let file = |(address, bytes): &(&str, &[u8])| File {
-        address: address.parse().unwrap(),
-        tree: read(bytes).unwrap().tree,
+fn document_set_of(files: &[(&str, &[u8])]) -> Arc<DocumentSet> {
+    let file = |(address, bytes): &(&str, &[u8])| DocumentFile {
+        url: address.parse().unwrap(),
+        tree: parse(bytes).unwrap().tree,
     };
-    Arc::new(Library::new(files.iter().map(file).collect()))
+    Arc::new(DocumentSet::new(files.iter().map(file).collect()))
 }
 
-fn import(library: &Arc<Library>, namespace: &str) -> Result<Import, ImportError> {
-    super::import(library, namespace, Namespaces::Below)
+fn import(documents: &Arc<DocumentSet>, namespace: &str) -> Result<ImportResult, ImportError> {
+    super::import(documents, namespace, Namespaces::Below)
 }
 
-fn imported(document: &Value) -> Import {
-    import(&library(document), "api").unwrap()
+fn import_document(document: &Value) -> ImportResult {
+    import(&document_set(document), "api").unwrap()
 }
 
 /// A document of that version with these members.
@@ -52,32 +52,32 @@ fn document(version: &str, members: &Value) -> Value {
 }
 
 /// The only operation of a document, which has nothing odd about it.
-fn only(document: &Value) -> Imported {
-    let (operation, warnings) = with_warnings(document);
+fn import_single(document: &Value) -> ImportedOperation {
+    let (operation, warnings) = import_single_with_warnings(document);
     assert_eq!(warnings, [""; 0], "{document}");
     operation
 }
 
 /// The only operation of a document, and the warnings as `at: message`.
-fn with_warnings(document: &Value) -> (Imported, Vec<String>) {
-    let mut import = imported(document);
+fn import_single_with_warnings(document: &Value) -> (ImportedOperation, Vec<String>) {
+    let mut import = import_document(document);
     assert_eq!(import.skipped, [], "{document}");
     assert_eq!(import.operations.len(), 1, "{document}");
     let operation = import.operations.remove(0);
     for schema in schemas_of(&operation) {
         schema.compile().unwrap_or_else(|error| panic!("{error} in {:#}", schema.json()));
     }
-    let line = |warning: super::Warning| format!("{}: {}", warning.at, warning.message);
+    let line = |warning: super::DocumentWarning| format!("{}: {}", warning.at, warning.message);
     (operation, import.warnings.into_iter().map(line).collect())
 }
 
 /// Every schema that an operation has.
-fn schemas_of(imported: &Imported) -> Vec<&crate::schema::Schema> {
+fn schemas_of(imported: &ImportedOperation) -> Vec<&crate::schema::Schema> {
     let spec = &imported.spec;
-    let answers = imported.plan.responses.iter().flat_map(|response| &response.contents);
+    let replies = imported.plan.responses.iter().flat_map(|response| &response.contents);
     [&spec.input_schema, &spec.output_schema]
         .into_iter()
         .chain(spec.error_schemas.iter().map(|error| &error.schema))
-        .chain(answers.map(|answer| &answer.schema))
+        .chain(replies.map(|reply| &reply.schema))
         .collect()
 }

@@ -1,15 +1,15 @@
 //! What operations are called, and of which type they are.
 
 use super::*;
-use crate::spec::Kind;
+use crate::spec::OperationKind;
 
-fn names(paths: &Value) -> Vec<String> {
-    let import = imported(&document("3.0.0", &json!({ "paths": paths })));
+fn operation_names(paths: &Value) -> Vec<String> {
+    let import = import_document(&document("3.0.0", &json!({ "paths": paths })));
     import.operations.into_iter().map(|one| one.spec.name).collect()
 }
 
 #[test]
-fn names_are_ids_or_methods_with_paths_and_unique() {
+fn names_come_from_operation_id_or_method_and_path() {
     let long = "n".repeat(201);
     let deep = format!("/{}", "a/".repeat(200));
     let id = |id: &str| json!({ "operationId": id });
@@ -35,19 +35,19 @@ fn names_are_ids_or_methods_with_paths_and_unique() {
         (json!({"/ü/日本": {"get": {}}}), vec!["get_ü_日本"]),
     ];
     for (paths, expected) in rows {
-        assert_eq!(names(&paths), expected, "{paths}");
+        assert_eq!(operation_names(&paths), expected, "{paths}");
     }
-    let cut = names(&json!({ deep: {"get": {}} }));
+    let cut = operation_names(&json!({ deep: {"get": {}} }));
     assert_eq!(cut[0].chars().count(), 200, "{cut:?}");
 }
 
 #[test]
-fn names_do_not_depend_on_the_order() {
+fn names_do_not_depend_on_document_order() {
     let one = json!({"/a": {"get": {"operationId": "x"}, "put": {"operationId": "x"}},
         "/x/get/a": {"get": {}}, "/x": {"get": {"operationId": "x_get_a"}}});
     let other = json!({"/x": {"get": {"operationId": "x_get_a"}}, "/x/get/a": {"get": {}},
         "/a": {"put": {"operationId": "x"}, "get": {"operationId": "x"}}});
-    let (mut one, mut other) = (names(&one), names(&other));
+    let (mut one, mut other) = (operation_names(&one), operation_names(&other));
     one.sort();
     other.sort();
     assert_eq!(one, other);
@@ -55,49 +55,53 @@ fn names_do_not_depend_on_the_order() {
 }
 
 #[test]
-fn types_come_from_methods_and_media_types() {
+fn operation_kind_comes_from_method_and_media_type() {
     let rows = [
-        ("get", json!({}), (Kind::Query, false)),
-        ("head", json!({}), (Kind::Query, false)),
-        ("options", json!({}), (Kind::Mutation, false)),
-        ("trace", json!({}), (Kind::Mutation, false)),
-        ("query", json!({}), (Kind::Query, false)),
-        ("post", json!({}), (Kind::Mutation, false)),
-        ("patch", json!({}), (Kind::Mutation, false)),
-        ("put", json!({}), (Kind::Mutation, true)),
-        ("delete", json!({}), (Kind::Mutation, true)),
+        ("get", json!({}), (OperationKind::Query, false)),
+        ("head", json!({}), (OperationKind::Query, false)),
+        ("options", json!({}), (OperationKind::Mutation, false)),
+        ("trace", json!({}), (OperationKind::Mutation, false)),
+        ("query", json!({}), (OperationKind::Query, false)),
+        ("post", json!({}), (OperationKind::Mutation, false)),
+        ("patch", json!({}), (OperationKind::Mutation, false)),
+        ("put", json!({}), (OperationKind::Mutation, true)),
+        ("delete", json!({}), (OperationKind::Mutation, true)),
         (
             "get",
             json!({"200": {"content": {"text/event-stream": {}}}}),
-            (Kind::Subscription, false),
+            (OperationKind::Subscription, false),
         ),
         (
             "post",
             json!({"2XX": {"content": {"application/json": {}, "Text/Event-Stream; charset=utf-8": {}}}}),
-            (Kind::Subscription, false),
+            (OperationKind::Subscription, false),
         ),
-        ("get", json!({"400": {"content": {"text/event-stream": {}}}}), (Kind::Query, false)),
+        (
+            "get",
+            json!({"400": {"content": {"text/event-stream": {}}}}),
+            (OperationKind::Query, false),
+        ),
         (
             "get",
             json!({"default": {"content": {"text/event-stream": {}}}}),
-            (Kind::Subscription, false),
+            (OperationKind::Subscription, false),
         ),
     ];
     for (method, responses, expected) in rows {
         let paths = json!({"paths": {"/a": {method: {"responses": responses}}}});
-        let spec = only(&document("3.2.0", &paths)).spec;
+        let spec = import_single(&document("3.2.0", &paths)).spec;
         assert_eq!((spec.kind, spec.idempotent), expected, "{method} {responses}");
     }
 }
 
 #[test]
-fn words_and_meta_come_along() {
+fn description_tags_and_meta_are_imported() {
     let paths = json!({"paths": {"/a/{b}": {"summary": "Path", "get": {
         "operationId": "x", "summary": " Short ", "tags": ["t", 7, "u"], "deprecated": true,
         "externalDocs": {"url": "https://example.test/docs"},
         "parameters": [{"name": "b", "in": "path", "required": true, "schema": {}}],
     }}}});
-    let spec = only(&document("3.1.0", &paths)).spec;
+    let spec = import_single(&document("3.1.0", &paths)).spec;
     assert_eq!((spec.title.as_deref(), &*spec.description), (Some("Short"), "Short"));
     assert_eq!(spec.tags, ["t", "u"]);
     assert_eq!(

@@ -1,33 +1,34 @@
 //! What is imported, what is skipped, and what is no document at all.
 
-use super::super::Report;
+use super::super::ImportReport;
 use super::*;
 
 #[test]
-fn what_is_no_document_is_told() {
-    for (document, words) in [
+fn non_openapi_documents_are_rejected_with_reason() {
+    for (document, message) in [
         (json!([]), "an API document is an object, found array"),
         (json!({"info": {}}), "neither `openapi` nor `swagger`"),
         (json!({"swagger": "1.2"}), "`swagger: 1.2`, which is not understood"),
         (json!({"openapi": "4.0.0"}), "versions 2.0, 3.0, 3.1 and 3.2"),
         (json!({"openapi": null}), "`openapi: null`"),
     ] {
-        let error = import(&library(&document), "api").unwrap_err();
-        assert!(error.to_string().contains(words), "{error}");
+        let error = import(&document_set(&document), "api").unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
     }
     for version in [json!("3.0"), json!("3.1.1"), json!(3.0), json!("3.9.0")] {
         assert!(
-            import(&library(&json!({"openapi": version, "paths": {}})), "api").is_ok(),
+            import(&document_set(&json!({"openapi": version, "paths": {}})), "api").is_ok(),
             "{version}"
         );
     }
-    assert!(import(&library(&json!({"swagger": 2.0, "paths": {}})), "api").is_ok());
-    let error = import(&library(&json!({"openapi": "3.0.0", "paths": {}})), "No!").unwrap_err();
+    assert!(import(&document_set(&json!({"swagger": 2.0, "paths": {}})), "api").is_ok());
+    let error =
+        import(&document_set(&json!({"openapi": "3.0.0", "paths": {}})), "No!").unwrap_err();
     assert!(matches!(error, ImportError::Namespace(_)), "{error}");
 }
 
 #[test]
-fn what_would_be_called_wrongly_is_skipped_with_a_reason() {
+fn unsupported_operations_are_skipped_with_reason() {
     let rows = [
         (json!({"get": null}), "GET", "an operation must be an object, found null"),
         (
@@ -48,7 +49,7 @@ fn what_would_be_called_wrongly_is_skipped_with_a_reason() {
     ];
     for (item, method, reason) in rows {
         let import =
-            imported(&document("3.2.0", &json!({"paths": {"/a": item, "/b": {"get": {}}}})));
+            import_document(&document("3.2.0", &json!({"paths": {"/a": item, "/b": {"get": {}}}})));
         assert_eq!(import.operations.len(), 1, "{item}");
         let skipped = &import.skipped[0];
         assert_eq!((&*skipped.method, &*skipped.path), (method, "/a"));
@@ -57,7 +58,7 @@ fn what_would_be_called_wrongly_is_skipped_with_a_reason() {
 }
 
 #[test]
-fn paths_may_stand_elsewhere() {
+fn path_items_resolve_through_references() {
     let main = json!({"openapi": "3.1.0", "paths": {
         "/here": {"$ref": "#/components/pathItems/Here", "post": {"operationId": "own"}},
         "/there": {"$ref": "other.yaml#/items/there"},
@@ -65,7 +66,7 @@ fn paths_may_stand_elsewhere() {
     }, "components": {"pathItems": {"Here": {"get": {"operationId": "here"}, "post": {"operationId": "hidden"}}}}});
     let other = "items:\n  there:\n    parameters:\n    - $ref: '#/params/p'\n    get:\n      operationId: there\n\
                  params:\n  p: {name: p, in: query, schema: {$ref: '#/schemas/s'}}\nschemas:\n  s: {type: integer}\n";
-    let library = files(&[
+    let library = document_set_of(&[
         ("file:///a/main.json", main.to_string().as_bytes()),
         ("file:///a/other.yaml", other.as_bytes()),
     ]);
@@ -81,10 +82,10 @@ fn paths_may_stand_elsewhere() {
 }
 
 #[test]
-fn a_report_counts() {
+fn report_counts_operations_by_kind() {
     let members = json!({"paths": {"/a": {"get": {}, "post": {}, "put": 7,
         "delete": {"responses": {"200": {"content": {"text/event-stream": {}}}}}}}, "webhooks": {"w": {"post": {}}}});
-    let report = Report::from(imported(&document("3.1.0", &members)));
+    let report = ImportReport::from(import_document(&document("3.1.0", &members)));
     let counts = report.counts();
     assert_eq!((counts.queries, counts.mutations, counts.subscriptions), (1, 1, 1));
     assert_eq!((counts.skipped, counts.warnings), (1, 1));
@@ -96,7 +97,7 @@ fn a_report_counts() {
 
 /// Each row: a version, a path, and the members that it should not have.
 #[test]
-fn members_of_a_path_that_are_no_method_are_named() {
+fn unknown_path_item_members_are_reported() {
     let rows = [
         ("3.1.0", json!({"get": {}, "GET": {}, "fetch": {}}), "`GET`, `fetch`"),
         (
@@ -112,22 +113,22 @@ fn members_of_a_path_that_are_no_method_are_named() {
             "",
         ),
     ];
-    for (version, item, named) in rows {
-        let import = imported(&document(version, &json!({"paths": {"/a": item}})));
-        let said: Vec<_> = import.warnings.iter().map(|odd| (&*odd.at, &*odd.message)).collect();
-        let message = format!("{named}: a path has no such member (methods are in lower case)");
+    for (version, item, location) in rows {
+        let import = import_document(&document(version, &json!({"paths": {"/a": item}})));
+        let text: Vec<_> = import.warnings.iter().map(|odd| (&*odd.at, &*odd.message)).collect();
+        let message = format!("{location}: a path has no such member (methods are in lower case)");
         let expected = [("/paths/~1a", &*message)];
-        assert_eq!(said, expected[..usize::from(!named.is_empty())], "{version} {item}");
+        assert_eq!(text, expected[..usize::from(!location.is_empty())], "{version} {item}");
     }
 }
 
 #[test]
-fn headers_that_cannot_be_given_are_named_once() {
+fn implicit_header_parameters_are_reported_once() {
     let header = |name: &str| json!({"name": name, "in": "header", "required": true, "schema": {"type": "string"}});
     let parameters = json!([header("Accept"), header("Authorization"), header("X-Own")]);
     let members = json!({"paths": {"/a": {"parameters": parameters, "get": {}, "put": {}}, "/b": {"get": {"parameters": [header("accept"), header("Content-Type")]}}}});
-    let import = imported(&document("3.1.0", &members));
-    let said: Vec<_> = import.warnings.iter().map(|odd| (&*odd.at, &*odd.message)).collect();
+    let import = import_document(&document("3.1.0", &members));
+    let text: Vec<_> = import.warnings.iter().map(|odd| (&*odd.at, &*odd.message)).collect();
     let message = "header parameters that follow from the request or from `auth` cannot be given: `accept`, `authorization`, `content-type`";
-    assert_eq!(said, [("/paths", message)]);
+    assert_eq!(text, [("/paths", message)]);
 }

@@ -3,43 +3,52 @@
 use super::*;
 use crate::openapi::plan::StatusRange;
 
-fn answered(version: &str, responses: &Value) -> Imported {
-    only(&document(version, &json!({"paths": {"/a": {"get": {"responses": responses}}}})))
+fn import_with_responses(version: &str, responses: &Value) -> ImportedOperation {
+    import_single(&document(version, &json!({"paths": {"/a": {"get": {"responses": responses}}}})))
 }
 
-fn json_of(schema: &Value) -> Value {
+fn json_content(schema: &Value) -> Value {
     json!({"content": {"application/json": {"schema": schema}}})
 }
 
-fn bytes() -> Value {
+fn binary_schema() -> Value {
     json!({"type": "object", "required": ["$binary", "contentType", "size"], "properties": {
         "$binary": {"type": "string", "contentEncoding": "base64"},
         "contentType": {"type": "string"}, "size": {"type": "integer", "minimum": 0}}})
 }
 
 #[test]
-fn the_output_is_what_a_success_carries() {
+fn output_schema_comes_from_success_responses() {
     let (number, text) = (json!({"type": "integer"}), json!({"type": "string"}));
     let null = json!({"type": "null"});
     let rows = [
         (json!({}), json!(true)),
         (json!({"200": {}}), json!(true)),
         (json!({"204": {}}), null),
-        (json!({"200": json_of(&number)}), number.clone()),
-        (json!({"2XX": json_of(&number), "404": json_of(&text)}), number.clone()),
-        (json!({"200": json_of(&number), "201": json_of(&number), "202": {}}), number.clone()),
-        (json!({"200": json_of(&number), "204": {}}), json!({"anyOf": [number, {"type": "null"}]})),
-        (json!({"201": json_of(&text), "200": json_of(&number)}), json!({"anyOf": [number, text]})),
-        (json!({"default": json_of(&number)}), number.clone()),
+        (json!({"200": json_content(&number)}), number.clone()),
+        (json!({"2XX": json_content(&number), "404": json_content(&text)}), number.clone()),
+        (
+            json!({"200": json_content(&number), "201": json_content(&number), "202": {}}),
+            number.clone(),
+        ),
+        (
+            json!({"200": json_content(&number), "204": {}}),
+            json!({"anyOf": [number, {"type": "null"}]}),
+        ),
+        (
+            json!({"201": json_content(&text), "200": json_content(&number)}),
+            json!({"anyOf": [number, text]}),
+        ),
+        (json!({"default": json_content(&number)}), number.clone()),
         (
             json!({"200": {"content": {"application/xml": {}, "application/hal+json": {"schema": number}}}}),
             number.clone(),
         ),
         (json!({"200": {"content": {"application/xml": {"schema": number}}}}), text),
-        (json!({"200": {"content": {"image/png": {}}}}), bytes()),
+        (json!({"200": {"content": {"image/png": {}}}}), binary_schema()),
         (json!({"200": {"content": {"*/*": {"schema": number}}}}), number.clone()),
         (
-            json!({"200": {"content": {"application/json": {}}}, "201": json_of(&number)}),
+            json!({"200": {"content": {"application/json": {}}}, "201": json_content(&number)}),
             json!(true),
         ),
         (
@@ -48,13 +57,13 @@ fn the_output_is_what_a_success_carries() {
         ),
     ];
     for (responses, expected) in rows {
-        let found = answered("3.2.0", &responses).spec.output_schema;
+        let found = import_with_responses("3.2.0", &responses).spec.output_schema;
         assert_eq!(*found.json(), expected, "{responses}");
     }
 }
 
 #[test]
-fn events_have_the_schema_of_their_data() {
+fn event_stream_output_uses_the_data_schema() {
     let data = json!({"type": "object", "title": "data"});
     let event = json!({"properties": {"event": {"const": "a"}, "data": {"type": "string", "contentSchema": data}}});
     let rows = [
@@ -69,14 +78,14 @@ fn events_have_the_schema_of_their_data() {
     ];
     for (media, expected) in rows {
         let responses = json!({"200": {"content": {"text/event-stream": media}}});
-        let operation = answered("3.2.0", &responses);
+        let operation = import_with_responses("3.2.0", &responses);
         assert_eq!(*operation.spec.output_schema.json(), expected, "{media}");
         assert_eq!(*operation.plan.responses[0].contents[0].schema.json(), expected, "{media}");
     }
 }
 
 #[test]
-fn declared_failures_are_errors_with_codes() {
+fn error_responses_become_error_definitions_with_codes() {
     let problem = json!({"type": "object", "title": "problem"});
     let responses = json!({
         "default": {"description": "Else", "content": {"text/plain": {}}},
@@ -85,7 +94,7 @@ fn declared_failures_are_errors_with_codes() {
         "200": {"description": "Fine"}, "302": {"description": "Elsewhere"}, "101": {"description": "Soon"},
         "x-more": 1,
     });
-    let operation = answered("3.0.0", &responses);
+    let operation = import_with_responses("3.0.0", &responses);
     let errors: Vec<_> = operation
         .spec
         .error_schemas
@@ -123,7 +132,7 @@ fn declared_failures_are_errors_with_codes() {
 }
 
 #[test]
-fn swagger_answers_carry_what_is_produced() {
+fn swagger_responses_use_produces_media_types() {
     let number = json!({"type": "integer"});
     let rows = [
         (
@@ -143,32 +152,32 @@ fn swagger_answers_carry_what_is_produced() {
             json!(["application/pdf"]),
             json!({"schema": {"type": "file"}}),
             vec!["application/pdf"],
-            bytes(),
+            binary_schema(),
         ),
         (
             json!(["application/json"]),
             json!({"schema": {"type": "file"}}),
             vec!["application/json"],
-            bytes(),
+            binary_schema(),
         ),
     ];
     for (produces, response, media_types, expected) in rows {
-        let operation = only(&document(
+        let operation = import_single(&document(
             "2.0",
             &json!({"produces": produces,
             "paths": {"/a": {"get": {"responses": {"200": response}}}}}),
         ));
-        let answers = &operation.plan.responses[0].contents;
-        let found: Vec<&str> = answers.iter().map(|answer| &*answer.media_type).collect();
+        let replies = &operation.plan.responses[0].contents;
+        let found: Vec<&str> = replies.iter().map(|reply| &*reply.media_type).collect();
         assert_eq!(found, media_types, "{produces} {response}");
         assert_eq!(*operation.spec.output_schema.json(), expected, "{produces} {response}");
     }
 }
 
 #[test]
-fn a_head_has_no_body() {
-    let responses = json!({"200": json_of(&json!({"type": "integer"}))});
+fn head_response_has_null_output() {
+    let responses = json!({"200": json_content(&json!({"type": "integer"}))});
     let paths = json!({"paths": {"/a": {"head": {"responses": responses}}}});
-    let operation = only(&document("3.0.0", &paths));
+    let operation = import_single(&document("3.0.0", &paths));
     assert_eq!(*operation.spec.output_schema.json(), json!({"type": "null"}));
 }

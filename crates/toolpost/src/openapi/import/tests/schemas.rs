@@ -3,7 +3,7 @@
 use super::*;
 
 /// What a schema of a response becomes, with the warnings.
-fn written(version: &str, schema: &Value, components: &Value) -> (Value, Vec<String>) {
+fn response_schema(version: &str, schema: &Value, components: &Value) -> (Value, Vec<String>) {
     let responses = match version {
         "2.0" => json!({"200": {"schema": schema}}),
         _ => json!({"200": {"content": {"application/json": {"schema": schema}}}}),
@@ -13,12 +13,12 @@ fn written(version: &str, schema: &Value, components: &Value) -> (Value, Vec<Str
         "2.0" => members["definitions"] = components.clone(),
         _ => members["components"] = json!({ "schemas": components }),
     }
-    let (operation, warnings) = with_warnings(&document(version, &members));
+    let (operation, warnings) = import_single_with_warnings(&document(version, &members));
     (operation.spec.output_schema.json().into_owned(), warnings)
 }
 
 #[test]
-fn older_notations_become_json_schema() {
+fn older_dialects_convert_to_json_schema_2020_12() {
     let rows = [
         ("3.0.0", json!({"type": "string", "nullable": true}), json!({"type": ["string", "null"]})),
         ("2.0", json!({"type": "string", "x-nullable": true}), json!({"type": ["string", "null"]})),
@@ -82,27 +82,27 @@ fn older_notations_become_json_schema() {
         ),
     ];
     for (version, schema, expected) in rows {
-        let (found, warnings) = written(version, &schema, &json!({}));
+        let (found, warnings) = response_schema(version, &schema, &json!({}));
         assert_eq!(found, expected, "{schema}");
         assert_eq!(warnings, [""; 0], "{schema}");
     }
 }
 
 #[test]
-fn what_a_schema_refers_to_comes_along_once() {
+fn referenced_schemas_are_bundled_once() {
     let pet = json!({"properties": {"next": {"$ref": "#/components/schemas/Pet"}, "tag": {"$ref": "#/components/schemas/Tag"},
         "tags": {"items": {"$ref": "#/components/schemas/Tag"}}}});
     let tag = json!({"type": "string"});
     let components = json!({"Pet": pet, "Tag": tag, "Unused": {"type": "null"}});
     let to = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     // The schema itself is what a document is about, even through a reference.
-    let (found, _) = written("3.0.0", &to("Pet"), &components);
+    let (found, _) = response_schema("3.0.0", &to("Pet"), &components);
     assert_eq!(
         found,
         json!({"properties": {"next": {"$ref": "#"}, "tag": {"$ref": "#/$defs/Tag"},
             "tags": {"items": {"$ref": "#/$defs/Tag"}}}, "$defs": {"Tag": {"type": "string"}}})
     );
-    let (found, _) = written("3.0.0", &json!({"items": to("Pet")}), &components);
+    let (found, _) = response_schema("3.0.0", &json!({"items": to("Pet")}), &components);
     assert_eq!(
         found,
         json!({"items": {"$ref": "#/$defs/Pet"}, "$defs": {
@@ -113,15 +113,15 @@ fn what_a_schema_refers_to_comes_along_once() {
 }
 
 #[test]
-fn what_stands_beside_a_reference_counts_from_3_1_on() {
+fn ref_siblings_apply_from_openapi_3_1() {
     let beside = json!({"properties": {"a": {"$ref": "#/components/schemas/A", "maxLength": 3, "description": "d"},
         "b": {"$ref": "#/components/schemas/A", "nullable": true}}});
     let components = json!({"A": {"type": "string"}});
     let reference = json!({"$ref": "#/$defs/A"});
-    let (old, _) = written("3.0.0", &beside, &components);
+    let (old, _) = response_schema("3.0.0", &beside, &components);
     assert_eq!(old["properties"]["a"], json!({"$ref": "#/$defs/A", "description": "d"}));
     assert_eq!(old["properties"]["b"], json!({"anyOf": [reference, {"type": "null"}]}));
-    let (new, _) = written("3.1.0", &beside, &components);
+    let (new, _) = response_schema("3.1.0", &beside, &components);
     assert_eq!(
         new["properties"]["a"],
         json!({"$ref": "#/$defs/A", "maxLength": 3, "description": "d"})
@@ -133,14 +133,14 @@ fn what_stands_beside_a_reference_counts_from_3_1_on() {
             "paths": {"/a": {"get": {"responses": {"200": {"content": {"application/json": {"schema": beside}}}}}}},
         }),
     );
-    let found = only(&dialect).spec.output_schema.json().into_owned();
+    let found = import_single(&dialect).spec.output_schema.json().into_owned();
     assert_eq!(found["properties"]["a"], json!({"$ref": "#/$defs/A", "description": "d"}));
     dialect["jsonSchemaDialect"] = "https://spec.openapis.org/oas/3.1/dialect/base".into();
-    assert_eq!(*only(&dialect).spec.output_schema.json(), new);
+    assert_eq!(*import_single(&dialect).spec.output_schema.json(), new);
 }
 
 #[test]
-fn what_is_required_depends_on_the_direction() {
+fn required_depends_on_read_only_and_write_only() {
     let components = json!({"schemas": {
         "Id": {"type": "string", "readOnly": true},
         "Base": {"type": "object", "properties": {"id": {"$ref": "#/components/schemas/Id"}, "made": {"type": "string", "readOnly": true},
@@ -148,7 +148,7 @@ fn what_is_required_depends_on_the_direction() {
         "Whole": {"allOf": [{"$ref": "#/components/schemas/Base"}, {"required": ["id", "made", "secret", "name"]}]},
     }});
     let content = json!({"application/json": {"schema": {"$ref": "#/components/schemas/Whole"}}});
-    let operation = only(&document(
+    let operation = import_single(&document(
         "3.0.0",
         &json!({"components": components, "paths": {"/a": {"post": {
         "requestBody": {"content": content}, "responses": {"200": {"content": content}}}}}}),
@@ -160,7 +160,7 @@ fn what_is_required_depends_on_the_direction() {
 }
 
 #[test]
-fn broken_keywords_are_left_out_and_told() {
+fn invalid_keywords_are_dropped_with_a_warning() {
     let rows = [
         (json!({"type": "any"}), json!({}), "`any` is no type of JSON"),
         (json!({"type": 7}), json!({}), "`number` is no type"),
@@ -240,26 +240,26 @@ fn broken_keywords_are_left_out_and_told() {
         (
             json!({"items": {"$ref": "#/components/schemas/Loop"}}),
             json!({"items": {}}),
-            "leads back to itself",
+            "is a circular reference",
         ),
         (
             json!({"properties": {"a": {"$dynamicRef": "#node"}}}),
             json!({"properties": {"a": {}}}),
-            "nothing in the file says",
+            "no anchor `#node`",
         ),
     ];
     let components = json!({"Loop": {"$ref": "#/components/schemas/Pool"}, "Pool": {"$ref": "#/components/schemas/Loop"}});
-    for (schema, expected, words) in rows {
-        let (found, warnings) = written("3.1.0", &schema, &components);
+    for (schema, expected, message) in rows {
+        let (found, warnings) = response_schema("3.1.0", &schema, &components);
         assert_eq!(found, expected, "{schema}");
         assert_eq!(warnings.len(), 1, "{schema} {warnings:?}");
-        assert!(warnings[0].contains(words), "{warnings:?}");
+        assert!(warnings[0].contains(message), "{warnings:?}");
         assert!(warnings[0].starts_with("/paths/~1a/get/responses/200/content/"), "{warnings:?}");
     }
 }
 
 #[test]
-fn patterns_of_other_languages_mean_what_they_mean_there_or_nothing() {
+fn non_ecmascript_patterns_are_translated_or_dropped() {
     for pattern in [
         "\\A[a-z]+\\z",
         "\\A[a-z]+\\Z",
@@ -270,56 +270,56 @@ fn patterns_of_other_languages_mean_what_they_mean_there_or_nothing() {
         "/^[a-z]+$/",
     ] {
         let (schema, warnings) =
-            written("3.0.0", &json!({"type": "string", "pattern": pattern}), &json!({}));
+            response_schema("3.0.0", &json!({"type": "string", "pattern": pattern}), &json!({}));
         assert!(warnings.len() <= 1, "{pattern} {warnings:?}");
         let schema = crate::schema::Schema::new(schema).unwrap();
-        assert!(schema.fits(&json!("abc")).unwrap(), "{pattern}");
+        assert!(schema.is_valid(&json!("abc")).unwrap(), "{pattern}");
     }
 }
 
 #[test]
-fn odd_words_that_check_nothing_are_left_out_in_silence() {
+fn invalid_annotations_are_dropped_silently() {
     for (schema, expected) in [
         (json!({"type": "string", "default": null}), json!({"type": "string"})),
         (json!({"type": "string", "description": 7, "examples": {}}), json!({"type": "string"})),
         (json!({"type": "string", "nullable": "maybe"}), json!({"type": "string"})),
         (json!({"type": "string", "format": null}), json!({"type": "string"})),
     ] {
-        let (found, warnings) = written("3.0.0", &schema, &json!({}));
+        let (found, warnings) = response_schema("3.0.0", &schema, &json!({}));
         assert_eq!((found, warnings), (expected, Vec::new()), "{schema}");
     }
 }
 
 #[test]
-fn discriminators_name_what_stands_there() {
+fn discriminator_mapping_points_to_bundled_schemas() {
     let to = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     let schema = json!({"oneOf": [to("Cat"), to("Dog")], "discriminator": {"propertyName": "kind",
         "mapping": {"c": "#/components/schemas/Cat", "d": "Dog", "e": "Elk"}}});
     let components = json!({"Cat": {"type": "object", "title": "c"}, "Dog": {"type": "object"}, "Elk": {"type": "object"}});
-    let (found, _) = written("3.0.0", &schema, &components);
+    let (found, _) = response_schema("3.0.0", &schema, &components);
     assert_eq!(
         found["discriminator"],
         json!({"propertyName": "kind", "mapping": {"c": "#/$defs/Cat", "d": "#/$defs/Dog"}})
     );
     // A base lets the properties of those through that build on it.
     let base = json!({"properties": {"kind": {"type": "string"}}, "discriminator": {"propertyName": "kind"}});
-    assert_eq!(written("3.0.0", &base, &json!({})).0["additionalProperties"], json!(true));
+    assert_eq!(response_schema("3.0.0", &base, &json!({})).0["additionalProperties"], json!(true));
 }
 
 #[test]
-fn one_schema_is_compiled_once_whoever_uses_it() {
-    let answer = json!({"200": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/A"}}}},
+fn shared_schema_is_compiled_once() {
+    let response = json!({"200": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/A"}}}},
         "404": {"$ref": "#/components/responses/E"}});
-    let import = imported(&document(
+    let import = import_document(&document(
         "3.0.0",
         &json!({
-            "paths": {"/a": {"get": {"responses": answer}, "put": {"responses": answer}}},
+            "paths": {"/a": {"get": {"responses": response}, "put": {"responses": response}}},
             "components": {"schemas": {"A": {"type": "integer"}, "E": {"type": "string"}},
                 "responses": {"E": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/E"}}}}}},
         }),
     ));
     let [one, other] = &import.operations[..] else { panic!("there are two") };
-    assert_eq!(one.spec.output_schema.address(), other.spec.output_schema.address());
-    let answer = &other.plan.responses[1].contents[0].schema;
-    assert_eq!(one.spec.error_schemas[0].schema.address(), answer.address());
+    assert_eq!(one.spec.output_schema.ptr_address(), other.spec.output_schema.ptr_address());
+    let response = &other.plan.responses[1].contents[0].schema;
+    assert_eq!(one.spec.error_schemas[0].schema.ptr_address(), response.ptr_address());
 }

@@ -5,59 +5,59 @@ use std::borrow::Cow;
 use data_encoding::BASE64;
 use serde_json::Value;
 
-use super::super::media;
-use super::super::place::Place;
+use super::super::input_path::InputPath;
+use super::super::media_type;
 use crate::schema::Issue;
 
-const ANY: &str = "application/octet-stream";
+const OCTET_STREAM: &str = "application/octet-stream";
 
 /// An object that stands for bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Binary<'v> {
+pub(super) struct BinaryValue<'v> {
     encoded: &'v str,
     pub(super) content_type: Option<&'v str>,
     pub(super) filename: Option<&'v str>,
 }
 
-impl<'v> Binary<'v> {
-    pub(super) fn of(value: &'v Value) -> Option<Self> {
+impl<'v> BinaryValue<'v> {
+    pub(super) fn from_value(value: &'v Value) -> Option<Self> {
         let members = value.as_object()?;
         let member = |name: &str| members.get(name).and_then(Value::as_str);
         let (content_type, filename) = (member("contentType"), member("filename"));
         Some(Self { encoded: member("$binary")?, content_type, filename })
     }
 
-    pub(super) fn decode(&self, place: &Place<'_>) -> Result<Vec<u8>, Issue> {
-        decode(self.encoded, &place.member("$binary"))
+    pub(super) fn decode(&self, path: &InputPath<'_>) -> Result<Vec<u8>, Issue> {
+        decode_base64(self.encoded, &path.member("$binary"))
     }
 
     /// Whether it says to be of a type.
-    pub(super) fn is(&self, declared: &str) -> bool {
-        self.content_type.is_some_and(|stated| media::covers(declared, stated))
+    pub(super) fn has_type(&self, declared: &str) -> bool {
+        self.content_type.is_some_and(|stated| media_type::covers(declared, stated))
     }
 
     /// What it is sent as: as declared, and where that is open, as it says itself.
-    pub(super) fn sent_as<'t>(
+    pub(super) fn content_type_for<'t>(
         &'t self,
         declared: &'t str,
-        place: &Place<'_>,
+        path: &InputPath<'_>,
     ) -> Result<Cow<'t, str>, Issue> {
-        if media::is_valid(declared) && !media::is_range(declared) {
+        if media_type::is_valid(declared) && !media_type::is_range(declared) {
             return Ok(declared.into());
         }
         Ok(self
-            .stated(place)?
-            .filter(|stated| media::covers(declared, stated))
-            .unwrap_or(ANY)
+            .declared_type(path)?
+            .filter(|stated| media_type::covers(declared, stated))
+            .unwrap_or(OCTET_STREAM)
             .into())
     }
 
     /// The type that it says it has, which has to be one.
-    pub(super) fn stated(&self, place: &Place<'_>) -> Result<Option<&'v str>, Issue> {
-        let is_type = |stated: &str| media::is_valid(stated) && !media::is_range(stated);
+    pub(super) fn declared_type(&self, path: &InputPath<'_>) -> Result<Option<&'v str>, Issue> {
+        let is_type = |stated: &str| media_type::is_valid(stated) && !media_type::is_range(stated);
         match self.content_type {
             Some(stated) if !is_type(stated) => {
-                Err(place.member("contentType").issue("it is no media type such as `image/png`"))
+                Err(path.member("contentType").issue("it is no media type such as `image/png`"))
             }
             stated => Ok(stated),
         }
@@ -65,17 +65,17 @@ impl<'v> Binary<'v> {
 }
 
 /// Strict base64: the standard alphabet, padded, and padding only at the end.
-pub(super) fn decode(encoded: &str, place: &Place<'_>) -> Result<Vec<u8>, Issue> {
+pub(super) fn decode_base64(encoded: &str, path: &InputPath<'_>) -> Result<Vec<u8>, Issue> {
     // The crate reads padded pieces one after another as one text.
     let unpadded = &encoded.as_bytes()[..encoded.len().saturating_sub(2)];
     if let Some(at) = memchr::memchr(b'=', unpadded) {
-        return Err(place.issue(format!("it is no base64: the padding ends at character {at}")));
+        return Err(path.issue(format!("it is no base64: the padding ends at character {at}")));
     }
     BASE64.decode(encoded.as_bytes()).map_err(|error| {
         let problem = match error.kind {
             data_encoding::DecodeKind::Length => "its length is no multiple of 4".to_owned(),
             _ => format!("character {} does not belong there", error.position),
         };
-        place.issue(format!("it is no base64 (standard alphabet, padded): {problem}"))
+        path.issue(format!("it is no base64 (standard alphabet, padded): {problem}"))
     })
 }

@@ -2,79 +2,87 @@
 
 use serde_json::Value;
 
-use super::super::super::plan::{Content, Encoding};
-use super::super::escape::Escape;
-use super::super::media;
-use super::super::place::Place;
-use super::super::query::form_pairs;
-use super::super::style::Manner;
-use super::binary::Binary;
+use super::super::super::plan::{BodyContent, PropertyEncoding};
+use super::super::escape::PercentEscape;
+use super::super::input_path::InputPath;
+use super::super::media_type;
+use super::super::query::append_form_pairs;
+use super::super::style::ValueSerializer;
+use super::binary::BinaryValue;
 use crate::schema::Issue;
 
-pub(super) fn write(content: &Content, value: &Value, place: &Place<'_>) -> Result<String, Issue> {
+pub(super) fn encode(
+    content: &BodyContent,
+    value: &Value,
+    path: &InputPath<'_>,
+) -> Result<String, Issue> {
     let mut out = String::new();
     for (name, value) in value.as_object().into_iter().flatten() {
         let encoding = content.encodings.iter().find(|encoding| encoding.property == *name);
-        property(&mut out, encoding, name, value, &place.member(name))?;
+        encode_property(&mut out, encoding, name, value, &path.member(name))?;
     }
     Ok(out)
 }
 
-fn property(
+fn encode_property(
     out: &mut String,
-    encoding: Option<&Encoding>,
+    encoding: Option<&PropertyEncoding>,
     name: &str,
     value: &Value,
-    place: &Place<'_>,
+    path: &InputPath<'_>,
 ) -> Result<(), Issue> {
     let media_type = encoding.and_then(|encoding| encoding.content_type.as_deref());
     match encoding.and_then(|encoding| encoding.style) {
         _ if value.is_null() => {}
         Some((style, explode, allow_reserved)) => {
-            let escape = if allow_reserved { Escape::ReservedInQuery } else { Escape::All };
-            Manner { style, explode, escape }.pairs(name, value, |name, value| {
+            let escape = if allow_reserved {
+                PercentEscape::AllowReservedInQuery
+            } else {
+                PercentEscape::All
+            };
+            ValueSerializer { style, explode, escape }.for_each_pair(name, value, |name, value| {
                 out.push_str(if out.is_empty() { "" } else { "&" });
                 out.extend([name, "=", value]);
             });
         }
-        None => return unstyled(out, media_type, name, value, place),
+        None => return encode_unstyled(out, media_type, name, value, path),
     }
     Ok(())
 }
 
 /// A property without a style. A list is repeated, item by item.
-fn unstyled(
+fn encode_unstyled(
     out: &mut String,
     media_type: Option<&str>,
     name: &str,
     value: &Value,
-    place: &Place<'_>,
+    path: &InputPath<'_>,
 ) -> Result<(), Issue> {
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                single(out, media_type, name, item, &place.item(index))?;
+                encode_single(out, media_type, name, item, &path.item(index))?;
             }
             Ok(())
         }
-        one => single(out, media_type, name, one, place),
+        one => encode_single(out, media_type, name, one, path),
     }
 }
 
-fn single(
+fn encode_single(
     out: &mut String,
     media_type: Option<&str>,
     name: &str,
     value: &Value,
-    place: &Place<'_>,
+    path: &InputPath<'_>,
 ) -> Result<(), Issue> {
-    if let Some(binary) = Binary::of(value) {
-        form_pairs(out, name, &Value::from(""));
-        Escape::Form.push_bytes(out, &binary.decode(place)?);
-    } else if value.is_array() || media_type.is_some_and(media::is_json) {
-        form_pairs(out, name, &Value::from(value.to_string()));
+    if let Some(binary) = BinaryValue::from_value(value) {
+        append_form_pairs(out, name, &Value::from(""));
+        PercentEscape::Form.push_bytes(out, &binary.decode(path)?);
+    } else if value.is_array() || media_type.is_some_and(media_type::is_json) {
+        append_form_pairs(out, name, &Value::from(value.to_string()));
     } else {
-        form_pairs(out, name, value);
+        append_form_pairs(out, name, value);
     }
     Ok(())
 }

@@ -2,50 +2,53 @@
 
 mod binary;
 mod form;
-mod lines;
+mod json_lines;
 mod multipart;
 
 use bytes::Bytes;
 use reqwest::header::HeaderValue;
 use serde_json::{Map, Value};
 
-use super::super::plan::{Body, Content, ContentKind};
-use super::media;
-use super::place::Place;
-use super::value::{kind, text};
+use super::super::plan::{BodyContent, ContentKind, RequestBody};
+use super::input_path::InputPath;
+use super::media_type;
+use super::value::{scalar_text, type_with_article};
 use crate::schema::Issue;
-use binary::Binary;
+use binary::BinaryValue;
 
 /// Bytes and what they are.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct EncodedBody {
     pub(super) content_type: HeaderValue,
     pub(super) bytes: Bytes,
 }
 
 /// The body for an input, if there is one.
-pub(super) fn write(body: &Body, input: &Map<String, Value>) -> Result<Option<Written>, Issue> {
-    let place = Place::of(&body.input);
+pub(super) fn encode_body(
+    body: &RequestBody,
+    input: &Map<String, Value>,
+) -> Result<Option<EncodedBody>, Issue> {
+    let path = InputPath::root(&body.input);
     let value = match input.get(&body.input) {
         Some(Value::Null) | None if !body.required => return Ok(None),
         Some(value) => value,
-        None => return Err(place.issue("this property is required and missing")),
+        None => return Err(path.issue("this property is required and missing")),
     };
-    let content =
-        choose(&body.contents, value).ok_or_else(|| place.issue(unfit(&body.contents, value)))?;
-    written(content, value, &place).map(Some)
+    let content = select_content(&body.contents, value)
+        .ok_or_else(|| path.issue(no_content_message(&body.contents, value)))?;
+    encode(content, value, &path).map(Some)
 }
 
 /// The first type that a value can be sent as; bytes that say what they are go as that, if they may.
-fn choose<'c>(contents: &'c [Content], value: &Value) -> Option<&'c Content> {
-    let Some(binary) = Binary::of(value) else {
+fn select_content<'c>(contents: &'c [BodyContent], value: &Value) -> Option<&'c BodyContent> {
+    let Some(binary) = BinaryValue::from_value(value) else {
         // A file inside of a value is one only among parts; in JSON it would be words about a file.
         let parts = contents.iter().find(|content| content.kind == ContentKind::Multipart);
-        let parts = parts.filter(|content| holds_file(value) && fits(content, value));
-        return parts.or_else(|| contents.iter().find(|content| fits(content, value)));
+        let parts = parts.filter(|content| contains_file(value) && accepts(content, value));
+        return parts.or_else(|| contents.iter().find(|content| accepts(content, value)));
     };
     let stated = binary.content_type.and_then(|stated| {
-        contents.iter().find(|content| media::covers(&content.media_type, stated))
+        contents.iter().find(|content| media_type::covers(&content.media_type, stated))
     });
     let of_kind = |kind| contents.iter().find(|content| content.kind == kind);
     let bytes = || of_kind(ContentKind::Binary).or_else(|| of_kind(ContentKind::Text));
@@ -54,8 +57,8 @@ fn choose<'c>(contents: &'c [Content], value: &Value) -> Option<&'c Content> {
 }
 
 /// Whether a member of a value, or an item of one, is a file.
-fn holds_file(value: &Value) -> bool {
-    let is_file = |value: &Value| Binary::of(value).is_some();
+fn contains_file(value: &Value) -> bool {
+    let is_file = |value: &Value| BinaryValue::from_value(value).is_some();
     let Value::Object(members) = value else { return false };
     members.values().any(|member| match member {
         Value::Array(items) => items.iter().any(is_file),
@@ -63,7 +66,7 @@ fn holds_file(value: &Value) -> bool {
     })
 }
 
-fn fits(content: &Content, value: &Value) -> bool {
+fn accepts(content: &BodyContent, value: &Value) -> bool {
     match content.kind {
         ContentKind::Json => true,
         ContentKind::JsonLines => value.is_array(),
@@ -72,73 +75,100 @@ fn fits(content: &Content, value: &Value) -> bool {
             value.is_object() || (value.is_array() && !multipart::is_form_data(content))
         }
         ContentKind::Text => value.is_string() || value.is_number() || value.is_boolean(),
-        ContentKind::Binary => value.is_string() || takes_json(content),
+        ContentKind::Binary => value.is_string() || accepts_json(content),
     }
 }
 
 /// Whether a range leaves room for a value that is nothing but JSON.
-fn takes_json(content: &Content) -> bool {
-    media::is_range(&content.media_type) && media::covers(&content.media_type, "application/json")
+fn accepts_json(content: &BodyContent) -> bool {
+    media_type::is_range(&content.media_type)
+        && media_type::covers(&content.media_type, "application/json")
 }
 
-fn unfit(contents: &[Content], value: &Value) -> String {
+fn no_content_message(contents: &[BodyContent], value: &Value) -> String {
     let types: Vec<String> = contents.iter().map(|one| format!("`{}`", one.media_type)).collect();
     let hint = if contents.iter().any(|one| one.kind == ContentKind::Text) {
         "; give it as text, as it is to be sent"
     } else {
         ""
     };
-    format!("{} cannot be sent as {}{hint}", kind(value), types.join(" or "))
+    format!("{} cannot be sent as {}{hint}", type_with_article(value), types.join(" or "))
 }
 
-fn written(content: &Content, value: &Value, place: &Place<'_>) -> Result<Written, Issue> {
+fn encode(
+    content: &BodyContent,
+    value: &Value,
+    path: &InputPath<'_>,
+) -> Result<EncodedBody, Issue> {
     let declared = content.media_type.as_str();
-    if let Some(binary) = Binary::of(value)
-        && (content.kind != ContentKind::Json || binary.is(declared))
+    if let Some(binary) = BinaryValue::from_value(value)
+        && (content.kind != ContentKind::Json || binary.has_type(declared))
     {
-        let bytes = binary.decode(place)?;
-        return typed(&binary.sent_as(declared, place)?, bytes, place);
+        let bytes = binary.decode(path)?;
+        return encoded_body(&binary.content_type_for(declared, path)?, bytes, path);
     }
     match content.kind {
-        ContentKind::Json => typed(declared_or(declared, "application/json"), json(value), place),
-        ContentKind::JsonLines => {
-            typed(declared_or(declared, "application/jsonl"), lines::write(declared, value), place)
+        ContentKind::Json => {
+            encoded_body(declared_or_default(declared, "application/json"), json_bytes(value), path)
         }
+        ContentKind::JsonLines => encoded_body(
+            declared_or_default(declared, "application/jsonl"),
+            json_lines::encode(declared, value),
+            path,
+        ),
         ContentKind::Form => {
-            let form = form::write(content, value, place)?;
-            typed(declared_or(declared, "application/x-www-form-urlencoded"), form, place)
+            let form = form::encode(content, value, path)?;
+            encoded_body(
+                declared_or_default(declared, "application/x-www-form-urlencoded"),
+                form,
+                path,
+            )
         }
-        ContentKind::Multipart => multipart::write(content, value, place),
-        ContentKind::Text => plain(declared_or(declared, "text/plain"), value, place),
-        ContentKind::Binary => unlabeled(declared, value, place),
+        ContentKind::Multipart => multipart::encode(content, value, path),
+        ContentKind::Text => encode_text(declared_or_default(declared, "text/plain"), value, path),
+        ContentKind::Binary => encode_untyped(declared, value, path),
     }
 }
 
 /// A value where bytes are expected: a text is base64, unless anything may be sent.
-fn unlabeled(declared: &str, value: &Value, place: &Place<'_>) -> Result<Written, Issue> {
+fn encode_untyped(
+    declared: &str,
+    value: &Value,
+    path: &InputPath<'_>,
+) -> Result<EncodedBody, Issue> {
     match value {
-        Value::String(_) if media::essence(declared) == "*/*" => plain("text/plain", value, place),
-        Value::String(encoded) => {
-            let bytes = binary::decode(encoded, place)?;
-            typed(declared_or(declared, "application/octet-stream"), bytes, place)
+        Value::String(_) if media_type::essence(declared) == "*/*" => {
+            encode_text("text/plain", value, path)
         }
-        other => typed("application/json", json(other), place),
+        Value::String(encoded) => {
+            let bytes = binary::decode_base64(encoded, path)?;
+            encoded_body(declared_or_default(declared, "application/octet-stream"), bytes, path)
+        }
+        other => encoded_body("application/json", json_bytes(other), path),
     }
 }
 
 /// The type of the document, unless it stands for several or is none.
-fn declared_or<'m>(declared: &'m str, usual: &'m str) -> &'m str {
-    if media::is_valid(declared) && !media::is_range(declared) { declared } else { usual }
+fn declared_or_default<'m>(declared: &'m str, default: &'m str) -> &'m str {
+    if media_type::is_valid(declared) && !media_type::is_range(declared) {
+        declared
+    } else {
+        default
+    }
 }
 
-fn json(value: &Value) -> Vec<u8> {
+fn json_bytes(value: &Value) -> Vec<u8> {
     serde_json::to_vec(value).expect("a value is JSON already")
 }
 
-fn plain(media_type: &str, value: &Value, place: &Place<'_>) -> Result<Written, Issue> {
-    let text = text(value);
-    let media_type = with_charset(media_type, &text).map_err(|reason| place.issue(reason))?;
-    typed(&media_type, text.into_owned().into_bytes(), place)
+fn encode_text(
+    media_type: &str,
+    value: &Value,
+    path: &InputPath<'_>,
+) -> Result<EncodedBody, Issue> {
+    let text = scalar_text(value);
+    let media_type = with_charset(media_type, &text).map_err(|reason| path.issue(reason))?;
+    encoded_body(&media_type, text.into_owned().into_bytes(), path)
 }
 
 /// The type of a text, which says how it is written where that matters.
@@ -149,7 +179,7 @@ fn with_charset<'m>(
     if text.is_ascii() {
         return Ok(media_type.into());
     }
-    match media::parameter(media_type, "charset") {
+    match media_type::parameter(media_type, "charset") {
         Some(charset) if charset.eq_ignore_ascii_case("utf-8") => Ok(media_type.into()),
         Some(_) => {
             Err("the service expects another character set than UTF-8; send it as `$binary`")
@@ -161,8 +191,12 @@ fn with_charset<'m>(
     }
 }
 
-fn typed(media_type: &str, bytes: impl Into<Bytes>, place: &Place<'_>) -> Result<Written, Issue> {
+fn encoded_body(
+    media_type: &str,
+    bytes: impl Into<Bytes>,
+    path: &InputPath<'_>,
+) -> Result<EncodedBody, Issue> {
     let content_type = HeaderValue::from_str(media_type)
-        .map_err(|_| place.issue("its content type does not fit a header"))?;
-    Ok(Written { content_type, bytes: bytes.into() })
+        .map_err(|_| path.issue("its content type does not fit a header"))?;
+    Ok(EncodedBody { content_type, bytes: bytes.into() })
 }

@@ -6,22 +6,22 @@ use memchr::memmem;
 use reqwest::header::HeaderName;
 use serde_json::Value;
 
-use super::super::super::plan::{Content, Encoding};
-use super::super::escape::Escape;
-use super::super::header::sendable;
-use super::super::media;
-use super::super::place::Place;
-use super::super::style::Manner;
-use super::super::value::{kind, text};
-use super::binary::Binary;
-use super::{Written, typed, with_charset};
+use super::super::super::plan::{BodyContent, PropertyEncoding};
+use super::super::escape::PercentEscape;
+use super::super::header::to_header_value;
+use super::super::input_path::InputPath;
+use super::super::media_type;
+use super::super::style::ValueSerializer;
+use super::super::value::{scalar_text, type_with_article};
+use super::binary::BinaryValue;
+use super::{EncodedBody, encoded_body, with_charset};
 use crate::schema::Issue;
 
-const FORM: &str = "multipart/form-data";
-const BYTES: &str = "application/octet-stream";
+const FORM_DATA: &str = "multipart/form-data";
+const OCTET_STREAM: &str = "application/octet-stream";
 
 /// One part, before it is written.
-struct Part<'v> {
+struct MultipartPart<'v> {
     /// None in a list of parts, where only the order counts.
     name: Option<Cow<'v, str>>,
     filename: Option<Cow<'v, str>>,
@@ -31,54 +31,65 @@ struct Part<'v> {
 }
 
 /// Whether the parts are the fields of a form.
-pub(super) fn is_form_data(content: &Content) -> bool {
-    let is_valid = media::is_valid(&content.media_type) && !media::is_range(&content.media_type);
-    !is_valid || media::covers(&content.media_type, FORM)
+pub(super) fn is_form_data(content: &BodyContent) -> bool {
+    let is_valid =
+        media_type::is_valid(&content.media_type) && !media_type::is_range(&content.media_type);
+    !is_valid || media_type::covers(&content.media_type, FORM_DATA)
 }
 
-pub(super) fn write(content: &Content, value: &Value, place: &Place<'_>) -> Result<Written, Issue> {
+pub(super) fn encode(
+    content: &BodyContent,
+    value: &Value,
+    path: &InputPath<'_>,
+) -> Result<EncodedBody, Issue> {
     let mut parts = Vec::new();
     for (name, value) in value.as_object().into_iter().flatten() {
         let encoding = content.encodings.iter().find(|encoding| encoding.property == *name);
-        property(&mut parts, encoding, name, value, &place.member(name))?;
+        push_property_parts(&mut parts, encoding, name, value, &path.member(name))?;
     }
     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-        parts.push(part(None, None, item, &place.item(index))?);
+        parts.push(build_part(None, None, item, &path.item(index))?);
     }
-    let boundary = boundary(&parts).map_err(|reason| place.issue(reason))?;
-    let essence = if is_form_data(content) { FORM } else { content.media_type.as_str() };
+    let boundary = boundary(&parts).map_err(|reason| path.issue(reason))?;
+    let essence = if is_form_data(content) { FORM_DATA } else { content.media_type.as_str() };
     let media_type = format!("{essence}; boundary={boundary}");
-    typed(&media_type, assemble(&parts, &boundary), place)
+    encoded_body(&media_type, assemble(&parts, &boundary), path)
 }
 
 /// The parts of a property: a list is one part for each item.
-fn property<'v>(
-    parts: &mut Vec<Part<'v>>,
-    encoding: Option<&'v Encoding>,
+fn push_property_parts<'v>(
+    parts: &mut Vec<MultipartPart<'v>>,
+    encoding: Option<&'v PropertyEncoding>,
     name: &'v str,
     value: &'v Value,
-    place: &Place<'_>,
+    path: &InputPath<'_>,
 ) -> Result<(), Issue> {
     if let Some((style, explode, _)) = encoding.and_then(|encoding| encoding.style) {
-        let manner = Manner { style, explode, escape: Escape::Nothing };
-        manner.pairs(name, value, |name, value| parts.push(styled(encoding, name, value)));
+        let serializer = ValueSerializer { style, explode, escape: PercentEscape::None };
+        serializer.for_each_pair(name, value, |name, value| {
+            parts.push(styled_part(encoding, name, value));
+        });
         return Ok(());
     }
     match value {
         Value::Null => {}
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate().filter(|(_, item)| !item.is_null()) {
-                parts.push(part(encoding, Some(name), item, &place.item(index))?);
+                parts.push(build_part(encoding, Some(name), item, &path.item(index))?);
             }
         }
-        one => parts.push(part(encoding, Some(name), one, place)?),
+        one => parts.push(build_part(encoding, Some(name), one, path)?),
     }
     Ok(())
 }
 
-fn styled<'v>(encoding: Option<&'v Encoding>, name: &str, value: &str) -> Part<'v> {
+fn styled_part<'v>(
+    encoding: Option<&'v PropertyEncoding>,
+    name: &str,
+    value: &str,
+) -> MultipartPart<'v> {
     let media_type = with_charset("text/plain", value).unwrap_or("text/plain".into());
-    Part {
+    MultipartPart {
         name: Some(name.to_owned().into()),
         filename: None,
         media_type: media_type.into_owned().into(),
@@ -87,15 +98,16 @@ fn styled<'v>(encoding: Option<&'v Encoding>, name: &str, value: &str) -> Part<'
     }
 }
 
-fn part<'v>(
-    encoding: Option<&'v Encoding>,
+fn build_part<'v>(
+    encoding: Option<&'v PropertyEncoding>,
     name: Option<&'v str>,
     value: &'v Value,
-    place: &Place<'_>,
-) -> Result<Part<'v>, Issue> {
-    let declared = encoding.and_then(|encoding| declared(encoding.content_type.as_deref()?));
+    path: &InputPath<'_>,
+) -> Result<MultipartPart<'v>, Issue> {
+    let declared =
+        encoding.and_then(|encoding| first_declared_type(encoding.content_type.as_deref()?));
     let headers = encoding.map(|encoding| encoding.headers.as_slice()).unwrap_or_default();
-    let new = |filename, media_type, bytes| Part {
+    let new = |filename, media_type, bytes| MultipartPart {
         name: name.map(Cow::from),
         filename,
         media_type,
@@ -104,36 +116,36 @@ fn part<'v>(
     };
     // Without a name of its own a file is taken for a field, by most who read forms.
     let usual_name = name.map(Cow::from);
-    if let Some(binary) = Binary::of(value) {
-        let media_type = binary.stated(place)?.or(declared).unwrap_or(BYTES);
+    if let Some(binary) = BinaryValue::from_value(value) {
+        let media_type = binary.declared_type(path)?.or(declared).unwrap_or(OCTET_STREAM);
         let filename = binary.filename.map(Cow::from).or(usual_name);
-        return Ok(new(filename, media_type.into(), binary.decode(place)?.into()));
+        return Ok(new(filename, media_type.into(), binary.decode(path)?.into()));
     }
     let is_file = encoding.is_some_and(|encoding| encoding.is_binary);
     match (value, declared) {
         (Value::String(text), _) if is_file => {
-            Ok(new(usual_name, declared.unwrap_or(BYTES).into(), text.as_bytes().into()))
+            Ok(new(usual_name, declared.unwrap_or(OCTET_STREAM).into(), text.as_bytes().into()))
         }
-        (value, Some(declared)) if media::is_json(declared) => {
+        (value, Some(declared)) if media_type::is_json(declared) => {
             Ok(new(None, declared.into(), value.to_string().into_bytes().into()))
         }
         (Value::Array(_) | Value::Object(_), None) => {
             Ok(new(None, "application/json".into(), value.to_string().into_bytes().into()))
         }
         (Value::Array(_) | Value::Object(_), Some(declared)) => {
-            let what = kind(value);
-            Err(place.issue(format!("{what} cannot be sent as `{declared}`; give it as text")))
+            let what = type_with_article(value);
+            Err(path.issue(format!("{what} cannot be sent as `{declared}`; give it as text")))
         }
         (one, declared) => {
-            let text = text(one);
+            let text = scalar_text(one);
             let media_type = with_charset(declared.unwrap_or("text/plain"), &text);
-            let media_type = media_type.map_err(|reason| place.issue(reason))?;
-            Ok(new(None, media_type, bytes(text)))
+            let media_type = media_type.map_err(|reason| path.issue(reason))?;
+            Ok(new(None, media_type, into_bytes(text)))
         }
     }
 }
 
-fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+fn into_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
     match text {
         Cow::Borrowed(text) => text.as_bytes().into(),
         Cow::Owned(text) => text.into_bytes().into(),
@@ -141,13 +153,13 @@ fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
 }
 
 /// The first type of a list that is one.
-fn declared(list: &str) -> Option<&str> {
+fn first_declared_type(list: &str) -> Option<&str> {
     let mut types = list.split(',').map(str::trim);
-    types.find(|one| media::is_valid(one) && !media::is_range(one))
+    types.find(|one| media_type::is_valid(one) && !media_type::is_range(one))
 }
 
 /// A line that is in none of the parts, and that nobody can guess who writes one of them.
-fn boundary(parts: &[Part<'_>]) -> Result<String, &'static str> {
+fn boundary(parts: &[MultipartPart<'_>]) -> Result<String, &'static str> {
     loop {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|_| "there is no randomness for a boundary")?;
@@ -159,11 +171,11 @@ fn boundary(parts: &[Part<'_>]) -> Result<String, &'static str> {
     }
 }
 
-fn assemble(parts: &[Part<'_>], boundary: &str) -> Vec<u8> {
+fn assemble(parts: &[MultipartPart<'_>], boundary: &str) -> Vec<u8> {
     let length: usize = parts.iter().map(|part| part.bytes.len() + 200).sum();
     let mut out = Vec::with_capacity(length);
     for part in parts {
-        out.extend_from_slice(format!("--{boundary}\r\n{}\r\n", head(part)).as_bytes());
+        out.extend_from_slice(format!("--{boundary}\r\n{}\r\n", part_headers(part)).as_bytes());
         out.extend_from_slice(&part.bytes);
         out.extend_from_slice(b"\r\n");
     }
@@ -171,33 +183,34 @@ fn assemble(parts: &[Part<'_>], boundary: &str) -> Vec<u8> {
     out
 }
 
-fn head(part: &Part<'_>) -> String {
+fn part_headers(part: &MultipartPart<'_>) -> String {
     let mut head = String::new();
     if let Some(name) = &part.name {
-        head.push_str(&format!("Content-Disposition: form-data; name=\"{}\"", quoted(name)));
+        head.push_str(&format!("Content-Disposition: form-data; name=\"{}\"", escape_quoted(name)));
     } else if part.filename.is_some() {
         head.push_str("Content-Disposition: attachment");
     }
     if let Some(filename) = &part.filename {
-        head.push_str(&format!("; filename=\"{}\"", quoted(filename)));
+        head.push_str(&format!("; filename=\"{}\"", escape_quoted(filename)));
     }
     head.push_str(if head.is_empty() { "" } else { "\r\n" });
     head.push_str(&format!("Content-Type: {}\r\n", part.media_type));
-    for (name, value) in part.headers.iter().filter(|(name, value)| may_stand(name, value)) {
+    for (name, value) in part.headers.iter().filter(|(name, value)| is_allowed_header(name, value))
+    {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     head
 }
 
 /// Whether a header of the document may stand in a part: what describes the part is settled.
-fn may_stand(name: &str, value: &str) -> bool {
-    let is_settled = ["content-type", "content-disposition"]
+fn is_allowed_header(name: &str, value: &str) -> bool {
+    let is_reserved = ["content-type", "content-disposition"]
         .iter()
-        .any(|settled| settled.eq_ignore_ascii_case(name));
-    !is_settled && name.parse::<HeaderName>().is_ok() && sendable(value).is_ok()
+        .any(|reserved| reserved.eq_ignore_ascii_case(name));
+    !is_reserved && name.parse::<HeaderName>().is_ok() && to_header_value(value).is_ok()
 }
 
 /// Names in quotes, with what would end them escaped as browsers do.
-fn quoted(name: &str) -> String {
+fn escape_quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }

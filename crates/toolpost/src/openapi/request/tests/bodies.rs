@@ -3,88 +3,111 @@
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-use super::far::Far;
-use super::parsers;
-use super::plans::{content, encoding, filled, with_body};
-use crate::openapi::plan::{Content, ContentKind, Encoding, Style};
+use super::echo_server::EchoServer;
+use super::external_parsers;
+use super::plans::{body_content, default_encoding, fill_request, with_body};
+use crate::openapi::plan::{BodyContent, ContentKind, PropertyEncoding, Style};
 use ContentKind::{Binary, Form, Json, JsonLines, Multipart, Text};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-fn one(media_type: &str, kind: ContentKind) -> Vec<Content> {
-    vec![content(media_type, kind, Vec::new())]
+fn single_content(media_type: &str, kind: ContentKind) -> Vec<BodyContent> {
+    vec![body_content(media_type, kind, Vec::new())]
 }
 
 /// A content type and bytes, as they arrived.
-async fn arrived(far: &Far, contents: Vec<Content>, body: &Value) -> (String, Vec<u8>) {
-    let prepared = filled(with_body(true, contents), &far.address, &json!({"body": body})).unwrap();
-    let seen = far.sent(prepared).await;
+async fn send_body(
+    echo_server: &EchoServer,
+    contents: Vec<BodyContent>,
+    body: &Value,
+) -> (String, Vec<u8>) {
+    let prepared =
+        fill_request(with_body(true, contents), &echo_server.url, &json!({"body": body})).unwrap();
+    let seen = echo_server.send(prepared).await;
     let length = seen.header("content-length").map(|length| length.parse().unwrap());
     assert_eq!(length, Some(seen.body.len()));
     (seen.header("content-type").unwrap().to_owned(), seen.body)
 }
 
 #[tokio::test]
-async fn bodies_of_every_kind_arrive() {
-    let far = Far::start().await;
+async fn every_body_kind_is_encoded() {
+    let echo_server = EchoServer::start().await;
     let png = json!({"$binary": "iVBO", "contentType": "image/png", "filename": "x"});
     let both = || {
-        vec![content("text/csv", Text, Vec::new()), content("application/json", Json, Vec::new())]
+        vec![
+            body_content("text/csv", Text, Vec::new()),
+            body_content("application/json", Json, Vec::new()),
+        ]
     };
-    let rows: Vec<(Vec<Content>, Value, &str, &[u8])> = vec![
+    let rows: Vec<(Vec<BodyContent>, Value, &str, &[u8])> = vec![
         (
-            one("application/json", Json),
+            single_content("application/json", Json),
             json!({"ä": [1, null]}),
             "application/json",
             "{\"ä\":[1,null]}".as_bytes(),
         ),
-        (one("application/json", Json), json!(null), "application/json", b"null"),
-        (one("application/json", Json), json!("x"), "application/json", b"\"x\""),
+        (single_content("application/json", Json), json!(null), "application/json", b"null"),
+        (single_content("application/json", Json), json!("x"), "application/json", b"\"x\""),
         (
-            one("application/merge-patch+json", Json),
+            single_content("application/merge-patch+json", Json),
             json!({}),
             "application/merge-patch+json",
             b"{}",
         ),
         (
-            one("application/json; charset=utf-8", Json),
+            single_content("application/json; charset=utf-8", Json),
             json!(1),
             "application/json; charset=utf-8",
             b"1",
         ),
-        (one("json", Json), json!(1), "application/json", b"1"),
+        (single_content("json", Json), json!(1), "application/json", b"1"),
         (
-            one("application/jsonl", JsonLines),
+            single_content("application/jsonl", JsonLines),
             json!([1, {"a": "\n"}]),
             "application/jsonl",
             b"1\n{\"a\":\"\\n\"}\n",
         ),
         (
-            one("application/json-seq", JsonLines),
+            single_content("application/json-seq", JsonLines),
             json!([1, 2]),
             "application/json-seq",
             b"\x1e1\n\x1e2\n",
         ),
-        (one("text/plain", Text), json!("a"), "text/plain", b"a"),
-        (one("text/plain", Text), json!("ä"), "text/plain; charset=utf-8", "ä".as_bytes()),
-        (one("text/*", Text), json!(1.5), "text/plain", b"1.5"),
-        (one("application/xml", Text), json!("<ä/>"), "application/xml", "<ä/>".as_bytes()),
-        (one("application/xml", Text), png.clone(), "application/xml", b"\x89\x50\x4e"),
-        (one("image/png", Binary), png.clone(), "image/png", b"\x89\x50\x4e"),
-        (one("image/png", Binary), json!("iVBO"), "image/png", b"\x89\x50\x4e"),
-        (one("image/*", Binary), png.clone(), "image/png", b"\x89\x50\x4e"),
+        (single_content("text/plain", Text), json!("a"), "text/plain", b"a"),
         (
-            one("image/*", Binary),
+            single_content("text/plain", Text),
+            json!("ä"),
+            "text/plain; charset=utf-8",
+            "ä".as_bytes(),
+        ),
+        (single_content("text/*", Text), json!(1.5), "text/plain", b"1.5"),
+        (
+            single_content("application/xml", Text),
+            json!("<ä/>"),
+            "application/xml",
+            "<ä/>".as_bytes(),
+        ),
+        (single_content("application/xml", Text), png.clone(), "application/xml", b"\x89\x50\x4e"),
+        (single_content("image/png", Binary), png.clone(), "image/png", b"\x89\x50\x4e"),
+        (single_content("image/png", Binary), json!("iVBO"), "image/png", b"\x89\x50\x4e"),
+        (single_content("image/*", Binary), png.clone(), "image/png", b"\x89\x50\x4e"),
+        (
+            single_content("image/*", Binary),
             json!({"$binary": "iVBO"}),
             "application/octet-stream",
             b"\x89\x50\x4e",
         ),
-        (one("audio/*", Binary), png.clone(), "application/octet-stream", b"\x89\x50\x4e"),
-        (one("*/*", Binary), png.clone(), "image/png", b"\x89\x50\x4e"),
-        (one("*/*", Binary), json!({"a": 1}), "application/json", b"{\"a\":1}"),
-        (one("*/*", Binary), json!("a"), "text/plain", b"a"),
         (
-            one("application/json", Json),
+            single_content("audio/*", Binary),
+            png.clone(),
+            "application/octet-stream",
+            b"\x89\x50\x4e",
+        ),
+        (single_content("*/*", Binary), png.clone(), "image/png", b"\x89\x50\x4e"),
+        (single_content("*/*", Binary), json!({"a": 1}), "application/json", b"{\"a\":1}"),
+        (single_content("*/*", Binary), json!("a"), "text/plain", b"a"),
+        (
+            single_content("application/json", Json),
             png.clone(),
             "application/json",
             png.to_string().leak().as_bytes(),
@@ -93,37 +116,42 @@ async fn bodies_of_every_kind_arrive() {
         (both(), json!("a,b"), "text/csv", b"a,b"),
         (both(), json!({"a": 1}), "application/json", b"{\"a\":1}"),
         (
-            [one("image/jpeg", Binary), one("image/png", Binary)].concat(),
+            [single_content("image/jpeg", Binary), single_content("image/png", Binary)].concat(),
             png.clone(),
             "image/png",
             b"\x89\x50\x4e",
         ),
         (
-            one("application/octet-stream", Binary),
+            single_content("application/octet-stream", Binary),
             json!({"$binary": ""}),
             "application/octet-stream",
             b"",
         ),
     ];
     for (contents, body, content_type, bytes) in rows {
-        let (seen_type, seen) = arrived(&far, contents, &body).await;
+        let (seen_type, seen) = send_body(&echo_server, contents, &body).await;
         assert_eq!((seen_type.as_str(), seen.as_slice()), (content_type, bytes), "{body}");
     }
     for (required, input) in [(false, json!({})), (false, json!({"body": null}))] {
-        let plan = with_body(required, one("application/json", Json));
-        let seen = far.sent(filled(plan, &far.address, &input).unwrap()).await;
+        let plan = with_body(required, single_content("application/json", Json));
+        let seen = echo_server.send(fill_request(plan, &echo_server.url, &input).unwrap()).await;
         assert_eq!((seen.header("content-type"), seen.body.len()), (None, 0));
     }
 }
 
 #[tokio::test]
-async fn forms_are_read_by_others() {
-    let far = Far::start().await;
-    let styled =
-        |style, explode| Encoding { style: Some((style, explode, false)), ..encoding("p") };
-    let of_type = |kind: &str| Encoding { content_type: Some(kind.to_owned()), ..encoding("p") };
+async fn forms_are_decoded_by_external_parsers() {
+    let echo_server = EchoServer::start().await;
+    let styled = |style, explode| PropertyEncoding {
+        style: Some((style, explode, false)),
+        ..default_encoding("p")
+    };
+    let of_type = |kind: &str| PropertyEncoding {
+        content_type: Some(kind.to_owned()),
+        ..default_encoding("p")
+    };
     let object = json!({"R": 100, "G": 200});
-    let rows: Vec<(Option<Encoding>, Value, &str, Value)> = vec![
+    let rows: Vec<(Option<PropertyEncoding>, Value, &str, Value)> = vec![
         (None, json!("a b&=ä+%"), "p=a+b%26%3D%C3%A4%2B%25", json!([["p", "a b&=ä+%"]])),
         (None, json!(["a", 1, null]), "p=a&p=1", json!([["p", "a"], ["p", "1"]])),
         (
@@ -172,7 +200,10 @@ async fn forms_are_read_by_others() {
             json!([["p[R]", "100"], ["p[G]", "200"]]),
         ),
         (
-            Some(Encoding { style: Some((Style::Form, true, true)), ..encoding("p") }),
+            Some(PropertyEncoding {
+                style: Some((Style::Form, true, true)),
+                ..default_encoding("p")
+            }),
             json!("/x:y "),
             "p=/x:y%20",
             json!([["p", "/x:y "]]),
@@ -180,8 +211,9 @@ async fn forms_are_read_by_others() {
     ];
     let (mut bodies, mut read) = (Vec::new(), Vec::new());
     for (encoding, value, expected, pairs) in rows {
-        let contents = vec![content(FORM, Form, encoding.into_iter().collect())];
-        let (kind, bytes) = arrived(&far, contents, &json!({"p": value, "none": null})).await;
+        let contents = vec![body_content(FORM, Form, encoding.into_iter().collect())];
+        let (kind, bytes) =
+            send_body(&echo_server, contents, &json!({"p": value, "none": null})).await;
         assert_eq!(
             (kind.as_str(), String::from_utf8(bytes.clone()).unwrap()),
             (FORM, expected.to_owned())
@@ -189,31 +221,37 @@ async fn forms_are_read_by_others() {
         bodies.push((kind, bytes));
         read.push(pairs);
     }
-    assert_eq!(parsers::python(&bodies), read);
+    assert_eq!(external_parsers::parse_with_python(&bodies), read);
 }
 
 #[tokio::test]
-async fn parts_are_read_by_others() {
-    let far = Far::start().await;
+async fn form_data_is_decoded_by_external_parsers() {
+    let echo_server = EchoServer::start().await;
     let encoded = |bytes: &[u8]| BASE64.encode(bytes);
     let encodings = vec![
-        Encoding { is_binary: true, ..encoding("text file") },
-        Encoding {
+        PropertyEncoding { is_binary: true, ..default_encoding("text file") },
+        PropertyEncoding {
             is_binary: true,
             content_type: Some("image/png, image/jpeg".into()),
-            ..encoding("photo")
+            ..default_encoding("photo")
         },
-        Encoding { content_type: Some("text/xml".into()), ..encoding("xml") },
-        Encoding { content_type: Some("application/json".into()), ..encoding("quoted") },
-        Encoding { style: Some((Style::DeepObject, true, false)), ..encoding("deep") },
-        Encoding { style: Some((Style::Form, false, false)), ..encoding("joined") },
-        Encoding {
+        PropertyEncoding { content_type: Some("text/xml".into()), ..default_encoding("xml") },
+        PropertyEncoding {
+            content_type: Some("application/json".into()),
+            ..default_encoding("quoted")
+        },
+        PropertyEncoding {
+            style: Some((Style::DeepObject, true, false)),
+            ..default_encoding("deep")
+        },
+        PropertyEncoding { style: Some((Style::Form, false, false)), ..default_encoding("joined") },
+        PropertyEncoding {
             headers: vec![
                 ("X-Fixed".into(), "yes".into()),
                 ("Content-Type".into(), "no/no".into()),
                 ("X-Bad".into(), "a\r\nb".into()),
             ],
-            ..encoding("headed")
+            ..default_encoding("headed")
         },
     ];
     let body = json!({
@@ -224,8 +262,8 @@ async fn parts_are_read_by_others() {
         "text file": "plain", "photo": {"$binary": encoded(b"png")}, "xml": "<a/>", "quoted": "q",
         "deep": {"a": 1}, "joined": ["x", "y z"], "headed": "h",
     });
-    let contents = vec![content("multipart/form-data", Multipart, encodings)];
-    let (kind, bytes) = arrived(&far, contents, &body).await;
+    let contents = vec![body_content("multipart/form-data", Multipart, encodings)];
+    let (kind, bytes) = send_body(&echo_server, contents, &body).await;
     let (essence, boundary) = kind.split_once("; boundary=").unwrap();
     assert_eq!(essence, "multipart/form-data");
     assert!(boundary.len() > 32, "{boundary}");
@@ -257,21 +295,24 @@ async fn parts_are_read_by_others() {
             json!([name, filename, kind, encoded(bytes), others])
         })
         .collect();
-    assert_eq!(parsers::python(&[(kind.clone(), bytes.clone())]), [Value::from(by_python)]);
+    assert_eq!(
+        external_parsers::parse_with_python(&[(kind.clone(), bytes.clone())]),
+        [Value::from(by_python)]
+    );
     let by_node: Vec<Value> = expected
         .iter()
         .map(|(name, filename, kind, bytes)| {
             json!([name, filename, filename.map(|_| kind), encoded(bytes)])
         })
         .collect();
-    if let Some(read) = parsers::node(&[(kind, bytes)]) {
+    if let Some(read) = external_parsers::parse_with_node(&[(kind, bytes)]) {
         assert_eq!(read, [Value::from(by_node)]);
     }
 }
 
 #[tokio::test]
-async fn other_parts_are_named_or_in_order() {
-    let far = Far::start().await;
+async fn multipart_mixed_parts_keep_names_or_order() {
+    let echo_server = EchoServer::start().await;
     let rows = [
         (
             "multipart/mixed",
@@ -292,10 +333,12 @@ async fn other_parts_are_named_or_in_order() {
         ),
     ];
     for (media_type, body, expected) in rows {
-        let (kind, bytes) = arrived(&far, one(media_type, Multipart), &body).await;
+        let (kind, bytes) =
+            send_body(&echo_server, single_content(media_type, Multipart), &body).await;
         assert!(kind.starts_with(&format!("{media_type}; boundary=")), "{kind}");
-        assert_eq!(parsers::python(&[(kind, bytes)]), [expected]);
+        assert_eq!(external_parsers::parse_with_python(&[(kind, bytes)]), [expected]);
     }
-    let (kind, _) = arrived(&far, one("multipart/*", Multipart), &json!({"a": 1})).await;
+    let (kind, _) =
+        send_body(&echo_server, single_content("multipart/*", Multipart), &json!({"a": 1})).await;
     assert!(kind.starts_with("multipart/form-data; boundary="), "{kind}");
 }

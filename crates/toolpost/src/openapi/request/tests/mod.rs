@@ -1,11 +1,11 @@
 //! Requests as they arrive: a real service on this machine says what it was sent.
 
 mod bodies;
-pub(in crate::openapi) mod far;
+mod decode;
+pub(in crate::openapi) mod echo_server;
+mod external_parsers;
 mod parameters;
-mod parsers;
 pub(in crate::openapi) mod plans;
 mod properties;
-mod reading;
-mod refusals;
+mod rejections;
 mod style_table;

@@ -7,14 +7,15 @@ use serde_json::Value;
 use url::Url;
 
 use crate::openapi::plan::{
-    Body, Content, ContentKind, Encoding, Language, Notation, Parameter, Plan, Position, Style,
+    BodyContent, ContentKind, OperationPlan, Parameter, ParameterLocation, ParameterSerialization,
+    PropertyEncoding, RequestBody, ServiceProtocol, Style,
 };
-use crate::openapi::request::{Prepared, Template};
+use crate::openapi::request::{PreparedRequest, RequestTemplate};
 
-pub(in crate::openapi) fn plan(path: &str, parameters: Vec<Parameter>) -> Plan {
-    Plan {
+pub(in crate::openapi) fn plan(path: &str, parameters: Vec<Parameter>) -> OperationPlan {
+    OperationPlan {
         method: Method::POST,
-        language: Language::Http,
+        protocol: ServiceProtocol::Http,
         path: path.to_owned(),
         servers: Arc::from([]),
         parameters,
@@ -24,52 +25,52 @@ pub(in crate::openapi) fn plan(path: &str, parameters: Vec<Parameter>) -> Plan {
     }
 }
 
-pub(in crate::openapi) fn styled(
+pub(in crate::openapi) fn styled_parameter(
     name: &str,
-    position: Position,
+    location: ParameterLocation,
     style: Style,
     explode: bool,
 ) -> Parameter {
     Parameter {
         name: name.to_owned(),
         input: name.to_owned(),
-        position,
+        location,
         required: true,
-        notation: Notation::Style { style, explode, allow_reserved: false },
+        serialization: ParameterSerialization::Style { style, explode, allow_reserved: false },
     }
 }
 
 pub(in crate::openapi) fn content_parameter(
     name: &str,
-    position: Position,
+    location: ParameterLocation,
     media_type: &str,
 ) -> Parameter {
-    let notation = Notation::Content(media_type.to_owned());
-    Parameter { notation, ..styled(name, position, Style::Form, true) }
+    let serialization = ParameterSerialization::Content(media_type.to_owned());
+    Parameter { serialization, ..styled_parameter(name, location, Style::Form, true) }
 }
 
-pub(in crate::openapi) fn reserved(mut parameter: Parameter) -> Parameter {
-    if let Notation::Style { allow_reserved, .. } = &mut parameter.notation {
+pub(in crate::openapi) fn with_reserved_allowed(mut parameter: Parameter) -> Parameter {
+    if let ParameterSerialization::Style { allow_reserved, .. } = &mut parameter.serialization {
         *allow_reserved = true;
     }
     parameter
 }
 
-pub(in crate::openapi) fn content(
+pub(in crate::openapi) fn body_content(
     media_type: &str,
     kind: ContentKind,
-    encodings: Vec<Encoding>,
-) -> Content {
-    Content { media_type: media_type.to_owned(), kind, encodings }
+    encodings: Vec<PropertyEncoding>,
+) -> BodyContent {
+    BodyContent { media_type: media_type.to_owned(), kind, encodings }
 }
 
-pub(in crate::openapi) fn with_body(required: bool, contents: Vec<Content>) -> Plan {
-    let body = Body { input: "body".to_owned(), required, contents };
-    Plan { body: Some(body), ..plan("/b", Vec::new()) }
+pub(in crate::openapi) fn with_body(required: bool, contents: Vec<BodyContent>) -> OperationPlan {
+    let body = RequestBody { input: "body".to_owned(), required, contents };
+    OperationPlan { body: Some(body), ..plan("/b", Vec::new()) }
 }
 
-pub(in crate::openapi) fn encoding(property: &str) -> Encoding {
-    Encoding {
+pub(in crate::openapi) fn default_encoding(property: &str) -> PropertyEncoding {
+    PropertyEncoding {
         property: property.to_owned(),
         content_type: None,
         headers: Vec::new(),
@@ -79,12 +80,12 @@ pub(in crate::openapi) fn encoding(property: &str) -> Encoding {
 }
 
 /// The request of a plan at a server, or the place and the words of the refusal.
-pub(in crate::openapi) fn filled(
-    plan: Plan,
+pub(in crate::openapi) fn fill_request(
+    plan: OperationPlan,
     server: &Url,
     input: &Value,
-) -> Result<Prepared, (String, String)> {
-    let template = Template::new(Arc::new(plan), server).unwrap();
+) -> Result<PreparedRequest, (String, String)> {
+    let template = RequestTemplate::new(Arc::new(plan), server).unwrap();
     template.fill(input).map_err(|error| {
         assert_eq!(error.code().as_str(), "VALIDATION_ERROR");
         let issue = &error.details().unwrap()[0];

@@ -7,30 +7,33 @@ use proptest::sample::select;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::parsers;
-use super::plans::{content, content_parameter, filled, plan, reserved, styled, with_body};
-use super::reading::{Kind, as_texts, inline, query};
-use crate::openapi::plan::{ContentKind, Position, Style};
+use super::decode::{ValueKind, decode_inline, decode_query, stringify_scalars};
+use super::external_parsers;
+use super::plans::{
+    body_content, content_parameter, fill_request, plan, styled_parameter, with_body,
+    with_reserved_allowed,
+};
+use crate::openapi::plan::{ContentKind, ParameterLocation, Style};
 
 fn server() -> Url {
     "https://a.example/v1".parse().unwrap()
 }
 
 /// Texts that have what means something somewhere in them.
-fn texts() -> impl Strategy<Value = String> {
+fn any_text() -> impl Strategy<Value = String> {
     prop_oneof!["\\PC{0,8}", "[ -~]{0,8}", "[;,.=&%/?#{}\\[\\]\\\\ \"'+|~-]{0,6}", any::<String>()]
 }
 
 /// Names and texts that are not empty, which no style tells from nothing.
-fn some() -> impl Strategy<Value = String> {
-    texts().prop_filter("not empty", |text| !text.is_empty())
+fn non_empty_text() -> impl Strategy<Value = String> {
+    any_text().prop_filter("not empty", |text| !text.is_empty())
 }
 
-fn values() -> impl Strategy<Value = Value> {
+fn flat_values() -> impl Strategy<Value = Value> {
     prop_oneof![
-        some().prop_map(Value::from),
-        vec(some(), 1..4).prop_map(|items| json!(items)),
-        btree_map(some(), some(), 1..4).prop_map(|members| json!(members)),
+        non_empty_text().prop_map(Value::from),
+        vec(non_empty_text(), 1..4).prop_map(|items| json!(items)),
+        btree_map(non_empty_text(), non_empty_text(), 1..4).prop_map(|members| json!(members)),
     ]
 }
 
@@ -39,12 +42,12 @@ fn deep_values() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
-        texts().prop_map(Value::from),
+        any_text().prop_map(Value::from),
     ];
     leaf.prop_recursive(3, 16, 4, |inner| {
         prop_oneof![
             vec(inner.clone(), 0..4).prop_map(Value::from),
-            btree_map(texts(), inner, 0..4)
+            btree_map(any_text(), inner, 0..4)
                 .prop_map(|members| Value::Object(members.into_iter().collect::<Map<_, _>>())),
         ]
     })
@@ -66,24 +69,29 @@ fn styles() -> impl Strategy<Value = Style> {
     ])
 }
 
-fn positions() -> impl Strategy<Value = Position> {
-    select(vec![Position::Path, Position::Query, Position::Cookie, Position::Header])
+fn locations() -> impl Strategy<Value = ParameterLocation> {
+    select(vec![
+        ParameterLocation::Path,
+        ParameterLocation::Query,
+        ParameterLocation::Cookie,
+        ParameterLocation::Header,
+    ])
 }
 
-fn kinds() -> impl Strategy<Value = ContentKind> {
+fn content_kinds() -> impl Strategy<Value = ContentKind> {
     use ContentKind::{Binary, Form, Json, JsonLines, Multipart, Text};
     select(vec![Json, JsonLines, Form, Multipart, Text, Binary])
 }
 
 proptest! {
     #[test]
-    fn paths_come_back(value in values(), name in some(), explode in any::<bool>()) {
+    fn path_values_round_trip(value in flat_values(), name in non_empty_text(), explode in any::<bool>()) {
         for style in [Style::Matrix, Style::Label, Style::Simple] {
             // A name of a hole has no brace in it.
             let hole = name.replace(['{', '}', '#'], "_");
-            let parameter = styled(&hole, Position::Path, style, explode);
+            let parameter = styled_parameter(&hole, ParameterLocation::Path, style, explode);
             let path = format!("/a/{{{hole}}}/b");
-            let Ok(prepared) = filled(plan(&path, vec![parameter]), &server(), &json!({&hole: value})) else {
+            let Ok(prepared) = fill_request(plan(&path, vec![parameter]), &server(), &json!({&hole: value})) else {
                 continue;
             };
             let segments: Vec<&str> = prepared.url.path().split('/').collect();
@@ -95,49 +103,49 @@ proptest! {
                 _ => true,
             };
             if is_clear {
-                let read = inline(style, explode, Kind::of(&value), &hole, segments[3]);
-                assert_eq!(read, as_texts(&value), "{style:?} {}", prepared.url);
+                let read = decode_inline(style, explode, ValueKind::of_value(&value), &hole, segments[3]);
+                assert_eq!(read, stringify_scalars(&value), "{style:?} {}", prepared.url);
             }
         }
     }
 
     #[test]
-    fn queries_come_back(value in values(), name in some(), explode in any::<bool>()) {
-        let parameter = styled(&name, Position::Query, Style::Form, explode);
-        let prepared = filled(plan("/a", vec![parameter]), &server(), &json!({&name: value})).unwrap();
+    fn query_values_round_trip(value in flat_values(), name in non_empty_text(), explode in any::<bool>()) {
+        let parameter = styled_parameter(&name, ParameterLocation::Query, Style::Form, explode);
+        let prepared = fill_request(plan("/a", vec![parameter]), &server(), &json!({&name: value})).unwrap();
         let text = prepared.url.query().unwrap();
-        assert_eq!(query(Style::Form, explode, Kind::of(&value), &name, text), as_texts(&value));
+        assert_eq!(decode_query(Style::Form, explode, ValueKind::of_value(&value), &name, text), stringify_scalars(&value));
         assert_eq!(prepared.url.path(), "/v1/a");
     }
 
     #[test]
-    fn json_in_queries_headers_and_cookies_comes_back(value in deep_values()) {
-        let of = |position| content_parameter("p", position, "application/json");
-        let parameters = vec![of(Position::Query)];
-        let prepared = filled(plan("/a", parameters), &server(), &json!({"p": value})).unwrap();
+    fn json_parameters_round_trip(value in deep_values()) {
+        let of = |location| content_parameter("p", location, "application/json");
+        let parameters = vec![of(ParameterLocation::Query)];
+        let prepared = fill_request(plan("/a", parameters), &server(), &json!({"p": value})).unwrap();
         let (_, text) = prepared.url.query_pairs().next().unwrap();
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
-        let prepared = filled(plan("/a", vec![of(Position::Header)]), &server(), &json!({"p": value})).unwrap();
+        let prepared = fill_request(plan("/a", vec![of(ParameterLocation::Header)]), &server(), &json!({"p": value})).unwrap();
         let text = prepared.headers["p"].to_str().unwrap();
         assert_eq!(serde_json::from_str::<Value>(text).unwrap(), value);
-        filled(plan("/a", vec![of(Position::Cookie)]), &server(), &json!({"p": value})).unwrap();
+        fill_request(plan("/a", vec![of(ParameterLocation::Cookie)]), &server(), &json!({"p": value})).unwrap();
     }
 
     #[test]
-    fn nothing_panics_and_nothing_leaves_its_place(
+    fn parameters_never_panic_or_escape_their_location(
         value in deep_values(),
-        name in texts(),
+        name in any_text(),
         style in styles(),
-        position in positions(),
+        location in locations(),
         explode in any::<bool>(),
     ) {
-        let name = if position == Position::Header { "x" } else { &name };
-        let is_hole = position == Position::Path && !name.contains(['{', '}', '#']);
+        let name = if location == ParameterLocation::Header { "x" } else { &name };
+        let is_hole = location == ParameterLocation::Path && !name.contains(['{', '}', '#']);
         let path = if is_hole { format!("/{{{name}}}") } else { "/a".to_owned() };
-        let parameter = styled(name, position, style, explode);
-        for parameter in [reserved(parameter.clone()), parameter] {
+        let parameter = styled_parameter(name, location, style, explode);
+        for parameter in [with_reserved_allowed(parameter.clone()), parameter] {
             let plan = plan(&path, vec![parameter]);
-            if let Ok(prepared) = filled(plan, &server(), &json!({name: value})) {
+            if let Ok(prepared) = fill_request(plan, &server(), &json!({name: value})) {
                 assert!(prepared.url.path().starts_with("/v1/"), "{}", prepared.url);
                 assert_eq!(prepared.url.path().matches('/').count(), 2, "{}", prepared.url);
                 assert_eq!(prepared.url.host_str(), Some("a.example"));
@@ -147,10 +155,10 @@ proptest! {
     }
 
     #[test]
-    fn no_body_panics(value in deep_values(), kind in kinds()) {
+    fn body_encoding_never_panics(value in deep_values(), kind in content_kinds()) {
         for media_type in ["a/b", "*/*", "multipart/mixed", "no type"] {
-            let plan = with_body(true, vec![content(media_type, kind, Vec::new())]);
-            let _ = filled(plan, &server(), &json!({"body": value}));
+            let plan = with_body(true, vec![body_content(media_type, kind, Vec::new())]);
+            let _ = fill_request(plan, &server(), &json!({"body": value}));
         }
     }
 }
@@ -164,13 +172,13 @@ fn samples<S: Strategy>(strategy: S, count: usize) -> Vec<S::Value> {
 }
 
 #[test]
-fn forms_and_parts_come_back_from_the_parsers_of_others() {
+fn forms_and_parts_round_trip_through_external_parsers() {
     const FORM: &str = "application/x-www-form-urlencoded";
-    let fields = samples(btree_map(some(), texts(), 1..4), 300);
+    let fields = samples(btree_map(non_empty_text(), any_text(), 1..4), 300);
     let bodies = |media_type: &str, kind| -> Vec<(String, Vec<u8>)> {
         let each = fields.iter().map(|fields| {
-            let plan = with_body(true, vec![content(media_type, kind, Vec::new())]);
-            let prepared = filled(plan, &server(), &json!({"body": fields})).unwrap();
+            let plan = with_body(true, vec![body_content(media_type, kind, Vec::new())]);
+            let prepared = fill_request(plan, &server(), &json!({"body": fields})).unwrap();
             let kind = prepared.headers["content-type"].to_str().unwrap().to_owned();
             (kind, prepared.body.unwrap().to_vec())
         });
@@ -180,7 +188,7 @@ fn forms_and_parts_come_back_from_the_parsers_of_others() {
         .iter()
         .map(|fields| fields.iter().map(|(name, value)| json!([name, value])).collect())
         .collect();
-    assert_eq!(parsers::python(&bodies(FORM, ContentKind::Form)), pairs);
+    assert_eq!(external_parsers::parse_with_python(&bodies(FORM, ContentKind::Form)), pairs);
 
     let expected: Vec<Value> = fields
         .iter()
@@ -190,7 +198,9 @@ fn forms_and_parts_come_back_from_the_parsers_of_others() {
                 .collect()
         })
         .collect();
-    if let Some(read) = parsers::node(&bodies("multipart/form-data", ContentKind::Multipart)) {
+    if let Some(read) =
+        external_parsers::parse_with_node(&bodies("multipart/form-data", ContentKind::Multipart))
+    {
         for (read, expected) in read.iter().zip(&expected) {
             assert_eq!(read, expected);
         }
@@ -198,7 +208,7 @@ fn forms_and_parts_come_back_from_the_parsers_of_others() {
 }
 
 #[test]
-fn brackets_are_read_by_others_as_they_are_meant() {
+fn deep_object_brackets_are_parsed_by_qs() {
     let values = [
         json!({"a": "1", "b": {"c": "ä&", "d": {"e": "2"}}}),
         json!({"list": ["1", "2"], "objects": [{"a": "1", "b": "2"}, {"a": "3"}]}),
@@ -208,13 +218,14 @@ fn brackets_are_read_by_others_as_they_are_meant() {
     let queries: Vec<String> = values
         .iter()
         .map(|value| {
-            let parameter = styled("p", Position::Query, Style::DeepObject, true);
+            let parameter =
+                styled_parameter("p", ParameterLocation::Query, Style::DeepObject, true);
             let plan = plan("/a", vec![parameter]);
-            let prepared = filled(plan, &server(), &json!({"p": value})).unwrap();
+            let prepared = fill_request(plan, &server(), &json!({"p": value})).unwrap();
             prepared.url.query().unwrap().to_owned()
         })
         .collect();
-    if let Some(read) = parsers::qs(&queries) {
+    if let Some(read) = external_parsers::parse_with_qs(&queries) {
         let read: Vec<&Value> = read.iter().map(|read| &read["p"]).collect();
         assert_eq!(read, values.iter().collect::<Vec<_>>());
     }

@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::far::Far;
-use super::plans::{filled, plan, styled};
-use super::reading::{Kind, as_texts, inline, query};
-use crate::openapi::plan::{Position, Style};
-use Position::{Cookie, Header, Path, Query};
+use super::decode::{ValueKind, decode_inline, decode_query, stringify_scalars};
+use super::echo_server::EchoServer;
+use super::plans::{fill_request, plan, styled_parameter};
+use crate::openapi::plan::{ParameterLocation, Style};
+use ParameterLocation::{Cookie, Header, Path, Query};
 
 /// Where, how and exploded or not; what an empty text, a text, a list and an object become.
-type Row = (Position, Style, bool, [&'static str; 4]);
+type StyleRow = (ParameterLocation, Style, bool, [&'static str; 4]);
 
 /// What a segment that would be nothing or a dot becomes: a refusal.
-const REFUSED: &str = "(refused)";
+const REJECTED: &str = "(refused)";
 
-const TABLE: &[Row] = &[
+const TABLE: &[StyleRow] = &[
     // The table of 3.2, which holds those of 3.0 and 3.1.
     (
         Path,
@@ -28,10 +28,10 @@ const TABLE: &[Row] = &[
         true,
         [";color", ";color=blue", ";color=blue;color=black;color=brown", ";R=100;G=200;B=150"],
     ),
-    (Path, Style::Label, false, [REFUSED, ".blue", ".blue,black,brown", ".R,100,G,200,B,150"]),
-    (Path, Style::Label, true, [REFUSED, ".blue", ".blue.black.brown", ".R=100.G=200.B=150"]),
-    (Path, Style::Simple, false, [REFUSED, "blue", "blue,black,brown", "R,100,G,200,B,150"]),
-    (Path, Style::Simple, true, [REFUSED, "blue", "blue,black,brown", "R=100,G=200,B=150"]),
+    (Path, Style::Label, false, [REJECTED, ".blue", ".blue,black,brown", ".R,100,G,200,B,150"]),
+    (Path, Style::Label, true, [REJECTED, ".blue", ".blue.black.brown", ".R=100.G=200.B=150"]),
+    (Path, Style::Simple, false, [REJECTED, "blue", "blue,black,brown", "R,100,G,200,B,150"]),
+    (Path, Style::Simple, true, [REJECTED, "blue", "blue,black,brown", "R=100,G=200,B=150"]),
     (Header, Style::Simple, false, ["", "blue", "blue,black,brown", "R,100,G,200,B,150"]),
     (Header, Style::Simple, true, ["", "blue", "blue,black,brown", "R=100,G=200,B=150"]),
     (
@@ -128,19 +128,19 @@ const TABLE: &[Row] = &[
         Path,
         Style::SpaceDelimited,
         false,
-        [REFUSED, "blue", "blue%20black%20brown", "R%20100%20G%20200%20B%20150"],
+        [REJECTED, "blue", "blue%20black%20brown", "R%20100%20G%20200%20B%20150"],
     ),
     (
         Path,
         Style::PipeDelimited,
         false,
-        [REFUSED, "blue", "blue%7Cblack%7Cbrown", "R%7C100%7CG%7C200%7CB%7C150"],
+        [REJECTED, "blue", "blue%7Cblack%7Cbrown", "R%7C100%7CG%7C200%7CB%7C150"],
     ),
     (
         Path,
         Style::TabDelimited,
         false,
-        [REFUSED, "blue", "blue%09black%09brown", "R%09100%09G%09200%09B%09150"],
+        [REJECTED, "blue", "blue%09black%09brown", "R%09100%09G%09200%09B%09150"],
     ),
     (Header, Style::SpaceDelimited, false, ["", "blue", "blue black brown", "R 100 G 200 B 150"]),
     (Header, Style::PipeDelimited, false, ["", "blue", "blue|black|brown", "R|100|G|200|B|150"]),
@@ -153,9 +153,9 @@ const TABLE: &[Row] = &[
 ];
 
 #[tokio::test]
-async fn every_row_of_the_style_table_arrives_as_it_stands_there() {
-    let far = Far::start().await;
-    for (position, style, explode, expected) in TABLE {
+async fn style_examples_of_the_specification_are_encoded() {
+    let echo_server = EchoServer::start().await;
+    for (location, style, explode, expected) in TABLE {
         let values = [
             json!(""),
             json!("blue"),
@@ -163,39 +163,42 @@ async fn every_row_of_the_style_table_arrives_as_it_stands_there() {
             json!({"R": 100, "G": 200, "B": 150}),
         ];
         for (value, expected) in values.iter().zip(expected) {
-            let named = format!("{position:?} {style:?} explode={explode} {value}");
-            let arrived = arrived(&far, *position, *style, *explode, value).await;
-            assert_eq!(arrived.as_deref().unwrap_or(REFUSED), *expected, "{named}");
+            let case = format!("{location:?} {style:?} explode={explode} {value}");
+            let arrived = send_parameter(&echo_server, *location, *style, *explode, value).await;
+            assert_eq!(arrived.as_deref().unwrap_or(REJECTED), *expected, "{case}");
             let Some(arrived) = arrived else { continue };
             // A list in brackets is our own choice; there is nothing to read it by.
             if *style == Style::DeepObject && value.is_array() {
                 continue;
             }
-            let read = read(*position, *style, *explode, value, &arrived);
-            assert_eq!(read, as_texts(value), "{named} is read on the far side");
+            let read = decode(*location, *style, *explode, value, &arrived);
+            assert_eq!(read, stringify_scalars(value), "{case} is decoded by the server");
         }
     }
 }
 
 /// What stands at the place of the parameter when it arrives; nothing if it was refused.
-async fn arrived(
-    far: &Far,
-    position: Position,
+async fn send_parameter(
+    echo_server: &EchoServer,
+    location: ParameterLocation,
     style: Style,
     explode: bool,
     value: &Value,
 ) -> Option<String> {
-    let path = if position == Path { "/at/{color}" } else { "/at" };
-    let plan = plan(path, vec![styled("color", position, style, explode)]);
-    let prepared = match filled(plan, &far.address, &json!({"color": value})) {
+    let path = if location == Path { "/at/{color}" } else { "/at" };
+    let plan = plan(path, vec![styled_parameter("color", location, style, explode)]);
+    let prepared = match fill_request(plan, &echo_server.url, &json!({"color": value})) {
         Ok(prepared) => prepared,
-        Err((place, words)) => {
-            assert!(place == "/color" && words.contains("another path"), "{place}: {words}");
+        Err((input_path, message)) => {
+            assert!(
+                input_path == "/color" && message.contains("another path"),
+                "{input_path}: {message}"
+            );
             return None;
         }
     };
-    let seen = far.sent(prepared).await;
-    Some(match position {
+    let seen = echo_server.send(prepared).await;
+    Some(match location {
         Path => seen.target.strip_prefix("/at/").unwrap().to_owned(),
         Header => seen.header("color").unwrap().to_owned(),
         Cookie => seen.header("cookie").unwrap().to_owned(),
@@ -203,16 +206,22 @@ async fn arrived(
     })
 }
 
-fn read(position: Position, style: Style, explode: bool, value: &Value, text: &str) -> Value {
-    let kind = Kind::of(value);
-    match position {
-        Path => inline(style, explode, kind, "color", text),
+fn decode(
+    location: ParameterLocation,
+    style: Style,
+    explode: bool,
+    value: &Value,
+    text: &str,
+) -> Value {
+    let kind = ValueKind::of_value(value);
+    match location {
+        Path => decode_inline(style, explode, kind, "color", text),
         // A header has its delimiters as they are.
         Header => {
             let escaped = text.replace(' ', "%20").replace('|', "%7C").replace('\t', "%09");
-            inline(style, explode, kind, "color", &escaped)
+            decode_inline(style, explode, kind, "color", &escaped)
         }
-        Cookie => query(Style::Cookie, explode, kind, "color", text),
-        _ => query(style, explode, kind, "color", text),
+        Cookie => decode_query(Style::Cookie, explode, kind, "color", text),
+        _ => decode_query(style, explode, kind, "color", text),
     }
 }

@@ -1,7 +1,0 @@
-//! What many measurements come down to.
-
-/// The number in the middle.
-pub(crate) fn median(mut numbers: Vec<f64>) -> f64 {
-    numbers.sort_by(f64::total_cmp);
-    numbers[numbers.len() / 2]
-}

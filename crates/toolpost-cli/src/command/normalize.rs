@@ -1,0 +1,207 @@
+//! `normalize` and `cast`: change JSON so that it fits a schema, and report every repair.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+
+use anstyle::{AnsiColor, Style};
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolpost::{CastError, Extras, Issue, Repair, RepairAction, Schema, SchemaError};
+
+use super::document;
+use crate::arguments::{CastOptions, FitInput, NormalizeOptions};
+use crate::error::CommandError;
+use crate::output;
+
+/// What came of one document.
+#[derive(Debug, Serialize)]
+struct FitResult {
+    data: Value,
+    repairs: Vec<Repair>,
+    errors: Vec<Issue>,
+}
+
+/// What is printed where nothing could be done.
+#[derive(Debug, Serialize)]
+struct FitError {
+    error: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    message: String,
+}
+
+/// Which of the two functions is applied.
+#[derive(Debug, Clone, Copy)]
+enum FitMode {
+    Normalize(Extras),
+    Cast,
+}
+
+pub(crate) fn normalize(options: &NormalizeOptions) -> Result<(), CommandError> {
+    let extras = if options.keep_extras { Extras::Keep } else { Extras::Strip };
+    run(&options.input, FitMode::Normalize(extras))
+}
+
+pub(crate) fn cast(options: &CastOptions) -> Result<(), CommandError> {
+    run(&options.input, FitMode::Cast)
+}
+
+fn run(input: &FitInput, mode: FitMode) -> Result<(), CommandError> {
+    if input.jsonl {
+        return fit_lines(input, mode);
+    }
+    let Some(schema) = &input.schema else {
+        return Err(CommandError::Usage(
+            "--schema names the schema; --jsonl takes one on each line".into(),
+        ));
+    };
+    let schema = read_schema(schema)?;
+    let text = document::read(input.file.as_deref())?;
+    let value = serde_json::from_str(&text).context("the input is not JSON")?;
+    match fit(&schema, value, mode) {
+        Ok(fitted) => {
+            print(&fitted, input.format.json)?;
+            if fitted.errors.is_empty() { Ok(()) } else { Err(CommandError::Reported) }
+        }
+        Err(error_output) => {
+            output::error(&error_output.message);
+            if output::wants_json(input.format.json) {
+                output::print_json_line(&error_output)?;
+            }
+            Err(CommandError::Reported)
+        }
+    }
+}
+
+/// Prints one result for each line. Only one line is in memory at a time.
+fn fit_lines(input: &FitInput, mode: FitMode) -> Result<(), CommandError> {
+    #[derive(Deserialize)]
+    struct JsonlCase {
+        schema: Value,
+        input: Value,
+    }
+    let reader: Box<dyn BufRead> =
+        match input.file.as_deref().filter(|path| *path != Path::new("-")) {
+            Some(path) => Box::new(BufReader::new(
+                std::fs::File::open(path).map_err(|error| document::read_failure(path, &error))?,
+            )),
+            None => Box::new(std::io::stdin().lock()),
+        };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    for line in reader.lines() {
+        let line = line?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let response = serde_json::from_str::<JsonlCase>(&line)
+            .map_err(|error| FitError::new("line", format!("expected {{schema, input}}: {error}")))
+            .and_then(|line| {
+                let schema = Schema::new(line.schema).map_err(|error| FitError::schema(&error))?;
+                fit(&schema, line.input, mode)
+            });
+        match response {
+            Ok(fitted) => serde_json::to_writer(&mut out, &fitted),
+            Err(error_output) => serde_json::to_writer(&mut out, &error_output),
+        }
+        .map_err(std::io::Error::from)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(out.flush()?)
+}
+
+fn fit(schema: &Schema, mut data: Value, mode: FitMode) -> Result<FitResult, FitError> {
+    match mode {
+        FitMode::Normalize(extras) => {
+            let normalized =
+                schema.normalize(&mut data, extras).map_err(|error| FitError::schema(&error))?;
+            Ok(FitResult { data, repairs: normalized.repairs, errors: normalized.issues })
+        }
+        FitMode::Cast => {
+            let repairs = schema.cast(&mut data).map_err(|error| FitError::cast(&error))?;
+            // TypeBox also casts by schemas that do not compile; their error is the only issue.
+            let errors = schema
+                .validate(&data)
+                .unwrap_or_else(|error| vec![Issue::new("", error.to_string())]);
+            Ok(FitResult { data, repairs, errors })
+        }
+    }
+}
+
+impl FitError {
+    fn new(error: &str, message: String) -> Self {
+        Self { error: error.to_owned(), path: None, message }
+    }
+
+    fn schema(error: &SchemaError) -> Self {
+        Self::new("schema", error.to_string())
+    }
+
+    fn cast(error: &CastError) -> Self {
+        let (code, path) = (error.code.as_str().to_owned(), error.path.clone());
+        Self { error: code, path: Some(path), message: error.to_string() }
+    }
+}
+
+/// A file, or the schema itself.
+fn read_schema(text: &str) -> Result<Schema, CommandError> {
+    let json = if text.trim_start().starts_with('{') || matches!(text, "true" | "false") {
+        text.to_owned()
+    } else {
+        document::read(Some(Path::new(text)))?
+    };
+    let json = serde_json::from_str(&json)
+        .map_err(|error| CommandError::Usage(format!("the schema is not JSON: {error}")))?;
+    Schema::new(json)
+        .map_err(|error| CommandError::Usage(format!("the schema cannot be used: {error}")))
+}
+
+fn print(fitted: &FitResult, json: bool) -> Result<(), CommandError> {
+    if output::wants_json(json) {
+        return Ok(output::print_json_line(fitted)?);
+    }
+    for repair in &fitted.repairs {
+        output::print_line(&describe(repair))?;
+    }
+    for error in &fitted.errors {
+        output::print_line(&colored_line(AnsiColor::Red, "!", &format!("{error}")))?;
+    }
+    if fitted.repairs.is_empty() && fitted.errors.is_empty() {
+        output::print_line(&colored_line(AnsiColor::Green, "=", "fits as it is"))?;
+    }
+    output::print_line("")?;
+    Ok(output::print_json(&fitted.data, false)?)
+}
+
+/// One line of the diff: what happened where, and both values where there are two.
+fn describe(repair: &Repair) -> String {
+    let (color, sign, what) = match repair.action {
+        RepairAction::Defaulted => (AnsiColor::Green, "+", "defaulted"),
+        RepairAction::Converted => (AnsiColor::Yellow, "~", "converted"),
+        RepairAction::Stripped => (AnsiColor::Red, "-", "stripped"),
+        RepairAction::Invented => (AnsiColor::Magenta, "+", "invented"),
+        _ => (AnsiColor::Magenta, "~", "replaced"),
+    };
+    let path = if repair.path.is_empty() { "(root)" } else { &repair.path };
+    let values = match (&repair.from, &repair.to) {
+        (Some(from), Some(to)) => format!("{} → {}", truncated_json(from), truncated_json(to)),
+        (Some(value), None) | (None, Some(value)) => truncated_json(value),
+        (None, None) => String::new(),
+    };
+    colored_line(color, sign, &format!("{path}  {what}  {values}"))
+}
+
+fn colored_line(color: AnsiColor, sign: &str, text: &str) -> String {
+    let style = Style::new().fg_color(Some(color.into()));
+    format!("{style}{sign} {text}{style:#}")
+}
+
+/// A value on one line of a terminal.
+fn truncated_json(value: &Value) -> String {
+    const WIDTH: usize = 60;
+    let text = value.to_string();
+    match text.char_indices().nth(WIDTH) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}

@@ -1,0 +1,436 @@
+//! Messages rendered for a terminal: time, sender, content.
+//!
+//! Everything here was said by somebody else, so that nothing of it reaches the terminal as it is.
+
+use anstyle::{AnsiColor, Color, Style};
+use serde_json::Value;
+
+use super::room_view::{correlation, elements, has_failed, str_or_empty};
+use crate::output;
+
+/// How much of a result, of arguments or of a payload is shown.
+const MAX_PAYLOAD_CHARS: usize = 1_000;
+/// How much of what somebody says is shown.
+const MAX_CHAT_BYTES: usize = 20_000;
+/// How many names of a list are shown.
+const MAX_NAMES: usize = 100;
+
+/// The colors of the senders.
+const SENDER_COLORS: [AnsiColor; 6] = [
+    AnsiColor::Cyan,
+    AnsiColor::Green,
+    AnsiColor::Yellow,
+    AnsiColor::Blue,
+    AnsiColor::Magenta,
+    AnsiColor::BrightCyan,
+];
+
+/// A message as lines; nothing where there is nothing to say to a person.
+pub(super) fn message(message: &Value) -> Option<String> {
+    let payload = &message["payload"];
+    let content = match str_or_empty(&message["kind"]) {
+        "chat" => chat(message),
+        "mcp/request" => request(message),
+        "mcp/notification" => dim(&format!("… {}", request_text(payload))),
+        "mcp/response" => response(message),
+        "mcp/proposal" => proposal(message),
+        "mcp/reject" => proposal_closed(message, "rejects"),
+        "mcp/withdraw" => proposal_closed(message, "withdraws"),
+        "system/presence" => return presence(message),
+        "system/error" => return Some(error_line(message)),
+        "system/proposal" => return Some(proposal_decided(message)),
+        "system/welcome" | "chat/acknowledge" | "capability/grant-ack" => return None,
+        "capability/grant" => capability_change(payload, "grants"),
+        "capability/revoke" => capability_change(payload, "revokes"),
+        "space/invite" => format!("invites {}", name_text(&payload["participant_id"])),
+        "space/invite-ack" => invitation(payload),
+        "space/kick" => kicked(payload),
+        kind if kind.starts_with("reasoning/") => reasoning(kind, payload),
+        kind => dim(&format!("{} {}", one_line(kind), json(payload))),
+    };
+    Some(format!("{} {}  {content}", clock(message), sender(&message["from"])))
+}
+
+/// A part of a stream.
+pub(super) fn frame(stream: &str, data: &str) -> String {
+    dim(&format!("{} │ {}", one_line(stream), shorten(data)))
+}
+
+/// What is said when we have come in.
+pub(super) fn welcome(room: &str, payload: &Value) -> String {
+    let own_name = name_text(&payload["you"]["id"]);
+    let others: Vec<String> = elements(&payload["participants"])
+        .take(MAX_NAMES)
+        .map(|participant| name_text(&participant["id"]))
+        .collect();
+    let with =
+        if others.is_empty() { String::new() } else { format!(" with {}", others.join(", ")) };
+    let bold = Style::new().bold();
+    format!("You are {bold}{own_name}{bold:#} in {room}{with}. /help lists the commands.")
+}
+
+/// What is said when somebody has changed what we may do.
+pub(super) fn capabilities_changed(payload: &Value) -> String {
+    let may = elements(&payload["you"]["capabilities"]).map(capability);
+    dim(&format!("you may now send: {}", may.collect::<Vec<_>>().join(", ")))
+}
+
+fn chat(message: &Value) -> String {
+    let text = str_or_empty(&message["payload"]["text"]);
+    let end = text.floor_char_boundary(MAX_CHAT_BYTES);
+    let more = if end < text.len() { "…" } else { "" };
+    let rendered = format!("{}{more}", output::sanitize(&text[..end]));
+    // Other lines must not look like those of somebody else.
+    let rendered = rendered.trim_end().replace('\n', "\n         ");
+    match recipients(message) {
+        to if to.is_empty() => rendered,
+        to => format!("{} {rendered}", dim(&format!("@{to}"))),
+    }
+}
+
+fn request(message: &Value) -> String {
+    let to = match recipients(message) {
+        to if to.is_empty() => String::new(),
+        to => dim(&format!("  @{to}")),
+    };
+    let of = correlation(message).map(|id| dim(&format!("  for {}", one_line(id))));
+    format!("→ {}{to}{}", request_text(&message["payload"]), of.unwrap_or_default())
+}
+
+fn proposal(message: &Value) -> String {
+    let id = name_text(&message["id"]);
+    let style = Style::new().bold().fg_color(color(AnsiColor::Yellow));
+    let request = request_text(&message["payload"]);
+    format!("{style}?{style:#} {request}  {style}/approve {id}{style:#} or /reject {id}")
+}
+
+fn response(message: &Value) -> String {
+    let (context, payload) = (&message["context_of"], &message["payload"]);
+    let (sign, paint) = match has_failed(payload) {
+        true => ("✗", AnsiColor::Red),
+        false => ("✓", AnsiColor::Green),
+    };
+    let name = if context["name"].is_string() { &context["name"] } else { &context["method"] };
+    let requester = match context["from"].as_str() {
+        Some(participant) => dim(&format!("  requested by {}", one_line(participant))),
+        None => String::new(),
+    };
+    let style = Style::new().fg_color(color(paint));
+    format!("{style}{sign}{style:#} {} {}{requester}", name_text(name), result(payload))
+}
+
+/// What came out, in the fewest words that say it.
+fn result(payload: &Value) -> String {
+    if let Some(error) = payload.get("error").filter(|error| !error.is_null()) {
+        return text_or_json(error.get("message").unwrap_or(error));
+    }
+    let result = &payload["result"];
+    if let Some(tools) = result["tools"].as_array() {
+        let names = tools.iter().take(MAX_NAMES).map(|tool| name_text(&tool["name"]));
+        let more = if tools.len() > MAX_NAMES { ", …" } else { "" };
+        return format!("{}: {}{more}", tools.len(), names.collect::<Vec<_>>().join(", "));
+    }
+    let texts: Vec<&str> =
+        elements(&result["content"]).filter_map(|item| item["text"].as_str()).collect();
+    match result.get("structuredContent") {
+        _ if !texts.is_empty() => shorten(&texts.join(" ")),
+        Some(data) => json(data),
+        None => json(result),
+    }
+}
+
+fn proposal_closed(message: &Value, verb: &str) -> String {
+    let proposal = correlation(message).map(one_line).unwrap_or_default();
+    let style = Style::new().fg_color(color(AnsiColor::Red));
+    format!("{style}✗{style:#} {verb} {proposal}{}", reason_suffix(&message["payload"]))
+}
+
+fn presence(message: &Value) -> Option<String> {
+    let payload = &message["payload"];
+    let participant = name_text(&payload["participant"]["id"]);
+    let text = match str_or_empty(&payload["event"]) {
+        "join" => format!("{participant} joined"),
+        "leave" => format!("{participant} left"),
+        "invited" => format!("{} invites {participant}", name_text(&payload["invited_by"])),
+        _ => return None,
+    };
+    Some(format!("{} {}", clock(message), dim(&text)))
+}
+
+fn error_line(message: &Value) -> String {
+    let payload = &message["payload"];
+    let style = Style::new().fg_color(color(AnsiColor::Red));
+    let (code, text) = (name_text(&payload["error"]), text_or_json(&payload["message"]));
+    format!("{} {style}{code}: {text}{style:#}", clock(message))
+}
+
+fn proposal_decided(message: &Value) -> String {
+    let payload = &message["payload"];
+    let [id, state, by] = ["proposal_id", "state", "by"].map(|name| name_text(&payload[name]));
+    format!("{} {}", clock(message), dim(&format!("your proposal {id} was {state} by {by}")))
+}
+
+fn capability_change(payload: &Value, verb: &str) -> String {
+    let listed: Vec<String> =
+        elements(&payload["capabilities"]).take(MAX_NAMES).map(capability).collect();
+    let what = match payload["grant_id"].as_str() {
+        Some(grant) if listed.is_empty() => {
+            format!("the capabilities of grant {}", one_line(grant))
+        }
+        _ => listed.join(", "),
+    };
+    format!("{verb} {} {what}{}", name_text(&payload["recipient"]), reason_suffix(payload))
+}
+
+/// The token is shown: whoever invites has to hand it on, and it is told once.
+fn invitation(payload: &Value) -> String {
+    let participant = name_text(&payload["participant_id"]);
+    match payload["token"].as_str() {
+        Some(token) => format!("invited {participant} with token {}", one_line(token)),
+        None => {
+            format!("{}: {participant}{}", name_text(&payload["status"]), reason_suffix(payload))
+        }
+    }
+}
+
+fn kicked(payload: &Value) -> String {
+    format!("removes {}{}", name_text(&payload["participant_id"]), reason_suffix(payload))
+}
+
+fn reasoning(kind: &str, payload: &Value) -> String {
+    let text = ["message", "reasoning", "input", "reason"];
+    let text = text.iter().find_map(|name| payload[name].as_str()).unwrap_or_default();
+    let step = kind.rsplit('/').next().unwrap_or_default();
+    dim(&format!("… {} {}", one_line(step), shorten(text)))
+}
+
+/// `tools/call demo__add {"a":1}`
+fn request_text(payload: &Value) -> String {
+    let (method, params) = (name_text(&payload["method"]), &payload["params"]);
+    let known = params.get("name").or_else(|| params.get("uri"));
+    let Some(name) = known.and_then(Value::as_str) else {
+        return if params.is_null() { method } else { format!("{method} {}", json(params)) };
+    };
+    let name = one_line(name);
+    match params.get("arguments") {
+        Some(arguments) => format!("{method} {name} {}", json(arguments)),
+        None => format!("{method} {name}"),
+    }
+}
+
+fn reason_suffix(payload: &Value) -> String {
+    match payload["reason"].as_str() {
+        Some(reason) if !reason.is_empty() => format!(": {}", shorten(reason)),
+        _ => String::new(),
+    }
+}
+
+fn capability(value: &Value) -> String {
+    match value.as_str() {
+        Some(text) => one_line(text),
+        None => json(value),
+    }
+}
+
+fn recipients(message: &Value) -> String {
+    let names: Vec<String> = elements(&message["to"]).take(MAX_NAMES).map(name_text).collect();
+    names.join(" @")
+}
+
+/// A name, with the color that it always has.
+fn sender(from: &Value) -> String {
+    let name = name_text(from);
+    let sum: usize = name.bytes().map(usize::from).sum();
+    let style = Style::new().bold().fg_color(color(SENDER_COLORS[sum % SENDER_COLORS.len()]));
+    format!("{style}{name}{style:#}")
+}
+
+/// The time of day in the time zone of the message, which gateways write in UTC.
+fn clock(message: &Value) -> String {
+    let ts = str_or_empty(&message["ts"]);
+    let time = ts.get(11..19).filter(|time| time.bytes().all(|b| b.is_ascii_digit() || b == b':'));
+    dim(time.unwrap_or("--:--:--"))
+}
+
+fn text_or_json(value: &Value) -> String {
+    value.as_str().map_or_else(|| json(value), shorten)
+}
+
+fn name_text(value: &Value) -> String {
+    one_line(str_or_empty(value))
+}
+
+/// A name of somebody else's on a line of ours.
+fn one_line(text: &str) -> String {
+    output::truncate_line(&output::sanitize(text), 200)
+}
+
+/// Words of somebody else's on a line of ours, as many as there is room for.
+fn shorten(text: &str) -> String {
+    let line = text.split_whitespace().take(MAX_PAYLOAD_CHARS).collect::<Vec<_>>().join(" ");
+    output::truncate_line(&output::sanitize(&line), MAX_PAYLOAD_CHARS)
+}
+
+fn json(value: &Value) -> String {
+    output::truncate_line(&output::sanitize(&value.to_string()), MAX_PAYLOAD_CHARS)
+}
+
+fn dim(text: &str) -> String {
+    let style = Style::new().dimmed();
+    format!("{style}{text}{style:#}")
+}
+
+fn color(color: AnsiColor) -> Option<Color> {
+    Some(color.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Without colors.
+    fn rendered(value: &Value) -> Option<String> {
+        message(value).map(|line| anstream::adapter::strip_str(&line).to_string())
+    }
+
+    #[test]
+    fn every_message_kind_is_rendered_on_one_line() {
+        let build_message = |kind: &str, more: Value| {
+            let mut message =
+                json!({"ts": "2026-01-01T12:34:56.789Z", "from": "bob", "kind": kind});
+            message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            message
+        };
+        let add = json!({"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}});
+        let about = json!({"method": "tools/call", "name": "add", "from": "ann"});
+        for (kind, more, expected) in [
+            ("chat", json!({"payload": {"text": "hi\nyou"}}), "bob  hi\n         you"),
+            ("chat", json!({"to": ["ann"], "payload": {"text": "hi"}}), "bob  @ann hi"),
+            ("mcp/request", json!({"payload": add}), "bob  → tools/call add {\"a\":1}"),
+            (
+                "mcp/request",
+                json!({"to": ["toolpost"], "correlation_id": ["P"], "payload": {"method": "tools/list"}}),
+                "bob  → tools/list  @toolpost  for P",
+            ),
+            (
+                "mcp/proposal",
+                json!({"id": "P", "payload": add}),
+                "bob  ? tools/call add {\"a\":1}  /approve P or /reject P",
+            ),
+            (
+                "mcp/response",
+                json!({"context_of": about, "payload": {"result": {"content": [{"type": "text", "text": "3"}]}}}),
+                "bob  ✓ add 3  requested by ann",
+            ),
+            (
+                "mcp/response",
+                json!({"context_of": about, "payload": {"result": {"structuredContent": {"sum": 3}}}}),
+                "bob  ✓ add {\"sum\":3}  requested by ann",
+            ),
+            (
+                "mcp/response",
+                json!({"context_of": about, "payload": {"error": {"code": 1, "message": "no\nway"}}}),
+                "bob  ✗ add no way  requested by ann",
+            ),
+            (
+                "mcp/response",
+                json!({"context_of": {"method": "tools/list"}, "payload": {"result": {"tools": [{"name": "a"}, {"name": "b"}]}}}),
+                "bob  ✓ tools/list 2: a, b",
+            ),
+            (
+                "mcp/reject",
+                json!({"correlation_id": ["P"], "payload": {"reason": "unsafe"}}),
+                "bob  ✗ rejects P: unsafe",
+            ),
+            ("mcp/withdraw", json!({"correlation_id": ["P"], "payload": {}}), "bob  ✗ withdraws P"),
+            (
+                "capability/grant",
+                json!({"payload": {"recipient": "eve", "capabilities": ["chat", {"kind": "x"}]}}),
+                "bob  grants eve chat, {\"kind\":\"x\"}",
+            ),
+            (
+                "capability/revoke",
+                json!({"payload": {"recipient": "eve", "grant_id": "g"}}),
+                "bob  revokes eve the capabilities of grant g",
+            ),
+            (
+                "space/kick",
+                json!({"payload": {"participant_id": "eve", "reason": "noise"}}),
+                "bob  removes eve: noise",
+            ),
+            (
+                "space/invite-ack",
+                json!({"payload": {"participant_id": "eve", "token": "tpt_x"}}),
+                "bob  invited eve with token tpt_x",
+            ),
+            (
+                "reasoning/thought",
+                json!({"payload": {"reasoning": "so  it is"}}),
+                "bob  … thought so it is",
+            ),
+            ("custom/thing", json!({"payload": {"a": 1}}), "bob  custom/thing {\"a\":1}"),
+            (
+                "system/presence",
+                json!({"payload": {"event": "join", "participant": {"id": "eve"}}}),
+                "eve joined",
+            ),
+            (
+                "system/error",
+                json!({"payload": {"error": "capability_violation", "message": "no"}}),
+                "capability_violation: no",
+            ),
+            (
+                "system/proposal",
+                json!({"payload": {"proposal_id": "P", "state": "rejected", "by": "ann"}}),
+                "your proposal P was rejected by ann",
+            ),
+        ] {
+            let line = rendered(&build_message(kind, more)).unwrap();
+            assert_eq!(line, format!("12:34:56 {expected}"), "{kind}");
+        }
+        for kind in ["system/welcome", "capability/grant-ack"] {
+            assert_eq!(rendered(&build_message(kind, json!({}))), None);
+        }
+    }
+
+    #[test]
+    fn rendered_messages_contain_no_control_sequences() {
+        let evil = "a\u{1b}]0;x\u{7}\r\u{9b}b";
+        for kind in [
+            "chat",
+            "mcp/request",
+            "mcp/response",
+            "mcp/proposal",
+            "mcp/reject",
+            "system/error",
+            "system/presence",
+            "system/proposal",
+            "capability/grant",
+            "space/invite",
+            "space/invite-ack",
+            "space/kick",
+            "reasoning/thought",
+            "custom",
+            evil,
+        ] {
+            let all = json!({"kind": kind, "ts": evil, "from": evil, "id": evil, "to": [evil], "correlation_id": [evil],
+                "context_of": {"method": evil, "name": evil, "from": evil},
+                "payload": {"text": evil, "method": evil, "reason": evil, "message": evil, "error": evil,
+                    "event": "join", "participant": {"id": evil}, "recipient": evil, "capabilities": [evil, {evil: evil}],
+                    "participant_id": evil, "token": evil, "status": evil, "state": evil, "by": evil,
+                    "params": {"name": evil, "arguments": {evil: evil}}}});
+            let line = rendered(&all).unwrap();
+            let is_obeyed = |c: char| c.is_control() && c != '\n';
+            assert!(!line.contains(is_obeyed), "{kind}: {line:?}");
+            assert!(!message(&all).unwrap().contains("\u{1b}]"), "{kind}");
+        }
+        let line = frame(evil, evil);
+        assert!(!anstream::adapter::strip_str(&line).to_string().contains(char::is_control));
+        let long = json!({"kind": "chat", "payload": {"text": "é".repeat(MAX_CHAT_BYTES)}});
+        assert!(rendered(&long).unwrap().len() < MAX_CHAT_BYTES + 100);
+        let odd = json!({"kind": "chat", "from": 5, "to": "x", "payload": [1]});
+        assert!(rendered(&odd).unwrap().starts_with("--:--:--"));
+    }
+}

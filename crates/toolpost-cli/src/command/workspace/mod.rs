@@ -1,7 +1,0 @@
-//! `workspace`: about the rooms of a gateway.
-
-mod allows;
-mod join;
-
-pub(crate) use allows::allows;
-pub(crate) use join::join;

@@ -1,0 +1,187 @@
+//! How a command fails: what is printed where, and the exit code.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use toolpost::CallError;
+use toolpost_gateway::config::{ConfigError, EditError};
+
+use crate::output;
+
+/// Exit codes: 1 the call failed, 2 usage, which a configuration is part of, 3 not reachable.
+#[derive(Debug)]
+pub(crate) enum CommandError {
+    /// The command line does not make sense.
+    Usage(String),
+    /// The configuration does not make sense.
+    Config(ConfigError),
+    /// The call ended with an error; `hint` is what to try instead.
+    Call {
+        error: CallError,
+        hint: Option<String>,
+        /// Whether programs are reading standard output.
+        json: bool,
+    },
+    /// The gateway or the source is not there, or not any more.
+    Unreachable(String),
+    /// Programs have read of it already; people have not.
+    JsonAlreadyPrinted(Box<CommandError>),
+    /// What there is to say has been printed.
+    Reported,
+    /// Anything else that stops a command.
+    Other(anyhow::Error),
+    /// Whoever was reading has heard enough.
+    BrokenPipe,
+}
+
+impl CommandError {
+    /// Says what went wrong on standard error, and to programs that read standard output there too.
+    pub(crate) fn report(self, error_format: ErrorFormat) -> ExitCode {
+        match self {
+            Self::Usage(message) => {
+                report_message(&message, error_format);
+                ExitCode::from(2)
+            }
+            Self::Config(error) => {
+                report_problems(&error, error_format);
+                ExitCode::from(2)
+            }
+            Self::JsonAlreadyPrinted(failure) => failure.report(ErrorFormat::Text),
+            Self::Call { error, hint, json } => {
+                report_call(&error, hint.as_deref(), json);
+                ExitCode::from(error.code().info().exit_code)
+            }
+            Self::Unreachable(message) => {
+                report_message(&message, error_format);
+                ExitCode::from(3)
+            }
+            Self::Reported => ExitCode::from(1),
+            Self::Other(error) => {
+                report_message(&format!("{error:#}"), error_format);
+                ExitCode::from(1)
+            }
+            Self::BrokenPipe => ExitCode::SUCCESS,
+        }
+    }
+}
+
+/// Who reads standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorFormat {
+    Text,
+    Json,
+}
+
+fn report_message(message: &str, error_format: ErrorFormat) {
+    output::error(message);
+    print_error(&json!({"message": message}), error_format);
+}
+
+/// Everything that is wrong with a configuration, each with its place.
+fn report_problems(error: &ConfigError, error_format: ErrorFormat) {
+    for problem in error.problems() {
+        output::error(&problem.to_string());
+    }
+    let problems = error.problems().iter().map(|problem| {
+        let (line, column) = problem.position.unzip();
+        let file = problem.file.display().to_string();
+        let (key, message) = (&problem.key, &problem.message);
+        json!({"file": file, "line": line, "column": column, "key": key, "message": message})
+    });
+    let problems: Vec<Value> = problems.collect();
+    print_error(&json!({"message": error.to_string(), "problems": problems}), error_format);
+}
+
+fn print_error(error: &Value, error_format: ErrorFormat) {
+    if error_format == ErrorFormat::Json {
+        // A reader that has gone does not change what went wrong.
+        let _ = output::print_json_line(&json!({"error": error}));
+    }
+}
+
+fn report_call(error: &CallError, hint: Option<&str>, json: bool) {
+    output::error(&error.to_string());
+    for line in detail_lines(error) {
+        output::detail(&line);
+    }
+    if let Some(hint) = hint {
+        output::detail(hint);
+    }
+    if json {
+        let wire = json!({"error": error});
+        // A reader that has gone does not change why the call failed.
+        let _ = output::print_json_line(&wire);
+    }
+}
+
+/// The places of a validation error one by one; any other details as they are.
+fn detail_lines(error: &CallError) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let lines = match error.details() {
+        Some(Value::Array(issues)) => issues
+            .iter()
+            .map(|issue| match text(&issue["path"]).as_str() {
+                "" => text(&issue["message"]),
+                path => format!("{path}: {}", text(&issue["message"])),
+            })
+            .collect(),
+        Some(details) => vec![format!("details: {details}")],
+        None => Vec::new(),
+    };
+    match &lines[..] {
+        // What only repeats the message is not said twice.
+        [only] if error.message().ends_with(only.as_str()) => Vec::new(),
+        _ => lines,
+    }
+}
+
+impl From<ConfigError> for CommandError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<EditError> for CommandError {
+    fn from(error: EditError) -> Self {
+        match error {
+            EditError::Io { .. } | EditError::Locked(_) => Self::Other(error.into()),
+            EditError::Rejected(error) => Self::Config(error),
+            other => Self::Usage(other.to_string()),
+        }
+    }
+}
+
+impl From<anyhow::Error> for CommandError {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<std::io::Error> for CommandError {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::BrokenPipe;
+        }
+        Self::Other(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn detail_repeating_the_message_is_omitted() {
+        let issue = |message: &str| json!({"path": "", "message": message});
+        for (message, issues, expected) in [
+            ("no such file", vec![issue("no such file")], 0),
+            ("the input is wrong: no such file", vec![issue("no such file")], 0),
+            ("the input is wrong", vec![issue("no such file")], 1),
+            ("no such file", vec![issue("no such file"), issue("nor that one")], 2),
+        ] {
+            let wire = json!({"code": "VALIDATION_ERROR", "message": message, "details": issues, "retryable": false});
+            let error: CallError = serde_json::from_value(wire).unwrap();
+            assert_eq!(detail_lines(&error).len(), expected, "{message}");
+        }
+    }
+}

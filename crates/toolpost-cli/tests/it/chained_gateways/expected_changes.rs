@@ -1,0 +1,56 @@
+//! The answers that are other ones behind a gateway, by the parameters of their questions.
+
+use serde_json::{Value, json};
+
+/// What is expected in place of what the server says.
+pub(super) fn expected_for(params: &str) -> Option<Value> {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    Some(match params {
+        // The gateway knows what a tool takes, and which tools there are.
+        r#"{"name":"echo","arguments":{}}"# => failed(
+            "VALIDATION_ERROR: the input does not fit everything.echo\n\
+             - /message: this property is required and missing",
+            &json!({"code": "VALIDATION_ERROR", "message": "the input does not fit everything.echo",
+                "details": [{"path": "/message", "message": "this property is required and missing"}],
+                "retryable": false}),
+        ),
+        r#"{"name":"none","arguments":{}}"# => {
+            json!({"error": {"code": "#-32602", "message": "unknown tool"}})
+        }
+        // Whoever calls a tool hears of its failure in a result, which models see.
+        r#"{"name":"refuse","arguments":{}}"# => failed(
+            "EXECUTION_ERROR: the printer is out of paper\n\
+             Details: {\"jsonrpcCode\":-32050,\"data\":{\"tray\":[1,null]}}",
+            &json!({"code": "EXECUTION_ERROR", "message": "the printer is out of paper",
+                "details": {"jsonrpcCode": "#-32050", "data": {"tray": ["#1", null]}},
+                "retryable": false}),
+        ),
+        // Blocks that clients would choke on are told in words.
+        r#"{"name":"unknown_blocks","arguments":{}}"# => {
+            let hologram = r#"{"type":"hologram","data":"AA==","depth":{"of":[3]}}"#;
+            json!({"result": {"content": [text("before"), text(hologram), text("after")]}})
+        }
+        // A schema that names properties means them all, unless it says otherwise.
+        r#"{"name":"structured_more","arguments":{}}"# => {
+            let repairs = json!([{"path": "/more", "action": "stripped", "from": [null]}]);
+            json!({"result": {"content": [text("Bern")], "structuredContent": {"city": "Bern"},
+                "_meta": {"toolpost/repairs": repairs}}})
+        }
+        // What cannot be held: halves of characters, and numbers that no computer counts in.
+        r#"{"name":"lone_surrogates","arguments":{}}"# => {
+            json!({"result": {"content": [text("cut \u{fffd} here \u{fffd}")],
+                "structuredContent": {"\u{fffd}": "\u{fffd}"}}})
+        }
+        r#"{"name":"beyond_64_bits","arguments":{}}"# => {
+            json!({"result": {"content": [], "structuredContent": {"n": "#1.2345678901234568e29"}}})
+        }
+        // A server is always given arguments.
+        r#"{"name":"echo"}"# => json!({"result": {"content": [text("{}")]}}),
+        _ => return None,
+    })
+}
+
+fn failed(message: &str, error: &Value) -> Value {
+    json!({"result": {"content": [{"type": "text", "text": message}], "isError": true,
+        "_meta": {"toolpost/error": error}}})
+}

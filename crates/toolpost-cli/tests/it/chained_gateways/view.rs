@@ -1,0 +1,183 @@
+//! Where a client looks from, and what it sees otherwise than the server said it.
+
+use serde_json::{Map, Value, json};
+
+use super::client::ProtocolGeneration;
+use super::expected_changes;
+
+/// One address of the last gateway, and a client of one era at it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View {
+    source: &'static str,
+    /// What the server itself speaks.
+    server_generation: ProtocolGeneration,
+    /// Whether names begin with their source.
+    is_prefixed: bool,
+    pub(super) generation: ProtocolGeneration,
+}
+
+impl View {
+    pub(super) fn all(
+        source: &'static str,
+        upstream_generation: ProtocolGeneration,
+    ) -> impl Iterator<Item = Self> {
+        let variants = [
+            (false, ProtocolGeneration::Legacy),
+            (false, ProtocolGeneration::Modern),
+            (true, ProtocolGeneration::Legacy),
+            (true, ProtocolGeneration::Modern),
+        ];
+        variants.into_iter().map(move |(is_prefixed, generation)| Self {
+            source,
+            server_generation: upstream_generation,
+            is_prefixed,
+            generation,
+        })
+    }
+
+    pub(super) fn path(self) -> String {
+        match self.is_prefixed {
+            true => "/mcp?tools=all".to_owned(),
+            false => format!("/mcp?source={}", self.source),
+        }
+    }
+
+    /// The parameters with the names that this view has.
+    pub(super) fn params(self, method: &str, params: &str) -> String {
+        if !self.is_prefixed {
+            return params.to_owned();
+        }
+        let (tool, resource) = (format!("{}__", self.source), format!("toolpost:{}:", self.source));
+        match method {
+            "tools/call" | "prompts/get" => {
+                params.replacen(r#""name":""#, &format!(r#""name":"{tool}"#), 1)
+            }
+            "resources/read" => params.replacen(r#""uri":""#, &format!(r#""uri":"{resource}"#), 1),
+            "completion/complete" => params
+                .replacen(r#"prompt","name":""#, &format!(r#"prompt","name":"{tool}"#), 1)
+                .replacen(r#"resource","uri":""#, &format!(r#"resource","uri":"{resource}"#), 1),
+            _ => params.to_owned(),
+        }
+    }
+
+    /// What the server said, as it is expected here.
+    pub(super) fn expected(self, method: &str, params: &str, message: &Value) -> Value {
+        let mut message = expected_changes::expected_for(params).unwrap_or_else(|| message.clone());
+        if let Some(result) = message.get_mut("result").and_then(Value::as_object_mut) {
+            if self.server_generation == ProtocolGeneration::Modern {
+                strip_generation_members(result);
+            }
+            match method {
+                "tools/list" => normalize_tool_list(result),
+                "tools/call" => normalize_call_result(result),
+                "resources/list" | "resources/templates/list" | "prompts/list"
+                    if self.is_prefixed =>
+                {
+                    keep_lists(result);
+                }
+                _ => {}
+            }
+        }
+        strip_timestamps(&mut message);
+        message
+    }
+
+    /// What was heard here, without what the protocol of the era adds to every answer.
+    pub(super) fn strip_protocol_members(self, method: &str, mut received: Value) -> Value {
+        if let Some(result) = received.get_mut("result").and_then(Value::as_object_mut) {
+            if self.generation == ProtocolGeneration::Modern {
+                assert_eq!(result.get("resultType"), Some(&json!("complete")), "{method}");
+                strip_generation_members(result);
+            }
+            if self.is_prefixed {
+                self.without_prefixes(result);
+            }
+        }
+        if let Some(Value::String(text)) = received.pointer_mut("/error/message")
+            && text.starts_with("unknown tool: ")
+        {
+            // The name that was asked for, and a hint to those that there are.
+            text.truncate("unknown tool".len());
+        }
+        strip_timestamps(&mut received);
+        received
+    }
+
+    /// Keeps what is of this source, under its own names.
+    fn without_prefixes(self, result: &mut Map<String, Value>) {
+        let (tool, resource) = (format!("{}__", self.source), format!("toolpost:{}:", self.source));
+        for (list, member, prefix) in [
+            ("tools", "name", &tool),
+            ("prompts", "name", &tool),
+            ("resources", "uri", &resource),
+            ("resourceTemplates", "uriTemplate", &resource),
+        ] {
+            let Some(items) = result.get_mut(list).and_then(Value::as_array_mut) else { continue };
+            items.retain_mut(|item| {
+                let own = item[member].as_str().and_then(|name| name.strip_prefix(prefix.as_str()));
+                let Some(own) = own.map(str::to_owned) else { return false };
+                item[member] = own.into();
+                true
+            });
+        }
+    }
+}
+
+/// Tools are listed by name, and without what is said about a page of one server's. A task that a server
+/// offers cannot be followed from here, so the offer stands apart; and one `$schema` for all schemas
+/// of results is none.
+fn normalize_tool_list(result: &mut Map<String, Value>) {
+    keep_lists(result);
+    let tools = result["tools"].as_array_mut().unwrap();
+    tools.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    for tool in tools.iter_mut().map(|tool| tool.as_object_mut().unwrap()) {
+        if let Some(execution) = tool.shift_remove("execution") {
+            let meta = tool.entry("_meta").or_insert_with(|| json!({}));
+            meta["toolpost/mcp"] = json!({"execution": execution});
+        }
+        if let Some(Value::Object(schema)) = tool.get_mut("outputSchema") {
+            schema.shift_remove("$schema");
+        }
+    }
+}
+
+/// A list of several servers has no place for what one of them says about its own.
+fn keep_lists(result: &mut Map<String, Value>) {
+    result.retain(|_, value| value.is_array());
+}
+
+/// Content is always a list, no member is ever `null`, and what is no error does not say so.
+fn normalize_call_result(result: &mut Map<String, Value>) {
+    if result.get("isError") == Some(&json!(false)) {
+        result.shift_remove("isError");
+    }
+    result.retain(|_, value| !value.is_null());
+    result.entry("content").or_insert_with(|| json!([]));
+}
+
+/// Members that 2026-07-28 requires of every answer, or allows.
+fn strip_generation_members(result: &mut Map<String, Value>) {
+    for name in ["resultType", "ttlMs", "cacheScope"] {
+        result.shift_remove(name);
+    }
+    if let Some(meta) = result.get_mut("_meta").and_then(Value::as_object_mut) {
+        let had = meta.shift_remove("io.modelcontextprotocol/serverInfo").is_some();
+        if had && meta.is_empty() {
+            result.shift_remove("_meta");
+        }
+    }
+}
+
+/// A resource of one of the servers says when it was made.
+fn strip_timestamps(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some(at) = text.find(" created at ") {
+                text.truncate(at);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip_timestamps),
+        Value::Object(members) => members.values_mut().for_each(strip_timestamps),
+        _ => {}
+    }
+}

@@ -1,0 +1,246 @@
+//! A gateway of its own process, with files that tests change under it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use toolpost_gateway::auth::Token;
+
+use crate::{TempFolder, command};
+
+/// Nothing takes so long, even on a machine with too much to do.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+pub(super) const SCRIPT: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/process_info_server.py");
+
+/// A gateway that is ended with this.
+pub(super) struct Gateway {
+    pub(super) child: Child,
+    pub(super) folder: TempFolder,
+    pub(super) address: String,
+    /// The operator's.
+    pub(super) token: String,
+    log: Arc<Mutex<String>>,
+}
+
+impl Gateway {
+    /// Starts one with this configuration, which is read again when somebody asks for it.
+    pub(super) fn start(name: &str, config: &str) -> Self {
+        Self::start_with(name, config, &["--listen", "127.0.0.1:0", "--no-watch"])
+    }
+
+    /// Starts one that looks for changes itself.
+    pub(super) fn start_watching(name: &str, config: &str) -> Self {
+        Self::start_with(name, config, &["--listen", "127.0.0.1:0"])
+    }
+
+    pub(super) fn start_with(name: &str, config: &str, options: &[&str]) -> Self {
+        let folder = TempFolder::new(name);
+        folder.write("toolpost.toml", config);
+        Self::start_in(folder, options)
+    }
+
+    /// Starts one in a folder, whatever is there.
+    pub(super) fn start_in(folder: TempFolder, options: &[&str]) -> Self {
+        let data = folder.path().join("data");
+        let mut child = command(&["serve", "--data", data.to_str().unwrap()])
+            .args(options)
+            .current_dir(folder.path())
+            .env("TOOLPOST_LOG", "info,toolpost_gateway=debug")
+            .env("SET_VARIABLE", "set")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::<Mutex<String>>::default();
+        let stderr = child.stderr.take().unwrap();
+        let writing = Arc::clone(&log);
+        std::thread::spawn(move || collect_log(stderr, &writing));
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first = lines.next().expect("it says where it listens").unwrap();
+        let port = first.rsplit_once(':').unwrap().1.to_owned();
+        std::thread::spawn(move || lines.for_each(drop));
+        let token = folder.read("data/operator.token").trim().to_owned();
+        Self { child, folder, address: format!("127.0.0.1:{port}"), token, log }
+    }
+
+    /// Puts another configuration in place as editors do it: a new file over the old one.
+    pub(super) fn write_config(&self, config: &str) {
+        let draft = self.folder.path().join("toolpost.toml.draft");
+        std::fs::write(&draft, config).unwrap();
+        std::fs::rename(&draft, self.folder.path().join("toolpost.toml")).unwrap();
+    }
+
+    /// Calls an operation over HTTP and gives the status and what was answered.
+    pub(super) fn call(&self, id: &str, token: Option<&str>, input: &Value) -> (u16, Value) {
+        let (namespace, name) = id.split_once('.').unwrap();
+        let path = format!("/api/{namespace}/{name}");
+        match self.request(&path, token, input) {
+            (200, data) => (200, json!({"data": data})),
+            rejected => rejected,
+        }
+    }
+
+    /// What is answered at another address.
+    pub(super) fn post(&self, path: &str, body: &Value) -> Value {
+        self.request(path, None, body).1
+    }
+
+    /// A page, as the operator sees it.
+    pub(super) fn get(&self, path: &str) -> String {
+        let token = &self.token;
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             authorization: Bearer {token}\r\n\r\n"
+        );
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
+    }
+
+    fn request(&self, path: &str, token: Option<&str>, input: &Value) -> (u16, Value) {
+        let header = token.map(|token| format!("authorization: Bearer {token}\r\n"));
+        let header = header.unwrap_or_default();
+        let body = input.to_string();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             content-type: application/json\r\n{header}content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        read_response(stream)
+    }
+
+    /// Reads the configuration again, as the operator.
+    pub(super) fn reload(&self) -> (u16, Value) {
+        self.call("gateway.reload", Some(&self.token), &json!({}))
+    }
+
+    /// What is seen of a source.
+    pub(super) fn source(&self, name: &str) -> Value {
+        let (status, message) = self.call("gateway.sources", Some(&self.token), &json!({}));
+        assert_eq!(status, 200, "{message}");
+        let sources = message["data"]["sources"].as_array().unwrap();
+        sources.iter().find(|source| source["name"] == name).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn state(&self, name: &str) -> String {
+        self.source(name)["state"].as_str().unwrap_or("absent").to_owned()
+    }
+
+    pub(super) fn wait_for(&self, name: &str, state: &str) {
+        eventually(&format!("`{name}` is {state}"), || self.state(name) == state);
+    }
+
+    pub(super) fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    /// What it has logged so far.
+    pub(super) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+    }
+}
+
+fn collect_log(stderr: ChildStderr, log: &Mutex<String>) {
+    for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        let mut log = log.lock().unwrap();
+        log.push_str(&line);
+        log.push('\n');
+    }
+}
+
+fn read_response(mut stream: TcpStream) -> (u16, Value) {
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{response}"));
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let body = body.trim();
+    // A long body comes in pieces, each behind a line with its length.
+    let content: String = match head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        true => body.lines().skip(1).step_by(2).collect(),
+        false => body.to_owned(),
+    };
+    (status, serde_json::from_str(&content).unwrap_or_default())
+}
+
+pub(super) fn eventually(message: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < TIMEOUT, "{message}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// An identity of the configuration, and its token.
+pub(super) fn identity(name: &str, more: &str) -> (String, String) {
+    let token = Token::generate().unwrap();
+    let text = format!("[identity.{name}]\ntoken_hash = \"{}\"\n{more}\n", token.hash());
+    (text, token.reveal().to_owned())
+}
+
+/// The source of a server that says which process it is.
+pub(super) fn labeled_server(name: &str, label: &str) -> String {
+    format!(
+        "[source.{name}]\naccess = \"open\"\n\
+         mcp = {{ command = \"python3\", args = [\"{SCRIPT}\", \"mcp\"], protocol = \"2025-06-18\", \
+         env = {{ STANDING_LABEL = \"{label}\" }} }}\n"
+    )
+}
+
+/// An HTTP service that is ended with this.
+pub(super) struct Service {
+    child: Child,
+    port: String,
+}
+
+impl Service {
+    pub(super) fn start() -> Self {
+        let mut child =
+            Command::new("python3").args([SCRIPT, "http"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut port = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
+        Self { child, port: port.trim().to_owned() }
+    }
+
+    /// Its document.
+    pub(super) fn document(&self) -> String {
+        json!({
+            "openapi": "3.1.0",
+            "info": {"title": "standing", "version": "1"},
+            "servers": [{"url": format!("http://127.0.0.1:{}", self.port)}],
+            "paths": {"/who": {"get": {
+                "operationId": "who",
+                "responses": {"200": {"description": "who", "content": {"application/json": {
+                    "schema": {"type": "object", "properties": {"pid": {"type": "integer"}, "authorization": {"type": "string"}}},
+                }}}},
+            }}},
+        })
+        .to_string()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,105 @@
+//! What is proposed: who, what, with which input, until when.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+/// A call that waits. Everything in it is fixed when it begins to wait; whoever agrees agrees to this
+/// and to nothing else.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PendingCall {
+    pub(super) request_id: String,
+    pub(super) parent_request_id: Option<String>,
+    pub(super) endpoint: &'static str,
+    pub(super) operation: String,
+    /// Who calls, or on whose behalf; nobody where the process itself calls.
+    pub(super) caller: Option<String>,
+    /// The input without what is hidden.
+    pub(super) input: Value,
+    /// What the whole input is known by, secrets included.
+    pub(super) input_digest: String,
+    pub(super) submitted_at: Instant,
+    pub(super) deadline: Instant,
+}
+
+/// What somebody said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ApprovalDecision {
+    Approved {
+        by: String,
+    },
+    Rejected {
+        by: String,
+        reason: Option<String>,
+    },
+    /// The caller's token was revoked or reissued.
+    IdentityRevoked,
+}
+
+impl ApprovalDecision {
+    /// What those are told who come too late.
+    pub(super) fn closed_reason(&self, approver: &str) -> String {
+        match self {
+            Self::Approved { .. } => format!("it was approved by `{approver}`"),
+            Self::Rejected { .. } => format!("it was rejected by `{approver}`"),
+            Self::IdentityRevoked => "the caller's token was revoked or reissued".to_owned(),
+        }
+    }
+}
+
+/// A proposal as it is listed.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ApprovalEntry {
+    /// The id that `gateway.approve` and `gateway.reject` take.
+    pub(super) id: String,
+    /// `namespace.name`, or the method and name proposed in a room.
+    pub(super) operation: String,
+    /// The calling identity; absent for calls of the gateway itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) caller: Option<String>,
+    /// The room in which it was proposed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) room: Option<String>,
+    /// The input as it will run, with `***` in place of what its schema marks as secret.
+    pub(super) input: Value,
+    /// HMAC-SHA-256 of the full input, secrets included, with a key that is private to this
+    /// process.
+    pub(super) input_digest: String,
+    /// The endpoint that received the call.
+    pub(super) endpoint: String,
+    /// The id of the call.
+    pub(super) request_id: String,
+    /// The call that it is part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parent_request_id: Option<String>,
+    /// Time since submission, in milliseconds.
+    pub(super) waited_ms: u64,
+    /// Time until expiry, in milliseconds.
+    pub(super) expires_in_ms: u64,
+}
+
+impl ApprovalEntry {
+    pub(super) fn new(id: &str, pending_call: &PendingCall, now: Instant) -> Self {
+        Self {
+            id: id.to_owned(),
+            operation: pending_call.operation.clone(),
+            caller: pending_call.caller.clone(),
+            room: None,
+            input: pending_call.input.clone(),
+            input_digest: pending_call.input_digest.clone(),
+            endpoint: pending_call.endpoint.to_owned(),
+            request_id: pending_call.request_id.clone(),
+            parent_request_id: pending_call.parent_request_id.clone(),
+            waited_ms: millis(now.saturating_duration_since(pending_call.submitted_at)),
+            expires_in_ms: millis(pending_call.deadline.saturating_duration_since(now)),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,161 @@
+//! The keys of a JWK set.
+
+use data_encoding::BASE64URL_NOPAD;
+use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
+use serde::Deserialize;
+
+use super::Algorithm;
+
+/// More keys than this are not kept.
+const MAX_KEYS: usize = 64;
+
+/// A public key.
+#[derive(Debug, Clone)]
+pub(super) struct VerificationKey {
+    pub(super) id: Option<String>,
+    /// The only algorithm that it is for, if it says so.
+    algorithm: Option<Algorithm>,
+    material: KeyMaterial,
+}
+
+#[derive(Debug, Clone)]
+enum KeyMaterial {
+    Rsa {
+        n: Vec<u8>,
+        e: Vec<u8>,
+    },
+    /// The point, uncompressed.
+    P256(Vec<u8>),
+    P384(Vec<u8>),
+    Ed25519(Vec<u8>),
+}
+
+#[derive(Deserialize)]
+struct JwkSet {
+    keys: Vec<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct Jwk {
+    kty: String,
+    #[serde(default)]
+    kid: Option<String>,
+    #[serde(default, rename = "use")]
+    usage: Option<String>,
+    #[serde(default)]
+    alg: Option<String>,
+    #[serde(default)]
+    crv: Option<String>,
+    #[serde(default)]
+    n: Option<String>,
+    #[serde(default)]
+    e: Option<String>,
+    #[serde(default)]
+    x: Option<String>,
+    #[serde(default)]
+    y: Option<String>,
+}
+
+/// The keys of a set that can check signatures; others are passed over, since a set may hold keys for
+/// other ends and of other kinds.
+pub(super) fn parse_jwk_set(text: &[u8]) -> Option<Vec<VerificationKey>> {
+    let set: JwkSet = serde_json::from_slice(text).ok()?;
+    let keys = set
+        .keys
+        .into_iter()
+        .filter_map(|key| VerificationKey::from_jwk(serde_json::from_value(key).ok()?));
+    Some(keys.take(MAX_KEYS).collect())
+}
+
+impl VerificationKey {
+    fn from_jwk(jwk: Jwk) -> Option<Self> {
+        if jwk.usage.as_deref().is_some_and(|usage| usage != "sig") {
+            return None;
+        }
+        let algorithm = match jwk.alg.as_deref().map(str::parse) {
+            None => None,
+            Some(Ok(algorithm)) => Some(algorithm),
+            // A key for something else.
+            Some(Err(_)) => return None,
+        };
+        let material = KeyMaterial::from_jwk(&jwk)?;
+        Some(Self { id: jwk.kid, algorithm, material })
+    }
+
+    /// Whether the key is of the kind that an algorithm needs. That the token names the algorithm and
+    /// the key decides what it can be is what keeps one from being taken for the other.
+    pub(super) fn supports(&self, algorithm: Algorithm) -> bool {
+        let is_kind = match &self.material {
+            KeyMaterial::Rsa { .. } => algorithm.rsa().is_some(),
+            KeyMaterial::P256(_) => algorithm == Algorithm::Es256,
+            KeyMaterial::P384(_) => algorithm == Algorithm::Es384,
+            KeyMaterial::Ed25519(_) => algorithm == Algorithm::EdDsa,
+        };
+        is_kind && self.algorithm.is_none_or(|only| only == algorithm)
+    }
+
+    /// Whether this key has signed a message.
+    pub(super) fn verify_signature(
+        &self,
+        algorithm: Algorithm,
+        message: &[u8],
+        signature: &[u8],
+    ) -> bool {
+        if !self.supports(algorithm) {
+            return false;
+        }
+        let checked = match &self.material {
+            KeyMaterial::Rsa { n, e } => match algorithm.rsa() {
+                Some(how) => RsaPublicKeyComponents { n, e }.verify(how, message, signature),
+                None => return false,
+            },
+            KeyMaterial::P256(point) => {
+                let how = &signature::ECDSA_P256_SHA256_FIXED;
+                UnparsedPublicKey::new(how, point).verify(message, signature)
+            }
+            KeyMaterial::P384(point) => {
+                let how = &signature::ECDSA_P384_SHA384_FIXED;
+                UnparsedPublicKey::new(how, point).verify(message, signature)
+            }
+            KeyMaterial::Ed25519(point) => {
+                UnparsedPublicKey::new(&signature::ED25519, point).verify(message, signature)
+            }
+        };
+        checked.is_ok()
+    }
+}
+
+impl KeyMaterial {
+    fn from_jwk(jwk: &Jwk) -> Option<Self> {
+        match (jwk.kty.as_str(), jwk.crv.as_deref()) {
+            ("RSA", _) => Some(Self::Rsa {
+                n: decode_integer(jwk.n.as_ref())?,
+                e: decode_integer(jwk.e.as_ref())?,
+            }),
+            ("EC", Some("P-256")) => Some(Self::P256(decode_point(jwk, 32)?)),
+            ("EC", Some("P-384")) => Some(Self::P384(decode_point(jwk, 48)?)),
+            ("OKP", Some("Ed25519")) => {
+                let x = decode_base64url(jwk.x.as_ref())?;
+                (x.len() == 32).then_some(Self::Ed25519(x))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn decode_base64url(text: Option<&String>) -> Option<Vec<u8>> {
+    BASE64URL_NOPAD.decode(text?.as_bytes()).ok()
+}
+
+/// A number without leading zeros, which ring does not take.
+fn decode_integer(text: Option<&String>) -> Option<Vec<u8>> {
+    let bytes = decode_base64url(text)?;
+    let first = bytes.iter().position(|byte| *byte != 0)?;
+    Some(bytes[first..].to_vec())
+}
+
+fn decode_point(jwk: &Jwk, size: usize) -> Option<Vec<u8>> {
+    let (x, y) = (decode_base64url(jwk.x.as_ref())?, decode_base64url(jwk.y.as_ref())?);
+    let has_full_size = x.len() == size && y.len() == size;
+    has_full_size.then(|| [&[4][..], &x, &y].concat())
+}

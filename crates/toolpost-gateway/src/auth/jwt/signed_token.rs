@@ -1,0 +1,96 @@
+//! A token: its parts, and whether a key has signed it.
+
+use data_encoding::BASE64URL_NOPAD;
+use serde::Deserialize;
+
+use super::jwk::VerificationKey;
+use super::{Algorithm, JwtError};
+
+/// A token that is not checked yet.
+#[derive(Debug)]
+pub(super) struct SignedToken<'t> {
+    pub(super) algorithm: Algorithm,
+    key_id: Option<String>,
+    signing_input: &'t [u8],
+    signature: Vec<u8>,
+    pub(super) payload: Vec<u8>,
+}
+
+/// Why a set of keys does not hold for a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SignatureError {
+    /// None of the keys can be the one that is meant.
+    UnknownKey,
+    /// The one that is meant has not signed it.
+    Invalid,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    #[serde(default)]
+    kid: Option<String>,
+    #[serde(default)]
+    typ: Option<String>,
+    /// What a reader must understand; nothing is.
+    #[serde(default)]
+    crit: Option<serde_json::Value>,
+}
+
+impl<'t> SignedToken<'t> {
+    /// Takes a token apart. Keys that it carries or points to itself are not looked at.
+    pub(super) fn parse(token: &'t str, accepted: &[Algorithm]) -> Result<Self, JwtError> {
+        let unreadable = JwtError::Malformed;
+        let (message, signature) = token.rsplit_once('.').ok_or(unreadable("it has no parts"))?;
+        let (header, payload) = message.split_once('.').ok_or(unreadable("it has two parts"))?;
+        let decode = |text: &str| BASE64URL_NOPAD.decode(text.as_bytes());
+        let bad = |_| unreadable("a part is not base64url");
+        let header = decode(header).map_err(bad)?;
+        let header: Header =
+            serde_json::from_slice(&header).map_err(|_| unreadable("its header is not one"))?;
+        let algorithm = header.alg.parse::<Algorithm>().ok();
+        let algorithm = algorithm.filter(|algorithm| accepted.contains(algorithm));
+        let algorithm = algorithm.ok_or(JwtError::Algorithm)?;
+        if header.crit.is_some() {
+            return Err(unreadable("it asks for what is not understood here"));
+        }
+        if header.typ.as_deref().is_some_and(|typ| !is_access_token(typ)) {
+            return Err(unreadable("it is of another type"));
+        }
+        let (signature, payload) = (decode(signature).map_err(bad)?, decode(payload).map_err(bad)?);
+        Ok(Self {
+            algorithm,
+            key_id: header.kid,
+            signing_input: message.as_bytes(),
+            signature,
+            payload,
+        })
+    }
+
+    /// Whether one of the keys that can be meant has signed it.
+    pub(super) fn verify(&self, keys: &[VerificationKey]) -> Result<(), SignatureError> {
+        let is_meant = |key: &&VerificationKey| {
+            let has_matching_id = match (&self.key_id, &key.id) {
+                (Some(key_id), Some(id)) => key_id == id,
+                // A set of one key need not name it, and neither need the token.
+                (Some(_), None) => keys.len() == 1,
+                (None, _) => true,
+            };
+            has_matching_id && key.supports(self.algorithm)
+        };
+        let mut meant = keys.iter().filter(is_meant).peekable();
+        if meant.peek().is_none() {
+            return Err(SignatureError::UnknownKey);
+        }
+        let has_signed = |key: &VerificationKey| {
+            key.verify_signature(self.algorithm, self.signing_input, &self.signature)
+        };
+        if meant.any(has_signed) { Ok(()) } else { Err(SignatureError::Invalid) }
+    }
+}
+
+/// `JWT`, and the type of access tokens; the form with `application/` means the same.
+fn is_access_token(typ: &str) -> bool {
+    let typ = typ.to_ascii_lowercase();
+    matches!(typ.strip_prefix("application/").unwrap_or(&typ), "jwt" | "at+jwt")
+}

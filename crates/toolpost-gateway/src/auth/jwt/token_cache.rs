@@ -1,0 +1,69 @@
+//! Tokens that were checked a moment ago.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use toolpost::Identity;
+
+use super::super::TokenHash;
+
+/// How many are remembered; when there are more, those that have expired go, and then all.
+const MAX_ENTRIES: usize = 4_096;
+
+/// What is known of tokens by their hash, until they expire or the keys change.
+#[derive(Debug, Default)]
+pub(super) struct TokenCache(Mutex<HashMap<TokenHash, CachedToken>>);
+
+#[derive(Debug)]
+struct CachedToken {
+    identity: Arc<Identity>,
+    expires_at: u64,
+    /// The keys by which it was checked.
+    generation: u64,
+}
+
+impl TokenCache {
+    pub(super) fn get(&self, hash: &TokenHash, now: u64, generation: u64) -> Option<Arc<Identity>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = known.get(hash)?;
+        (now < entry.expires_at && entry.generation == generation)
+            .then(|| Arc::clone(&entry.identity))
+    }
+
+    pub(super) fn insert(
+        &self,
+        hash: TokenHash,
+        identity: Arc<Identity>,
+        until: u64,
+        now: u64,
+        generation: u64,
+    ) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_ENTRIES {
+            known.retain(|_, entry| now < entry.expires_at && entry.generation == generation);
+        }
+        if known.len() >= MAX_ENTRIES {
+            known.clear();
+        }
+        known.insert(hash, CachedToken { identity, expires_at: until, generation });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cache_entry_expires_with_token_or_keys_and_is_bounded() {
+        let cache = TokenCache::default();
+        let (hash, ada) = (TokenHash::of("t"), Arc::new(Identity::new("ada")));
+        cache.insert(hash, Arc::clone(&ada), 100, 0, 1);
+        for (now, generation, expected) in [(99, 1, true), (100, 1, false), (99, 2, false)] {
+            assert_eq!(cache.get(&hash, now, generation).is_some(), expected, "{now} {generation}");
+        }
+        for number in 0..2 * MAX_ENTRIES {
+            cache.insert(TokenHash::of(&number.to_string()), Arc::clone(&ada), 100, 0, 1);
+            assert!(cache.0.lock().unwrap().len() <= MAX_ENTRIES);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Files as other clients write them.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn parse(text: &str) -> Result<ClientFile, ConfigError> {
+    ClientFile::parse(Path::new("/home/x/.mcp.json"), text)
+}
+
+/// Each row: a server as some client writes it, and what it is here.
+#[test]
+fn client_config_shapes_are_parsed() {
+    let process = "x | a, ${HOME} | K=${V}, N=5 | ";
+    for (server, expected) in [
+        (
+            r#"{"command": "x", "args": ["a", "${HOME}"], "env": {"K": "${V}", "N": 5, "Z": null}}"#,
+            process,
+        ),
+        (
+            r#"{"type": "stdio", "command": "x", "args": ["a", "${env:HOME}"], "env": {"K": "${env:V}", "N": "5"}, "url": "ignored"}"#,
+            process,
+        ),
+        (
+            r#"{"command": {"path": "x", "args": ["a", "${HOME}"], "env": {"K": "${V}", "N": "5"}}, "settings": {}}"#,
+            process,
+        ),
+        (
+            r#"{"command": "x", "args": null, "disabled": false, "enabled": true, "alwaysAllow": ["y"], "timeout": 5}"#,
+            "x |  |  | ",
+        ),
+        (r#"{"command": "x", "args": [8080, true]}"#, "x | 8080, true |  | "),
+        (
+            r#"{"url": "https://x/mcp", "headers": {"A": "${V:-w}"}}"#,
+            " |  |  | https://x/mcp A=${V:-w}",
+        ),
+        (r#"{"serverUrl": "https://x/mcp"}"#, " |  |  | https://x/mcp "),
+        (r#"{"httpUrl": "https://x/mcp"}"#, " |  |  | https://x/mcp "),
+        (
+            r#"{"type": "http", "url": "https://x/mcp", "command": "ignored"}"#,
+            " |  |  | https://x/mcp ",
+        ),
+        (r#"{"transport": "streamable-http", "url": "https://x/mcp"}"#, " |  |  | https://x/mcp "),
+        (r#"{"type": "streamableHttp", "url": "https://x/mcp"}"#, " |  |  | https://x/mcp "),
+        (r#"{"type": "sse", "url": "https://x/sse"}"#, " |  |  | https://x/sse "),
+    ] {
+        for root in ["mcpServers", "servers", "context_servers"] {
+            let text = format!("// mine\n{{\"{root}\": {{\"a\": {server},}}, \"inputs\": [],}}");
+            let file = parse(&text).unwrap_or_else(|error| panic!("{server}: {error}"));
+            let [found] = &file.servers[..] else { panic!("{server}: {file:?}") };
+            let entry = &found.entry;
+            let pairs = |pairs: &BTreeMap<String, String>| {
+                pairs
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            let url = entry.url.as_ref().map(|url| format!("{url} {}", pairs(&entry.headers)));
+            let message =
+                [text(&entry.command), entry.args.join(", "), pairs(&entry.env), text(&url)];
+            assert_eq!(message.join(" | "), expected, "{server}");
+            assert_eq!(file.notes.len(), usize::from(server.contains("\"sse\"")), "{server}");
+        }
+    }
+}
+
+#[test]
+fn skipped_and_renamed_servers_produce_notes() {
+    let text = r#"{"mcp": {"servers": {
+        "off": {"command": "x", "disabled": true},
+        "also-off": {"nonsense": 5, "enabled": false},
+        "theirs": {"source": "extension", "settings": {}},
+        "My Server": {"command": "x", "envFile": "a", "oauth": {}, "disabledTools": ["y"]},
+        "hub": {"url": "http://x"}
+    }}}"#;
+    let file = parse(text).unwrap();
+    let names: Vec<_> = file.servers.iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(names, ["my-server", "hub-mcp"]);
+    assert_eq!(file.servers[0].key, "mcp.servers.\"My Server\"");
+    let expected = [
+        "`off` is disabled there and left out",
+        "`also-off` is not enabled there and left out",
+        "`theirs` belongs to an extension of the editor and is left out",
+        "`My Server` has `envFile`, `disabledTools`, which is not taken over",
+        "`My Server` is the source `my-server` here",
+        "`hub` is the source `hub-mcp` here",
+    ];
+    assert_eq!(file.notes, expected.map(|note| format!("/home/x/.mcp.json: {note}")));
+    assert!(parse(r#"{"mcpServers": {}}"#).unwrap().servers.is_empty());
+}
+
+/// Each row: a file, and everything that is said about it.
+#[test]
+fn every_problem_is_reported() {
+    let rows: [(&str, &[&str]); 15] = [
+        ("", &[":1:1: this is not JSON: EOF while parsing a value"]),
+        ("{\n  \"mcpServers\": hush\n}", &[":2:17: this is not JSON: expected value"]),
+        ("[]", &[": there are no MCP servers in it; expected `mcpServers` or `servers` or"]),
+        ("{}", &[": there are no MCP servers in it"]),
+        (
+            r#"{"mcpServers": []}"#,
+            &["mcpServers: expected an object with a server under each name"],
+        ),
+        (
+            r#"{"mcpServers": {"a": "hush"}}"#,
+            &["mcpServers.a: expected an object with `command` or"],
+        ),
+        (
+            r#"{"mcpServers": {"a": {}, "b": {"env": {}}}}"#,
+            &["mcpServers.a: a server has", "mcpServers.b: a server has"],
+        ),
+        (
+            r#"{"mcpServers": {"a": {"command": "x", "url": "y"}}}"#,
+            &["mcpServers.a: a server has a `command` or a `url`; remove one, or"],
+        ),
+        (
+            r#"{"mcpServers": {"a": {"type": "stdio", "url": "y"}}}"#,
+            &["mcpServers.a: a server has a `command`"],
+        ),
+        (
+            r#"{"mcpServers": {"a": {"type": "hush", "url": "y"}}}"#,
+            &["mcpServers.a.type: expected one of `stdio`, `http`"],
+        ),
+        (
+            r#"{"mcpServers": {"a": {"command": ["hush"]}}}"#,
+            &["mcpServers.a.command: expected a string"],
+        ),
+        (
+            r#"{"mcpServers": {"a": {"command": "x", "args": "hush", "env": ["hush"]}}}"#,
+            &["mcpServers.a.args: expected a list", "mcpServers.a.env: expected an object"],
+        ),
+        (
+            r#"{"servers": {"a": {"command": "x", "env": {"K": "${input:key}"}}}}"#,
+            &["servers.a.env.K: `${input:…}` is asked from a person"],
+        ),
+        (
+            r#"{"mcpServers": {"a b": {"command": "x"}, "A-B": {"command": "y"}}}"#,
+            &["mcpServers.A-B: this and `a b` would both be the source `a-b`; rename one"],
+        ),
+        (
+            r#"{"mcpServers": {"日本": {"command": "x"}}}"#,
+            &["no letter or digit of this name can stand"],
+        ),
+    ];
+    for (text, expected) in rows {
+        let message = parse(text).expect_err(text).to_string();
+        assert_eq!(message.lines().count(), expected.len(), "{text}\n{message}");
+        for (line, expected) in message.lines().zip(expected) {
+            assert!(
+                line.starts_with("/home/x/.mcp.json:") && line.contains(expected),
+                "{text}\n{line}"
+            );
+        }
+        assert!(!message.contains("hush"), "no value is told: {message}");
+    }
+}
+
+#[test]
+fn malformed_files_return_errors() {
+    for text in [
+        "[".repeat(1_000_000),
+        "{\"a\":".repeat(100_000),
+        "/*".repeat(100_000),
+        ",".repeat(1_000_000),
+    ] {
+        assert!(parse(&text).is_err());
+    }
+}
+
+proptest! {
+    #[test]
+    fn parse_arbitrary_text_never_panics(text in "\\PC*") {
+        drop(parse(&text));
+    }
+
+    #[test]
+    fn parse_arbitrary_value_never_panics(key in "command|url|env|args|headers|type|disabled|source|cwd", value in "null|true|5|\"\\$\\{[a-z:]*\\}?\"|\\[1\\]|\\{\"a\":\\[\\]\\}") {
+        drop(parse(&format!("{{\"mcpServers\":{{\"a\":{{\"{key}\":{value}}}}}}}")));
+    }
+}

@@ -1,0 +1,184 @@
+//! What is well written and probably not meant: a gateway runs with it, and whoever wrote it wants to
+//! know.
+
+use std::path::{Path, PathBuf};
+
+use toolpost::mcp::{McpTransport, StdioSettings};
+use toolpost::openapi::{DocumentLocation, Namespaces};
+
+use super::{Config, Glob, SourceConfig, SourceKind};
+use crate::admin::OPERATOR;
+use crate::approval::ApprovalSettings;
+use crate::auth::LOCAL;
+
+impl Config {
+    /// What can be doubted before any source was started; `built_in` are the operations that are there
+    /// without them.
+    pub fn lint(&self, built_in: &[&str]) -> Vec<String> {
+        let unseen: Vec<&str> = self.sources.iter().map(|source| source.name.as_str()).collect();
+        let approval = self.unmatched_approval_patterns(built_in, &unseen);
+        let sources = self.sources.iter().filter_map(lint_source);
+        approval.into_iter().chain(sources).chain(self.unknown_room_members()).collect()
+    }
+
+    /// The members of rooms that nobody here is; signed tokens may bring them.
+    fn unknown_room_members(&self) -> Vec<String> {
+        let is_known = |member: &str| {
+            [LOCAL, OPERATOR].contains(&member)
+                || self.identities.iter().any(|known| known.identity.id == member)
+        };
+        let rooms = self.rooms.rooms.iter();
+        let members = rooms.flat_map(|(room, settings)| {
+            settings.members.iter().flatten().map(move |member| (room, member))
+        });
+        let unknown = members.filter(|(_, member)| self.auth.is_none() && !is_known(member));
+        unknown
+            .map(|(room, member)| {
+                format!("room `{room}`: its member `{member}` is not an identity; `toolpost token new` creates one")
+            })
+            .collect()
+    }
+
+    /// The patterns of `[approval]` that no operation fits, among those that are there. A pattern that
+    /// may be about one of the sources that are not there yet is not doubted.
+    pub(crate) fn unmatched_approval_patterns(&self, ids: &[&str], unseen: &[&str]) -> Vec<String> {
+        // Such a source names its namespaces itself, so that any of them may be one.
+        let is_wide = |source: &&SourceConfig| unseen.contains(&&*source.name);
+        if self.sources.iter().filter(is_wide).any(keeps_namespaces) {
+            return Vec::new();
+        }
+        let patterns = self.approval.operations.iter();
+        let unfit = patterns.filter(|pattern| {
+            let alone = ApprovalSettings {
+                operations: vec![(*pattern).clone()],
+                ..ApprovalSettings::default()
+            };
+            !ids.iter().any(|id| alone.requires_approval(id))
+                && !unseen.iter().any(|name| could_match(pattern, name))
+        });
+        unfit.map(|pattern| unmatched_pattern_message(pattern.as_str(), ids)).collect()
+    }
+}
+
+fn keeps_namespaces(source: &SourceConfig) -> bool {
+    matches!(&source.kind, SourceKind::OpenApi(settings) if settings.namespaces == Namespaces::Keep)
+}
+
+/// Whether a pattern over ids may be about an operation of this source.
+fn could_match(pattern: &Glob, source: &str) -> bool {
+    match pattern.as_str().split_once('.') {
+        Some((namespace, _)) => Glob::new(namespace).matches(source),
+        // Its star may stand for the point as well.
+        None => pattern.as_str().split('*').next().is_some_and(|start| source.starts_with(start)),
+    }
+}
+
+fn unmatched_pattern_message(pattern: &str, ids: &[&str]) -> String {
+    let meant = toolpost::suggest_name(pattern, ids.iter().copied());
+    let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+    format!(
+        "[approval] has `{pattern}`, which fits no operation: nothing waits because of it{meant}"
+    )
+}
+
+/// What a source needs and is not on this machine.
+fn lint_source(source: &SourceConfig) -> Option<String> {
+    let name = &source.name;
+    match &source.kind {
+        SourceKind::OpenApi(settings) => match &settings.document {
+            DocumentLocation::File(file) if !file.is_file() => {
+                let file = file.display();
+                Some(format!("source `{name}`: its document {file} is not there"))
+            }
+            _ => None,
+        },
+        SourceKind::Mcp(settings) => match &settings.transport {
+            McpTransport::Stdio(process) if !program_exists(process) => {
+                let command = &process.command;
+                Some(format!("source `{name}`: there is no program `{command}` on this machine"))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether a command is found as it will be when it is started: a path as it is, a name by `PATH`.
+fn program_exists(process: &StdioSettings) -> bool {
+    let command = Path::new(&process.command);
+    if command.components().count() > 1 {
+        let folder = process.cwd.as_deref().unwrap_or(Path::new(""));
+        return command.is_file() || folder.join(command).is_file();
+    }
+    // A server with a PATH of its own is looked for there.
+    if process.env.contains_key("PATH") {
+        return true;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| exists_in(&folder, command))
+}
+
+fn exists_in(folder: &Path, command: &Path) -> bool {
+    let with = |ending: &str| -> PathBuf { folder.join(command).with_extension(ending) };
+    folder.join(command).is_file()
+        || cfg!(windows) && ["exe", "cmd", "bat"].iter().any(|ending| with(ending).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lint_text(text: &str) -> Vec<String> {
+        let nothing = |_: &str| None;
+        let config = Config::parse("toolpost.toml".as_ref(), text, &nothing).unwrap();
+        config.lint(&["demo.add", "demo.note"])
+    }
+
+    #[test]
+    fn suspicious_settings_produce_lints() {
+        let here = std::env::current_exe().unwrap();
+        let here = here.display();
+        let spoke = "[source.box]\nhub = { url = 'ws://x' }\n";
+        let approval_config =
+            |pattern: &str| format!("[approval]\noperations = ['{pattern}']\n{spoke}");
+        for (text, expected) in [
+            (approval_config("demo.note"), None),
+            (approval_config("demo.*"), None),
+            (approval_config("*"), None),
+            (approval_config("box.write"), None),
+            (approval_config("b*"), None),
+            (approval_config("*.write"), None),
+            (
+                approval_config("demo.nte"),
+                Some(
+                    "`demo.nte`, which fits no operation: nothing waits because of it; did you mean `demo.note`?",
+                ),
+            ),
+            (approval_config("bx.write"), Some("`bx.write`, which fits no operation")),
+            (approval_config("gateway.reload"), Some("`gateway.reload`, which fits no operation")),
+            (approval_config("x*"), Some("`x*`, which fits no operation")),
+            (
+                "[source.a]\nopenapi = 'none.yaml'\n".to_owned(),
+                Some("source `a`: its document none.yaml is not there"),
+            ),
+            (format!("[source.a]\nopenapi = '{here}'\n"), None),
+            (format!("[source.a]\nmcp = {{ command = '{here}' }}\n"), None),
+            (
+                "[source.a]\nmcp = { command = 'no-such-program' }\n".to_owned(),
+                Some("source `a`: there is no program `no-such-program`"),
+            ),
+            (
+                "[source.a]\nmcp = { command = './no/such' }\n".to_owned(),
+                Some("there is no program `./no/such`"),
+            ),
+        ] {
+            let found = lint_text(&text);
+            match expected {
+                Some(expected) => {
+                    assert!(found.len() == 1 && found[0].contains(expected), "{text}: {found:?}");
+                }
+                None => assert_eq!(found, [""; 0], "{text}"),
+            }
+        }
+    }
+}

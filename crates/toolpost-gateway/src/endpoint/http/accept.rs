@@ -1,0 +1,166 @@
+//! What a client wants to read: `Accept` and `Accept-Encoding`, by the rules of RFC 9110.
+
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use toolpost::OperationKind;
+
+use super::super::problem::ProblemDetails;
+use super::ResponseForm;
+
+pub(super) const JSON: &str = "application/json";
+pub(super) const ENVELOPE: &str = "application/vnd.toolpost.envelope+json";
+pub(super) const EVENTS: &str = "text/event-stream";
+
+/// The form of an answer that the client reads; `envelope` is what the query says about it.
+pub(super) fn negotiate_form(
+    headers: &HeaderMap,
+    kind: OperationKind,
+    envelope: Option<bool>,
+) -> Result<ResponseForm, ProblemDetails> {
+    let of = |is_wrapped| if is_wrapped { ResponseForm::Envelope } else { ResponseForm::Data };
+    // Most clients say nothing, or that they read anything.
+    if headers.get_all(header::ACCEPT).iter().all(|range| range == "*/*") {
+        return Ok(of(envelope == Some(true)));
+    }
+    if kind == OperationKind::Subscription {
+        let is_wrapped = || is_listed(headers, ENVELOPE);
+        return match quality(headers, EVENTS) {
+            0 => Err(not_acceptable("a subscription returns text/event-stream", "it")),
+            _ => Ok(of(envelope.unwrap_or_else(is_wrapped))),
+        };
+    }
+    match (quality(headers, JSON), quality(headers, ENVELOPE)) {
+        (0, 0) => Err(not_acceptable(
+            "the response is application/json or application/vnd.toolpost.envelope+json",
+            "either",
+        )),
+        (json, wrapped) => Ok(of(envelope.unwrap_or(wrapped > json))),
+    }
+}
+
+/// Whether the client prefers an answer that is packed.
+pub(in crate::endpoint) fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let weight_of = |coding: &str| weight(headers, header::ACCEPT_ENCODING, |name| name == coding);
+    let gzip =
+        weight_of("gzip").or_else(|| weight_of("x-gzip")).or_else(|| weight_of("*")).unwrap_or(0);
+    gzip > 0 && gzip >= weight_of("identity").unwrap_or(0)
+}
+
+fn not_acceptable(message: &str, media_types: &str) -> ProblemDetails {
+    let message =
+        format!("{message}, and the Accept header does not allow {media_types}; add it, or */*");
+    ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, message)
+}
+
+/// How much a media type is wanted, in thousandths; the range that says the most decides.
+fn quality(headers: &HeaderMap, media_type: &str) -> u16 {
+    let group = media_type.split('/').next().unwrap_or_default();
+    let weight_of = |predicate: &dyn Fn(&str) -> bool| weight(headers, header::ACCEPT, predicate);
+    weight_of(&|range| range == media_type)
+        .or_else(|| weight_of(&|range| range.strip_suffix("/*") == Some(group)))
+        .or_else(|| weight_of(&|range| range == "*/*"))
+        .unwrap_or(0)
+}
+
+fn is_listed(headers: &HeaderMap, media_type: &str) -> bool {
+    weight(headers, header::ACCEPT, |range| range == media_type).is_some_and(|weight| weight > 0)
+}
+
+/// The largest weight that the header gives to such an item; items that cannot be read are none.
+fn weight(headers: &HeaderMap, header: HeaderName, matches: impl Fn(&str) -> bool) -> Option<u16> {
+    let values = headers.get_all(header).iter().filter_map(|value| value.to_str().ok());
+    let items = values.flat_map(|value| value.split(',')).filter_map(parse_item);
+    items.filter(|(name, _)| matches(name)).map(|(_, weight)| weight).max()
+}
+
+/// A name in lower case, and its weight in thousandths.
+fn parse_item(text: &str) -> Option<(String, u16)> {
+    let mut parts = text.split(';').map(str::trim);
+    let name = parts.next().filter(|name| !name.is_empty())?;
+    let given = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+    let weight = match given {
+        Some(text) => {
+            let share: f32 = text.parse().ok().filter(|share| (0.0..=1.0).contains(share))?;
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "between 0 and 1,000"
+            )]
+            let weight = (share * 1_000.0).round() as u16;
+            weight
+        }
+        None => 1_000,
+    };
+    Some((name.to_ascii_lowercase(), weight))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: &HeaderName, values: &[&str]) -> HeaderMap {
+        let values = values.iter().map(|value| (name.clone(), value.parse().unwrap()));
+        values.collect()
+    }
+
+    /// Each row: what is accepted, what the query says about the envelope, and the form of an answer
+    /// and of the events of a stream.
+    #[test]
+    #[expect(clippy::type_complexity, reason = "a row is a tuple")]
+    fn accept_header_selects_highest_quality_form() {
+        let (data, wrapped, requested) =
+            (Some(ResponseForm::Data), Some(ResponseForm::Envelope), Some(true));
+        let both = "application/json;q=0.5, application/vnd.toolpost.envelope+json";
+        let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+        let rows: [(&[&str], Option<bool>, Option<ResponseForm>, Option<ResponseForm>); 22] = [
+            (&[], None, data, data),
+            (&[], requested, wrapped, wrapped),
+            (&["*/*"], None, data, data),
+            (&["*/*"], requested, wrapped, wrapped),
+            (&[browser], None, data, data),
+            (&["application/json"], None, data, None),
+            (&["application/json"], requested, wrapped, None),
+            (&["Application/JSON; charset=utf-8"], None, data, None),
+            (&["application/*"], None, data, None),
+            (&[ENVELOPE], None, wrapped, None),
+            (&[both], None, wrapped, None),
+            (&[ENVELOPE, "application/json"], None, data, None),
+            (&["application/json;q=0, */*"], None, wrapped, data),
+            (&["text/event-stream"], None, None, data),
+            (&["text/event-stream", ENVELOPE], None, wrapped, wrapped),
+            (&["text/*, application/json"], requested, wrapped, wrapped),
+            (&["text/html"], requested, None, None),
+            (&[], Some(false), data, data),
+            (&[both], Some(false), data, None),
+            (&["text/event-stream", ENVELOPE], Some(false), data, data),
+            (&["*/*;q=0"], None, None, None),
+            (&["application/json;q=much"], None, None, None),
+        ];
+        for (accept, envelope, response, events) in rows {
+            let headers = headers(&header::ACCEPT, accept);
+            let of = |kind| negotiate_form(&headers, kind, envelope).ok();
+            assert_eq!(of(OperationKind::Query), response, "{accept:?} {envelope:?}");
+            assert_eq!(
+                of(OperationKind::Subscription),
+                events,
+                "{accept:?} {envelope:?} as events"
+            );
+        }
+    }
+
+    #[test]
+    fn accept_encoding_enables_gzip() {
+        for (accept, expected) in [
+            (&[][..], false),
+            (&["gzip"], true),
+            (&["br, GZIP;q=0.5"], true),
+            (&["*"], true),
+            (&["gzip;q=0, *"], false),
+            (&["gzip;q=0.5, identity"], false),
+            (&["identity"], false),
+            (&["br"], false),
+        ] {
+            let headers = headers(&header::ACCEPT_ENCODING, accept);
+            assert_eq!(accepts_gzip(&headers), expected, "{accept:?}");
+        }
+    }
+}

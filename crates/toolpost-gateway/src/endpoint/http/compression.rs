@@ -1,0 +1,48 @@
+//! Answers that are packed for those who asked for it.
+
+use std::io::Write;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http_body_util::BodyExt;
+
+/// Beyond so many bytes packing takes longer than others on the same thread should wait.
+const MAX_INLINE_BYTES: usize = 64 * 1024;
+
+/// The same answer, packed if it is whole and larger than so many bytes; streams stay as they are.
+pub(super) async fn compress(response: Response, min_bytes: usize) -> Response {
+    let size = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
+    if size.is_none_or(|size| size <= min_bytes) {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let Ok(body) = body.collect().await else {
+        // What is in memory can be collected.
+        return Response::from_parts(head, Body::empty());
+    };
+    let body = body.to_bytes();
+    match gzip_body(body.clone()).await {
+        Some(packed) => {
+            head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            head.headers.insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
+            Response::from_parts(head, Body::from(packed))
+        }
+        None => Response::from_parts(head, Body::from(body)),
+    }
+}
+
+async fn gzip_body(body: Bytes) -> Option<Vec<u8>> {
+    if body.len() <= MAX_INLINE_BYTES {
+        return gzip(&body).ok();
+    }
+    tokio::task::spawn_blocking(move || gzip(&body)).await.ok()?.ok()
+}
+
+pub(in crate::endpoint) fn gzip(body: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
+    encoder.write_all(body)?;
+    encoder.finish()
+}

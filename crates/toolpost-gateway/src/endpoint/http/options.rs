@@ -1,0 +1,205 @@
+//! What stands in the query and the headers beside the input: options, deadline, trace.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use serde_json::{Map, Value};
+use toolpost::{QueryEncoding, TRACE_PARENT, TRACE_STATE, trace_metadata};
+
+use super::super::problem::ProblemDetails;
+use super::query_string::{QueryPair, parse_query_string};
+
+const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout");
+
+/// What a caller asks for beside the operation.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct RequestOptions<'a> {
+    /// Whether the answer should be the envelope, if the query says so or not.
+    pub(super) envelope: Option<bool>,
+    /// How long the caller waits.
+    pub(super) timeout: Option<Duration>,
+    /// What stands in the query and is no option.
+    pub(super) params: Vec<QueryPair<'a>>,
+}
+
+impl<'a> RequestOptions<'a> {
+    /// Reads a query. A property of the input keeps its name where an option has the same, and the
+    /// option has a header.
+    pub(super) fn parse(
+        query: &'a str,
+        headers: &HeaderMap,
+        input: Option<&QueryEncoding<'_>>,
+    ) -> Result<Self, ProblemDetails> {
+        let mut options = Self { timeout: parse_header_timeout(headers)?, ..Self::default() };
+        if query.is_empty() {
+            return Ok(options);
+        }
+        let mut seen = [false; 2];
+        for (name, text) in parse_query_string(query)? {
+            let option = match &*name {
+                _ if input.is_some_and(|input| input.has_parameter(&name)) => None,
+                "envelope" => Some(0),
+                "timeout" => Some(1),
+                _ => None,
+            };
+            if option.is_some_and(|option| std::mem::replace(&mut seen[option], true)) {
+                return Err(bad_request(format!("duplicate query parameter `{name}`")));
+            }
+            match option {
+                Some(0) => options.envelope = Some(parse_bool(&text)?),
+                Some(_) => options.limit_timeout(parse_query_timeout(&text)?),
+                None => options.params.push((name, text)),
+            }
+        }
+        Ok(options)
+    }
+
+    /// The shorter deadline wins.
+    fn limit_timeout(&mut self, timeout: Duration) {
+        self.timeout = Some(self.timeout.map_or(timeout, |known| known.min(timeout)));
+    }
+
+    /// For requests whose input is the body: there is nothing else in the query.
+    pub(super) fn reject_params(&self) -> Result<(), ProblemDetails> {
+        match self.params.first() {
+            Some((name, _)) => {
+                let name: String = name.chars().take(100).collect();
+                Err(bad_request(format!(
+                    "unknown query parameter `{name}`; the input is the body, and the options are \
+                     `envelope` and `timeout`"
+                )))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn bad_request(message: impl Into<String>) -> ProblemDetails {
+    ProblemDetails::new(StatusCode::BAD_REQUEST, message)
+}
+
+fn parse_bool(text: &str) -> Result<bool, ProblemDetails> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(bad_request("`envelope` must be true or false")),
+    }
+}
+
+/// `500ms`, `10s`, `2m`, `1h`, or seconds where there is no unit.
+fn parse_query_timeout(text: &str) -> Result<Duration, ProblemDetails> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let unit = match unit {
+        "ms" => Some(0.001),
+        "" | "s" => Some(1.0),
+        "m" => Some(60.0),
+        "h" => Some(3_600.0),
+        _ => None,
+    };
+    match number.parse::<f64>().ok().zip(unit) {
+        Some(_) if is_zero(number) => Err(bad_request("timeout must be greater than zero")),
+        Some((number, unit)) => Ok(clamp_duration(number * unit)),
+        None => {
+            let text: String = text.chars().take(100).collect();
+            let message = "is not a duration; write 500ms, 10s, 2m or 1h";
+            Err(bad_request(format!("timeout: `{text}` {message}")))
+        }
+    }
+}
+
+/// `Request-Timeout`, in seconds.
+fn parse_header_timeout(headers: &HeaderMap) -> Result<Option<Duration>, ProblemDetails> {
+    let mut values = headers.get_all(REQUEST_TIMEOUT).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let text = value.to_str().ok().filter(|_| values.next().is_none());
+    let number = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'));
+    let number = number.filter(|text| !is_zero(text));
+    match number.and_then(|text| text.parse::<f64>().ok()) {
+        Some(seconds) => Ok(Some(clamp_duration(seconds))),
+        None => Err(bad_request("Request-Timeout must be one number of seconds greater than zero")),
+    }
+}
+
+/// Whether a number is zero; one that only counts as zero was meant as something.
+fn is_zero(number: &str) -> bool {
+    !number.bytes().any(|byte| matches!(byte, b'1'..=b'9'))
+}
+
+/// However short, it is some time, and what is too long to be counted is as long as can be.
+fn clamp_duration(seconds: f64) -> Duration {
+    let counted = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    counted.max(Duration::from_nanos(1))
+}
+
+/// The trace that the call is part of, where the headers name one.
+pub(in crate::endpoint) fn trace_context(headers: &HeaderMap) -> Option<Map<String, Value>> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    trace_metadata(text(TRACE_PARENT), text(TRACE_STATE))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Each row: the query, the header, and the timeout in milliseconds with the envelope, or a word of
+    /// what is wrong.
+    #[test]
+    #[expect(clippy::type_complexity, reason = "a row is a tuple")]
+    fn options_parse_from_query_and_headers() {
+        let rows: [(&str, Option<&str>, Result<(Option<u128>, Option<bool>), &str>); 23] = [
+            ("", None, Ok((None, None))),
+            ("envelope=true", None, Ok((None, Some(true)))),
+            ("envelope=false&timeout=500ms", None, Ok((Some(500), Some(false)))),
+            ("timeout=10s", Some("2"), Ok((Some(2_000), None))),
+            ("timeout=1", Some("2.5"), Ok((Some(1_000), None))),
+            ("", Some("0.25"), Ok((Some(250), None))),
+            ("envelope=perhaps", None, Err("envelope")),
+            ("envelope", None, Err("envelope")),
+            ("envelope=true&envelope=true", None, Err("duplicate")),
+            ("timeout=1&timeout=2", None, Err("duplicate")),
+            ("timeout=soon", None, Err("timeout: `soon` is not a duration")),
+            ("timeout=0", None, Err("greater than zero")),
+            ("timeout=.", None, Err("timeout: `.` is not a duration")),
+            ("timeout=1.5.0s", None, Err("is not a duration")),
+            ("timeout=0.00000000000001ms", None, Ok((Some(0), None))),
+            ("timeout=99999999999999999999h", Some("100"), Ok((Some(100_000), None))),
+            ("", Some("1e2"), Err("Request-Timeout")),
+            ("", Some("soon"), Err("Request-Timeout")),
+            ("", Some("0"), Err("Request-Timeout")),
+            ("", Some("-1"), Err("Request-Timeout")),
+            ("", Some("5s"), Err("Request-Timeout")),
+            ("envelope=%FF", None, Err("UTF-8")),
+            ("envelope=%zz", None, Err("percent")),
+        ];
+        for (query, header, expected) in rows {
+            let values = header.iter().map(|text| (REQUEST_TIMEOUT, text.parse().unwrap()));
+            let headers: HeaderMap = values.collect();
+            let read = RequestOptions::parse(query, &headers, None).map(|options| {
+                (options.timeout.map(|timeout| timeout.as_millis()), options.envelope)
+            });
+            match (read, expected) {
+                (Ok(read), Ok(expected)) => assert_eq!(read, expected, "{query} {header:?}"),
+                (Err(problem), Err(expected_error)) => {
+                    let text = String::from_utf8(problem.to_json()).unwrap();
+                    assert!(text.contains(expected_error), "{query} {header:?}: {text}");
+                }
+                (read, _) => panic!("{query} {header:?}: {:?}", read.ok()),
+            }
+        }
+    }
+
+    #[test]
+    fn input_property_takes_precedence_over_option() {
+        let schema = json!({"properties": {"timeout": {"type": "string"}}});
+        let form = QueryEncoding::from_schema(&schema);
+        let options =
+            RequestOptions::parse("timeout=soon&envelope=true&b", &HeaderMap::new(), Some(&form));
+        let options = options.unwrap_or_else(|_| panic!("it can be read"));
+        assert!(options.envelope == Some(true) && options.timeout.is_none());
+        let rest = [("timeout".into(), "soon".into()), ("b".into(), "".into())];
+        assert_eq!(options.params, rest);
+    }
+}

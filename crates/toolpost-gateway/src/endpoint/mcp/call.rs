@@ -1,0 +1,245 @@
+//! `tools/call`.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, StreamExt};
+use tokio::time::Instant;
+use toolpost::view::{Collector, Tool};
+use toolpost::{
+    Authority, CallError, CallRequest, ErrorCode, OperationKind, Outcome, Payload, Progress,
+    suggest_name,
+};
+
+use super::audit_rejected::{MAX_NAME_CHARS, operation_id_of};
+use super::json_rpc::JsonRpcError;
+use super::log_level::LogLevel;
+use super::notifier::{self, Notifier};
+use super::request::McpRequest;
+use super::tool_cache::{can_be_tool, is_tool};
+use crate::endpoint::rejected_requests;
+
+impl McpRequest {
+    pub(super) async fn call(
+        &mut self,
+        out: &mut Vec<u8>,
+        notifier: &Notifier,
+    ) -> Result<(), JsonRpcError> {
+        let tool = match self.resolve_tool() {
+            Ok(tool) => tool,
+            Err(rpc_error) => return Err(Box::pin(self.audit_unknown_tool(rpc_error)).await),
+        };
+        let generation = self.client.generation;
+        if !is_tool(tool.operation(), &self.client.identity) {
+            // Refused by the pipeline, which writes it down, before anything is said of its input.
+            let request = self.call_request(&tool, Payload::empty_object());
+            let ended = self.client.gateway.pipeline().call(request, self.authority()).await;
+            let _ = tool.write_result(out, generation, ended);
+            return Ok(());
+        }
+        // Moved, since they may be large and nobody looks at them again.
+        let arguments = match self.params.arguments.take() {
+            Some(arguments) if arguments.get() != "null" => Payload::from(arguments),
+            _ => Payload::empty_object(),
+        };
+        if let Some(headers) = &self.argument_headers {
+            let sent = |name: &str| {
+                let mut values = headers.get_all(name).iter();
+                let value = values.next()?.to_str().ok().filter(|_| values.next().is_none());
+                // No argument is a null, so what is unreadable or there twice agrees with none.
+                Some(value.unwrap_or("\0"))
+            };
+            if let Err(message) = tool.check_headers(&arguments, sent) {
+                // Not in those words, which quote the arguments.
+                let error = CallError::validation("the headers do not match the arguments", &[]);
+                let request = self.call_request(&tool, Payload::empty_object());
+                Box::pin(self.audit_rejection(request, &error)).await;
+                return Err(JsonRpcError::header_mismatch(message));
+            }
+        }
+        let client_channel = self.client_channel(notifier);
+        let ended = match tool.input(arguments) {
+            Ok(input) if tool.operation().spec().kind == OperationKind::Subscription => {
+                self.collect_subscription(&tool, input, notifier).await
+            }
+            Ok(input) => {
+                let observer = notifier.progress_sender(self.progress_token(), self.log_level());
+                let request = self.call_request(&tool, input).progress(observer);
+                let request = request.client_channel(client_channel.clone());
+                let call = self.client.gateway.pipeline().call(request, self.authority());
+                notifier.set_call(call.abort_handle());
+                call.await
+            }
+            Err(error) => {
+                let request = self.call_request(&tool, Payload::empty_object());
+                Box::pin(self.audit_rejection(request, &error)).await;
+                Err(error)
+            }
+        };
+        match ended
+            .as_ref()
+            .err()
+            .and_then(|error| self.input_required(error, client_channel.as_ref()))
+        {
+            Some(Ok(input_required)) => out.extend_from_slice(input_required.as_bytes()),
+            Some(Err(rpc_error)) => return Err(rpc_error),
+            None => drop(tool.write_result(out, generation, ended)),
+        }
+        Ok(())
+    }
+
+    /// The scopes that the client lacks for the tool that it calls.
+    pub(super) fn missing_scopes(&self) -> Option<Vec<String>> {
+        let name = self.params.name.as_deref().filter(|_| self.method == "tools/call")?;
+        let tool_set = self.client.tool_set();
+        let tool = tool_set.tool(name).filter(|tool| can_be_tool(tool.operation()))?;
+        let control = &tool.operation().spec().access_control;
+        let scopes = control.missing_scopes(&self.client.identity)?;
+        Some(scopes.into_iter().map(str::to_owned).collect())
+    }
+
+    /// The tool that is named, which the client may not be allowed to call.
+    fn resolve_tool(&self) -> Result<Arc<Tool>, JsonRpcError> {
+        let Some(name) = &self.params.name else {
+            return Err(JsonRpcError::invalid_params("`params.name` must be the name of a tool"));
+        };
+        let tool_set = self.client.tool_set();
+        let is_visible = |tool: &Arc<Tool>| is_tool(tool.operation(), &self.client.identity);
+        if let Some(tool) = tool_set.tool(name).filter(|tool| can_be_tool(tool.operation())) {
+            return Ok(Arc::clone(tool));
+        }
+        let displayed_name: String = name.chars().take(MAX_NAME_CHARS).collect();
+        let names = tool_set.tools().iter().filter(|tool| is_visible(tool)).map(|tool| tool.name());
+        // The source is a part that names share without being alike.
+        let source = name.find("__").map_or("", |end| &name[..end + 2]);
+        let suggestion = self
+            .suggests_names
+            .then(|| {
+                suggest_name(
+                    &name[source.len()..],
+                    names.filter_map(|tool_name| tool_name.strip_prefix(source)),
+                )
+            })
+            .flatten();
+        let hint = suggestion.map(|suggestion| format!("; did you mean `{source}{suggestion}`?"));
+        let hint = hint.unwrap_or_default();
+        Err(JsonRpcError::invalid_params(format!("unknown tool: `{displayed_name}`{hint}")))
+    }
+
+    /// A tool that is not there, or not for this client, was called all the same. The pipeline writes it
+    /// down, and knows whether its source should be there.
+    async fn audit_unknown_tool(&self, rpc_error: JsonRpcError) -> JsonRpcError {
+        let Some(name) = &self.params.name else { return rpc_error };
+        let id = operation_id_of(name);
+        let pipeline = self.client.gateway.pipeline();
+        let request = CallRequest::new(&id, Payload::empty_object()).endpoint(self.client.endpoint);
+        if pipeline.registry().catalog().get(&id).is_some() {
+            let error = CallError::access_denied("the client cannot access this tool");
+            self.audit_rejection(request, &error).await;
+            return rpc_error;
+        }
+        match pipeline.call(request, self.authority()).await {
+            Err(error) if *error.code() == ErrorCode::Unavailable => JsonRpcError {
+                message: format!("{}; {}", rpc_error.message, error.message()),
+                ..rpc_error
+            },
+            _ => rpc_error,
+        }
+    }
+
+    async fn audit_rejection(&self, request: CallRequest<'_>, error: &CallError) {
+        rejected_requests::audit_rejection(
+            &self.client.gateway,
+            request,
+            &self.client.identity,
+            error,
+        )
+        .await;
+    }
+
+    fn progress_token(&self) -> Option<&serde_json::value::RawValue> {
+        let token = self.params.meta.as_ref()?.progress_token.as_deref()?;
+        token
+            .get()
+            .starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
+            .then_some(token)
+    }
+
+    fn authority(&self) -> Authority {
+        Authority::untrusted(Some(Arc::clone(&self.client.identity)))
+    }
+
+    fn call_request<'t>(&self, tool: &'t Tool, input: Payload) -> CallRequest<'t> {
+        let request = CallRequest::new(tool.id().as_str(), input).endpoint(self.client.endpoint);
+        match self.params.metadata() {
+            Some(metadata) => request.metadata(metadata),
+            None => request,
+        }
+    }
+
+    /// The values of a subscription: each is told as it comes, and all of them are the result.
+    async fn collect_subscription(
+        &self,
+        tool: &Tool,
+        input: Payload,
+        notifier: &Notifier,
+    ) -> Result<Outcome, CallError> {
+        let settings = &self.client.gateway.0.mcp.settings();
+        let pipeline = self.client.gateway.pipeline();
+        // Its values are the progress that is told.
+        let observer = notifier.progress_sender(None, self.log_level());
+        let request = self.call_request(tool, input).progress(observer);
+        let mut values = pipeline.start_subscription(request, self.authority());
+        notifier.set_call(values.abort_handle());
+        let mut collector =
+            Collector::new(settings.max_subscription_values, settings.max_subscription_bytes);
+        let deadline = Instant::now() + settings.max_subscription_duration;
+        let stopping = &self.client.gateway.0.stopping;
+        while !collector.is_full() {
+            let next = tokio::select! {
+                biased;
+                next = values.next() => next,
+                () = tokio::time::sleep_until(deadline) => {
+                    let seconds = settings.max_subscription_duration.as_secs();
+                    collector.mark_incomplete(format!("stopped after {seconds} s"));
+                    break;
+                }
+                () = stopping.cancelled() => {
+                    collector.mark_incomplete("stopped because the gateway is shutting down");
+                    break;
+                }
+            };
+            let Some(outcome) = next else { return Ok(collector.finish(tool)) };
+            let outcome = outcome?;
+            self.notify_value(&outcome, collector.len() + 1, notifier);
+            collector.push(outcome);
+        }
+        // One that ends with the last value that there is room for was not stopped.
+        if collector.is_full() && !matches!(values.next().now_or_never(), Some(None)) {
+            collector.mark_incomplete(format!("stopped after {} values", collector.len()));
+        }
+        Ok(collector.finish(tool))
+    }
+
+    /// Tells a value as progress where the client asked for that, else as a line of the log.
+    fn notify_value(&self, outcome: &Outcome, number: usize, notifier: &Notifier) {
+        let Some(notifications) = &notifier.notifications else { return };
+        let value = || serde_json::to_string(&outcome.envelope.data).expect("a payload is JSON");
+        let note = match self.progress_token() {
+            Some(token) => {
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "the values are counted in hundreds"
+                )]
+                let report = Progress::new(number as f64).with_message(value());
+                notifier::encode_progress(token.get(), &report)
+            }
+            None if self.log_level().is_some_and(|level| level <= LogLevel::INFO) => {
+                let logger = self.params.name.as_deref().unwrap_or_default();
+                notifier::encode_log("info", logger, &value())
+            }
+            None => return,
+        };
+        // Full: the value is in the result too.
+        let _ = notifications.try_send(note);
+    }
+}

@@ -1,0 +1,234 @@
+//! Which era a request over HTTP belongs to, and whether its headers say what its body says.
+
+use axum::http::HeaderMap;
+use serde_json::json;
+use toolpost::mcp::decode_header;
+use toolpost::view::ProtocolGeneration;
+
+use super::initialize::VERSIONS;
+use super::json_rpc::JsonRpcError;
+use super::log_level::LogLevel;
+use super::params::RequestParams;
+
+pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
+const METHOD_HEADER: &str = "mcp-method";
+const NAME_HEADER: &str = "mcp-name";
+
+/// The era of a request.
+///
+/// # Errors
+///
+/// Headers and body say different things, or a version that is not spoken.
+pub(super) fn from_request(
+    headers: &HeaderMap,
+    method: &str,
+    params: &RequestParams,
+) -> Result<ProtocolGeneration, JsonRpcError> {
+    let header_value = single_header(headers, VERSION_HEADER)?;
+    let generation = match (header_value, params.version()) {
+        // Before 2025-06-18 there was no such header.
+        (None, None) if !headers.contains_key(METHOD_HEADER) => ProtocolGeneration::Legacy,
+        (None, _) => {
+            return Err(JsonRpcError::header_mismatch(
+                "the header MCP-Protocol-Version is missing",
+            ));
+        }
+        (Some(header_value), version) => from_version(header_value, version)?,
+    };
+    if generation == ProtocolGeneration::Modern {
+        check_meta(params)?;
+        check_routing_headers(headers, method, params)?;
+    }
+    Ok(generation)
+}
+
+/// The era of a message without a body to speak of, such as a notification.
+pub(super) fn from_header(headers: &HeaderMap) -> Result<ProtocolGeneration, JsonRpcError> {
+    let header_value = single_header(headers, VERSION_HEADER)?;
+    header_value.map_or(Ok(ProtocolGeneration::Legacy), |header_value| {
+        supported_version(header_value).map(ProtocolGeneration::from_version)
+    })
+}
+
+fn from_version(
+    header_value: &str,
+    version: Option<&str>,
+) -> Result<ProtocolGeneration, JsonRpcError> {
+    match version {
+        Some(version) if version != header_value => Err(JsonRpcError::header_mismatch(format!(
+            "the header MCP-Protocol-Version says `{}` and the body says `{}`",
+            truncate(header_value),
+            truncate(version)
+        ))),
+        _ => supported_version(header_value).map(ProtocolGeneration::from_version),
+    }
+}
+
+/// The version, if it is spoken here.
+///
+/// # Errors
+///
+/// Which ones are.
+pub(super) fn supported_version(version: &str) -> Result<&str, JsonRpcError> {
+    if VERSIONS.contains(&version) {
+        return Ok(version);
+    }
+    let displayed = truncate(version);
+    let mut rpc_error = JsonRpcError::new(
+        JsonRpcError::UNSUPPORTED_VERSION,
+        format!(
+            "the protocol version `{displayed}` is not supported; supported versions: {}",
+            VERSIONS.join(", ")
+        ),
+    );
+    rpc_error.data = Some(json!({"supported": VERSIONS, "requested": displayed}));
+    Err(rpc_error)
+}
+
+/// What every request says about itself from 2026-07-28 on.
+pub(super) fn check_meta(params: &RequestParams) -> Result<(), JsonRpcError> {
+    let missing = |name: &str| {
+        let message = format!("`params._meta` must have `io.modelcontextprotocol/{name}`");
+        Err(JsonRpcError::invalid_params(message))
+    };
+    if params.version().is_none() {
+        return missing("protocolVersion");
+    }
+    if params.log_level().is_some_and(|level| LogLevel::from_name(level).is_none()) {
+        let message = "`io.modelcontextprotocol/logLevel` must be one of";
+        return Err(JsonRpcError::invalid_params(format!("{message} {}", LogLevel::names())));
+    }
+    let capabilities = params.meta.as_ref().and_then(|meta| meta.capabilities.as_ref());
+    match capabilities {
+        Some(capabilities) if capabilities.get().starts_with('{') => Ok(()),
+        _ => missing("clientCapabilities"),
+    }
+}
+
+fn check_routing_headers(
+    headers: &HeaderMap,
+    method: &str,
+    params: &RequestParams,
+) -> Result<(), JsonRpcError> {
+    check_match("Mcp-Method", single_header(headers, METHOD_HEADER)?, method)?;
+    let name = match method {
+        "tools/call" | "prompts/get" => &params.name,
+        "resources/read" => &params.uri,
+        _ => return Ok(()),
+    };
+    // What the body lacks is missed where it is needed.
+    let Some(name) = name else { return Ok(()) };
+    let header_value = single_header(headers, NAME_HEADER)?.map(|header_value| {
+        let unreadable = || JsonRpcError::header_mismatch("the header Mcp-Name cannot be decoded");
+        decode_header(header_value).ok_or_else(unreadable)
+    });
+    check_match("Mcp-Name", header_value.transpose()?.as_deref(), name)
+}
+
+fn check_match(header: &str, header_value: Option<&str>, body: &str) -> Result<(), JsonRpcError> {
+    match header_value {
+        Some(header_value) if header_value == body => Ok(()),
+        Some(header_value) => Err(JsonRpcError::header_mismatch(format!(
+            "the header {header} says `{}` and the body says `{}`",
+            truncate(header_value),
+            truncate(body)
+        ))),
+        None => Err(JsonRpcError::header_mismatch(format!("the header {header} is missing"))),
+    }
+}
+
+/// The value of a header that must not be there twice.
+fn single_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, JsonRpcError> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let value = value.to_str().ok().filter(|_| values.next().is_none());
+    let unreadable =
+        || JsonRpcError::header_mismatch(format!("the header {name} must appear exactly once"));
+    value.map(Some).ok_or_else(unreadable)
+}
+
+fn truncate(text: &str) -> String {
+    text.chars().take(100).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    fn generation_of(
+        headers: &[(&str, &str)],
+        method: &str,
+        params: &Value,
+    ) -> Result<ProtocolGeneration, i64> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name.parse::<axum::http::HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        let raw = RawValue::from_string(params.to_string()).unwrap();
+        let params = RequestParams::parse(Some(&raw)).unwrap();
+        from_request(&map, method, &params).map_err(|rpc_error| rpc_error.code)
+    }
+
+    #[test]
+    fn generation_requires_matching_headers_and_body() {
+        const VERSION: (&str, &str) = ("mcp-protocol-version", "2026-07-28");
+        const METHOD: (&str, &str) = ("mcp-method", "tools/call");
+        let meta = |version: &str| {
+            json!({"name": "a", "_meta": {"io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientCapabilities": {}}})
+        };
+        let modern = meta("2026-07-28");
+        let without_meta = json!({"name": "a"});
+        let without = json!({"name": "a", "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28"}});
+        let odd = json!({"name": "世", "_meta": modern["_meta"]});
+        for (headers, params, expected) in [
+            (&[][..], &without_meta, Ok(ProtocolGeneration::Legacy)),
+            (
+                &[("mcp-protocol-version", "2025-06-18")],
+                &without_meta,
+                Ok(ProtocolGeneration::Legacy),
+            ),
+            (&[("mcp-protocol-version", "1900-01-01")], &without_meta, Err(-32_022)),
+            (&[VERSION, METHOD, ("mcp-name", "a")], &modern, Ok(ProtocolGeneration::Modern)),
+            (
+                &[VERSION, METHOD, ("mcp-name", "=?base64?YQ==?=")],
+                &modern,
+                Ok(ProtocolGeneration::Modern),
+            ),
+            (
+                &[VERSION, METHOD, ("mcp-name", "=?base64?5LiW?=")],
+                &odd,
+                Ok(ProtocolGeneration::Modern),
+            ),
+            (&[VERSION, METHOD, ("mcp-name", "=?base64?.?=")], &odd, Err(-32_020)),
+            (&[VERSION, METHOD, ("mcp-name", "b")], &modern, Err(-32_020)),
+            (&[VERSION, METHOD, ("mcp-name", "A")], &modern, Err(-32_020)),
+            (&[VERSION, METHOD], &modern, Err(-32_020)),
+            (&[VERSION, METHOD, ("mcp-name", "a"), ("mcp-name", "a")], &modern, Err(-32_020)),
+            (&[VERSION, ("mcp-name", "a")], &modern, Err(-32_020)),
+            (&[VERSION, ("mcp-method", "Tools/Call"), ("mcp-name", "a")], &modern, Err(-32_020)),
+            (&[METHOD, ("mcp-name", "a")], &modern, Err(-32_020)),
+            (&[METHOD], &without_meta, Err(-32_020)),
+            (&[VERSION, VERSION, METHOD, ("mcp-name", "a")], &modern, Err(-32_020)),
+            (&[VERSION, METHOD, ("mcp-name", "a")], &without_meta, Err(-32_602)),
+            (&[VERSION, METHOD, ("mcp-name", "a")], &without, Err(-32_602)),
+            (&[VERSION, METHOD, ("mcp-name", "a")], &meta("v999"), Err(-32_020)),
+            (&[("mcp-protocol-version", "v999"), METHOD], &meta("v999"), Err(-32_022)),
+            (
+                &[("mcp-protocol-version", "2025-11-25")],
+                &meta("2025-11-25"),
+                Ok(ProtocolGeneration::Legacy),
+            ),
+        ] {
+            assert_eq!(
+                generation_of(headers, "tools/call", params),
+                expected,
+                "{headers:?} {params}"
+            );
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! `/mcp`: streamable HTTP, for clients of every version.
+//!
+//! A request of 2026-07-28 stands for itself. One of before belongs to a session if it names one,
+//! and is answered without one too.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use serde_json::value::RawValue;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use toolpost::Identity;
+use toolpost::view::ProtocolGeneration;
+
+use super::audit_rejected;
+use super::batch;
+use super::generation;
+use super::initialize::negotiate_version;
+use super::json_rpc::{self, ClientMessage, JsonRpcError, JsonRpcId};
+use super::list_changed::ChangeNotifier;
+use super::notifier::Notifier;
+use super::params::{self, RequestParams, SubscriptionFilter};
+use super::request::{ClientContext, McpRequest};
+use super::response;
+use super::server_requests::ServerRequests;
+use super::session::ClientSession;
+use super::settings::McpView;
+use crate::app::Gateway;
+use crate::endpoint::http::{check_content_type, read_bytes, trace_context};
+use crate::endpoint::{bearer, problem::ProblemDetails};
+
+pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
+/// How many notifications of a request wait for a client that reads slowly.
+const NOTIFICATION_BUFFER: usize = 64;
+
+/// What is known of a request before its body is read.
+pub(super) struct McpRequestContext {
+    pub(super) gateway: Gateway,
+    pub(super) identity: Arc<Identity>,
+    pub(super) view: McpView,
+    pub(super) headers: HeaderMap,
+    pub(super) session: Option<Arc<ClientSession>>,
+    pub(super) accepts: AcceptedTypes,
+}
+
+/// What a client can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AcceptedTypes {
+    pub(super) json: bool,
+    pub(super) events: bool,
+}
+
+pub(in crate::endpoint) async fn serve(
+    State(gateway): State<Gateway>,
+    request: Request,
+) -> Response {
+    let result = match *request.method() {
+        Method::POST => handle_post(gateway, request).await,
+        Method::GET => handle_get(gateway, request).await,
+        Method::DELETE => handle_delete(gateway, request).await,
+        _ => Err(method_not_allowed("POST, GET, DELETE")),
+    };
+    result.unwrap_or_else(|rejection| *rejection)
+}
+
+/// An error response.
+pub(super) type RejectionResponse = Box<Response>;
+
+async fn handle_post(gateway: Gateway, request: Request) -> Result<Response, RejectionResponse> {
+    let (parts, body) = request.into_parts();
+    let context = McpRequestContext::new(gateway, parts).await?;
+    check_content_type(&context.headers).map_err(problem_response)?;
+    let body = read_bytes(body, &context.gateway.0.settings).await.map_err(problem_response)?;
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        return batch::handle(&context, &body).await;
+    }
+    match json_rpc::parse(&body) {
+        Ok(ClientMessage::Request { id, method, params }) => {
+            let mcp_request = context.parse_request(id.clone(), &method, params).await;
+            let mcp_request =
+                mcp_request.map_err(|rpc_error| error_response(&rpc_error, Some(&id)))?;
+            context.handle(mcp_request).await
+        }
+        Ok(ClientMessage::Notification { method, params }) => {
+            context.handle_notification(&method, params)
+        }
+        Ok(ClientMessage::Response { id, result: reply }) => {
+            Ok(context.handle_response(&id, reply))
+        }
+        Err((id, rpc_error)) => Err(error_response(&rpc_error, id.as_ref())),
+    }
+}
+
+impl McpRequestContext {
+    async fn new(gateway: Gateway, request: Parts) -> Result<Self, RejectionResponse> {
+        let headers = request.headers;
+        let identity = bearer::authenticate(gateway.authenticator(), "/mcp", &headers)
+            .await
+            .map_err(problem_response)?;
+        let view = McpView::from_query(request.uri.query().unwrap_or_default())
+            .map_err(|message| error_response(&JsonRpcError::invalid_params(message), None))?;
+        let accepts = AcceptedTypes::from_headers(&headers);
+        if !accepts.json && !accepts.events {
+            let message = "the client must accept application/json and text/event-stream";
+            return Err(problem_response(ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, message)));
+        }
+        let mut context = Self { gateway, identity, view, headers, session: None, accepts };
+        context.session = context.find_session()?;
+        Ok(context)
+    }
+
+    /// The session that the client names, which must be its own. One of 2026-07-28 has none.
+    fn find_session(&self) -> Result<Option<Arc<ClientSession>>, RejectionResponse> {
+        let Some(id) = self.headers.get(SESSION_HEADER) else { return Ok(None) };
+        if generation::from_header(&self.headers) == Ok(ProtocolGeneration::Modern) {
+            return Ok(None);
+        }
+        let sessions = &self.gateway.0.mcp.sessions;
+        let found = id.to_str().ok().and_then(|id| sessions.get(id, &self.identity));
+        found.map(Some).ok_or_else(unknown_session)
+    }
+
+    /// Parses and checks a request.
+    pub(super) async fn parse_request(
+        &self,
+        id: JsonRpcId,
+        method: &str,
+        raw: Option<&RawValue>,
+    ) -> Result<McpRequest, JsonRpcError> {
+        let parsed = self.parse_params(method, raw).await;
+        let (client, params) = match parsed {
+            Ok(parsed) => parsed,
+            Err(rpc_error) => {
+                self.audit_rejection(method, raw, &rpc_error).await;
+                return Err(rpc_error);
+            }
+        };
+        let is_call = method == "tools/call";
+        let headers = (is_call && client.generation == ProtocolGeneration::Modern)
+            .then(|| self.argument_headers());
+        let raw = raw.filter(|_| !is_call).map(ToOwned::to_owned);
+        Ok(McpRequest {
+            client,
+            id,
+            method: method.to_owned(),
+            params,
+            raw_params: raw,
+            suggests_names: true,
+            argument_headers: headers,
+        })
+    }
+
+    async fn parse_params(
+        &self,
+        method: &str,
+        raw: Option<&RawValue>,
+    ) -> Result<(ClientContext, RequestParams), JsonRpcError> {
+        let mut params = RequestParams::parse(raw)?;
+        params.header_trace = trace_context(&self.headers);
+        let client = self.client_context(generation::from_request(&self.headers, method, &params)?);
+        client.check_source().await?;
+        Ok((client, params))
+    }
+
+    pub(super) async fn audit_rejection(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        rpc_error: &JsonRpcError,
+    ) {
+        Box::pin(audit_rejected::audit_rejected_call(
+            &self.gateway,
+            &self.identity,
+            (method, params),
+            rpc_error,
+        ))
+        .await;
+    }
+
+    /// The headers that repeat arguments: mostly none, and then nothing is copied.
+    fn argument_headers(&self) -> HeaderMap {
+        let repeated =
+            self.headers.iter().filter(|(name, _)| name.as_str().starts_with("mcp-param-"));
+        repeated.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    pub(super) fn client_context(&self, generation: ProtocolGeneration) -> ClientContext {
+        ClientContext {
+            endpoint: "mcp",
+            gateway: self.gateway.clone(),
+            identity: Arc::clone(&self.identity),
+            view: self.view.clone(),
+            generation,
+            log_level: self
+                .session
+                .as_ref()
+                .map(|session| Arc::clone(&session.log_level))
+                .unwrap_or_default(),
+            subscriptions: self.session.as_ref().map(|session| Arc::clone(&session.subscriptions)),
+            server_requests: self
+                .session
+                .as_ref()
+                .and_then(|session| session.server_requests.clone()),
+        }
+    }
+
+    async fn handle(&self, mcp_request: McpRequest) -> Result<Response, RejectionResponse> {
+        match (mcp_request.method.as_str(), mcp_request.client.generation) {
+            ("initialize", ProtocolGeneration::Legacy) => self.initialize(&mcp_request),
+            ("logging/setLevel", ProtocolGeneration::Legacy) if self.session.is_none() => {
+                let message = "logging/setLevel requires a session";
+                Err(error_response(
+                    &JsonRpcError::new(JsonRpcError::INVALID_REQUEST, message),
+                    Some(&mcp_request.id),
+                ))
+            }
+            ("subscriptions/listen", ProtocolGeneration::Modern) => {
+                self.open_subscription(mcp_request).await
+            }
+            _ => Ok(self.respond(mcp_request).await),
+        }
+    }
+
+    /// Answers with JSON, or with events as soon as there is something to tell before the answer.
+    async fn respond(&self, mcp_request: McpRequest) -> Response {
+        let generation = mcp_request.client.generation;
+        let (sender, notifications) = mpsc::channel(NOTIFICATION_BUFFER);
+        let notifier = Notifier::new(mcp_request.id.clone())
+            .with_notifications(self.accepts.events.then_some(sender))
+            .with_cancellation(self.session.as_ref().map(|session| Arc::clone(&session.in_flight)))
+            .cancel_on_disconnect(generation == ProtocolGeneration::Modern);
+        let challenge_header = self.scope_challenge(&mcp_request);
+        let pending = Box::pin(mcp_request.handle(notifier));
+        let response =
+            response::respond(&self.gateway, self.accepts, generation, pending, notifications)
+                .await;
+        match challenge_header {
+            Some(challenge) => forbidden(response, challenge),
+            None => response,
+        }
+    }
+
+    /// The challenge for a client with missing scopes that an authorization server could grant.
+    fn scope_challenge(&self, mcp_request: &McpRequest) -> Option<HeaderValue> {
+        let authenticator = self.gateway.authenticator();
+        authenticator.authorization_server()?;
+        let scopes = mcp_request.missing_scopes()?;
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        Some(bearer::insufficient_scope(authenticator, "/mcp", &self.headers, &scopes))
+    }
+
+    fn initialize(&self, mcp_request: &McpRequest) -> Result<Response, RejectionResponse> {
+        let version = negotiate_version(mcp_request.raw_params.as_deref());
+        let server_requests = ServerRequests::from_initialize(mcp_request.raw_params.as_deref());
+        let sessions = &self.gateway.0.mcp.sessions;
+        let Some(session) = sessions.create(&self.identity, version, server_requests) else {
+            let message = "session limit reached; all sessions are in use";
+            return Err(overloaded(message, Some(&mcp_request.id)));
+        };
+        let welcome = mcp_request.client.initialize_result(&mcp_request.id, version);
+        let mut response =
+            response::complete_response(welcome.into(), StatusCode::OK, self.accepts);
+        let session = HeaderValue::from_str(&session).expect("hexadecimal digits");
+        response.headers_mut().insert(SESSION_HEADER, session);
+        Ok(response)
+    }
+
+    async fn open_subscription(
+        &self,
+        mcp_request: McpRequest,
+    ) -> Result<Response, RejectionResponse> {
+        let filter = SubscriptionFilter::parse(
+            mcp_request.raw_params.as_deref(),
+            &self.gateway.0.mcp.settings(),
+        );
+        let filter =
+            filter.map_err(|rpc_error| error_response(&rpc_error, Some(&mcp_request.id)))?;
+        if !self.accepts.events {
+            let message = "the client must accept text/event-stream to listen";
+            return Err(problem_response(ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, message)));
+        }
+        let permit = self.acquire_listener_permit(Some(&mcp_request.id))?;
+        let mut changes = ChangeNotifier::new(mcp_request.client, filter, Some(mcp_request.id));
+        changes.subscribe_resources().await;
+        let first = changes.acknowledgment();
+        let token = self.gateway.0.mcp.listeners.register(&self.identity.id);
+        Ok(response::notification_stream(&self.gateway, changes, permit, Some(first), Some(token)))
+    }
+
+    /// Listeners hold their connections, and must not hold all of them.
+    fn acquire_listener_permit(
+        &self,
+        id: Option<&JsonRpcId>,
+    ) -> Result<OwnedSemaphorePermit, RejectionResponse> {
+        let permits = Arc::clone(&self.gateway.0.mcp.listener_permits);
+        permits.try_acquire_owned().map_err(|_| {
+            let max = self.gateway.0.mcp.settings().max_listeners;
+            overloaded(format!("listener limit reached: {max} clients are listening"), id)
+        })
+    }
+
+    /// An answer is accepted, whether or not somebody waits for it: a client cannot know.
+    pub(super) fn handle_response(
+        &self,
+        id: &JsonRpcId,
+        response: Result<&RawValue, &RawValue>,
+    ) -> Response {
+        if let Some(server_requests) =
+            self.session.as_ref().and_then(|session| session.server_requests.as_ref())
+        {
+            server_requests.resolve(id, response);
+        }
+        accepted()
+    }
+
+    /// A notification is accepted, and one that cancels does.
+    pub(super) fn handle_notification(
+        &self,
+        method: &str,
+        raw: Option<&RawValue>,
+    ) -> Result<Response, RejectionResponse> {
+        generation::from_header(&self.headers)
+            .map_err(|rpc_error| error_response(&rpc_error, None))?;
+        if let ("notifications/cancelled", Some(session)) = (method, &self.session)
+            && let Some((id, reason)) = params::parse_canceled(raw)
+        {
+            session.in_flight.cancel(&id, &reason);
+        }
+        Ok(accepted())
+    }
+}
+
+/// The stream on which a client of before 2026-07-28 hears what happens.
+async fn handle_get(gateway: Gateway, request: Request) -> Result<Response, RejectionResponse> {
+    let context = McpRequestContext::new(gateway, request.into_parts().0).await?;
+    let Some(session) = context.session.as_ref().filter(|_| context.accepts.events) else {
+        return Err(method_not_allowed("POST"));
+    };
+    let client = context.client_context(ProtocolGeneration::Legacy);
+    client.check_source().await.map_err(|rpc_error| error_response(&rpc_error, None))?;
+    let permit = context.acquire_listener_permit(None)?;
+    let token = session.open_stream();
+    let changes = ChangeNotifier::new(client, SubscriptionFilter::ALL, None);
+    Ok(response::notification_stream(&context.gateway, changes, permit, None, Some(token)))
+}
+
+async fn handle_delete(gateway: Gateway, request: Request) -> Result<Response, RejectionResponse> {
+    let context = McpRequestContext::new(gateway, request.into_parts().0).await?;
+    if context.session.is_none() {
+        return Err(method_not_allowed("POST"));
+    }
+    let id =
+        context.headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()).unwrap_or_default();
+    context.gateway.0.mcp.sessions.end(id, &context.identity);
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    Ok(response)
+}
+
+impl AcceptedTypes {
+    /// Whoever says nothing reads everything.
+    fn from_headers(headers: &HeaderMap) -> Self {
+        let mut values = headers.get_all(header::ACCEPT).iter().peekable();
+        if values.peek().is_none() {
+            return Self { json: true, events: true };
+        }
+        let mut accepts = Self { json: false, events: false };
+        let types = values.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(','));
+        for one in types {
+            let media_type = one.split(';').next().unwrap_or_default().trim();
+            let is =
+                |names: [&str; 3]| names.iter().any(|name| media_type.eq_ignore_ascii_case(name));
+            accepts.json |= is(["application/json", "application/*", "*/*"]);
+            accepts.events |= is(["text/event-stream", "text/*", "*/*"]);
+        }
+        accepts
+    }
+}
+
+/// The answer as it is, with the status and the header by which clients request more scopes.
+fn forbidden(mut response: Response, challenge: HeaderValue) -> Response {
+    *response.status_mut() = StatusCode::FORBIDDEN;
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    response
+}
+
+pub(super) fn accepted() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response
+}
+
+fn unknown_session() -> RejectionResponse {
+    let message = "unknown session; send initialize again";
+    let rpc_error = JsonRpcError::new(JsonRpcError::SESSION_NOT_FOUND, message);
+    Box::new(json_response(StatusCode::NOT_FOUND, rpc_error.encode(None)))
+}
+
+/// Somebody has to leave first.
+fn overloaded(message: impl Into<String>, id: Option<&JsonRpcId>) -> RejectionResponse {
+    let rpc_error = JsonRpcError::new(JsonRpcError::OVERLOADED, message);
+    let mut response = json_response(StatusCode::SERVICE_UNAVAILABLE, rpc_error.encode(id));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    Box::new(response)
+}
+
+fn method_not_allowed(methods: &'static str) -> RejectionResponse {
+    let message = format!("method not allowed; use {methods}");
+    let rpc_error = JsonRpcError::new(JsonRpcError::INVALID_REQUEST, message);
+    let mut response = json_response(StatusCode::METHOD_NOT_ALLOWED, rpc_error.encode(None));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    Box::new(response)
+}
+
+pub(super) fn problem_response(problem: ProblemDetails) -> RejectionResponse {
+    Box::new(problem.into_response())
+}
+
+/// The error response to a message that is not processed further.
+pub(super) fn error_response(
+    rpc_error: &JsonRpcError,
+    id: Option<&JsonRpcId>,
+) -> RejectionResponse {
+    Box::new(json_response(StatusCode::BAD_REQUEST, rpc_error.encode(id)))
+}
+
+pub(super) fn json_response(status: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

@@ -1,0 +1,50 @@
+//! Open listener streams without a session, so that revoked identities can be disconnected.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// The streams that are open, each with whose it is. Those that have ended make room for new ones.
+#[derive(Debug, Default)]
+pub(super) struct Listeners(Mutex<Vec<(Box<str>, CancellationToken)>>);
+
+impl Listeners {
+    /// A token that ends the stream; whoever leaves cancels it.
+    pub(super) fn register(&self, identity: &str) -> CancellationToken {
+        let token = CancellationToken::new();
+        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.retain(|(_, token)| !token.is_cancelled());
+        streams.push((identity.into(), token.clone()));
+        token
+    }
+
+    /// Ends the streams of some identities, and says how many these were.
+    pub(super) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let revoked = streams.extract_if(.., |(owner, _)| is_revoked(owner));
+        revoked
+            .filter(|(_, token)| !token.is_cancelled())
+            .inspect(|(_, token)| token.cancel())
+            .count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disconnect_identities_ends_only_matching_streams() {
+        let presence = Listeners::default();
+        let [canceled, ada, bob] =
+            ["ada", "ada", "bob"].map(|identity| presence.register(identity));
+        canceled.cancel();
+        assert_eq!(
+            presence.disconnect_identities(&|identity| identity == "ada"),
+            1,
+            "one had left"
+        );
+        assert!(ada.is_cancelled() && !bob.is_cancelled());
+        assert_eq!(presence.disconnect_identities(&|identity| identity == "ada"), 0);
+    }
+}

@@ -1,0 +1,135 @@
+//! A page of a source's list, and its entries.
+
+use serde_json::value::RawValue;
+use toolpost::CallError;
+
+use super::raw_object::RawObject;
+
+/// A page as its source wrote it.
+#[derive(Debug)]
+pub(super) struct ListPage<'a> {
+    entries: Vec<&'a RawValue>,
+    /// Asks for the next page.
+    pub(super) next_cursor: Option<String>,
+}
+
+/// An entry that can be asked for by its name.
+#[derive(Debug)]
+pub(super) struct ListEntry<'a> {
+    text: &'a str,
+    object: RawObject<'a>,
+    /// The member that holds its name.
+    key: &'static str,
+    pub(super) name: String,
+}
+
+impl<'a> ListPage<'a> {
+    /// Reads the list that stands in `member`.
+    ///
+    /// # Errors
+    ///
+    /// There is no list.
+    pub(super) fn parse(text: &'a str, member: &str) -> Result<Self, CallError> {
+        let object = RawObject::parse(text);
+        let entries = object.as_ref().and_then(|object| object.get(member));
+        let entries = entries.and_then(|entries| serde_json::from_str(entries).ok());
+        let entries = entries.ok_or_else(|| {
+            CallError::execution(format!("`{member}` of the result is not a list"))
+        })?;
+        let cursor = object.and_then(|object| object.get("nextCursor"));
+        // What is no text is no cursor.
+        let cursor = cursor.and_then(|cursor| serde_json::from_str::<String>(cursor).ok());
+        Ok(Self { entries, next_cursor: cursor.filter(|cursor| !cursor.is_empty()) })
+    }
+
+    /// The entries that have a name, which `key` holds; and what is wrong with the others.
+    pub(super) fn entries(
+        &self,
+        key: &'static str,
+    ) -> impl Iterator<Item = Result<ListEntry<'a>, String>> {
+        self.entries.iter().map(move |raw| ListEntry::parse(raw.get(), key))
+    }
+}
+
+impl<'a> ListEntry<'a> {
+    fn parse(text: &'a str, key: &'static str) -> Result<Self, String> {
+        let odd = |what: &str| {
+            let beginning: String = text.chars().take(80).collect();
+            format!("{what}: {beginning}")
+        };
+        let object = RawObject::parse(text).ok_or_else(|| odd("not an object"))?;
+        let name = object.get(key).and_then(|name| serde_json::from_str(name).ok());
+        let name = name.ok_or_else(|| odd(&format!("`{key}` is not a string")))?;
+        Ok(Self { text, object, key, name })
+    }
+
+    /// Appends it as it came.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.text.as_bytes());
+    }
+
+    /// Appends it with another name, and otherwise as it came.
+    pub(super) fn write_renamed(self, out: &mut Vec<u8>, name: &str) {
+        if name == self.name {
+            return self.write(out);
+        }
+        let name = serde_json::to_string(name).expect("a text is JSON");
+        let mut object = self.object;
+        object.set(self.key, &name);
+        object.write(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each row: a page, the names of its entries or what is wrong with them, and the cursor.
+    #[test]
+    fn list_page_reports_invalid_entries() {
+        for (text, names, next) in [
+            (r#"{"prompts":[]}"#, &[][..], None),
+            (r#"{"prompts":[{"name":"a"},{"name":"b"}]}"#, &["a", "b"], None),
+            (
+                r#"{"prompts":[7,{"name":"é"},{"title":"t"},{"name":null}],"nextCursor":"x"}"#,
+                &["not an object: 7", "é", "`name` is not a string", "`name` is not a string"],
+                Some("x"),
+            ),
+            (r#"{"prompts":[{"name":"\ud83d"}]}"#, &["`name` is not a string"], None),
+            (r#"{"nextCursor":null,"prompts":[{"name":"a"}]}"#, &["a"], None),
+            (r#"{"nextCursor":"","prompts":[{"name":"a"}]}"#, &["a"], None),
+            (r#"{"nextCursor":7,"prompts":[{"name":"a"}]}"#, &["a"], None),
+        ] {
+            let page = ListPage::parse(text, "prompts").unwrap();
+            let found: Vec<_> = page
+                .entries("name")
+                .map(|entry| entry.map_or_else(|odd| odd, |entry| entry.name))
+                .collect();
+            assert_eq!(found.len(), names.len(), "{text}");
+            let pairs = found.iter().zip(names);
+            assert!(pairs.clone().all(|(found, name)| found.starts_with(name)), "{found:?}");
+            assert_eq!(page.next_cursor.as_deref(), next, "{text}");
+        }
+        for text in ["{}", r#"{"prompts":{}}"#, r#"{"prompts":null}"#, "[]", "1"] {
+            assert!(ListPage::parse(text, "prompts").is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn renamed_entry_preserves_other_members() {
+        for (text, name, expected) in [
+            (r#"{ "name" : "a" }"#, "a", r#"{ "name" : "a" }"#),
+            (r#"{"name":"a"}"#, "b\"", r#"{"name":"b\""}"#),
+            (
+                r#"{"new":[ 1.0, null ],"name":"a","_meta":{"name":"a"},"big":1e400}"#,
+                "s__a",
+                r#"{"new":[ 1.0, null ],"name":"s__a","_meta":{"name":"a"},"big":1e400}"#,
+            ),
+            (r#"{"name":"x","name":"a"}"#, "b", r#"{"name":"x","name":"b"}"#),
+        ] {
+            let mut out = Vec::new();
+            ListEntry::parse(text, "name").unwrap().write_renamed(&mut out, name);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What a client asks about resources, prompts and completions, answered by the sources.
+//!
+//! A server's resources and prompts pass through as its bytes; only the names by which a client asks
+//! for them carry where they came from, so that two servers can use the same ones.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `source_methods` | the methods of each source that the caller can access |
+//! | `qualified_name` | names with and without the label of their source |
+//! | `list` | merged lists of all sources |
+//! | `list_page` | a page of a source's list, and its entries |
+//! | `read_resource` | `resources/read` |
+//! | `prompts` | prompts and completions |
+//! | `raw_object` | JSON objects with unparsed members |
+//! | `errors` | conversion to JSON-RPC errors |
+
+mod errors;
+mod list;
+mod list_page;
+mod prompts;
+mod qualified_name;
+mod raw_object;
+mod read_resource;
+mod source_methods;
+mod subscribe;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use toolpost::view::ProtocolGeneration;
+use toolpost::{Authority, CallError, CallRequest, ClientChannel, Operation, Outcome, Pipeline};
+
+use super::json_rpc::JsonRpcError;
+use list::ListMethod;
+use raw_object::{CacheVisibility, ResultHints};
+use source_methods::SourceMethods;
+
+/// The member of a result's `_meta` that names the sources which had nothing to say, and why.
+const MISSING_META: &str = "toolpost/missing";
+
+/// Somebody who asks, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Passthrough<'a> {
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) caller: &'a Authority,
+    /// The only source that is seen, under its own names; without it all are.
+    pub(super) source: Option<&'a str>,
+    /// What the client speaks.
+    pub(super) generation: ProtocolGeneration,
+    /// How the client can be asked back.
+    pub(super) client_channel: Option<&'a ClientChannel>,
+    /// What goes with the request, such as the trace that it is part of.
+    pub(super) metadata: Option<&'a Map<String, Value>>,
+    /// How long a source may take for its list.
+    pub(super) source_timeout: Duration,
+    /// Whether callers are told apart; then nothing is for everybody.
+    pub(super) requires_auth: bool,
+}
+
+impl Passthrough<'_> {
+    /// The JSON of the result, or what to say instead; `None` if the method is none of these.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping it cancels what the sources were asked.
+    pub(super) async fn handle(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Option<Result<Vec<u8>, JsonRpcError>> {
+        let list = ListMethod::from_method(method);
+        if list.is_none() && !matches!(method, READ | PROMPT | COMPLETE) {
+            return None;
+        }
+        let params = match parse_params(params) {
+            Ok(params) => params,
+            Err(fault) => return Some(Err(fault)),
+        };
+        Some(match (method, list) {
+            (_, Some(list)) => self.list(list, params).await,
+            (READ, _) => self.read_resource(params).await,
+            (PROMPT, _) => self.get_prompt(params).await,
+            _ => self.complete(params).await,
+        })
+    }
+
+    /// For whom an answer may be kept.
+    fn cache_visibility(&self, source: &SourceMethods, method: &str) -> CacheVisibility {
+        if self.requires_auth { CacheVisibility::Private } else { source.cache_visibility(method) }
+    }
+
+    fn source_methods(&self) -> Vec<SourceMethods> {
+        source_methods::methods_by_source(
+            &self.pipeline.registry().catalog(),
+            self.caller,
+            self.source,
+        )
+    }
+
+    async fn call(
+        &self,
+        operation: &Operation,
+        input: Map<String, Value>,
+        timeout: Option<Duration>,
+    ) -> Result<Outcome, CallError> {
+        let request =
+            CallRequest::new(operation.id().as_str(), Value::Object(input)).endpoint("mcp");
+        let request = match timeout {
+            Some(timeout) => request.timeout(timeout),
+            None => request,
+        };
+        let request = match self.metadata {
+            Some(metadata) => request.metadata(metadata.clone()),
+            None => request,
+        };
+        let request = request.client_channel(self.client_channel.cloned());
+        self.pipeline.call(request, self.caller.clone()).await
+    }
+
+    /// Asks one source, and passes on what it says, also if that is that it wants to know more.
+    async fn forward(
+        &self,
+        operation: &Operation,
+        input: Map<String, Value>,
+        timeout: Option<Duration>,
+        hints: ResultHints,
+    ) -> Result<Vec<u8>, CallError> {
+        let ended = self.call(operation, input, timeout).await;
+        if let (Err(error), Some(ClientChannel::MultiRoundTrip(client))) =
+            (&ended, self.client_channel)
+            && let Some(required) = client.required_input(error)
+        {
+            return Ok(required.get().into());
+        }
+        let outcome = ended?;
+        raw_object::adapt_result(
+            raw_object::payload_json(&outcome.envelope.data),
+            self.generation,
+            hints,
+        )
+    }
+}
+
+const READ: &str = "resources/read";
+const SUBSCRIBE: &str = "resources/subscribe";
+const PROMPT: &str = "prompts/get";
+const COMPLETE: &str = "completion/complete";
+
+/// What is not for the source, or goes there as it came.
+const EXCLUDED_PARAMS: [&str; 3] = ["_meta", "inputResponses", "requestState"];
+
+/// The members of the params; `_meta` is between the client and us.
+fn parse_params(params: Option<&RawValue>) -> Result<Map<String, Value>, JsonRpcError> {
+    let params = match params.map(|params| serde_json::from_str(params.get())) {
+        None | Some(Ok(Value::Null)) => return Ok(Map::new()),
+        Some(Ok(Value::Object(params))) => params,
+        Some(Ok(_)) => return Err(JsonRpcError::invalid_params("`params` must be an object")),
+        Some(Err(error)) => {
+            return Err(JsonRpcError::invalid_params(format!("`params` cannot be read: {error}")));
+        }
+    };
+    Ok(params.into_iter().filter(|(name, _)| !EXCLUDED_PARAMS.contains(&name.as_str())).collect())
+}
+
+/// The text of a member of the params.
+fn string_param<'p>(params: &'p Map<String, Value>, name: &str) -> Result<&'p str, JsonRpcError> {
+    let text = params.get(name).and_then(Value::as_str);
+    text.ok_or_else(|| JsonRpcError::invalid_params(format!("`{name}` must be a string")))
+}

@@ -1,0 +1,64 @@
+//! Prompts and completions: the name says which source is asked.
+
+use serde_json::{Map, Value};
+
+use super::JsonRpcError;
+use super::qualified_name::NameForm;
+use super::raw_object::{self, ResultHints};
+use super::source_methods;
+use super::{COMPLETE, PROMPT, Passthrough, string_param};
+
+/// What a source that completes nothing would say.
+const EMPTY_COMPLETION: &str = r#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;
+
+impl Passthrough<'_> {
+    pub(super) async fn get_prompt(
+        &self,
+        mut params: Map<String, Value>,
+    ) -> Result<Vec<u8>, JsonRpcError> {
+        let name = string_param(&params, "name")?.to_owned();
+        let sources = self.source_methods();
+        let with_prompts = sources.iter().filter(|source| source.supports(PROMPT));
+        let found = source_methods::route(with_prompts, NameForm::Name, &name)
+            .and_then(|(source, source_name)| Some((source.operation(PROMPT)?, source_name)));
+        let Some((operation, source_name)) = found else {
+            return Err(JsonRpcError::unknown_prompt(&name));
+        };
+        params.insert("name".to_owned(), source_name.into());
+        Ok(self.forward(operation, params, None, ResultHints::Complete).await?)
+    }
+
+    pub(super) async fn complete(
+        &self,
+        mut params: Map<String, Value>,
+    ) -> Result<Vec<u8>, JsonRpcError> {
+        let Some(Value::Object(reference)) = params.get_mut("ref") else {
+            return Err(JsonRpcError::invalid_params("`ref` must be an object"));
+        };
+        let (form, key) = match reference.get("type").and_then(Value::as_str) {
+            Some("ref/prompt") => (NameForm::Name, "name"),
+            Some("ref/resource") => (NameForm::Uri, "uri"),
+            _ => {
+                return Err(JsonRpcError::invalid_params(
+                    "`ref.type` must be ref/prompt or ref/resource",
+                ));
+            }
+        };
+        let Some(Value::String(name)) = reference.get_mut(key) else {
+            return Err(JsonRpcError::invalid_params(format!("`ref.{key}` must be a string")));
+        };
+        let sources = self.source_methods();
+        let Some((source, source_name)) = source_methods::route(sources.iter(), form, name) else {
+            return Err(JsonRpcError::invalid_params(format!("no source has `{name}`")));
+        };
+        let Some(operation) = source.operation(COMPLETE) else {
+            return Ok(raw_object::adapt_result(
+                EMPTY_COMPLETION.into(),
+                self.generation,
+                ResultHints::Complete,
+            )?);
+        };
+        *name = source_name.to_owned();
+        Ok(self.forward(operation, params, None, ResultHints::Complete).await?)
+    }
+}

@@ -1,0 +1,133 @@
+//! Which sources offer what, as the caller sees it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolpost::mcp::method_of;
+use toolpost::{Authority, CallError, Catalog, Operation};
+
+use super::qualified_name::NameForm;
+use super::raw_object::CacheVisibility;
+
+/// What one server offers beside its tools.
+#[derive(Debug)]
+pub(super) struct SourceMethods {
+    /// What the names of its prompts and resources carry; empty where they carry nothing.
+    pub(super) label: String,
+    methods: Vec<(&'static str, Arc<Operation>)>,
+}
+
+impl SourceMethods {
+    pub(super) fn supports(&self, method: &str) -> bool {
+        self.operation(method).is_some()
+    }
+
+    pub(super) fn operation(&self, method: &str) -> Option<&Arc<Operation>> {
+        self.methods.iter().find(|(name, _)| *name == method).map(|(_, operation)| operation)
+    }
+
+    /// What a client is told about a source that could not be asked.
+    pub(super) fn missing_entry(&self, error: &CallError) -> Value {
+        json!({"source": self.label, "reason": error.to_string()})
+    }
+
+    /// For whom an answer may be kept. What not everybody may ask for is for nobody else, whatever
+    /// its server says about it.
+    pub(super) fn cache_visibility(&self, method: &str) -> CacheVisibility {
+        let control = self.operation(method).map(|operation| &operation.spec().access_control);
+        match control {
+            Some(control) if control.is_open() => CacheVisibility::FromSource,
+            _ => CacheVisibility::Private,
+        }
+    }
+}
+
+/// What the caller may call, by label. With a source there is only that, and what lies behind it if it
+/// is another hub.
+pub(super) fn methods_by_source(
+    catalog: &Catalog,
+    caller: &Authority,
+    source: Option<&str>,
+) -> Vec<SourceMethods> {
+    let mut by_label = BTreeMap::<&str, SourceMethods>::new();
+    for operation in catalog.list() {
+        let spec = operation.spec();
+        let Some(method) = method_of(spec) else { continue };
+        let Some(label) = source_label(operation.id().as_str(), method, source) else { continue };
+        let identity = caller.identity().map(|identity| &**identity);
+        if caller.is_trusted() || spec.access_control.is_callable_by(identity) {
+            let new = || SourceMethods { label: label.to_owned(), methods: Vec::new() };
+            let source_methods = by_label.entry(label).or_insert_with(new);
+            source_methods.methods.push((method, Arc::clone(operation)));
+        }
+    }
+    by_label.into_values().collect()
+}
+
+/// The names before the method: of the source, and of the hubs on the way to it. Of these the source
+/// that was asked for is left out.
+fn source_label<'i>(id: &'i str, method: &str, source: Option<&str>) -> Option<&'i str> {
+    let path = id.strip_suffix(method)?.strip_suffix('.')?;
+    match source {
+        None => Some(path),
+        Some(source) => match path.strip_prefix(source)? {
+            "" => Some(""),
+            behind => behind.strip_prefix('.'),
+        },
+    }
+}
+
+/// Whom a name means, and the name that is used there: the longest label that fits, since one may
+/// begin as another does.
+pub(super) fn route<'o, 'n>(
+    sources: impl Iterator<Item = &'o SourceMethods>,
+    form: NameForm,
+    name: &'n str,
+) -> Option<(&'o SourceMethods, &'n str)> {
+    let matching =
+        sources.filter_map(|source| Some((source, form.strip_label(&source.label, name)?)));
+    matching.max_by_key(|(source, _)| source.label.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_label_is_the_id_prefix_before_the_method() {
+        for (id, source, expected) in [
+            ("box.prompts/get", None, Some("box")),
+            ("far.box.prompts/get", None, Some("far.box")),
+            ("box.prompts/get", Some("box"), Some("")),
+            ("far.box.prompts/get", Some("far"), Some("box")),
+            ("far.box.prompts/get", Some("far.box"), Some("")),
+            ("boxes.prompts/get", Some("box"), None),
+            ("far.box.prompts/get", Some("box"), None),
+            ("box.prompts/list", None, None),
+        ] {
+            assert_eq!(source_label(id, "prompts/get", source), expected, "{id} {source:?}");
+        }
+    }
+
+    #[test]
+    fn route_selects_longest_matching_label() {
+        let source = |label: &str| SourceMethods { label: label.to_owned(), methods: Vec::new() };
+        let sources = ["a", "a-b", "far.b", "far.b__c"].map(source);
+        for (given, expected) in [
+            ("a__p", Some(("a", "p"))),
+            ("a-b__p", Some(("a-b", "p"))),
+            ("far.b__p", Some(("far.b", "p"))),
+            ("far.b__c__p", Some(("far.b__c", "p"))),
+            ("far.b__c_p", Some(("far.b", "c_p"))),
+            ("b__p", None),
+            ("p", None),
+        ] {
+            let found = route(sources.iter(), NameForm::Name, given);
+            assert_eq!(found.map(|(source, own)| (&*source.label, own)), expected, "{given}");
+        }
+        let own = [source("")];
+        let found = route(own.iter(), NameForm::Uri, "toolpost:a:b:c");
+        assert_eq!(found.map(|(_, own)| own), Some("toolpost:a:b:c"));
+    }
+}

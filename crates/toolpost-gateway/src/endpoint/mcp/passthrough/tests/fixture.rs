@@ -1,0 +1,176 @@
+//! Operations that pretend to be the methods of a server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use toolpost::mcp::METHOD_META;
+use toolpost::view::ProtocolGeneration;
+use toolpost::{
+    Authority, CallError, Handler, HandlerOutput, Identity, Operation, OperationKind,
+    OperationSpec, Payload, Pipeline, Registry,
+};
+
+use super::super::{JsonRpcError, Passthrough};
+
+/// What nobody but a silent source takes.
+const AMPLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Sources, and somebody who asks.
+pub(super) struct Fixture {
+    pub(super) pipeline: Pipeline,
+    pub(super) caller: Authority,
+    pub(super) source: Option<&'static str>,
+    pub(super) source_timeout: Duration,
+}
+
+impl Fixture {
+    pub(super) fn new() -> Self {
+        Self::from_pipeline(Pipeline::new(Registry::new()))
+    }
+
+    pub(super) fn from_pipeline(pipeline: Pipeline) -> Self {
+        Self {
+            pipeline,
+            caller: Authority::untrusted(None),
+            source: None,
+            source_timeout: AMPLE_TIMEOUT,
+        }
+    }
+
+    /// Somebody who holds these scopes.
+    pub(super) fn with_scopes(mut self, scopes: &[&str]) -> Self {
+        let identity = Identity::new("ann").with_scopes(scopes.to_vec());
+        self.caller = Authority::untrusted(Some(Arc::new(identity)));
+        self
+    }
+
+    /// The method of a source; `source` may hold the names of hubs. It answers with JSON text.
+    pub(super) fn method(
+        self,
+        source: &str,
+        method: &str,
+        response: impl Fn(Value) -> Result<String, CallError> + Send + Sync + 'static,
+    ) -> Self {
+        self.scoped_method(source, method, &[], response)
+    }
+
+    /// As [`World::method`], for those who hold the scopes.
+    pub(super) fn scoped_method(
+        self,
+        source: &str,
+        method: &str,
+        scopes: &[&str],
+        response: impl Fn(Value) -> Result<String, CallError> + Send + Sync + 'static,
+    ) -> Self {
+        let response = Arc::new(response);
+        let handler = Handler::once_fn(move |_, input: Payload| {
+            let response = Arc::clone(&response);
+            async move {
+                let text = response(input.into_value()?)?;
+                Ok(HandlerOutput::Data(Payload::from_json(text)?))
+            }
+        });
+        self.register(source, method, scopes, handler)
+    }
+
+    /// A method that never answers.
+    pub(super) fn silent(self, source: &str, method: &str) -> Self {
+        let handler = Handler::once_fn(|_, _| std::future::pending());
+        self.register(source, method, &[], handler)
+    }
+
+    /// A method that always answers the same.
+    pub(super) fn fixed(self, source: &str, method: &str, text: impl Into<String>) -> Self {
+        let text = text.into();
+        self.method(source, method, move |_| Ok(text.clone()))
+    }
+
+    /// A method that tells what it was asked.
+    pub(super) fn echoing(self, source: &'static str, method: &str) -> Self {
+        self.method(
+            source,
+            method,
+            move |input| Ok(json!({"at": source, "got": input}).to_string()),
+        )
+    }
+
+    /// A method that always fails.
+    pub(super) fn failing(self, source: &str, method: &str, error: CallError) -> Self {
+        self.method(source, method, move |_| Err(error.clone()))
+    }
+
+    fn register(self, source: &str, method: &str, scopes: &[&str], handler: Handler) -> Self {
+        let id = format!("{source}.{method}").parse().unwrap();
+        let mut spec = OperationSpec::new(&id, OperationKind::Query);
+        spec.meta = Some(Map::from_iter([(METHOD_META.to_owned(), method.into())]));
+        let scopes = scopes.iter().map(|scope| (*scope).to_owned());
+        spec.access_control.required_scopes = scopes.collect();
+        let operation = Operation::from_spec(spec).handler(handler).build().unwrap();
+        self.pipeline.registry().register(operation).unwrap();
+        self
+    }
+
+    fn passthrough(&self, protocol_generation: ProtocolGeneration) -> Passthrough<'_> {
+        let Self { pipeline, caller, source, source_timeout: timeout } = self;
+        let knows_callers = false;
+        let (source, timeout, client_channel) = (*source, *timeout, None);
+        Passthrough {
+            pipeline,
+            caller,
+            source,
+            generation: protocol_generation,
+            client_channel,
+            metadata: None,
+            source_timeout: timeout,
+            requires_auth: knows_callers,
+        }
+    }
+
+    /// The text of the result; the method must be one of these.
+    pub(super) async fn request(
+        &self,
+        generation: ProtocolGeneration,
+        method: &str,
+        params: Value,
+    ) -> Result<String, JsonRpcError> {
+        let params = RawValue::from_string(params.to_string()).unwrap();
+        let passing = self.passthrough(generation);
+        let responded = assert_send(passing.handle(method, Some(&params))).await.unwrap();
+        responded.map(|json| String::from_utf8(json).unwrap())
+    }
+
+    /// As [`World::ask`] from an old client.
+    pub(super) async fn request_text(
+        &self,
+        method: &str,
+        params: Value,
+    ) -> Result<String, JsonRpcError> {
+        self.request(ProtocolGeneration::Legacy, method, params).await
+    }
+
+    /// As [`World::text`], parsed.
+    pub(super) async fn request_json(
+        &self,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, JsonRpcError> {
+        let text = self.request_text(method, params).await?;
+        Ok(serde_json::from_str(&text).unwrap())
+    }
+
+    pub(super) async fn supports(&self, method: &str) -> bool {
+        self.passthrough(ProtocolGeneration::Legacy).handle(method, None).await.is_some()
+    }
+}
+
+/// A endpoint answers in whichever thread there is.
+fn assert_send<F: Future + Send>(future: F) -> F {
+    future
+}
+
+/// What a server said instead of a result, as its source tells it.
+pub(super) fn server_error(code: i64, message: &'static str, data: &Value) -> CallError {
+    CallError::execution(message).with_details(json!({"jsonrpcCode": code, "data": data}))
+}

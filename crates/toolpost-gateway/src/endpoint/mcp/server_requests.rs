@@ -1,0 +1,340 @@
+//! What a client is asked while its requests run, and what it answers.
+//!
+//! A client of before 2026-07-28 is asked by a request on the stream of its own. A later one is
+//! answered with what is wanted, and asks again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use toolpost::view::ProtocolGeneration;
+use toolpost::{
+    CallError, ClientChannel, MultiRoundTrip, RespondToServer, ServerRequest, ServerRequestError,
+};
+
+use super::json_rpc::{self, JsonRpcError, JsonRpcId};
+use super::notifier::Notifier;
+use super::request::McpRequest;
+
+/// The maximum number of pending requests to one client.
+const MAX_PENDING: usize = 64;
+
+/// What a client answered: a result, or an error.
+type ClientResponse = Result<Box<RawValue>, Box<RawValue>>;
+
+/// The pending requests to a client of before 2026-07-28, which only the client itself can answer.
+#[derive(Debug)]
+pub(super) struct ServerRequests {
+    /// What the client said that it can be asked.
+    capabilities: Box<RawValue>,
+    last_id: AtomicU64,
+    pending: Mutex<PendingServerRequests>,
+}
+
+#[derive(Debug, Default)]
+struct PendingServerRequests {
+    senders: HashMap<JsonRpcId, oneshot::Sender<ClientResponse>>,
+    /// Set when no answer can come any more.
+    is_closed: bool,
+}
+
+impl ServerRequests {
+    /// For a client with these `initialize` params; `None` if it accepts no server requests.
+    pub(super) fn from_initialize(initialize: Option<&RawValue>) -> Option<Arc<Self>> {
+        #[derive(Deserialize)]
+        struct InitializeParams {
+            capabilities: Box<RawValue>,
+        }
+        #[derive(Deserialize)]
+        struct ServerRequestCapabilities {
+            elicitation: Option<IgnoredAny>,
+            sampling: Option<IgnoredAny>,
+            roots: Option<IgnoredAny>,
+        }
+        let initialize: InitializeParams = serde_json::from_str(initialize?.get()).ok()?;
+        let can: ServerRequestCapabilities =
+            serde_json::from_str(initialize.capabilities.get()).ok()?;
+        can.elicitation.or(can.sampling).or(can.roots)?;
+        let (last, open) = (AtomicU64::new(0), Mutex::default());
+        Some(Arc::new(Self { capabilities: initialize.capabilities, last_id: last, pending: open }))
+    }
+
+    /// Takes an answer; one that nobody waits for is dropped.
+    pub(super) fn resolve(&self, id: &JsonRpcId, response: Result<&RawValue, &RawValue>) {
+        let sender = self.lock().senders.remove(id);
+        let response = response.map(ToOwned::to_owned).map_err(ToOwned::to_owned);
+        if sender.is_none_or(|sender| sender.send(response).is_err()) {
+            tracing::debug!(id = id.as_json(), "response without a pending server request");
+        }
+    }
+
+    /// The client answers nothing any more.
+    pub(super) fn close(&self) {
+        let mut pending = self.lock();
+        pending.is_closed = true;
+        pending.senders.clear();
+    }
+
+    fn register(
+        &self,
+    ) -> Result<(JsonRpcId, oneshot::Receiver<ClientResponse>), ServerRequestError> {
+        let rejected = |message: &str| Err(ServerRequestError::Unreachable(message.to_owned()));
+        let mut pending = self.lock();
+        if pending.is_closed {
+            return rejected(CLIENT_DISCONNECTED);
+        }
+        if pending.senders.len() >= MAX_PENDING {
+            return rejected("too many server requests pending for this client");
+        }
+        let id = JsonRpcId::from_number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
+        let (sender, response) = oneshot::channel();
+        pending.senders.insert(id.clone(), sender);
+        Ok((id, response))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PendingServerRequests> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const CLIENT_DISCONNECTED: &str = "the calling client disconnected";
+
+/// A client that is asked on the stream of the request that it made.
+struct StreamingClient {
+    server_requests: Arc<ServerRequests>,
+    messages: mpsc::Sender<Vec<u8>>,
+}
+
+impl RespondToServer for StreamingClient {
+    fn client_capabilities(&self) -> &RawValue {
+        &self.server_requests.capabilities
+    }
+
+    fn request(
+        &self,
+        server_request: ServerRequest,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, ServerRequestError>> {
+        let (server_requests, messages) =
+            (Arc::clone(&self.server_requests), self.messages.clone());
+        async move {
+            let (id, response) = server_requests.register()?;
+            let text = json_rpc::encode_request(&id, &server_request.method, server_request.params.as_deref());
+            // Whatever ends this ends the question.
+            let _pending_guard = PendingRequestGuard { server_requests, messages: messages.clone(), id };
+            let disconnected = || ServerRequestError::Unreachable(CLIENT_DISCONNECTED.to_owned());
+            messages.send(text).await.map_err(|_| disconnected())?;
+            tokio::select! {
+                biased;
+                result = response => result.map_err(|_| disconnected())?.map_err(ServerRequestError::Rejected),
+                () = messages.closed() => Err(disconnected()),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// A question that is open. Dropping it takes it back.
+struct PendingRequestGuard {
+    server_requests: Arc<ServerRequests>,
+    messages: mpsc::Sender<Vec<u8>>,
+    id: JsonRpcId,
+}
+
+impl Drop for PendingRequestGuard {
+    fn drop(&mut self) {
+        if self.server_requests.lock().senders.remove(&self.id).is_none() {
+            return;
+        }
+        let id: Value = serde_json::from_str(self.id.as_json()).expect("an id of ours is JSON");
+        let params =
+            json!({"requestId": id, "reason": "the call that sent this request has ended"});
+        // Full or closed: the answer is dropped when it comes.
+        let _ = self
+            .messages
+            .try_send(json_rpc::encode_notification("notifications/cancelled", &params));
+    }
+}
+
+impl McpRequest {
+    /// Who can be asked while this request runs.
+    pub(super) fn client_channel(&mut self, notifier: &Notifier) -> Option<ClientChannel> {
+        match self.client.generation {
+            ProtocolGeneration::Modern => {
+                self.retry_input().map(|retry| ClientChannel::MultiRoundTrip(retry.into()))
+            }
+            _ => {
+                let server_requests = Arc::clone(self.client.server_requests.as_ref()?);
+                let messages = notifier.notifications.clone()?;
+                Some(ClientChannel::Live(Arc::new(StreamingClient { server_requests, messages })))
+            }
+        }
+    }
+
+    /// What the request says about its client, and brings along. It is moved, since nobody else looks.
+    fn retry_input(&mut self) -> Option<MultiRoundTrip> {
+        let abilities = self.params.meta.as_mut().and_then(|meta| meta.capabilities.take());
+        let abilities = abilities.filter(|abilities| abilities.get() != "{}");
+        let (responses, state) =
+            (self.params.input_responses.take(), self.params.request_state.take());
+        let says_something = abilities.is_some() || responses.is_some() || state.is_some();
+        says_something.then(|| MultiRoundTrip::new(abilities, responses, state))
+    }
+
+    /// What the error of a call is to a client of 2026-07-28, if it is no result of a tool: that more
+    /// is wanted of the client, that it lacks a capability, or that what it brought cannot be used.
+    pub(super) fn input_required<'r>(
+        &self,
+        error: &CallError,
+        client_channel: Option<&'r ClientChannel>,
+    ) -> Option<Result<&'r str, JsonRpcError>> {
+        if let Some(ClientChannel::MultiRoundTrip(client)) = client_channel
+            && let Some(required) = client.required_input(error)
+        {
+            return Some(Ok(required.get()));
+        }
+        let is_server_error = toolpost::mcp::server_error(error).is_some();
+        if self.client.generation != ProtocolGeneration::Modern || !is_server_error {
+            return None;
+        }
+        let rpc_error = JsonRpcError::from(error.clone()).for_client(client_channel);
+        let brought = match client_channel {
+            Some(ClientChannel::MultiRoundTrip(retry)) => {
+                retry.input_responses.is_some() || retry.request_state.is_some()
+            }
+            _ => false,
+        };
+        (brought || rpc_error.code == JsonRpcError::MISSING_CAPABILITY).then_some(Err(rpc_error))
+    }
+}
+
+impl JsonRpcError {
+    /// A capability that a source misses is the client's to declare, unless it did: then it is the
+    /// gateway that does not pass it on, and nothing that the client could mend.
+    pub(super) fn for_client(mut self, client_channel: Option<&ClientChannel>) -> Self {
+        if self.code != Self::MISSING_CAPABILITY {
+            return self;
+        }
+        let declared = client_channel.and_then(ClientChannel::client_capabilities);
+        let declared = declared.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
+        let required = self.data.as_ref().and_then(|data| data.get("requiredCapabilities"));
+        let has_all = declared.zip(required).is_some_and(|(has, needs)| covers(&has, needs));
+        match has_all {
+            true => {
+                self.code = Self::INTERNAL_ERROR;
+                self.message.push_str("; the source configuration does not allow it");
+            }
+            false => self.is_from_source = false,
+        }
+        self
+    }
+}
+
+/// Whether everything that is needed is there.
+fn covers(has: &Value, needs: &Value) -> bool {
+    match needs {
+        Value::Object(needs) => needs
+            .iter()
+            .all(|(name, needed)| has.get(name).is_some_and(|member| covers(member, needed))),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(value: &Value) -> Box<RawValue> {
+        RawValue::from_string(value.to_string()).unwrap()
+    }
+
+    fn server_requests() -> Arc<ServerRequests> {
+        let initialize = json!({"capabilities": {"elicitation": {}}});
+        ServerRequests::from_initialize(Some(&raw(&initialize))).unwrap()
+    }
+
+    #[test]
+    fn server_requests_require_client_capability() {
+        for (initialize, expected) in [
+            (json!({"capabilities": {"elicitation": {}}}), true),
+            (json!({"capabilities": {"roots": {"listChanged": true}}}), true),
+            (json!({"capabilities": {"sampling": {}, "tasks": 1}}), true),
+            (json!({"capabilities": {"experimental": {}}}), false),
+            (json!({"capabilities": {"elicitation": null}}), false),
+            (json!({"capabilities": []}), false),
+            (json!({"capabilities": 1}), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(
+                ServerRequests::from_initialize(Some(&raw(&initialize))).is_some(),
+                expected,
+                "{initialize}"
+            );
+        }
+        assert!(ServerRequests::from_initialize(None).is_none());
+    }
+
+    #[tokio::test]
+    async fn client_response_resolves_only_its_server_request() {
+        let server_requests = server_requests();
+        let (messages, mut received) = mpsc::channel(8);
+        let client = StreamingClient { server_requests: Arc::clone(&server_requests), messages };
+        let send_request = || client.request(ServerRequest::new("elicitation/create", None));
+        let result = raw(&json!({"action": "accept"}));
+        let response = |id: &str, reply| {
+            server_requests.resolve(&JsonRpcId::from_raw(&raw(&json!(id))).unwrap(), reply);
+        };
+        let client_task = async {
+            let sent_request = received.recv().await.unwrap();
+            let sent_request: Value = serde_json::from_slice(&sent_request).unwrap();
+            assert_eq!(sent_request["method"], "elicitation/create");
+            response("toolpost-99", Ok(&result));
+            response(sent_request["id"].as_str().unwrap(), Ok(&result));
+            response(sent_request["id"].as_str().unwrap(), Err(&result));
+        };
+        let (reply, ()) = tokio::join!(send_request(), client_task);
+        assert_eq!(reply.unwrap().get(), result.get());
+
+        // Who stops waiting takes the question back.
+        drop(tokio::time::timeout(std::time::Duration::ZERO, send_request()).await);
+        let sent_request: Value = serde_json::from_slice(&received.recv().await.unwrap()).unwrap();
+        let cancellation: Value = serde_json::from_slice(&received.recv().await.unwrap()).unwrap();
+        assert_eq!(cancellation["method"], "notifications/cancelled");
+        assert_eq!(cancellation["params"]["requestId"], sent_request["id"]);
+
+        // More than the most are refused, and so is everything after the end.
+        let open: Vec<_> = (0..MAX_PENDING).map(|_| server_requests.register().unwrap()).collect();
+        assert!(send_request().await.unwrap_err().to_string().contains("too many server requests"));
+        server_requests.close();
+        assert!(send_request().await.unwrap_err().to_string().contains("disconnected"));
+        assert_eq!(open.len(), MAX_PENDING);
+    }
+
+    #[test]
+    fn missing_capability_is_internal_if_client_declared_it() {
+        let needs = json!({"requiredCapabilities": {"elicitation": {"url": {}}}});
+        for (declared, code) in [
+            (None, JsonRpcError::MISSING_CAPABILITY),
+            (Some(json!({"sampling": {}})), JsonRpcError::MISSING_CAPABILITY),
+            (Some(json!({"elicitation": {}})), JsonRpcError::MISSING_CAPABILITY),
+            (Some(json!({"elicitation": {"url": {}}})), JsonRpcError::INTERNAL_ERROR),
+        ] {
+            let mut rpc_error = JsonRpcError::new(JsonRpcError::MISSING_CAPABILITY, "no");
+            (rpc_error.data, rpc_error.is_from_source) = (Some(needs.clone()), true);
+            let abilities = declared.as_ref().map(raw);
+            let client =
+                ClientChannel::MultiRoundTrip(MultiRoundTrip::new(abilities, None, None).into());
+            let about = rpc_error.for_client(Some(&client));
+            assert_eq!(
+                (about.code, about.is_from_source),
+                (code, code == JsonRpcError::INTERNAL_ERROR)
+            );
+        }
+    }
+}

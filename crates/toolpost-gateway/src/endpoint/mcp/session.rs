@@ -1,0 +1,302 @@
+//! Sessions of clients from before 2026-07-28, and the calls that are running for somebody.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use data_encoding::HEXLOWER;
+use tokio_util::sync::CancellationToken;
+use toolpost::{AbortHandle, Identity};
+
+use super::json_rpc::JsonRpcId;
+use super::log_level::SessionLogLevel;
+use super::resource_subscriptions::ResourceSubscriptions;
+use super::server_requests::ServerRequests;
+
+/// The sessions there are.
+#[derive(Debug)]
+pub(super) struct SessionStore {
+    sessions: Mutex<HashMap<Box<str>, Arc<ClientSession>>>,
+    limits: Mutex<SessionLimits>,
+}
+
+/// How many there may be, and after which time of idleness one may end.
+#[derive(Debug, Clone, Copy)]
+struct SessionLimits {
+    max: usize,
+    idle_timeout: Duration,
+}
+
+/// A client that said hello.
+#[derive(Debug)]
+pub(super) struct ClientSession {
+    /// Who said hello; for anybody else the session is not there.
+    owner: Arc<Identity>,
+    /// The version that was agreed on.
+    pub(super) version: &'static str,
+    pub(super) in_flight: Arc<InFlightRequests>,
+    /// What its client wants to hear.
+    pub(super) log_level: Arc<SessionLogLevel>,
+    /// The resources that its client follows.
+    pub(super) subscriptions: Arc<ResourceSubscriptions>,
+    /// What its client is asked, if it can be.
+    pub(super) server_requests: Option<Arc<ServerRequests>>,
+    state: Mutex<SessionActivity>,
+}
+
+#[derive(Debug)]
+struct SessionActivity {
+    last_used: Instant,
+    /// Whether there was a request after the first.
+    is_reused: bool,
+    /// Ends the stream that the client listens on; there is one at a time.
+    stream: Option<CancellationToken>,
+}
+
+/// The requests of one client that are being answered, by their ids, so that it can cancel them.
+#[derive(Debug, Default)]
+pub(super) struct InFlightRequests(Mutex<HashMap<JsonRpcId, Arc<CancelableRequest>>>);
+
+/// A request that its client may cancel, from its first moment on.
+#[derive(Debug, Default)]
+pub(super) struct CancelableRequest {
+    token: CancellationToken,
+    call: OnceLock<AbortHandle>,
+}
+
+impl CancelableRequest {
+    pub(super) fn cancel(&self, reason: &str) {
+        self.token.cancel();
+        if let Some(call) = self.call.get() {
+            call.abort(reason);
+        }
+    }
+
+    /// The call that the request is about has been made; if it came too late, it ends at once.
+    pub(super) fn set_call(&self, call: AbortHandle) {
+        // A request makes one call.
+        let _ = self.call.set(call);
+        if let Some(call) = self.call.get().filter(|_| self.is_canceled()) {
+            call.abort("canceled by the client");
+        }
+    }
+
+    pub(super) fn is_canceled(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    pub(super) async fn canceled(&self) {
+        self.token.cancelled().await;
+    }
+}
+
+impl SessionStore {
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    pub(super) fn new(limit: usize, idle: Duration) -> Self {
+        Self {
+            sessions: Mutex::default(),
+            limits: Mutex::new(SessionLimits { max: limit, idle_timeout: idle }),
+        }
+    }
+
+    /// Other bounds from now on; sessions that are there stay until somebody needs their room.
+    pub(super) fn set_limits(&self, limit: usize, idle: Duration) {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) =
+            SessionLimits { max: limit, idle_timeout: idle };
+    }
+
+    /// Ends every session of some identities, and says how many.
+    pub(super) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+        let ended: Vec<_> =
+            self.lock().extract_if(|_, session| is_revoked(&session.owner.id)).collect();
+        for (_, session) in &ended {
+            session.close();
+        }
+        ended.len()
+    }
+
+    /// Begins a session and says its id; `None` if there is no room.
+    pub(super) fn create(
+        &self,
+        owner: &Arc<Identity>,
+        version: &'static str,
+        server_requests: Option<Arc<ServerRequests>>,
+    ) -> Option<String> {
+        // Nobody guesses 32 random bytes. Without randomness there are no sessions.
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).ok()?;
+        let id = HEXLOWER.encode(&random);
+        let state = SessionActivity { last_used: Instant::now(), is_reused: false, stream: None };
+        let owner = Arc::clone(owner);
+        let session = ClientSession {
+            owner,
+            version,
+            in_flight: Arc::default(),
+            log_level: Arc::default(),
+            subscriptions: Arc::default(),
+            server_requests,
+            state: Mutex::new(state),
+        };
+        let SessionLimits { max: limit, idle_timeout: longest } =
+            *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.lock();
+        if sessions.len() >= limit {
+            sessions.retain(|_, session| session.idle_for().is_none_or(|idle| idle < longest));
+        }
+        if sessions.len() >= limit {
+            let longest = eviction_candidate(&sessions, &session.owner)?;
+            sessions.remove(&longest);
+        }
+        sessions.insert(id.as_str().into(), Arc::new(session));
+        Some(id)
+    }
+
+    /// The session of that id, if it is that of this caller.
+    pub(super) fn get(&self, id: &str, caller: &Identity) -> Option<Arc<ClientSession>> {
+        let session =
+            self.lock().get(id).filter(|session| session.owner.id == caller.id).cloned()?;
+        let mut state = session.lock();
+        (state.last_used, state.is_reused) = (Instant::now(), true);
+        drop(state);
+        Some(session)
+    }
+
+    /// Ends a session, the stream of its client, and what the client is asked.
+    pub(super) fn end(&self, id: &str, caller: &Identity) -> bool {
+        let mut sessions = self.lock();
+        let is_own = sessions.get(id).is_some_and(|session| session.owner.id == caller.id);
+        let ended = if is_own { sessions.remove(id) } else { None };
+        ended.map(|session| session.close()).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<ClientSession>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The session that is missed the least. Whoever begins many ends his own, and those that only said
+/// hello go before those that work.
+fn eviction_candidate(
+    sessions: &HashMap<Box<str>, Arc<ClientSession>>,
+    owner: &Identity,
+) -> Option<Box<str>> {
+    let idle = sessions.iter().filter_map(|(id, session)| {
+        let (is_own, is_reused) = (session.owner.id == owner.id, session.is_reused());
+        Some(((is_own, !is_reused, session.idle_for()?), id))
+    });
+    idle.max_by_key(|(order, _)| *order).map(|(_, id)| id.clone())
+}
+
+impl ClientSession {
+    /// Makes room for a stream; one that is there already ends. The token ends this one, and is to
+    /// be canceled when the client left.
+    pub(super) fn open_stream(&self) -> CancellationToken {
+        let token = CancellationToken::new();
+        let mut state = self.lock();
+        if let Some(before) = state.stream.replace(token.clone()) {
+            before.cancel();
+        }
+        token
+    }
+
+    /// Ends what goes on without a request; those that are running hold the session for a while.
+    fn close(&self) {
+        self.subscriptions.clear();
+        self.server_requests.as_ref().inspect(|server_requests| server_requests.close());
+        if let Some(stream) = self.lock().stream.take() {
+            stream.cancel();
+        }
+    }
+
+    /// For how long nothing has happened; `None` while something is going on.
+    fn idle_for(&self) -> Option<Duration> {
+        let state = self.lock();
+        let listens = state.stream.as_ref().is_some_and(|stream| !stream.is_cancelled());
+        (!listens && self.in_flight.is_empty()).then(|| state.last_used.elapsed())
+    }
+
+    fn is_reused(&self) -> bool {
+        self.lock().is_reused
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SessionActivity> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl InFlightRequests {
+    /// Cancels a request, as its client asked. One that was answered is not disturbed.
+    pub(super) fn cancel(&self, id: &JsonRpcId, reason: &str) {
+        if let Some(request) = self.lock().remove(id) {
+            request.cancel(reason);
+        }
+    }
+
+    /// Begins a request. Of several under one id, which no client should make, the last can be
+    /// canceled.
+    pub(super) fn register(&self, id: JsonRpcId) -> Arc<CancelableRequest> {
+        let request = Arc::<CancelableRequest>::default();
+        self.lock().insert(id, Arc::clone(&request));
+        request
+    }
+
+    /// Ends that request.
+    pub(super) fn remove(&self, id: &JsonRpcId, request: &Arc<CancelableRequest>) {
+        let mut requests = self.lock();
+        if requests.get(id).is_some_and(|known| Arc::ptr_eq(known, request)) {
+            requests.remove(id);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<JsonRpcId, Arc<CancelableRequest>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_flood_evicts_only_own_unused_sessions() {
+        let sessions = SessionStore::new(8, Duration::from_secs(3_600));
+        let (ann, bob) = (Arc::new(Identity::new("ann")), Arc::new(Identity::new("bob")));
+        let of_ann = sessions.create(&ann, "2025-11-25", None).unwrap();
+        let works = sessions.create(&bob, "2025-11-25", None).unwrap();
+        assert!(sessions.get(&works, &bob).is_some());
+        for _ in 0..100 {
+            sessions.create(&bob, "2025-11-25", None).unwrap();
+        }
+        assert!(sessions.get(&of_ann, &ann).is_some(), "it is somebody else's");
+        assert!(sessions.get(&works, &bob).is_some(), "it was used");
+        assert_eq!(sessions.lock().len(), 8);
+    }
+
+    #[test]
+    fn session_is_bound_to_owner_and_idle_one_is_evicted() {
+        let sessions = SessionStore::new(2, Duration::from_secs(3_600));
+        let (ann, bob) = (Arc::new(Identity::new("ann")), Arc::new(Identity::new("bob")));
+        let first = sessions.create(&ann, "2025-11-25", None).unwrap();
+        let second = sessions.create(&ann, "2025-11-25", None).unwrap();
+        assert!(sessions.get(&first, &ann).is_some());
+        assert!(sessions.get(&first, &bob).is_none());
+        assert!(!sessions.end(&first, &bob));
+        let third = sessions.create(&bob, "2025-11-25", None).unwrap();
+        assert!(sessions.get(&second, &ann).is_none(), "it was idle for the longest time");
+        let streams: Vec<_> = [(&first, &ann), (&third, &bob)]
+            .map(|(id, identity)| sessions.get(id, identity).unwrap().open_stream())
+            .into();
+        assert!(sessions.create(&ann, "2025-11-25", None).is_none(), "both are listening");
+        assert!(sessions.end(&first, &ann));
+        assert!(streams[0].is_cancelled() && !streams[1].is_cancelled());
+        assert!(sessions.create(&ann, "2025-11-25", None).is_some());
+    }
+}

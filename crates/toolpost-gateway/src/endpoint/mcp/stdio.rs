@@ -1,0 +1,353 @@
+//! One client on a pair of streams, such as standard input and output: a message is a line.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use toolpost::Identity;
+use toolpost::mcp::{InputLine, LineReader};
+use toolpost::view::ProtocolGeneration;
+
+use super::audit_rejected;
+use super::generation;
+use super::initialize::negotiate_version;
+use super::json_rpc::{self, ClientMessage, JsonRpcError, JsonRpcId};
+use super::list_changed::ChangeNotifier;
+use super::notifier::Notifier;
+use super::params::{self, RequestParams, SubscriptionFilter};
+use super::request::{ClientContext, McpRequest};
+use super::server_requests::ServerRequests;
+use super::session::InFlightRequests;
+use super::settings::McpView;
+use crate::app::Gateway;
+
+/// How many messages wait to be written.
+const WRITE_QUEUE: usize = 256;
+/// How much is written at once.
+const WRITE_CHUNK_BYTES: usize = 64 * 1024;
+/// How long a client that left in time has to read what was answered.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a request waits for the end of another where too many are running. Not longer, since a
+/// client that wants to cancel one is not heard meanwhile.
+const CAPACITY_WAIT: Duration = Duration::from_secs(1);
+
+/// Serves until the client leaves or the gateway stops. What is running then may end, for as long
+/// as the gateway drains; says until when that is.
+pub(crate) async fn serve(
+    gateway: &Gateway,
+    reader: impl AsyncRead + Unpin + Send,
+    writer: impl AsyncWrite + Unpin + Send + 'static,
+    identity: Arc<Identity>,
+    view: McpView,
+) -> Instant {
+    let (sender, messages) = mpsc::channel(WRITE_QUEUE);
+    let disconnected = CancellationToken::new();
+    let writing = AbortOnDropHandle::new(tokio::spawn(write_messages(
+        writer,
+        messages,
+        disconnected.clone(),
+    )));
+    let client_context = ClientContext {
+        endpoint: "mcp",
+        gateway: gateway.clone(),
+        identity,
+        view,
+        generation: ProtocolGeneration::Legacy,
+        log_level: Arc::default(),
+        subscriptions: Some(Arc::default()),
+        server_requests: None,
+    };
+    let mut client = StdioClient {
+        context: client_context,
+        sender,
+        in_flight: Arc::default(),
+        tasks: JoinSet::new(),
+        listeners: HashMap::new(),
+        stopping: gateway.0.stopping.child_token(),
+    };
+    tokio::select! {
+        // Here and not between two lines: one that waits for room in the queue must not hold it up.
+        () = gateway.0.stopping.cancelled() => {}
+        () = client.read(reader) => {}
+        () = disconnected.cancelled() => {}
+    }
+    let deadline = Instant::now() + gateway.0.settings.drain_timeout;
+    tokio::select! {
+        () = client.finish(deadline) => {}
+        () = disconnected.cancelled() => {}
+    }
+    drop(client);
+    // A client that does not read is not waited for.
+    let last = deadline.max(Instant::now() + FLUSH_TIMEOUT);
+    if tokio::time::timeout_at(last, writing).await.is_err() {
+        tracing::warn!("client does not read its output; closing");
+    }
+    deadline
+}
+
+/// Writes messages, as many at once as are there.
+async fn write_messages(
+    mut writer: impl AsyncWrite + Unpin,
+    mut messages: mpsc::Receiver<Vec<u8>>,
+    disconnected: CancellationToken,
+) {
+    let _gone = disconnected.drop_guard();
+    let mut chunk = Vec::new();
+    while let Some(message) = messages.recv().await {
+        push_line(&mut chunk, message);
+        while chunk.len() < WRITE_CHUNK_BYTES
+            && let Ok(message) = messages.try_recv()
+        {
+            push_line(&mut chunk, message);
+        }
+        let written = async {
+            writer.write_all(&chunk).await?;
+            writer.flush().await
+        };
+        if let Err(error) = written.await {
+            return tracing::debug!(%error, "write to client failed");
+        }
+        chunk.clear();
+        chunk.shrink_to(WRITE_CHUNK_BYTES);
+    }
+}
+
+fn push_line(chunk: &mut Vec<u8>, mut message: Vec<u8>) {
+    json_rpc::to_single_line(&mut message);
+    chunk.append(&mut message);
+    chunk.push(b'\n');
+}
+
+struct StdioClient {
+    context: ClientContext,
+    sender: mpsc::Sender<Vec<u8>>,
+    in_flight: Arc<InFlightRequests>,
+    /// The requests that are being answered, and the streams of what changes.
+    tasks: JoinSet<()>,
+    /// The subscriptions by the ids of their requests.
+    listeners: HashMap<JsonRpcId, CancellationToken>,
+    stopping: CancellationToken,
+}
+
+impl StdioClient {
+    async fn read(&mut self, reader: impl AsyncRead + Unpin) {
+        let max = self.context.gateway.0.settings.max_body_bytes;
+        let mut lines = LineReader::new(reader, max);
+        loop {
+            let line = tokio::select! {
+                biased;
+                Some(_) = self.tasks.join_next() => continue,
+                line = lines.next_line() => line,
+            };
+            match line {
+                Ok(Some(InputLine::Complete(line))) if line.trim_ascii().is_empty() => {}
+                Ok(Some(InputLine::Complete(line))) => self.handle_line(line).await,
+                Ok(Some(InputLine::Oversized(long))) => {
+                    let message = format!("the message exceeds the limit of {max} bytes");
+                    let rpc_error = JsonRpcError::new(JsonRpcError::INVALID_REQUEST, message);
+                    self.send(rpc_error.encode(json_rpc::find_id(&long.head).as_ref())).await;
+                }
+                Ok(None) => return,
+                Err(error) => return tracing::debug!(%error, "read from client failed"),
+            }
+        }
+    }
+
+    /// Ends the streams and the pending server requests, and waits for the
+    /// requests.
+    async fn finish(&mut self, deadline: Instant) {
+        self.stopping.cancel();
+        self.context.server_requests.as_ref().inspect(|server_requests| server_requests.close());
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout_at(deadline, ended).await.is_err() {
+            tracing::warn!(pending = self.tasks.len(), "dropped requests of disconnected client");
+        }
+    }
+
+    async fn handle_line(&mut self, line: &[u8]) {
+        match json_rpc::parse(line) {
+            Ok(ClientMessage::Request { id, method, params }) => {
+                if let Err(rpc_error) = self.handle_request(&id, &method, params).await {
+                    let ClientContext { gateway, identity, .. } = &self.context;
+                    Box::pin(audit_rejected::audit_rejected_call(
+                        gateway,
+                        identity,
+                        (&method, params),
+                        &rpc_error,
+                    ))
+                    .await;
+                    self.send(rpc_error.encode(Some(&id))).await;
+                }
+            }
+            Ok(ClientMessage::Notification { method, params }) => {
+                self.handle_notification(&method, params);
+            }
+            Ok(ClientMessage::Response { id, result: reply }) => {
+                self.context
+                    .server_requests
+                    .as_ref()
+                    .inspect(|server_requests| server_requests.resolve(&id, reply));
+            }
+            Err((id, rpc_error)) => self.send(rpc_error.encode(id.as_ref())).await,
+        }
+    }
+
+    async fn handle_request(
+        &mut self,
+        id: &JsonRpcId,
+        method: &str,
+        raw: Option<&RawValue>,
+    ) -> Result<(), JsonRpcError> {
+        let params = RequestParams::parse(raw)?;
+        let protocol_generation =
+            params.version().map_or(Ok(ProtocolGeneration::Legacy), generation_of)?;
+        if protocol_generation == ProtocolGeneration::Modern {
+            generation::check_meta(&params)?;
+        }
+        let client_context =
+            ClientContext { generation: protocol_generation, ..self.context.clone() };
+        client_context.check_source().await?;
+        let max = self.context.gateway.0.mcp.settings().max_in_flight;
+        match (method, protocol_generation) {
+            ("initialize", ProtocolGeneration::Legacy) => {
+                self.context.server_requests = ServerRequests::from_initialize(raw);
+                self.send(client_context.initialize_result(id, negotiate_version(raw))).await;
+            }
+            ("ping", ProtocolGeneration::Legacy) => {
+                let mut out = json_rpc::start_result(id);
+                out.extend_from_slice(b"{}}");
+                self.send(out).await;
+            }
+            _ if !self.wait_for_capacity(max).await => {
+                let message = format!("{max} requests are in flight; wait for one to finish");
+                return Err(JsonRpcError::new(JsonRpcError::OVERLOADED, message));
+            }
+            ("subscriptions/listen", ProtocolGeneration::Modern) => {
+                let filter =
+                    SubscriptionFilter::parse(raw, &self.context.gateway.0.mcp.settings())?;
+                self.spawn_listener(client_context, filter, Some(id.clone()));
+            }
+            _ => {
+                // The arguments of a call are in the params already, and may be large.
+                let raw = raw.filter(|_| method != "tools/call").map(ToOwned::to_owned);
+                let (id, method) = (id.clone(), method.to_owned());
+                self.spawn_request(McpRequest {
+                    client: client_context,
+                    id,
+                    method,
+                    params,
+                    raw_params: raw,
+                    suggests_names: true,
+                    argument_headers: None,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether one more request may run; waits a moment for the end of another.
+    async fn wait_for_capacity(&mut self, max: usize) -> bool {
+        while self.tasks.try_join_next().is_some() {}
+        if self.tasks.len() >= max {
+            let _ = tokio::time::timeout(CAPACITY_WAIT, self.tasks.join_next()).await;
+        }
+        self.tasks.len() < max
+    }
+
+    fn spawn_request(&mut self, mcp_request: McpRequest) {
+        let notifier = Notifier::new(mcp_request.id.clone())
+            .with_notifications(Some(self.sender.clone()))
+            .with_cancellation(Some(Arc::clone(&self.in_flight)));
+        let sender = self.sender.clone();
+        self.tasks.spawn(async move {
+            let response = mcp_request.handle(notifier).await;
+            if response.is_expected {
+                // A client that is gone needs no answer.
+                let _ = sender.send(response.message.into_bytes()).await;
+            }
+        });
+    }
+
+    fn handle_notification(&mut self, method: &str, raw: Option<&RawValue>) {
+        match method {
+            "notifications/cancelled" => {
+                let Some((id, reason)) = params::parse_canceled(raw) else { return };
+                match self.listeners.remove(&id) {
+                    Some(listener) => listener.cancel(),
+                    None => self.in_flight.cancel(&id, &reason),
+                }
+            }
+            "notifications/initialized" => {
+                self.spawn_listener(self.context.clone(), SubscriptionFilter::ALL, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells the client what changes, until it cancels that; a client of before hears it once.
+    fn spawn_listener(
+        &mut self,
+        client_context: ClientContext,
+        filter: SubscriptionFilter,
+        id: Option<JsonRpcId>,
+    ) {
+        self.listeners.retain(|_, listener| !listener.is_cancelled());
+        let stopping = self.stopping.child_token();
+        // The id of the one that needs none is no id.
+        let key = id.clone().unwrap_or_else(JsonRpcId::placeholder);
+        if let Some(before) = self.listeners.insert(key, stopping.clone()) {
+            before.cancel();
+        }
+        let changes = ChangeNotifier::new(client_context, filter, id);
+        let gateway = self.context.gateway.clone();
+        self.tasks.spawn(notify_changes(gateway, changes, self.sender.clone(), stopping));
+    }
+
+    async fn send(&self, message: Vec<u8>) {
+        // A client that is gone needs no answer.
+        let _ = self.sender.send(message).await;
+    }
+}
+
+async fn notify_changes(
+    gateway: Gateway,
+    mut changes: ChangeNotifier,
+    sender: mpsc::Sender<Vec<u8>>,
+    stopping: CancellationToken,
+) {
+    if changes.is_subscription() {
+        if stopping.run_until_cancelled(changes.subscribe_resources()).await.is_none() {
+            return;
+        }
+        if sender.send(changes.acknowledgment()).await.is_err() {
+            return;
+        }
+    }
+    loop {
+        let found = tokio::select! {
+            biased;
+            () = stopping.cancelled() => break,
+            found = changes.next() => found,
+        };
+        for message in found.into_iter().flatten() {
+            if sender.send(message).await.is_err() {
+                return;
+            }
+        }
+    }
+    if let Some(final_result) = changes.final_result().filter(|_| gateway.0.stopping.is_cancelled())
+    {
+        let _ = sender.send(final_result).await;
+    }
+}
+
+fn generation_of(version: &str) -> Result<ProtocolGeneration, JsonRpcError> {
+    generation::supported_version(version).map(ProtocolGeneration::from_version)
+}

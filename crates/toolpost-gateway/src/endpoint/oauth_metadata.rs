@@ -1,0 +1,35 @@
+//! `/.well-known/oauth-protected-resource`: who vouches for callers, for clients that have no token
+//! yet (RFC 9728).
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use super::bearer;
+use super::problem::ProblemDetails;
+use crate::app::Gateway;
+
+/// The metadata of the whole gateway, or of what is below the path behind it. Nobody has to be known
+/// for it, and it tells nothing about operations.
+pub(super) async fn metadata(
+    State(gateway): State<Gateway>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let Some((issuer, base)) = bearer::authorization_server(gateway.authenticator(), &headers)
+    else {
+        let message =
+            "no authorization server is configured; create tokens with `toolpost token new`";
+        return ProblemDetails::not_found(message).into_response();
+    };
+    let below = uri.path().strip_prefix(bearer::METADATA_PATH).unwrap_or_default();
+    Json(json!({
+        "resource": format!("{base}{below}"),
+        "authorization_servers": [issuer],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Toolpost",
+    }))
+    .into_response()
+}

@@ -1,0 +1,228 @@
+//! Keeps web pages out.
+//!
+//! A page can make a browser send requests to loopback, directly or by pointing a name of its own
+//! at 127.0.0.1. Both show in the headers: `Origin` names the page, `Host` the rebound name. A
+//! gateway that asks nobody who they are accepts neither; one that asks for tokens is known by names
+//! that it cannot know itself, so there only pages of other hosts are refused. Where a page asks for a
+//! picture or follows a link there is no `Origin`, and `Sec-Fetch-Site` tells. The pages at `/docs` and
+//! `/rooms` are of the same origin, so nothing has to be opened for them; pages of origins that the
+//! operator has named may call, whatever host they are of.
+
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, header};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::cors;
+use super::problem::ProblemDetails;
+use crate::app::Gateway;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+pub(super) async fn reject_foreign_origins(
+    State(gateway): State<Gateway>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match check_origin(&gateway, &request) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// The same for a endpoint that looks itself: a layer makes several boxes for each request.
+pub(super) fn check_origin(gateway: &Gateway, request: &Request) -> Result<(), ProblemDetails> {
+    check_page_origin(gateway, request)?;
+    if cors::allowed_origin(gateway, request.headers()).is_some() {
+        return Ok(());
+    }
+    check_fetch_site(request.headers())
+        .map_err(|message| ProblemDetails::new(StatusCode::FORBIDDEN, message))
+}
+
+/// What holds for the pages of this gateway, to which anybody may link: they call nothing by
+/// themselves.
+pub(super) fn check_page_origin(
+    gateway: &Gateway,
+    request: &Request,
+) -> Result<(), ProblemDetails> {
+    let host = host_header(request)?;
+    let is_allowed = cors::allowed_origin(gateway, request.headers()).is_some();
+    let origins = (!is_allowed).then(|| request.headers().get_all(header::ORIGIN));
+    let origins = origins.into_iter().flatten();
+    let passed = if gateway.authenticator().allows_anonymous() {
+        check_loopback(request.uri(), host, origins)
+    } else {
+        check_same_host(host, origins)
+    };
+    passed.map_err(|message| ProblemDetails::new(StatusCode::FORBIDDEN, message))
+}
+
+/// The one `Host`, which every request of HTTP/1.1 has; an older one, and one over HTTP/2, may do
+/// without.
+fn host_header(request: &Request) -> Result<Option<&HeaderValue>, ProblemDetails> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let wrong = |message| Err(ProblemDetails::new(StatusCode::BAD_REQUEST, message));
+    match (hosts.next(), hosts.next()) {
+        (None, _) if request.version() == Version::HTTP_11 => wrong("the Host header is missing"),
+        (_, Some(_)) => wrong("duplicate Host header"),
+        (host, None) => Ok(host),
+    }
+}
+
+fn check_loopback<'r>(
+    target: &Uri,
+    host: Option<&HeaderValue>,
+    mut origins: impl Iterator<Item = &'r HeaderValue>,
+) -> Result<(), &'static str> {
+    // A target with a host of its own overrules the header.
+    if target.authority().is_some_and(|authority| !is_loopback(authority.as_str())) {
+        return Err("the request target is not a loopback address");
+    }
+    let is_local = |value: &HeaderValue| value.to_str().is_ok_and(is_loopback);
+    if !host.is_none_or(is_local) {
+        return Err("the Host header is not a loopback address");
+    }
+    if !origins.all(is_local) {
+        return Err("the Origin header is not a loopback address");
+    }
+    Ok(())
+}
+
+/// Browsers say where a request comes from, and no page can say it for them.
+fn check_fetch_site(headers: &HeaderMap) -> Result<(), &'static str> {
+    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
+    if sites.all(|site| site != "cross-site") {
+        return Ok(());
+    }
+    Err("cross-site requests are not allowed (Sec-Fetch-Site)")
+}
+
+/// Ports are not compared: whoever stands in front of the gateway may have another one.
+fn check_same_host<'r>(
+    host: Option<&HeaderValue>,
+    mut origins: impl Iterator<Item = &'r HeaderValue>,
+) -> Result<(), &'static str> {
+    let host = || host.and_then(|host| host_of(host.to_str().unwrap_or_default()));
+    let is_same = |origin: &str| host().is_some_and(|host| host_of(origin) == Some(host));
+    if origins.all(|origin| origin.to_str().is_ok_and(is_same)) {
+        return Ok(());
+    }
+    Err("cross-origin requests are not allowed: the Origin header names another host")
+}
+
+/// The host of `host[:port]` or `scheme://host[:port]`, in lower case.
+fn host_of(value: &str) -> Option<String> {
+    let authority = value.split_once("://").map_or(value, |(_, authority)| authority);
+    let uri = authority.parse::<Uri>().ok()?;
+    let host = uri.authority().map(Authority::host)?;
+    // What stands behind the host is a port, and not the rest of another name.
+    let rest = authority.strip_prefix(host)?;
+    let is_port = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+    let is_valid = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+    is_valid.then(|| host.to_ascii_lowercase())
+}
+
+/// Whether `host[:port]` or `scheme://host[:port]` is loopback.
+fn is_loopback(value: &str) -> bool {
+    // What nearly everybody says needs no parser.
+    let usual = value.strip_prefix("localhost").or_else(|| value.strip_prefix("127.0.0.1"));
+    if usual.is_some_and(is_empty_or_port) {
+        return true;
+    }
+    let Some(host) = host_of(value) else { return false };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let is_name = host == "localhost" || host.ends_with(".localhost");
+    is_name || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn is_empty_or_port(rest: &str) -> bool {
+    let port = rest.strip_prefix(':').unwrap_or(rest);
+    rest.is_empty() || port.len() < rest.len() && port.parse::<u16>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_loopback_accepts_only_loopback_hosts() {
+        for (value, expected) in [
+            ("localhost", true),
+            ("LOCALHOST:7411", true),
+            ("app.localhost:80", true),
+            ("127.0.0.1:7411", true),
+            ("127.8.9.1", true),
+            ("[::1]:7411", true),
+            ("http://localhost:3000", true),
+            ("http://127.0.0.1:3000", true),
+            ("http://[::1]:3000", true),
+            ("evil.example", false),
+            ("evil.example:7411", false),
+            ("localhost.evil.example", false),
+            ("notlocalhost", false),
+            ("localhostile", false),
+            ("localhost:", true),
+            ("localhost:99999", true),
+            ("127.0.0.1.evil.example", false),
+            ("127.0.0.1:80@evil.example", false),
+            ("127.0.0.1:80.evil.example", false),
+            ("http://localhost:80.evil.example", false),
+            ("localhost/.evil.example", false),
+            ("192.168.1.2:7411", false),
+            ("https://evil.example", false),
+            ("null", false),
+            ("", false),
+            ("http://", false),
+        ] {
+            assert_eq!(is_loopback(value), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn http11_request_requires_exactly_one_host_header() {
+        for (version, hosts, expected) in [
+            (Version::HTTP_11, 1, true),
+            (Version::HTTP_11, 0, false),
+            (Version::HTTP_11, 2, false),
+            (Version::HTTP_10, 0, true),
+            (Version::HTTP_10, 2, false),
+            (Version::HTTP_2, 0, true),
+        ] {
+            let mut request = Request::builder().version(version);
+            for _ in 0..hosts {
+                request = request.header(header::HOST, "localhost");
+            }
+            let request = request.body(axum::body::Body::empty()).unwrap();
+            assert_eq!(host_header(&request).is_ok(), expected, "{version:?}, {hosts}");
+        }
+    }
+
+    #[test]
+    fn authenticated_gateway_rejects_cross_host_origins() {
+        for (host, origin, expected) in [
+            (Some("hub.example"), None, true),
+            (None, None, true),
+            (Some("hub.example"), Some("https://hub.example"), true),
+            (Some("hub.example:7411"), Some("https://HUB.example"), true),
+            (Some("[::1]:7411"), Some("http://[::1]"), true),
+            (Some("hub.example"), Some("https://evil.example"), false),
+            (Some("hub.example"), Some("https://hub.example.evil.example"), false),
+            (Some("hub.example"), Some("null"), false),
+            (Some("hub.example"), Some(""), false),
+            (Some(""), Some(""), false),
+            (None, Some("https://evil.example"), false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(header::HOST, host), (header::ORIGIN, origin)] {
+                if let Some(value) = value {
+                    headers.insert(name, value.parse().unwrap());
+                }
+            }
+            let origins = headers.get_all(header::ORIGIN).iter();
+            let passed = check_same_host(headers.get(header::HOST), origins);
+            assert_eq!(passed.is_ok(), expected, "{host:?} {origin:?}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The one way errors leave over HTTP: `application/problem+json` with the call's error inside.
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::Serialize;
+use toolpost::{CallError, ErrorCode, OperationSpec};
+
+/// An error as RFC 9457 writes it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ProblemDetails {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'static str,
+    #[serde(serialize_with = "as_number")]
+    status: StatusCode,
+    detail: String,
+    /// The call's own error, where there was a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<CallError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+    /// What the client has to know beside the problem, such as how to prove who it is.
+    #[serde(skip)]
+    header: Option<Box<(HeaderName, HeaderValue)>>,
+}
+
+impl ProblemDetails {
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self {
+            kind: "about:blank",
+            title: status.canonical_reason().unwrap_or("Error"),
+            status,
+            detail: detail.into(),
+            error: None,
+            request_id: None,
+            header: None,
+        }
+    }
+
+    /// Somebody must say who he is, in the way that `challenge` names.
+    pub(super) fn unauthorized(detail: impl Into<String>, challenge: HeaderValue) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, detail).with_header(header::WWW_AUTHENTICATE, challenge)
+    }
+
+    pub(super) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.header = Some(Box::new((name, value)));
+        self
+    }
+
+    pub(super) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// The problem of a failed call; `spec` knows the status of the errors that it declares.
+    pub(super) fn from_call_error(error: CallError, spec: Option<&OperationSpec>) -> Self {
+        let mut problem = Self::new(status_of(&error, spec), error.message());
+        problem.error = Some(error);
+        problem
+    }
+
+    /// The error that it stands for, or the one that comes nearest where there was no call.
+    pub(super) fn to_call_error(&self) -> CallError {
+        let unreadable = || CallError::validation(self.detail.clone(), &[]);
+        self.error.clone().unwrap_or_else(unreadable)
+    }
+
+    /// What is wrong, in words.
+    pub(super) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    pub(super) fn with_request_id(mut self, id: String) -> Self {
+        self.request_id = Some(id);
+        self
+    }
+
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// When to come again: what the service behind the operation says, or what is known of it, or soon.
+    fn retry_after(&self) -> HeaderValue {
+        let details = self.error.as_ref().and_then(CallError::details);
+        let from_details =
+            details.and_then(|details| details.pointer("/headers/retry-after")?.as_str());
+        // Seconds, as the document of the API says; a date would be one of another clock.
+        let from_details =
+            from_details.and_then(|text| text.parse::<u32>().ok()).map(HeaderValue::from);
+        let known = details.and_then(|details| details.get("retryAfterMs")?.as_u64());
+        let known = || known.map(|millis| HeaderValue::from(millis.div_ceil(1_000).max(1)));
+        from_details.or_else(known).unwrap_or(HeaderValue::from_static("1"))
+    }
+
+    pub(super) fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.to_json()));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+            headers.insert(header::RETRY_AFTER, self.retry_after());
+        }
+        headers.extend(self.header.map(|header| *header));
+        response
+    }
+}
+
+/// The status of the table of errors; an operation may declare its own.
+fn status_of(error: &CallError, spec: Option<&OperationSpec>) -> StatusCode {
+    let declared = match error.code() {
+        ErrorCode::Domain(code) => declared_status(code, spec),
+        _ => None,
+    };
+    let usual = || StatusCode::from_u16(error.code().info().http_status).ok();
+    declared.or_else(usual).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+fn declared_status(code: &str, spec: Option<&OperationSpec>) -> Option<StatusCode> {
+    let declared = spec?.error_schemas.iter().find(|declared| declared.code == code)?;
+    let status = StatusCode::from_u16(declared.http_status?).ok()?;
+    is_allowed_status(status).then_some(status)
+}
+
+/// A declared success would make a failure look like an answer, and a declared refusal of credentials
+/// as if this gateway had asked for some: its clients would ask for another token, or for none.
+fn is_allowed_status(status: StatusCode) -> bool {
+    let is_failure = status.is_client_error() || status.is_server_error();
+    let asks_for_credentials =
+        [StatusCode::UNAUTHORIZED, StatusCode::PROXY_AUTHENTICATION_REQUIRED];
+    is_failure && !asks_for_credentials.contains(&status)
+}
+
+fn as_number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u16(status.as_u16())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolpost::{ErrorDefinition, OperationKind};
+
+    use super::*;
+
+    #[test]
+    fn error_codes_map_to_http_status() {
+        let mut spec = OperationSpec::new(&"t.op".parse().unwrap(), OperationKind::Query);
+        spec.error_schemas = vec![
+            ErrorDefinition::new("SOLD_OUT", "").with_http_status(409),
+            ErrorDefinition::new("ODD", "").with_http_status(200),
+            ErrorDefinition::new("WHO", "").with_http_status(401),
+            ErrorDefinition::new("WHO_HALFWAY", "").with_http_status(407),
+            ErrorDefinition::new("PLAIN", ""),
+        ];
+        for (code, status) in [
+            ("OPERATION_NOT_FOUND", 404),
+            ("ACCESS_DENIED", 403),
+            ("VALIDATION_ERROR", 422),
+            ("TIMEOUT", 504),
+            ("ABORTED", 503),
+            ("UNAVAILABLE", 503),
+            ("OVERLOADED", 429),
+            ("EXECUTION_ERROR", 502),
+            ("OUTPUT_VALIDATION_FAILED", 502),
+            ("UNKNOWN_ERROR", 500),
+            ("SOLD_OUT", 409),
+            ("ODD", 502),
+            ("WHO", 502),
+            ("WHO_HALFWAY", 502),
+            ("PLAIN", 502),
+            ("UNDECLARED", 502),
+        ] {
+            let error = CallError::new(code.into(), "m");
+            assert_eq!(status_of(&error, Some(&spec)).as_u16(), status, "{code}");
+        }
+    }
+
+    #[test]
+    fn unavailable_response_has_retry_after() {
+        for (details, expected) in [
+            (json!({"headers": {"retry-after": "37"}}), "37"),
+            (json!({"headers": {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}}), "1"),
+            (json!({"headers": {"retry-after": "a\nb"}}), "1"),
+            (json!({"headers": {}}), "1"),
+            (json!({"retryAfterMs": 2_500}), "3"),
+            (json!({"retryAfterMs": 0}), "1"),
+            (json!(null), "1"),
+        ] {
+            let error = CallError::unavailable("m").with_details(details.clone());
+            let response = ProblemDetails::from_call_error(error, None).into_response();
+            assert_eq!(response.headers()["retry-after"], expected, "{details}");
+        }
+    }
+}

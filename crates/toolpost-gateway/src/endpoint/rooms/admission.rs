@@ -1,0 +1,212 @@
+//! Who comes into a room, and whether he may.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::http::{HeaderMap, StatusCode};
+use toolpost::Identity;
+
+use super::join_params::JoinParams;
+use crate::admin::{self, scope};
+use crate::app::Gateway;
+use crate::auth::{AuthError, JwtError, Token};
+use crate::endpoint::bearer;
+use crate::endpoint::problem::ProblemDetails;
+use crate::room::capability::{Capabilities, Capability};
+use crate::room::{JoinRequest, RoomError, RoomHandle, check_participant};
+
+/// What those may do who need no token: everything but what changes who may do what.
+const ANONYMOUS_CAPABILITIES: [&str; 8] = [
+    "chat",
+    "chat/*",
+    "mcp/*",
+    "reasoning/*",
+    "stream/*",
+    "participant/status",
+    "participant/request-status",
+    "capability/grant-ack",
+];
+
+/// Somebody who may come in, and where.
+#[derive(Debug)]
+pub(super) struct RoomAdmission {
+    pub(super) room: RoomHandle,
+    pub(super) join_request: JoinRequest,
+}
+
+/// Why somebody does not come in.
+#[derive(Debug)]
+pub(super) enum AdmissionError {
+    /// He is nobody.
+    Unauthenticated(AuthError),
+    /// He is somebody, and not the one he says, or not somebody who may.
+    Forbidden(RoomError),
+    /// It cannot be done at the moment, or at all.
+    Unavailable(RoomError),
+}
+
+impl AdmissionError {
+    /// The code and the words, for a first frame that is refused.
+    pub(super) fn into_rejection(self) -> RoomError {
+        match self {
+            Self::Unauthenticated(error) => RoomError::new("unauthorized", error.to_string()),
+            Self::Forbidden(rejection) | Self::Unavailable(rejection) => rejection,
+        }
+    }
+
+    pub(super) fn into_problem(self, gateway: &Gateway, headers: &HeaderMap) -> ProblemDetails {
+        match self {
+            Self::Unauthenticated(AuthError::Jwt(error @ JwtError::KeysUnavailable(_))) => {
+                ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+            }
+            Self::Unauthenticated(error) => {
+                bearer::invalid_token(gateway.authenticator(), "/ws", headers, error.to_string())
+            }
+            Self::Forbidden(rejection) => {
+                ProblemDetails::new(StatusCode::FORBIDDEN, rejection.message)
+            }
+            Self::Unavailable(rejection) => {
+                let status = match rejection.code {
+                    "invalid_message" => StatusCode::BAD_REQUEST,
+                    _ => StatusCode::SERVICE_UNAVAILABLE,
+                };
+                ProblemDetails::new(status, rejection.message)
+            }
+        }
+    }
+}
+
+/// Whether somebody has a token that any endpoint would take. One that only a room knows has to be shown
+/// with the room.
+pub(super) async fn check_token(gateway: &Gateway, token: &Token) -> Result<(), AdmissionError> {
+    let identity = gateway.authenticator().identify(Some(token.reveal())).await;
+    identity.map(drop).map_err(AdmissionError::Unauthenticated)
+}
+
+impl RoomAdmission {
+    pub(super) async fn admit(
+        gateway: &Gateway,
+        room: &str,
+        params: &JoinParams,
+    ) -> Result<Self, AdmissionError> {
+        let (room, identity) = open_room(gateway, room, params.token.as_ref()).await?;
+        let id = participant_name(gateway, &identity, params)?;
+        check_participant(&id).map_err(AdmissionError::Forbidden)?;
+        let (requested, has_token): (Box<str>, _) = (id.as_str().into(), params.token.is_some());
+        let looked = room.inspect(move |room| {
+            if !has_token && room.has_invitation_token(&requested) {
+                let message = format!("`{requested}` requires a token");
+                return Err(RoomError::new("auth_violation", message));
+            }
+            room.check_can_join(&requested)
+        });
+        match looked.await {
+            Some(arrival) => arrival.map_err(AdmissionError::Forbidden)?,
+            None => return Err(room_unavailable()),
+        }
+        let capabilities = identity_capabilities(gateway, &identity, params.token.is_some());
+        let (protocol, history) = (params.protocol, params.history);
+        let request = JoinRequest {
+            id: id.into(),
+            identity,
+            token_capabilities: capabilities,
+            protocol,
+            history,
+        };
+        Ok(Self { room, join_request: request })
+    }
+}
+
+fn room_unavailable() -> AdmissionError {
+    let message = "the room is unavailable; see the gateway log";
+    AdmissionError::Unavailable(RoomError::new("unavailable", message))
+}
+
+/// The room, and who it is. Whoever is nobody opens none: he may only be somebody to a room that is
+/// there already.
+pub(super) async fn open_room(
+    gateway: &Gateway,
+    room: &str,
+    token: Option<&Token>,
+) -> Result<(RoomHandle, Arc<Identity>), AdmissionError> {
+    let unknown = match gateway.authenticator().identify(token.map(Token::reveal)).await {
+        Ok(identity) => {
+            let room =
+                gateway.0.rooms.get_or_open(gateway, room).map_err(AdmissionError::Unavailable)?;
+            return Ok((room, identity));
+        }
+        Err(error) => AdmissionError::Unauthenticated(error),
+    };
+    let Some(token) = token else { return Err(unknown) };
+    let Some(room) = gateway.0.rooms.find_existing(gateway, room).await else {
+        return Err(unknown);
+    };
+    let identity = guest_identity(&room, token).await?;
+    // Whoever invites somebody who has a token of this gateway does not become him by that.
+    let identity = identity.filter(|guest| !gateway.authenticator().has_identity(&guest.id));
+    Ok((room, identity.ok_or(unknown)?))
+}
+
+/// What somebody is called in a room. A token names one participant.
+fn participant_name(
+    gateway: &Gateway,
+    identity: &Identity,
+    params: &JoinParams,
+) -> Result<String, AdmissionError> {
+    let other = |message| Err(AdmissionError::Forbidden(RoomError::new("auth_violation", message)));
+    if params.token.is_none() {
+        let id = params.participant.clone().unwrap_or_else(anonymous_name);
+        return match gateway.authenticator().has_identity(&id) {
+            true => other(format!("`{id}` requires a token")),
+            false => Ok(id),
+        };
+    }
+    let id = identity.id.clone();
+    match params.participant.as_ref().is_some_and(|requested| *requested != id) {
+        true => other(format!("this token belongs to `{id}`")),
+        false => Ok(id),
+    }
+}
+
+/// Somebody with a token that only this room knows.
+async fn guest_identity(
+    room: &RoomHandle,
+    token: &Token,
+) -> Result<Option<Arc<Identity>>, AdmissionError> {
+    let hash = token.hash().to_string();
+    let id = room
+        .inspect(move |room| room.invited_participant(&hash))
+        .await
+        .ok_or_else(room_unavailable)?;
+    Ok(id.map(|id| Arc::new(Identity::new(&*id))))
+}
+
+/// A name for somebody who says none and needs none.
+fn anonymous_name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    match COUNT.fetch_add(1, Ordering::Relaxed) {
+        0 => crate::auth::LOCAL.to_owned(),
+        number => format!("{}-{}", crate::auth::LOCAL, number + 1),
+    }
+}
+
+/// What somebody's identity says that he may in a room; nothing if it says nothing about that.
+pub(crate) fn identity_capabilities(
+    gateway: &Gateway,
+    identity: &Identity,
+    has_token: bool,
+) -> Option<Capabilities> {
+    let parsed = |texts: &[&str]| {
+        Capabilities::new(texts.iter().filter_map(|text| Capability::parse(text).ok()))
+    };
+    if !has_token && gateway.authenticator().allows_anonymous() {
+        return Some(parsed(&ANONYMOUS_CAPABILITIES));
+    }
+    let is_operator =
+        identity.id == admin::OPERATOR && identity.scopes.iter().any(|held| held == scope::ADMIN);
+    if is_operator && identity.capabilities.is_empty() {
+        return Some(parsed(&["*"]));
+    }
+    let texts: Vec<&str> = identity.capabilities.iter().map(String::as_str).collect();
+    (!texts.is_empty()).then(|| parsed(&texts))
+}

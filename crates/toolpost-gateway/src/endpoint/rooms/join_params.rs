@@ -1,0 +1,68 @@
+//! Where somebody wants to go, and who he says he is: in the address, in a header, or in a first frame.
+
+use axum::http::{HeaderMap, StatusCode};
+use url::form_urlencoded;
+
+use crate::auth::Token;
+use crate::endpoint::bearer;
+use crate::endpoint::problem::ProblemDetails;
+use crate::room::message::{JoinFrame, Protocol};
+
+#[derive(Debug)]
+pub(super) struct JoinParams {
+    pub(super) room: Option<String>,
+    pub(super) token: Option<Token>,
+    pub(super) participant: Option<String>,
+    pub(super) protocol: Protocol,
+    /// How many of the last messages he wants to see.
+    pub(super) history: Option<usize>,
+    /// Whether nothing more is said before the welcome.
+    pub(super) skips_join_frame: bool,
+}
+
+impl JoinParams {
+    pub(super) fn parse(headers: &HeaderMap, query: Option<&str>) -> Result<Self, ProblemDetails> {
+        let bad = |message: &str| ProblemDetails::new(StatusCode::BAD_REQUEST, message);
+        let mut params = Self {
+            room: None,
+            token: None,
+            participant: None,
+            protocol: Protocol::Mew04,
+            history: None,
+            skips_join_frame: false,
+        };
+        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            let value = value.into_owned();
+            match &*name {
+                "topic" => {
+                    (params.protocol, params.skips_join_frame) = (Protocol::Mcpx01, true);
+                    params.room = Some(value);
+                }
+                "space" => params.room = Some(value),
+                "token" => params.token = Some(Token::from(value)),
+                "participant" | "participantId" | "participant_id" => {
+                    params.participant = Some(value);
+                }
+                "history" => {
+                    let max = value.parse().map_err(|_| bad("`history` must be a number"))?;
+                    params.history = Some(max);
+                }
+                _ => {}
+            }
+        }
+        let header_token = bearer::bearer_token(headers).map_err(bad)?;
+        params.token = header_token.map(|token| Token::from(token.to_owned())).or(params.token);
+        params.token.take_if(|token| token.reveal().is_empty());
+        Ok(params)
+    }
+
+    /// What a first frame adds. What was said before stays, unless the frame says it too.
+    pub(super) fn apply_join_frame(&mut self, join: JoinFrame) {
+        self.room = join.space.map(Into::into).or(self.room.take());
+        let token = join.token.filter(|token| !token.reveal().is_empty());
+        self.token = token.or(self.token.take());
+        self.participant = join.participant.map(Into::into).or(self.participant.take());
+        self.protocol = join.protocol.unwrap_or(self.protocol);
+        self.history = join.history.or(self.history);
+    }
+}

@@ -1,0 +1,150 @@
+//! What can be read of rooms without being there.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+use super::admission::{self, AdmissionError};
+use super::authenticate_reader;
+use crate::app::Gateway;
+use crate::auth::Token;
+use crate::endpoint::bearer;
+use crate::endpoint::problem::ProblemDetails;
+use crate::room::message::{Protocol, RoomMessage};
+use crate::room::{REGISTRY_PARTICIPANT, RoomHandle, format_for_mcpx};
+
+/// How many messages are on a page unless somebody says so.
+const DEFAULT_LIMIT: usize = 100;
+/// How many messages are on a page at most.
+const MAX_LIMIT: usize = 1_000;
+
+/// `GET /v0.1/topics`: the rooms that the caller may enter.
+pub(in crate::endpoint) async fn topics(
+    State(gateway): State<Gateway>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let identity = match authenticate_reader(&gateway, &uri, &headers).await {
+        Ok(identity) => identity,
+        Err(problem) => return problem.into_response(),
+    };
+    let mut topics = Vec::new();
+    for name in gateway.0.rooms.room_names() {
+        // What is not open yet is looked at by its settings alone.
+        if gateway.0.rooms.admits(&name, &identity.id) {
+            topics.push(name);
+        }
+    }
+    Json(json!({"topics": topics})).into_response()
+}
+
+/// `GET /v0.1/topics/{topic}/participants`: who is there.
+pub(in crate::endpoint) async fn participants(
+    State(gateway): State<Gateway>,
+    Path(topic): Path<String>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let room = match accessible_room(&gateway, &topic, &headers).await {
+        Ok(room) => room,
+        Err(problem) => return problem.into_response(),
+    };
+    let Some(present) = room.inspect(|room| room.participants()).await else {
+        return room_unavailable().into_response();
+    };
+    let mut entries: Vec<Value> = present
+        .iter()
+        .map(|(id, capabilities)| json!({"id": &**id, "capabilities": format_for_mcpx(capabilities)}))
+        .collect();
+    entries.push(json!({"id": REGISTRY_PARTICIPANT, "capabilities": ["mcp/response"]}));
+    Json(json!({"participants": entries})).into_response()
+}
+
+struct HistoryQuery {
+    limit: Option<String>,
+    before: Option<String>,
+    protocol: Option<String>,
+}
+
+/// `GET /v0.1/topics/{topic}/history`: what was said, newest first.
+pub(in crate::endpoint) async fn history(
+    State(gateway): State<Gateway>,
+    Path(topic): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let parsed = parse_history_query(&uri);
+    let (limit, before, protocol) = match parsed {
+        Ok(parsed) => parsed,
+        Err(problem) => return problem.into_response(),
+    };
+    let room = match accessible_room(&gateway, &topic, &headers).await {
+        Ok(room) => room,
+        Err(problem) => return problem.into_response(),
+    };
+    let messages = room.inspect(move |room| room.history_page(limit, before.as_deref())).await;
+    let Some(messages) = messages else { return room_unavailable().into_response() };
+    let body = history_json(&messages, protocol);
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// Clients of one build look for `messages`, those of another for `history`.
+fn history_json(messages: &[Arc<RoomMessage>], protocol: Protocol) -> String {
+    let texts: Vec<String> = messages.iter().map(|message| message.encode(protocol)).collect();
+    let list = texts.join(",");
+    format!(r#"{{"messages":[{list}],"history":[{list}]}}"#)
+}
+
+fn parse_history_query(uri: &Uri) -> Result<(usize, Option<String>, Protocol), ProblemDetails> {
+    let bad = |message: String| ProblemDetails::new(StatusCode::BAD_REQUEST, message);
+    let mut params = HistoryQuery { limit: None, before: None, protocol: None };
+    let query = uri.query().unwrap_or_default();
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        match &*name {
+            "limit" => params.limit = Some(value.into_owned()),
+            "before" => params.before = Some(value.into_owned()),
+            "protocol" => params.protocol = Some(value.into_owned()),
+            _ => {}
+        }
+    }
+    let limit = params.limit.map_or(Some(DEFAULT_LIMIT), |text| text.parse().ok());
+    let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit));
+    let limit =
+        limit.ok_or_else(|| bad(format!("`limit` must be a number from 1 to {MAX_LIMIT}")))?;
+    let protocol = params.protocol.map_or(Some(Protocol::Mcpx01), |text| Protocol::parse(&text));
+    let protocol = protocol.ok_or_else(|| bad("unsupported `protocol`".to_owned()))?;
+    Ok((limit, params.before, protocol))
+}
+
+/// The room, if whoever asks may enter it.
+async fn accessible_room(
+    gateway: &Gateway,
+    topic: &str,
+    headers: &HeaderMap,
+) -> Result<RoomHandle, ProblemDetails> {
+    let denied = match bearer::bearer_token(headers) {
+        // Somebody whom only this room knows may read here, too.
+        Ok(Some(token)) => {
+            admission::open_room(gateway, topic, Some(&Token::from(token.to_owned()))).await
+        }
+        _ => admission::open_room(gateway, topic, None).await,
+    };
+    let (room, identity) = denied.map_err(|denied| denied.into_problem(gateway, headers))?;
+    let id = identity.id.clone();
+    match room.inspect(move |room| room.check_membership(&id)).await {
+        Some(Ok(())) => Ok(room),
+        Some(Err(rejection)) => {
+            Err(AdmissionError::Forbidden(rejection).into_problem(gateway, headers))
+        }
+        None => Err(room_unavailable()),
+    }
+}
+
+fn room_unavailable() -> ProblemDetails {
+    let message = "the room is unavailable; see the gateway log";
+    ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, message)
+}

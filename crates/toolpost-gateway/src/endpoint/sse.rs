@@ -1,0 +1,230 @@
+//! Subscriptions over HTTP: one server-sent event for each value.
+//!
+//! Every event has an id, `stream-number`. A client that was cut off returns with the last id that
+//! it has seen, and the stream goes on behind it: what was sent last is kept, and for a while what
+//! comes next is too.
+
+mod active_stream;
+mod replay_buffer;
+mod stream_registry;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use futures::{FutureExt, Stream, StreamExt};
+use toolpost::{Authority, CallError, CallRequest, Identity, Operation};
+
+use super::http::ResponseForm;
+use super::problem::ProblemDetails;
+use crate::app::Gateway;
+use active_stream::{NextEvent, StreamReader};
+use stream_registry::ResumeOutcome;
+
+pub(crate) use stream_registry::StreamRegistry;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// What a stream is bound to: for anybody else, or in another form, it is not there.
+#[derive(Clone)]
+pub(super) struct StreamBinding {
+    pub(super) operation: Arc<Operation>,
+    pub(super) form: ResponseForm,
+    pub(super) owner: Arc<Identity>,
+}
+
+impl StreamBinding {
+    fn matches(&self, other: &Self) -> bool {
+        self.form == other.form
+            && self.owner.id == other.owner.id
+            && self.operation.id() == other.operation.id()
+    }
+}
+
+/// The last event that a client has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastEventId<'a> {
+    /// The client has not been here.
+    None,
+    At(&'a str, u64),
+    /// Of a stream that was not ours.
+    Invalid,
+}
+
+impl<'a> LastEventId<'a> {
+    pub(super) fn from_headers(headers: &'a HeaderMap) -> Self {
+        let Some(value) = headers.get(LAST_EVENT_ID) else { return Self::None };
+        let text = value.to_str().unwrap_or("?");
+        match text.split_once('-') {
+            None if text.is_empty() => Self::None,
+            Some((stream, number)) => {
+                number.parse().map_or(Self::Invalid, |number| Self::At(stream, number))
+            }
+            None => Self::Invalid,
+        }
+    }
+}
+
+/// Streams the values as they come. A subscription that is refused at once is a problem with a
+/// proper status; one that fails later ends with an `error` event, and one that ends with
+/// `complete`, because a stream that just stops looks like a lost connection.
+pub(super) fn handle(
+    gateway: &Gateway,
+    binding: StreamBinding,
+    last: LastEventId<'_>,
+    request: CallRequest<'_>,
+) -> Result<Response, ProblemDetails> {
+    let resumed = match last {
+        LastEventId::None => None,
+        LastEventId::At(stream, number) => {
+            Some(gateway.0.sse_streams.resume(stream, number, &binding))
+        }
+        LastEventId::Invalid => Some(ResumeOutcome::Unknown),
+    };
+    match resumed {
+        Some(ResumeOutcome::Resumed(reader, lost)) => {
+            let gap = (lost > 0).then(|| gap_event(Some(lost)));
+            Ok(stream_response(EventStream::new(gateway, reader, gap)))
+        }
+        // This is how a browser is told not to come again.
+        Some(ResumeOutcome::Complete) => Ok(no_content()),
+        Some(ResumeOutcome::Unknown) => {
+            start_stream(gateway, binding, request, Some(gap_event(None)))
+        }
+        None => start_stream(gateway, binding, request, None),
+    }
+}
+
+fn start_stream(
+    gateway: &Gateway,
+    binding: StreamBinding,
+    request: CallRequest<'_>,
+    gap: Option<Bytes>,
+) -> Result<Response, ProblemDetails> {
+    let caller = Authority::untrusted(Some(Arc::clone(&binding.owner)));
+    let mut values = gateway.pipeline().start_subscription(request, caller);
+    // Refusals are decided without waiting, so one poll is enough to see them.
+    let first = match values.next().now_or_never() {
+        Some(Some(Err(error))) => {
+            return Err(ProblemDetails::from_call_error(error, Some(binding.operation.spec())));
+        }
+        first => first,
+    };
+    let reader = gateway.0.sse_streams.create(binding, values, first).ok_or_else(|| {
+        ProblemDetails::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the system random number generator is unavailable",
+        )
+    })?;
+    Ok(stream_response(EventStream::new(gateway, reader, gap)))
+}
+
+/// Tells a client that it has missed something: so many events, or who knows how many, because this
+/// is another subscription than before.
+fn gap_event(lost: Option<u64>) -> Bytes {
+    let data = serde_json::json!({"lost": lost, "isNew": lost.is_none()});
+    Bytes::from(format!("event: gap\ndata: {data}\n\n"))
+}
+
+fn stream_response(events: EventStream) -> Response {
+    let mut response = Response::new(Body::from_stream(events.into_stream()));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+fn no_content() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// The events of one response. When it is dropped, its client has left, and may return.
+struct EventStream {
+    gateway: Gateway,
+    reader: Option<StreamReader>,
+    /// What is told first.
+    gap: Option<Bytes>,
+}
+
+impl EventStream {
+    fn new(gateway: &Gateway, reader: StreamReader, gap: Option<Bytes>) -> Self {
+        Self { gateway: gateway.clone(), reader: Some(reader), gap }
+    }
+
+    fn into_stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+        futures::stream::unfold(self, async |mut events| {
+            let event = match events.gap.take() {
+                Some(gap) => gap,
+                None => events.next().await?,
+            };
+            Some((Ok(event), events))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        let reader = self.reader.as_mut()?;
+        let superseded = reader.superseded();
+        let next = tokio::select! {
+            biased;
+            () = self.gateway.0.stopping.cancelled() => None,
+            () = superseded.cancelled() => Some(NextEvent::Superseded),
+            next = reader.next() => Some(next),
+            () = tokio::time::sleep(self.gateway.0.settings.heartbeat_interval) => {
+                return Some(Bytes::from_static(b": keep-alive\n\n"));
+            }
+        };
+        match next {
+            Some(NextEvent::Event(event)) => Some(event),
+            Some(NextEvent::Ended) => None,
+            // Somebody else has the stream, and leaving it is not ours.
+            Some(NextEvent::Superseded) => {
+                self.reader = None;
+                None
+            }
+            None => self.shutdown_event(),
+        }
+    }
+
+    /// The last word of a gateway that stops; it does not belong to the stream.
+    fn shutdown_event(&mut self) -> Option<Bytes> {
+        let reader = self.reader.take()?;
+        let stopping = CallError::unavailable("the gateway is stopping");
+        let problem = reader.problem(stopping).to_json();
+        self.gateway.0.sse_streams.close(&reader);
+        Some([b"event: error\ndata: ", &*problem, b"\n\n"].concat().into())
+    }
+}
+
+impl Drop for EventStream {
+    fn drop(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            self.gateway.0.sse_streams.detach(&self.gateway, reader);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_event_id_parses_stream_and_number() {
+        for (text, expected) in [
+            ("ab12-7", LastEventId::At("ab12", 7)),
+            ("", LastEventId::None),
+            ("7", LastEventId::Invalid),
+            ("ab12-", LastEventId::Invalid),
+            ("ab12-x", LastEventId::Invalid),
+            ("ab12--1", LastEventId::Invalid),
+            ("ab12-99999999999999999999", LastEventId::Invalid),
+        ] {
+            let headers = HeaderMap::from_iter([(LAST_EVENT_ID, text.parse().unwrap())]);
+            assert_eq!(LastEventId::from_headers(&headers), expected, "{text}");
+        }
+        assert_eq!(LastEventId::from_headers(&HeaderMap::new()), LastEventId::None);
+    }
+}

@@ -1,0 +1,247 @@
+//! A subscription that is running, and whose turn it is to read it.
+//!
+//! A client that is cut off may return before its old connection is known to be dead, and an old
+//! connection that is stuck cannot be asked to let go. So whoever comes takes the turn, and readers
+//! whose turn it was find out.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use axum::body::Bytes;
+use futures::StreamExt;
+use tokio_util::sync::CancellationToken;
+use toolpost::{CallError, Operation, Outcome, Subscription};
+
+use super::super::http::{ResponseForm, schema_mismatch};
+use super::super::problem::ProblemDetails;
+use super::StreamBinding;
+use super::replay_buffer::ReplayBuffer;
+
+/// A value, an error, or the end.
+pub(super) type StreamItem = Option<Result<Outcome, CallError>>;
+
+pub(super) struct ActiveStream {
+    pub(super) id: Box<str>,
+    pub(super) binding: StreamBinding,
+    state: Mutex<StreamState>,
+}
+
+struct StreamState {
+    /// `None` once it has ended.
+    values: Option<Subscription>,
+    /// What was seen before anybody read.
+    first: Option<StreamItem>,
+    replay: ReplayBuffer,
+    /// The reader of this number may read.
+    reader_generation: u64,
+    /// Tells the reader that it is not its turn any more.
+    superseded: CancellationToken,
+}
+
+/// Somebody who reads a stream, as long as it is his turn.
+pub(super) struct StreamReader {
+    stream: Arc<ActiveStream>,
+    generation: u64,
+    superseded: CancellationToken,
+    /// The number of the next event.
+    next_number: u64,
+    /// Whether the last event found room without another one making it.
+    fit_in_buffer: bool,
+}
+
+pub(super) enum NextEvent {
+    Event(Bytes),
+    Ended,
+    Superseded,
+}
+
+impl ActiveStream {
+    pub(super) fn new(
+        id: Box<str>,
+        stream_binding: StreamBinding,
+        replay_buffer: ReplayBuffer,
+        values: Subscription,
+        first: Option<StreamItem>,
+    ) -> Arc<Self> {
+        let superseded_token = CancellationToken::new();
+        let state = StreamState {
+            values: Some(values),
+            first,
+            replay: replay_buffer,
+            reader_generation: 0,
+            superseded: superseded_token,
+        };
+        Arc::new(Self { id, binding: stream_binding, state: Mutex::new(state) })
+    }
+
+    /// A reader behind that event, and how many events behind it are lost. `None` if the stream has
+    /// ended with it.
+    pub(super) fn reader_after(self: &Arc<Self>, number: u64) -> Option<(StreamReader, u64)> {
+        let mut state = self.lock();
+        let (first, next) = (state.replay.first_number(), state.replay.next_number());
+        let requested = number.saturating_add(1).min(next);
+        if requested == next && state.values.is_none() {
+            return None;
+        }
+        let at = requested.max(first);
+        let (turn, taken) = state.supersede_reader();
+        let reader = StreamReader {
+            stream: Arc::clone(self),
+            generation: turn,
+            superseded: taken,
+            next_number: at,
+            fit_in_buffer: true,
+        };
+        Some((reader, at - requested))
+    }
+
+    /// Nobody reads it any more.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.supersede_reader();
+        let values = state.values.take();
+        drop(state);
+        // Whoever is behind it is canceled, and does not need the lock for that.
+        drop(values);
+    }
+
+    /// It stops, and whoever reads it hears why.
+    pub(super) fn abort(&self, reason: &str) {
+        if let Some(values) = &self.lock().values {
+            values.abort_handle().abort(reason);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn encode_item(&self, number: u64, item: StreamItem) -> Vec<u8> {
+        let id = &self.id;
+        match item {
+            // As for a call: a tool's failure has no data form.
+            Some(Ok(outcome))
+                if self.binding.form == ResponseForm::Data && outcome.envelope.is_error() =>
+            {
+                let failed = outcome.envelope.into_result().err();
+                let default_error = || CallError::execution("the tool reported an error");
+                self.encode_error(number, failed.unwrap_or_else(default_error))
+            }
+            Some(Ok(outcome)) => match self.schema_mismatch(&outcome) {
+                Some(error) => self.encode_error(number, error),
+                None => self.encode_value(number, &outcome),
+            },
+            Some(Err(error)) => self.encode_error(number, error),
+            None => format!("event: complete\nid: {id}-{number}\ndata: {{}}\n\n").into_bytes(),
+        }
+    }
+
+    fn encode_value(&self, number: u64, outcome: &Outcome) -> Vec<u8> {
+        let mut event = format!("id: {}-{number}\ndata: ", self.id).into_bytes();
+        write_json(&mut event, outcome, self.binding.form);
+        event.extend_from_slice(b"\n\n");
+        event
+    }
+
+    /// Data that is not what was declared is never sent as data, here as little as in an answer.
+    fn schema_mismatch(&self, outcome: &Outcome) -> Option<CallError> {
+        match self.binding.form {
+            ResponseForm::Data => schema_mismatch(outcome, &self.binding.operation),
+            ResponseForm::Envelope => None,
+        }
+    }
+
+    fn encode_error(&self, number: u64, error: CallError) -> Vec<u8> {
+        let mut event = format!("event: error\nid: {}-{number}\ndata: ", self.id).into_bytes();
+        event.extend_from_slice(&self.problem(error).to_json());
+        event.extend_from_slice(b"\n\n");
+        event
+    }
+
+    fn problem(&self, error: CallError) -> ProblemDetails {
+        ProblemDetails::from_call_error(error, Some(Operation::spec(&self.binding.operation)))
+    }
+}
+
+impl StreamState {
+    fn supersede_reader(&mut self) -> (u64, CancellationToken) {
+        self.superseded.cancel();
+        self.superseded = CancellationToken::new();
+        self.reader_generation += 1;
+        (self.reader_generation, self.superseded.clone())
+    }
+
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
+        let Some(values) = &mut self.values else { return Poll::Ready(None) };
+        let item = match self.first.take() {
+            Some(item) => item,
+            None => ready!(values.poll_next_unpin(cx)),
+        };
+        if matches!(item, None | Some(Err(_))) {
+            self.values = None;
+        }
+        Poll::Ready(Some(item))
+    }
+}
+
+impl StreamReader {
+    pub(super) fn stream(&self) -> &Arc<ActiveStream> {
+        &self.stream
+    }
+
+    /// Whether nobody has taken the turn.
+    pub(super) fn is_current(&self) -> bool {
+        self.stream.lock().reader_generation == self.generation
+    }
+
+    pub(super) fn superseded(&self) -> CancellationToken {
+        self.superseded.clone()
+    }
+
+    pub(super) fn fit_in_buffer(&self) -> bool {
+        self.fit_in_buffer
+    }
+
+    pub(super) fn problem(&self, error: CallError) -> ProblemDetails {
+        self.stream.problem(error)
+    }
+
+    /// The next event: one that was kept, else one that comes. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> NextEvent {
+        std::future::poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<NextEvent> {
+        let mut state = self.stream.lock();
+        if state.reader_generation != self.generation {
+            return Poll::Ready(NextEvent::Superseded);
+        }
+        if let Some(event) = state.replay.get(self.next_number) {
+            self.next_number += 1;
+            return Poll::Ready(NextEvent::Event(event));
+        }
+        let Some(item) = ready!(state.poll_item(cx)) else { return Poll::Ready(NextEvent::Ended) };
+        let number = state.replay.next_number();
+        let event = Bytes::from(self.stream.encode_item(number, item));
+        self.fit_in_buffer = state.replay.push(event.clone());
+        self.next_number = number + 1;
+        Poll::Ready(NextEvent::Event(event))
+    }
+}
+
+fn write_json(event: &mut Vec<u8>, outcome: &Outcome, form: ResponseForm) {
+    let start = event.len();
+    let written = match form {
+        ResponseForm::Data => serde_json::to_writer(&mut *event, &outcome.envelope.data),
+        ResponseForm::Envelope => serde_json::to_writer(&mut *event, outcome),
+    };
+    if let Err(error) = written {
+        tracing::error!(%error, "failed to serialize outcome");
+    }
+    // Raw JSON may hold line breaks between its tokens, and a line break would end the field.
+    for byte in &mut event[start..] {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+}

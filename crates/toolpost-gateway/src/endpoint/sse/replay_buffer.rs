@@ -1,0 +1,78 @@
+//! The last events of a stream, as many as there is room for.
+
+use std::collections::VecDeque;
+
+use axum::body::Bytes;
+
+/// Events by their numbers, which begin with one. When there is no room, the oldest are dropped.
+#[derive(Debug)]
+pub(super) struct ReplayBuffer {
+    events: VecDeque<Bytes>,
+    /// The number of the next event.
+    next: u64,
+    bytes: usize,
+    max_events: usize,
+    max_bytes: usize,
+}
+
+impl ReplayBuffer {
+    pub(super) fn new(max_events: usize, max_bytes: usize) -> Self {
+        Self { events: VecDeque::new(), next: 1, bytes: 0, max_events, max_bytes }
+    }
+
+    /// Keeps an event under the next number, and says whether all those before it are still there.
+    pub(super) fn push(&mut self, event: Bytes) -> bool {
+        let before = self.first_number();
+        self.bytes += event.len();
+        self.events.push_back(event);
+        self.next += 1;
+        while self.events.len() > self.max_events || self.bytes > self.max_bytes {
+            let dropped = self.events.pop_front().map_or(0, |event| event.len());
+            self.bytes -= dropped;
+        }
+        self.first_number() == before
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<Bytes> {
+        let at = number.checked_sub(self.first_number())?;
+        self.events.get(usize::try_from(at).ok()?).cloned()
+    }
+
+    /// The number of the oldest event that is there, or of the next if none is.
+    pub(super) fn first_number(&self) -> u64 {
+        self.next - self.events.len() as u64
+    }
+
+    pub(super) fn next_number(&self) -> u64 {
+        self.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each row: the sizes of events, then the first number that is left and the next.
+    #[test]
+    fn replay_buffer_drops_oldest_events() {
+        for (sizes, first, next) in [
+            (&[][..], 1, 1),
+            (&[4, 4], 1, 3),
+            (&[1, 1, 1, 1], 2, 5),
+            (&[4, 4, 4], 2, 4),
+            (&[1, 11], 3, 3),
+            (&[11, 1], 2, 3),
+        ] {
+            let mut buffer = ReplayBuffer::new(3, 10);
+            for size in sizes {
+                let before = buffer.first_number();
+                assert_eq!(buffer.push(vec![0; *size].into()), buffer.first_number() == before);
+            }
+            assert_eq!((buffer.first_number(), buffer.next_number()), (first, next), "{sizes:?}");
+            for number in 0..next + 1 {
+                let expected = (first..next).contains(&number);
+                assert_eq!(buffer.get(number).is_some(), expected, "{sizes:?} {number}");
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The streams there are, read or waiting for their clients to return.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use toolpost::Subscription;
+
+use super::StreamBinding;
+use super::active_stream::{ActiveStream, NextEvent, StreamItem, StreamReader};
+use super::replay_buffer::ReplayBuffer;
+use crate::app::Gateway;
+use crate::endpoint::HttpEndpointSettings;
+
+/// How long a stream rests between two events that nobody takes and that push others out, so that one
+/// without end costs nothing to speak of.
+const OVERFLOW_PAUSE: Duration = Duration::from_millis(10);
+
+/// Streams by their ids.
+#[derive(Debug)]
+pub(crate) struct StreamRegistry {
+    streams: Mutex<HashMap<Box<str>, StreamEntry>>,
+    /// Owns those that read for clients who have left; they end when the gateway stops.
+    detached_tasks: TaskTracker,
+    settings: HttpEndpointSettings,
+}
+
+struct StreamEntry {
+    stream: Arc<ActiveStream>,
+    /// Since when nobody reads it.
+    detached_at: Option<Instant>,
+}
+
+/// What became of the stream that a client returns to.
+pub(super) enum ResumeOutcome {
+    /// It goes on, and so many events are lost.
+    Resumed(StreamReader, u64),
+    /// The client has seen its end.
+    Complete,
+    /// It is not there, or not for this client.
+    Unknown,
+}
+
+impl StreamRegistry {
+    pub(crate) fn new(settings: &HttpEndpointSettings) -> Self {
+        let (streams, detached_tasks) = (Mutex::default(), TaskTracker::new());
+        Self { streams, detached_tasks, settings: settings.clone() }
+    }
+
+    /// Ends the streams of some identities, read or waiting, and says how many these were.
+    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+        let ended: Vec<_> =
+            self.lock().extract_if(|_, entry| is_revoked(&entry.stream.binding.owner.id)).collect();
+        for (_, entry) in &ended {
+            entry.stream.abort("the token was revoked or reissued");
+        }
+        ended.len()
+    }
+
+    /// Waits for those who wait; whoever calls this has told the gateway to stop.
+    pub(crate) async fn drain(&self) {
+        self.detached_tasks.close();
+        self.detached_tasks.wait().await;
+    }
+
+    /// Makes a stream of a subscription, whose first item may be known; `None` without randomness.
+    pub(super) fn create(
+        &self,
+        binding: StreamBinding,
+        values: Subscription,
+        first: Option<StreamItem>,
+    ) -> Option<StreamReader> {
+        // Nobody guesses 16 random bytes.
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).ok()?;
+        let id: Box<str> = HEXLOWER.encode(&random).into();
+        let replay_buffer =
+            ReplayBuffer::new(self.settings.replay_events, self.settings.replay_bytes);
+        let active_stream = ActiveStream::new(id.clone(), binding, replay_buffer, values, first);
+        let (reader, _) = active_stream.reader_after(0)?;
+        self.lock().insert(id, StreamEntry { stream: active_stream, detached_at: None });
+        Some(reader)
+    }
+
+    /// The stream of that id behind that event, if it is there for such terms.
+    pub(super) fn resume(&self, id: &str, number: u64, binding: &StreamBinding) -> ResumeOutcome {
+        let mut streams = self.lock();
+        let entry = streams.get_mut(id).filter(|entry| entry.stream.binding.matches(binding));
+        let Some(entry) = entry else { return ResumeOutcome::Unknown };
+        match entry.stream.reader_after(number) {
+            Some((reader, lost)) => {
+                entry.detached_at = None;
+                ResumeOutcome::Resumed(reader, lost)
+            }
+            None => ResumeOutcome::Complete,
+        }
+    }
+
+    /// Somebody who read a stream has left, and may return for a while.
+    pub(super) fn detach(self: &Arc<Self>, gateway: &Gateway, reader: StreamReader) {
+        let stopping = gateway.0.stopping.clone();
+        let (Ok(runtime), false) = (Handle::try_current(), stopping.is_cancelled()) else {
+            return self.close(&reader);
+        };
+        if self.settings.resume_window.is_zero() {
+            return self.close(&reader);
+        }
+        let Some(evicted) = self.mark_detached(&reader) else { return };
+        for stream in evicted {
+            stream.close();
+        }
+        let streams = Arc::clone(self);
+        self.detached_tasks.spawn_on(streams.read_detached(reader, stopping), &runtime);
+    }
+
+    /// Notes that nobody reads a stream, and takes out those that have to make room for it. `None` if
+    /// somebody else reads it already.
+    fn mark_detached(&self, reader: &StreamReader) -> Option<Vec<Arc<ActiveStream>>> {
+        let mut streams = self.lock();
+        let mut evicted = Vec::new();
+        let owner = &reader.stream().binding.owner.id;
+        for (max, per_caller) in [
+            (self.settings.max_detached_streams_per_caller, true),
+            (self.settings.max_detached_streams, false),
+        ] {
+            let is_counted =
+                |entry: &StreamEntry| !per_caller || entry.stream.binding.owner.id == *owner;
+            while let Some(id) = oldest_detached(&streams, max, is_counted) {
+                evicted.extend(streams.remove(&id).map(|entry| entry.stream));
+            }
+        }
+        let entry = streams.get_mut(&reader.stream().id)?;
+        if !reader.is_current() {
+            return None;
+        }
+        entry.detached_at = Some(Instant::now());
+        Some(evicted)
+    }
+
+    /// Reads for a client who has left, until he returns or the time is over.
+    async fn read_detached(self: Arc<Self>, mut reader: StreamReader, stopping: CancellationToken) {
+        let resume_timeout = tokio::time::sleep(self.settings.resume_window);
+        tokio::pin!(resume_timeout);
+        let superseded = reader.superseded();
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = stopping.cancelled() => break,
+                () = superseded.cancelled() => return,
+                () = &mut resume_timeout => break,
+                next = reader.next() => next,
+            };
+            let pause_duration = match next {
+                NextEvent::Event(_) if reader.fit_in_buffer() => Duration::ZERO,
+                NextEvent::Event(_) => OVERFLOW_PAUSE,
+                // What was kept is there until the time is over.
+                NextEvent::Ended => self.settings.resume_window,
+                NextEvent::Superseded => return,
+            };
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => break,
+                () = superseded.cancelled() => return,
+                () = &mut resume_timeout => break,
+                () = pause(pause_duration) => {}
+            }
+        }
+        self.close(&reader);
+    }
+
+    /// Ends a stream, unless somebody else has taken it meanwhile.
+    pub(super) fn close(&self, reader: &StreamReader) {
+        let mut streams = self.lock();
+        if reader.is_current() {
+            streams.remove(&reader.stream().id);
+            drop(streams);
+            reader.stream().close();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, StreamEntry>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Others have their turn between two events, however fast these come.
+async fn pause(duration: Duration) {
+    if duration.is_zero() {
+        tokio::task::yield_now().await;
+    } else {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// The stream that has waited the longest of those that count, if there are as many as there may be.
+fn oldest_detached(
+    streams: &HashMap<Box<str>, StreamEntry>,
+    max: usize,
+    is_counted: impl Fn(&StreamEntry) -> bool,
+) -> Option<Box<str>> {
+    let detached =
+        streams.iter().filter(|(_, entry)| is_counted(entry) && entry.detached_at.is_some());
+    if detached.clone().count() < max {
+        return None;
+    }
+    detached.min_by_key(|(_, entry)| entry.detached_at).map(|(id, _)| id.clone())
+}
+
+impl std::fmt::Debug for StreamEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamEntry")
+            .field("detached_at", &self.detached_at)
+            .finish_non_exhaustive()
+    }
+}

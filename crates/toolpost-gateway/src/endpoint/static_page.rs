@@ -1,0 +1,208 @@
+//! Pages for people, as files that need nothing from elsewhere.
+//!
+//! A page is the same for everybody and so is served to everybody. What it shows it fetches as the
+//! caller whose token is typed into it, through the endpoints that are there for everybody. A browser is told
+//! to run nothing that is not one of these files.
+
+use std::collections::HashMap;
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+use super::etag;
+use super::http::{accepts_gzip, gzip};
+use super::origin_guard;
+use super::problem::ProblemDetails;
+use crate::app::Gateway;
+
+const HTML: &str = "text/html; charset=utf-8";
+pub(super) const CSS: &str = "text/css; charset=utf-8";
+pub(super) const SVG: &str = "image/svg+xml";
+pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// What stands in a page before it is known whether callers need a token, and then.
+const TOKEN_NOT_REQUIRED: &str = r#"name="toolpost-token" content="unneeded""#;
+const TOKEN_REQUIRED: &str = r#"name="toolpost-token" content="needed""#;
+
+/// The last two make a browser refuse to turn text into elements, whoever wrote the script. A
+/// WebSocket to the same host is `'self'` as well.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// What a page asks for by name: the name, the type, the text.
+pub(super) type PageFile = (&'static str, &'static str, &'static str);
+
+/// A page and the files below its address.
+pub(super) struct StaticPage {
+    /// Its address, and the same as seen from below it.
+    path: &'static str,
+    relative_path: &'static str,
+    open_html: StaticFile,
+    auth_html: StaticFile,
+    files: HashMap<&'static str, StaticFile>,
+}
+
+impl StaticPage {
+    /// `upwards` is its address as `../NAME`.
+    pub(super) fn new(relative_path: &'static str, html: &str, files: &[PageFile]) -> Self {
+        let files = files.iter();
+        Self {
+            path: relative_path.trim_start_matches('.'),
+            relative_path,
+            open_html: StaticFile::new(HTML, html.to_owned()),
+            auth_html: StaticFile::new(HTML, html.replace(TOKEN_NOT_REQUIRED, TOKEN_REQUIRED)),
+            files: files
+                .map(|(name, kind, text)| (*name, StaticFile::new(kind, (*text).to_owned())))
+                .collect(),
+        }
+    }
+
+    pub(super) fn serve(&self, gateway: &Gateway, request: &Request) -> Response {
+        self.handle(gateway, request).unwrap_or_else(ProblemDetails::into_response)
+    }
+
+    fn handle(&self, gateway: &Gateway, request: &Request) -> Result<Response, ProblemDetails> {
+        origin_guard::check_page_origin(gateway, request)?;
+        let path = request.uri().path();
+        let below = path.strip_prefix(self.path).and_then(|rest| rest.strip_prefix('/'));
+        let file = match below {
+            None if gateway.authenticator().allows_anonymous() => &self.open_html,
+            None => &self.auth_html,
+            // The page names everything as seen from beside it, so that it may stand below a prefix.
+            Some("") => return Ok(redirect(self.relative_path)),
+            Some(file) => self.files.get(file).ok_or_else(|| self.no_such_file())?,
+        };
+        if is_get_or_head(request.method()) {
+            return Ok(file.respond(request.headers()));
+        }
+        let allowed = HeaderValue::from_static("GET, HEAD");
+        Err(ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed")
+            .with_header(header::ALLOW, allowed))
+    }
+
+    fn no_such_file(&self) -> ProblemDetails {
+        ProblemDetails::not_found(format!("no such file; the page is at {}", self.path))
+    }
+}
+
+pub(super) fn is_get_or_head(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+pub(super) fn redirect(location: &'static str) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::FOUND;
+    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(location));
+    response
+}
+
+/// A file as it is sent: packed once, and known by what it says.
+struct StaticFile {
+    content_type: &'static str,
+    plain: Bytes,
+    gzip: Option<Bytes>,
+    etag: HeaderValue,
+}
+
+impl StaticFile {
+    fn new(content_type: &'static str, text: String) -> Self {
+        let digest = HEXLOWER.encode(&Sha256::digest(&text)[..12]);
+        let tag = HeaderValue::from_maybe_shared(Bytes::from(format!("W/\"{digest}\"")));
+        Self {
+            content_type,
+            gzip: gzip(text.as_bytes()).ok().map(Bytes::from),
+            plain: Bytes::from(text),
+            etag: tag.expect("hexadecimal digits in quotes can stand in a header"),
+        }
+    }
+
+    fn respond(&self, headers: &HeaderMap) -> Response {
+        let mut response = Response::new(Body::empty());
+        if etag::matches_etag(headers, &self.etag) {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+        } else if let Some(packed) = self.gzip.as_ref().filter(|_| accepts_gzip(headers)) {
+            *response.body_mut() = Body::from(packed.clone());
+            let gzip = HeaderValue::from_static("gzip");
+            response.headers_mut().insert(header::CONTENT_ENCODING, gzip);
+        } else {
+            *response.body_mut() = Body::from(self.plain.clone());
+        }
+        self.set_headers(response.headers_mut());
+        response
+    }
+
+    fn set_headers(&self, headers: &mut HeaderMap) {
+        headers.insert(header::ETAG, self.etag.clone());
+        for (name, value) in [
+            (header::CONTENT_TYPE, self.content_type),
+            (header::CACHE_CONTROL, "no-cache"),
+            (header::VARY, "accept-encoding"),
+            (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::REFERRER_POLICY, "no-referrer"),
+            (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What the files name, in quotes, is what is served, and nothing else. `place` is how a page names
+    /// its own files, and `others` are those of another page that it uses.
+    pub(in crate::endpoint) fn assert_references_match_files(
+        base_path: &str,
+        html: &str,
+        files: &[PageFile],
+        others: &[&str],
+    ) {
+        let texts = files.iter().map(|(_, _, text)| *text).chain([html]);
+        let quoted = texts.flat_map(|text| text.split('"'));
+        let of_others =
+            |reference: &&str| reference.starts_with("../") || others.contains(reference);
+        let (foreign, own): (Vec<_>, Vec<_>) = quoted.partition(of_others);
+        let own = own.iter().filter_map(|reference| {
+            reference.strip_prefix(base_path).or(reference.strip_prefix("./"))
+        });
+        let referenced: BTreeSet<_> = own.filter(|name| !name.is_empty()).collect();
+        let served: BTreeSet<_> = files.iter().map(|(name, ..)| *name).collect();
+        assert_eq!(referenced, served);
+        let foreign: BTreeSet<_> =
+            foreign.iter().map(|reference| reference.trim_start_matches("../")).collect();
+        assert_eq!(foreign, others.iter().copied().collect());
+    }
+
+    /// Nothing is fetched from elsewhere, and no text becomes an element.
+    pub(in crate::endpoint) fn assert_self_contained(html: &str, files: &[PageFile]) {
+        assert_eq!(html.matches(TOKEN_NOT_REQUIRED).count(), 1);
+        for (name, _, text) in files.iter().chain([&("index.html", HTML, html)]) {
+            for part in text.split("://").skip(1) {
+                let is_example =
+                    part.starts_with("example.com") || part.starts_with("www.w3.org/2000/svg");
+                assert!(is_example, "{name}: ://{}", part.get(..30).unwrap_or(part));
+            }
+            for forbidden in
+                ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("]
+            {
+                assert!(!text.contains(forbidden), "{name}: {forbidden}");
+            }
+        }
+    }
+
+    #[test]
+    fn static_page_states_whether_token_is_required() {
+        let page = StaticPage::new("../page", &format!("<meta {TOKEN_NOT_REQUIRED}>"), &[]);
+        assert_ne!(page.open_html.etag, page.auth_html.etag);
+        assert_eq!((page.path, page.relative_path), ("/page", "../page"));
+    }
+}

@@ -1,0 +1,56 @@
+//! The handshake of a WebSocket, whatever is spoken on it then.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use toolpost::transport::accept_key;
+
+use super::problem::ProblemDetails;
+use crate::app::Gateway;
+
+/// Whether a request asks for a WebSocket.
+pub(super) fn is_upgrade_request(headers: &HeaderMap) -> bool {
+    header_contains(headers, header::CONNECTION, "upgrade")
+        && header_contains(headers, header::UPGRADE, "websocket")
+}
+
+/// What a handshake is answered with; `words` are for those who ask for something else.
+pub(super) fn check_handshake(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    upgrade_message: &str,
+) -> Result<HeaderValue, ProblemDetails> {
+    let key = headers.get(header::SEC_WEBSOCKET_KEY);
+    let (true, Some(key)) = (is_upgrade_request(headers), key) else {
+        return Err(ProblemDetails::new(StatusCode::UPGRADE_REQUIRED, upgrade_message)
+            .with_header(header::UPGRADE, HeaderValue::from_static("websocket")));
+    };
+    if !header_contains(headers, header::SEC_WEBSOCKET_VERSION, "13") {
+        let message = "only WebSocket version 13 is supported";
+        return Err(ProblemDetails::new(StatusCode::UPGRADE_REQUIRED, message)
+            .with_header(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")));
+    }
+    if gateway.0.stopping.is_cancelled() {
+        return Err(ProblemDetails::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the gateway is stopping",
+        ));
+    }
+    HeaderValue::from_str(&accept_key(key.as_bytes()))
+        .map_err(|_| ProblemDetails::new(StatusCode::BAD_REQUEST, "invalid Sec-WebSocket-Key"))
+}
+
+/// The answer to a handshake.
+pub(super) fn switching_protocols(accept: HeaderValue) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    response
+}
+
+fn header_contains(headers: &HeaderMap, name: header::HeaderName, expected: &str) -> bool {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|item| item.trim().eq_ignore_ascii_case(expected))
+}

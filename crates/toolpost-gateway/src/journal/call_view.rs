@@ -1,0 +1,154 @@
+//! The two records of a call as one object, and the one record of a message.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// How many levels a body may have that is shown as what it is. Readers take 127, and it stands in an
+/// object in a list in an answer in a message.
+const MAX_NESTING_DEPTH: usize = 100;
+
+/// Every call can be shown: a body that others could not read is shown as its text.
+pub(super) fn merge_records(gateway_id: &str, enter: &[u8], exit: Option<&[u8]>) -> Value {
+    let mut call = Map::new();
+    add_members(&mut call, enter, enter_member);
+    call.insert("gatewayId".to_owned(), gateway_id.into());
+    if let Some(exit) = exit {
+        add_members(&mut call, exit, exit_member);
+    }
+    call.into()
+}
+
+/// A record that stands for itself, under the names that it has.
+pub(super) fn record_view(gateway_id: &str, record: &[u8]) -> Value {
+    let mut members = Map::new();
+    add_members(&mut members, record, keep_member);
+    members.insert("gatewayId".to_owned(), gateway_id.into());
+    members.into()
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "others leave some out")]
+fn keep_member(name: &str) -> Option<&str> {
+    Some(name)
+}
+
+fn enter_member(name: &str) -> Option<&str> {
+    (name != "kind").then_some(name)
+}
+
+fn exit_member(name: &str) -> Option<&str> {
+    match name {
+        "kind" | "enter" | "id" | "operation" | "identity" => None,
+        "seq" => Some("endSeq"),
+        "time" => Some("endTime"),
+        other => Some(other),
+    }
+}
+
+/// Adds the members of a record under the names that they have in a call.
+fn add_members(
+    call: &mut Map<String, Value>,
+    record: &[u8],
+    renamed: impl Fn(&str) -> Option<&str>,
+) {
+    let text = String::from_utf8_lossy(record);
+    let members: RecordMembers<'_> = serde_json::from_str(&text).unwrap_or_default();
+    for (name, raw) in members.0 {
+        let Some(name) = renamed(&name) else { continue };
+        match parse_body(raw.get()) {
+            Some(value) => call.insert(name.to_owned(), value),
+            None => call.insert(format!("{name}Text"), raw.get().into()),
+        };
+    }
+}
+
+/// A endpoint takes what its handler may be able to read, such as numbers of any size.
+fn parse_body(text: &str) -> Option<Value> {
+    (nesting_depth(text.as_bytes()) <= MAX_NESTING_DEPTH)
+        .then(|| serde_json::from_str(text).ok())?
+}
+
+/// How deep objects and lists lie in each other.
+fn nesting_depth(text: &[u8]) -> usize {
+    let (mut depth, mut limit, mut in_string, mut at) = (0_usize, 0, false, 0);
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'\\' => at += 1,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        limit = limit.max(depth);
+        at += 1;
+    }
+    limit
+}
+
+/// The members of a record in their order; their values stay text.
+#[derive(Default)]
+struct RecordMembers<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for RecordMembers<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(RecordMembersVisitor)
+    }
+}
+
+struct RecordMembersVisitor;
+
+impl<'de> Visitor<'de> for RecordMembersVisitor {
+    type Value = RecordMembers<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a record")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(RecordMembers(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn call_view_shows_unparseable_body_as_text() {
+        let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        for (input, is_parseable) in [
+            (r#"{"a":[1,2,{}]}"#.to_owned(), true),
+            (format!("\"{}\"", "[".repeat(500)), true),
+            (format!("\"\\\"{}\"", "[".repeat(500)), true),
+            (nested(MAX_NESTING_DEPTH), true),
+            (nested(MAX_NESTING_DEPTH + 1), false),
+            (nested(127), false),
+            (nested(5_000), false),
+            ("[1e999]".to_owned(), false),
+            (r#""\ud800""#.to_owned(), false),
+        ] {
+            let enter = format!(r#"{{"seq":1,"kind":"enter","id":"x","input":{input}}}"#);
+            let exit = format!(r#"{{"seq":2,"kind":"exit","enter":1,"id":"x","output":{input}}}"#);
+            let call = merge_records("me", enter.as_bytes(), Some(exit.as_bytes()));
+            let names: Vec<&String> = call.as_object().unwrap().keys().collect();
+            let (given, text) = (["input", "output"], ["inputText", "outputText"]);
+            let [input_name, output_name] = if is_parseable { given } else { text };
+            let expected = ["seq", "id", input_name, "gatewayId", "endSeq", output_name];
+            assert_eq!(names, expected, "{input}");
+            let expected = match is_parseable {
+                true => serde_json::from_str(&input).unwrap(),
+                false => json!(input),
+            };
+            assert_eq!(call[input_name], expected);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Following the journal: calls as they end, read from the files behind the one who writes them.
+
+use std::collections::HashMap;
+use std::io;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use toolpost::HandlerError;
+
+use super::block_reader::record_contents;
+use super::call_view::merge_records;
+use super::operations::{read_error, run_blocking};
+use super::query;
+use super::reader::Chain;
+use super::record::{RecordKind, StoredRecord};
+use super::segment::ChainEnd;
+use super::{Committed, Journal};
+use crate::config::Glob;
+
+/// How much is read at once, unless a record is longer. Whoever follows slowly is behind in the files,
+/// and holds no more than this.
+const READ_CHUNK_BYTES: u64 = 1024 * 1024;
+/// How many calls that have not ended are remembered, and how many bytes of them.
+const MAX_OPEN_CALLS: usize = 10_000;
+const MAX_OPEN_BYTES: usize = 16 * 1024 * 1024;
+
+/// Which calls somebody wants to see.
+pub(super) struct TailFilter {
+    pub(super) operation: Option<Glob>,
+    pub(super) identity: Option<String>,
+    pub(super) errors: bool,
+}
+
+/// Somebody who reads what is written behind the one who writes it.
+pub(super) struct Tail {
+    chain: Chain,
+    committed: watch::Receiver<Committed>,
+    /// The first record of the file that he reads, and up to where he has.
+    segment: u64,
+    bytes: u64,
+    filter: TailFilter,
+    /// Calls that have begun; those that are forgotten are looked up when they end.
+    open_calls: HashMap<u64, Vec<u8>>,
+    open_bytes: usize,
+}
+
+pub(super) type EndedCalls = Vec<Result<Value, HandlerError>>;
+
+impl Tail {
+    pub(super) fn new(journal: &Journal, chain: Chain, filter: TailFilter) -> Self {
+        let committed = journal.committed();
+        let ChainEnd { segment, bytes, .. } = committed.borrow().end;
+        let open_calls = HashMap::new();
+        Self { chain, committed, segment, bytes, filter, open_calls, open_bytes: 0 }
+    }
+
+    /// The next calls that ended; `None` when the journal is closed.
+    pub(super) async fn next(mut self) -> Option<(EndedCalls, Self)> {
+        loop {
+            let end = self.committed.borrow_and_update().end;
+            if (self.segment, self.bytes) == (end.segment, end.bytes) {
+                self.committed.changed().await.ok()?;
+                continue;
+            }
+            let found;
+            (found, self) = run_blocking(move || (self.read_next(end), self)).await.ok()?;
+            if !found.is_empty() {
+                return Some((found, self));
+            }
+        }
+    }
+
+    /// Reads on, but not all at once.
+    fn read_next(&mut self, end: ChainEnd) -> EndedCalls {
+        self.read_chunk(end).unwrap_or_else(|error| {
+            // What cannot be read is not tried for ever.
+            (self.segment, self.bytes) = (end.segment, end.bytes);
+            vec![Err(read_error(error.into()))]
+        })
+    }
+
+    fn read_chunk(&mut self, end: ChainEnd) -> io::Result<EndedCalls> {
+        let mut found = Vec::new();
+        let text = self.read_complete_records(end)?;
+        if text.is_empty() {
+            self.advance_segment(end)?;
+        }
+        for content in record_contents(&text) {
+            self.handle_record(content, &mut found);
+        }
+        self.bytes += text.len() as u64;
+        Ok(found)
+    }
+
+    /// What comes next in this file. Nothing is its end, or that it was removed.
+    fn read_complete_records(&self, end: ChainEnd) -> io::Result<Vec<u8>> {
+        let is_last = self.segment == end.segment;
+        let remaining = if is_last { end.bytes.saturating_sub(self.bytes) } else { u64::MAX };
+        let mut max = READ_CHUNK_BYTES;
+        loop {
+            let read = self.chain.segments.read(self.segment, self.bytes, max.min(remaining));
+            let mut text = match read {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                read => read?,
+            };
+            let complete_len = memchr::memrchr(b'\n', &text).map_or(0, |at| at + 1);
+            if complete_len > 0 || (text.len() as u64) < max {
+                text.truncate(complete_len);
+                return Ok(text);
+            }
+            max *= 2;
+        }
+    }
+
+    fn advance_segment(&mut self, end: ChainEnd) -> io::Result<()> {
+        let list = self.chain.segments.list()?;
+        let next = list.into_iter().find(|&first| first > self.segment && first <= end.segment);
+        (self.segment, self.bytes) = match next {
+            Some(next) => (next, 0),
+            None => (end.segment, end.bytes),
+        };
+        Ok(())
+    }
+
+    fn handle_record(&mut self, content: &[u8], found: &mut EndedCalls) {
+        let Some(stored) = StoredRecord::parse(content) else { return };
+        match stored.summary().kind {
+            RecordKind::Enter => self.track_open_call(stored.seq, content),
+            RecordKind::Exit { enter, failed } => {
+                let begun = self.open_calls.remove(&enter);
+                self.open_bytes -= begun.as_ref().map_or(0, Vec::len);
+                if !self.filter.matches(&stored, failed) {
+                    return;
+                }
+                let call = match begun {
+                    Some(begun) => {
+                        Some(merge_records(&self.chain.gateway_id, &begun, Some(content)))
+                    }
+                    None => query::call(&self.chain, &enter.to_string()).ok().flatten(),
+                };
+                found.extend(call.map(Ok));
+            }
+            RecordKind::Message | RecordKind::Rejection | RecordKind::Checkpoint => {}
+        }
+    }
+
+    /// Who follows for ever does not remember for ever.
+    fn track_open_call(&mut self, seq: u64, content: &[u8]) {
+        if self.open_calls.len() >= MAX_OPEN_CALLS || self.open_bytes >= MAX_OPEN_BYTES {
+            self.open_calls.clear();
+            self.open_bytes = 0;
+        }
+        self.open_bytes += content.len();
+        self.open_calls.insert(seq, content.to_vec());
+    }
+}
+
+impl TailFilter {
+    fn matches(&self, stored: &StoredRecord<'_>, failed: bool) -> bool {
+        (failed || !self.errors)
+            && self
+                .identity
+                .as_ref()
+                .is_none_or(|requested_identity| *requested_identity == stored.identity)
+            && self.operation.as_ref().is_none_or(|glob| glob.matches(&stored.operation))
+    }
+}

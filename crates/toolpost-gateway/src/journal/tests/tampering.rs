@@ -1,0 +1,252 @@
+//! What somebody without the key can do to files and folders, and what a start makes of it.
+
+use std::collections::BTreeSet;
+
+use super::super::*;
+use super::{
+    Hash, Segments, SignedPosition, SigningKey, TempDir, journal_reader, small_segments,
+    write_sample_calls, write_until_segments,
+};
+
+/// Does something to the text of every record, and makes every hash again.
+pub(super) fn rewrite_records(
+    segments: &Segments,
+    gateway_id: &str,
+    change: impl Fn(&str) -> String,
+) {
+    let mut hash = Hash::genesis(gateway_id);
+    for first in segments.list().unwrap() {
+        let mut out = Vec::new();
+        for line in std::fs::read_to_string(segments.path(first)).unwrap().lines() {
+            let content = change(&line[chain::LINE_PREFIX_LEN..]);
+            hash = hash.next(content.as_bytes());
+            hash.write_line(content.as_bytes(), &mut out);
+        }
+        std::fs::write(segments.path(first), out).unwrap();
+    }
+}
+
+/// What somebody without the key can do to several files. A start signs none of it: the chain is left
+/// alone, another is begun, and both before and after that it is told what was done.
+#[tokio::test]
+async fn open_does_not_sign_tampered_segments() {
+    type Corruption = fn(&JournalLayout, &str);
+    let rows: [(&str, Corruption, Option<&str>); 10] = [
+        ("nothing", |_, _| (), None),
+        ("forged", |layout, id| rewrite_sample(&layout.segments(id), id), Some("rewritten")),
+        (
+            "forged, and another file that is empty",
+            |layout, id| {
+                let (segments, signed_files) = (layout.segments(id), layout.signed_files(id));
+                rewrite_sample(&segments, id);
+                let next = SignedPosition::read(&signed_files.head).unwrap().seq + 1;
+                std::fs::write(segments.path(next), "").unwrap();
+            },
+            Some("rewritten"),
+        ),
+        (
+            "an empty file far behind",
+            |layout, id| std::fs::write(layout.segments(id).path(1_000_000), "").unwrap(),
+            Some("missing"),
+        ),
+        (
+            "the first file is gone",
+            |layout, id| remove_segment(&layout.segments(id), 0),
+            Some("missing"),
+        ),
+        (
+            "one between is gone",
+            |layout, id| remove_segment(&layout.segments(id), 1),
+            Some("missing"),
+        ),
+        (
+            "the last file is gone",
+            |layout, id| remove_segment(&layout.segments(id), 2),
+            Some("cut"),
+        ),
+        (
+            "all files are gone",
+            |layout, id| std::fs::remove_dir_all(layout.segments(id).folder()).unwrap(),
+            Some("cut"),
+        ),
+        (
+            "two files have each other's names",
+            |layout, id| {
+                let segments = layout.segments(id);
+                let list = segments.list().unwrap();
+                let (one, two) = (segments.path(list[0]), segments.path(list[1]));
+                let text = std::fs::read(&one).unwrap();
+                std::fs::rename(&two, &one).unwrap();
+                std::fs::write(two, text).unwrap();
+            },
+            Some("missing"),
+        ),
+        (
+            "the head is empty",
+            |layout, id| std::fs::write(layout.signed_files(id).head, "").unwrap(),
+            Some("head"),
+        ),
+    ];
+    for (name, tamper, expected) in rows {
+        let scratch = TempDir::new("journal-files");
+        let layout = JournalLayout::new(&scratch.0, &small_segments());
+        let journal = Journal::open(&scratch.0, &small_segments()).unwrap();
+        let gateway_id = journal.gateway_id().to_owned();
+        write_until_segments(&journal, layout.segments(&gateway_id).folder(), 3).await;
+        drop(journal);
+        tamper(&layout, &gateway_id);
+        // Files before that of the head are for `verify` to look at.
+        let is_continued = expected.is_none() || name == "the first file is gone";
+        // A copy of a head is no journal.
+        std::fs::write(layout.journal_dir.join("copy.head"), "").unwrap();
+        for is_restarted in [false, true] {
+            let reports = journal_reader(&scratch).verify(None).unwrap();
+            assert_eq!(reports.len(), 1 + usize::from(is_restarted && !is_continued), "{name}");
+            let report = reports.iter().find(|one| one.gateway_id == gateway_id).unwrap();
+            let kind = report.problem.as_ref().map(|problem| problem.kind.as_str());
+            assert_eq!(kind, expected, "{name}, {is_restarted}: {report:?}");
+            let journal = Journal::open(&scratch.0, &small_segments()).unwrap();
+            assert_eq!(journal.gateway_id() == gateway_id, is_continued, "{name}, {is_restarted}");
+            // Every start tells it, and not only the one that found it.
+            let damaged = journal.health()["damaged"].as_u64();
+            assert_eq!(damaged, (!is_continued).then_some(1), "{name}, {is_restarted}");
+        }
+    }
+}
+
+fn rewrite_sample(segments: &Segments, gateway_id: &str) {
+    rewrite_records(segments, gateway_id, |content| {
+        content.replacen("\"text\":\"x", "\"text\":\"y", 1)
+    });
+}
+
+fn remove_segment(segments: &Segments, at: usize) {
+    std::fs::remove_file(segments.path(segments.list().unwrap()[at])).unwrap();
+}
+
+/// Where the records are is known without the settings of whoever wrote them, and a chain that is
+/// elsewhere is no damage.
+#[tokio::test]
+async fn records_in_other_folders_are_found() {
+    let scratch = TempDir::new("journal-place");
+    let settings = |folder: Option<&str>| JournalSettings {
+        path: folder.map(|folder| scratch.0.join(folder)),
+        ..JournalSettings::default()
+    };
+    let mut chains = BTreeSet::new();
+    // The last one comes back to where it was.
+    for (folder, count) in [(Some("one"), 1), (Some("two"), 2), (None, 3), (Some("one"), 3)] {
+        let journal = Journal::open(&scratch.0, &settings(folder)).unwrap();
+        assert!(journal.health().get("damaged").is_none(), "{folder:?}");
+        write_sample_calls(&journal).await;
+        chains.insert(journal.gateway_id().to_owned());
+        drop(journal);
+        assert_eq!(chains.len(), count, "{folder:?}");
+        for reader in [None, Some("one"), Some("two")] {
+            let archive = JournalReader::new(&scratch.0, &settings(reader));
+            let reports = archive.verify(None).unwrap();
+            assert!(reports.iter().all(|report| report.ok), "{reader:?}: {reports:?}");
+            assert_eq!(reports.len(), count, "{reader:?}");
+        }
+    }
+    assert_eq!(journal_reader(&scratch).calls(&CallFilter::default()).unwrap().len(), 40);
+}
+
+/// Whoever changes the index hides calls from searches, and is told of.
+#[tokio::test]
+async fn verify_detects_index_that_hides_calls() {
+    let scratch = TempDir::new("journal-index");
+    let layout = JournalLayout::new(&scratch.0, &small_segments());
+    let journal = Journal::open(&scratch.0, &small_segments()).unwrap();
+    let segments = layout.segments(journal.gateway_id());
+    write_sample_calls(&journal).await;
+    write_until_segments(&journal, segments.folder(), 3).await;
+    write_sample_calls(&journal).await;
+    let problem = || journal_reader(&scratch).verify(None).unwrap().swap_remove(0).problem;
+    assert_eq!(problem(), None, "while it is written");
+    drop(journal);
+    let (file, backup) = (segments.folder().join(INDEX_FILE), scratch.0.join("kept"));
+    std::fs::copy(&file, &backup).unwrap();
+    for (change, is_detected) in [
+        ("UPDATE name SET text = text", false),
+        ("DELETE FROM block", false),
+        ("DELETE FROM mark WHERE block = 2", true),
+        ("DELETE FROM mark WHERE failed = 1", true),
+        ("UPDATE name SET text = 'demo.other' WHERE text = 'demo.fail'", true),
+        ("UPDATE block SET last_time = 0 WHERE id = 1", true),
+        ("UPDATE block SET first_seq = first_seq + 1 WHERE id = 2", true),
+        ("UPDATE block SET last_seq = last_seq - 1 WHERE id = 2", true),
+        ("UPDATE block SET bytes = bytes + 1 WHERE id = 2", true),
+        ("UPDATE block SET id = 1000 WHERE id = 1", true),
+        ("DELETE FROM block WHERE id = 1", true),
+        ("INSERT INTO block VALUES (1000, 1000000, 0, 9, 1000000, 1000001, 0)", true),
+    ] {
+        std::fs::copy(&backup, &file).unwrap();
+        let index = rusqlite::Connection::open(&file).unwrap();
+        index.execute_batch(change).unwrap();
+        drop(index);
+        let found = problem();
+        assert_eq!(found.is_some(), is_detected, "{change}: {found:?}");
+        assert!(found.is_none_or(|problem| problem.kind == "index"), "{change}");
+    }
+    // What helps is what is said.
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(problem(), None, "absent");
+    drop(Journal::open(&scratch.0, &small_segments()).unwrap());
+    assert!(file.exists());
+    assert_eq!(problem(), None, "made again");
+}
+
+/// Whatever is left of a chain is enough to miss the rest.
+#[tokio::test]
+async fn verify_reports_chain_with_missing_files() {
+    let rows: [(&[&str], Option<&str>); 5] = [
+        (&["key"], None),
+        (&["head"], Some("head")),
+        (&["key", "head"], Some("head")),
+        (&["key", "records"], Some("cut")),
+        (&["head", "records"], Some("head")),
+    ];
+    for (parts, expected) in rows {
+        let scratch = TempDir::new("journal-parts");
+        let layout = JournalLayout::new(&scratch.0, &JournalSettings::default());
+        let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+        let gateway_id = journal.gateway_id().to_owned();
+        write_sample_calls(&journal).await;
+        drop(journal);
+        for part in parts {
+            match *part {
+                "key" => std::fs::remove_file(layout.key_file(&gateway_id)).unwrap(),
+                "head" => std::fs::remove_file(layout.signed_files(&gateway_id).head).unwrap(),
+                _ => std::fs::remove_dir_all(layout.segments(&gateway_id).folder()).unwrap(),
+            }
+        }
+        // Another one is begun, and is looked at as well.
+        let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+        assert_ne!(journal.gateway_id(), gateway_id, "{parts:?}");
+        let reports = journal_reader(&scratch).verify(None).unwrap();
+        let find = |id: &str| reports.iter().find(|one| one.gateway_id == id).unwrap();
+        let kind = find(&gateway_id).problem.as_ref().map(|problem| problem.kind.as_str());
+        assert_eq!(kind, expected, "{parts:?}");
+        assert!(find(journal.gateway_id()).ok, "{parts:?}: {reports:?}");
+    }
+}
+
+/// A process that is killed while it begins a chain leaves nothing that has to be looked at, and a key
+/// that is half written stops nobody.
+#[test]
+fn open_ignores_uninitialized_chain_and_broken_key() {
+    let scratch = TempDir::new("journal-unbegun");
+    let layout = JournalLayout::new(&scratch.0, &JournalSettings::default());
+    let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+    let gateway_id = journal.gateway_id().to_owned();
+    drop(journal);
+    let (key, other) = (SigningKey::generate().unwrap().1, layout.key_file(&gateway_id));
+    for broken in [Vec::new(), key[..20].to_vec(), key] {
+        std::fs::write(&other, broken).unwrap();
+        let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+        assert_ne!(journal.gateway_id(), gateway_id);
+    }
+    std::fs::remove_file(other).unwrap();
+    assert!(journal_reader(&scratch).verify(None).unwrap().iter().all(|report| report.ok));
+}

@@ -1,0 +1,61 @@
+//! Things by name, looked up by every call and added seldom.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+
+/// How many names are told apart; the others share one. Names come from outside.
+const MAX_ENTRIES: usize = 4_096;
+
+pub(crate) type MapSnapshot<T> = HashMap<Box<str>, Arc<T>, foldhash::fast::RandomState>;
+
+/// A table that is read without a lock. Adding copies it.
+pub(crate) struct ConcurrentMap<T> {
+    table: ArcSwap<MapSnapshot<T>>,
+    /// Held by whoever adds or takes away.
+    write_lock: Mutex<()>,
+}
+
+impl<T> Default for ConcurrentMap<T> {
+    fn default() -> Self {
+        Self { table: ArcSwap::default(), write_lock: Mutex::default() }
+    }
+}
+
+impl<T> ConcurrentMap<T> {
+    /// Everything that there is.
+    pub(crate) fn all(&self) -> Arc<MapSnapshot<T>> {
+        self.table.load_full()
+    }
+
+    /// What has this name; `new` makes it.
+    pub(crate) fn get_or_insert(&self, name: &str, new: impl FnOnce() -> T) -> Arc<T> {
+        if let Some(known) = self.table.load().get(name) {
+            return Arc::clone(known);
+        }
+        let _changing = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.table.load();
+        let name = if before.len() < MAX_ENTRIES { name } else { "" };
+        if let Some(known) = before.get(name) {
+            return Arc::clone(known);
+        }
+        let added = Arc::new(new());
+        let mut after = MapSnapshot::clone(&before);
+        after.insert(name.into(), Arc::clone(&added));
+        self.table.store(Arc::new(after));
+        added
+    }
+
+    /// Puts something else in the place of each, where `change` makes something.
+    pub(crate) fn update_each(&self, change: impl Fn(&str, &T) -> Option<T>) {
+        let _changing = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut after = MapSnapshot::clone(&self.table.load());
+        for (name, known) in &mut after {
+            if let Some(other) = change(name, known) {
+                *known = Arc::new(other);
+            }
+        }
+        self.table.store(Arc::new(after));
+    }
+}

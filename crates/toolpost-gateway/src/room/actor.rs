@@ -1,0 +1,471 @@
+//! The one who runs a room: takes what comes in, one after another, and does what the room says. What
+//! is handed over has been written down before, and everybody gets it in the same order.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+use tokio_util::sync::CancellationToken;
+use toolpost::epoch_ms;
+
+use super::message::{Protocol, RoomMessage};
+use super::rooms::{RoomName, RoomsInner};
+use super::sender::{CloseReason, MessageSender};
+use super::state::{
+    ConnectionId, DisconnectCause, Effect, ParticipantJoin, REGISTRY_PARTICIPANT, Recipients,
+    RegistryCall, Room, RoomInput, StreamFrame,
+};
+use crate::app::{Gateway, GatewayState};
+use crate::endpoint::{self, RoomRequest};
+use crate::journal::{MessageReceipt, RoomMessageRecord, RoomRejectionRecord};
+
+/// How many things wait for a room.
+pub(super) const COMMAND_QUEUE_CAPACITY: usize = 1_024;
+/// How much is done about what came in before more is taken.
+const MAX_QUEUED_WORK: usize = 4_096;
+/// How many requests of one room the operations of the registry answer at the same time.
+const MAX_CONCURRENT_CALLS: usize = 256;
+/// How often a room looks at the time.
+const TICK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a room waits for answers when the gateway stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a room in which nobody is stays open.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a room is asked.
+pub(super) enum RoomCommand {
+    Join {
+        join: ParticipantJoin,
+        sender: MessageSender,
+    },
+    Apply(RoomInput),
+    /// Look at it; what was seen is told when what stands before it was written down.
+    Inspect(Box<dyn FnOnce(&Room) -> DeferredReply + Send>),
+}
+
+/// Tells what was seen.
+pub(super) type DeferredReply = Box<dyn FnOnce() + Send>;
+
+/// A room and everything around it.
+pub(super) struct RoomActor {
+    name: RoomName,
+    room: Room,
+    rooms: Arc<RoomsInner>,
+    commands: mpsc::Receiver<RoomCommand>,
+    senders: HashMap<ConnectionId, MessageSender>,
+    /// What is done when what stands before it is.
+    work_queue: VecDeque<QueuedWork>,
+    calls: JoinSet<CallResponse>,
+    /// Cancellation tokens of the running calls.
+    cancellations: HashMap<Box<str>, CancellationToken>,
+    notifications: (mpsc::Sender<CallNotification>, mpsc::Receiver<CallNotification>),
+    gateway: Weak<GatewayState>,
+    empty_since: Option<Instant>,
+    /// Whether something could not be written down.
+    write_failed: bool,
+}
+
+/// Something that is done in its turn.
+struct QueuedWork {
+    work: ActorWork,
+    write: PendingWrite,
+}
+
+enum ActorWork {
+    Effect(Effect),
+    Reply(DeferredReply),
+}
+
+/// What has to happen before.
+enum PendingWrite {
+    None,
+    Journal(MessageReceipt),
+    Store(JoinHandle<std::io::Result<()>>),
+}
+
+/// What the operations of the registry say.
+struct CallResponse {
+    request: Box<str>,
+    payload: Option<Box<RawValue>>,
+}
+
+struct CallNotification {
+    request: Box<str>,
+    payload: Box<RawValue>,
+}
+
+impl RoomActor {
+    pub(super) fn new(
+        name: RoomName,
+        room: Room,
+        rooms: Arc<RoomsInner>,
+        commands: mpsc::Receiver<RoomCommand>,
+        gateway: Weak<GatewayState>,
+    ) -> Self {
+        Self {
+            name,
+            room,
+            rooms,
+            commands,
+            senders: HashMap::new(),
+            work_queue: VecDeque::new(),
+            calls: JoinSet::new(),
+            cancellations: HashMap::new(),
+            notifications: mpsc::channel(COMMAND_QUEUE_CAPACITY),
+            gateway,
+            empty_since: None,
+            write_failed: false,
+        }
+    }
+
+    /// Runs until nobody needs the room any more, or the gateway stops.
+    pub(super) async fn run(mut self) {
+        let stopping = self.rooms.stopping.clone();
+        let mut tick = tokio::time::interval(TICK_INTERVAL);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let has_queue_capacity = self.work_queue.len() < MAX_QUEUED_WORK;
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => break,
+                ready = wait_for_front(&mut self.work_queue) => self.advance_queue(ready),
+                Some(response) = self.calls.join_next() => self.finish_call(response.ok()),
+                Some(notification) = self.notifications.1.recv() => {
+                    let CallNotification { request, payload } = notification;
+                    self.apply(RoomInput::CallNotification { request, payload });
+                }
+                command = self.commands.recv(), if has_queue_capacity => match command {
+                    Some(command) => self.handle_command(command),
+                    None => break,
+                },
+                _ = tick.tick() => {
+                    self.apply(RoomInput::Tick);
+                    if self.try_retire() {
+                        break;
+                    }
+                }
+            }
+            if self.write_failed {
+                return self.close_after_write_failure();
+            }
+        }
+        self.shutdown().await;
+    }
+
+    fn handle_command(&mut self, command: RoomCommand) {
+        match command {
+            RoomCommand::Join { join, sender } => {
+                self.senders.insert(join.connection, sender);
+                self.apply(RoomInput::Join(join));
+            }
+            RoomCommand::Apply(RoomInput::Leave { connection }) => {
+                self.senders.remove(&connection);
+                self.apply(RoomInput::Leave { connection });
+            }
+            RoomCommand::Apply(input @ RoomInput::Message { .. }) if !self.can_write() => {
+                let effects = self.room.reject_journal_unavailable(epoch_ms(), input);
+                self.enqueue_effects(effects);
+            }
+            RoomCommand::Apply(input) => self.apply(input),
+            RoomCommand::Inspect(look) => {
+                let work = ActorWork::Reply(look(&self.room));
+                self.work_queue.push_back(QueuedWork { work, write: PendingWrite::None });
+                self.run_ready_work();
+            }
+        }
+    }
+
+    fn can_write(&self) -> bool {
+        self.rooms.journal.as_ref().is_none_or(|journal| !journal.is_failing())
+    }
+
+    fn apply(&mut self, input: RoomInput) {
+        let effects = self.room.apply(epoch_ms(), input);
+        self.enqueue_effects(effects);
+    }
+
+    fn enqueue_effects(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match self.start_journal_write(&effect) {
+                Some(step) => self
+                    .work_queue
+                    .push_back(QueuedWork { work: ActorWork::Effect(effect), write: step }),
+                None => self.fail("the journal queue is full"),
+            }
+        }
+        self.run_ready_work();
+    }
+
+    fn run_ready_work(&mut self) {
+        while matches!(self.work_queue.front(), Some(QueuedWork { write: PendingWrite::None, .. }))
+        {
+            if let Some(pending) = self.work_queue.pop_front() {
+                self.run_work(pending.work);
+            }
+        }
+    }
+
+    /// What was accepted cannot be written down, so that nothing that follows from it may be shown: the
+    /// room ends, and is opened again as it was written.
+    fn fail(&mut self, error: &str) {
+        if !self.write_failed {
+            tracing::error!(room = &*self.name, error, "message not persisted; closing the room");
+        }
+        self.write_failed = true;
+    }
+
+    /// Begins what has to happen before; nothing if it cannot.
+    fn start_journal_write(&self, effect: &Effect) -> Option<PendingWrite> {
+        let Some(journal) = &self.rooms.journal else {
+            return Some(self.start_store_write(effect));
+        };
+        match effect {
+            Effect::Deliver { message, allowed_by, .. } => {
+                let allowed_by = allowed_by.as_ref().map(ToString::to_string);
+                let recorded = journal.record_message(&RoomMessageRecord {
+                    room: &self.name,
+                    identity: &message.from,
+                    id: &message.id,
+                    message: &self.encode_for_journal(message),
+                    allowed_by: allowed_by.as_deref(),
+                });
+                recorded.map(PendingWrite::Journal)
+            }
+            Effect::RecordRejection { sender: sender_id, id, kind, error, reason } => {
+                journal.record_rejection(&RoomRejectionRecord {
+                    room: &self.name,
+                    identity: sender_id,
+                    attempted_kind: kind,
+                    error,
+                    reason,
+                    id: id.as_deref(),
+                });
+                Some(PendingWrite::None)
+            }
+            _ => Some(PendingWrite::None),
+        }
+    }
+
+    /// A message as it is written down: without what the schema of an operation calls secret.
+    fn encode_for_journal(&self, message: &RoomMessage) -> String {
+        let involves_registry = &*message.from == REGISTRY_PARTICIPANT
+            || message.to.is_empty()
+            || message.to.iter().any(|to| &**to == REGISTRY_PARTICIPANT);
+        let payload = message.payload.as_ref().filter(|_| involves_registry);
+        let tool = message.kind.context().filter(|_| message.kind.method() == Some("tools/call"));
+        let masked = self.gateway.upgrade().zip(tool).zip(payload).and_then(
+            |((gateway_state, tool), raw_payload)| {
+                let is_result = message.kind.short() == "mcp/response";
+                endpoint::mask_room_secrets(&Gateway(gateway_state), tool, raw_payload, is_result)
+            },
+        );
+        match masked {
+            None => message.to_stored(),
+            masked => RoomMessage { payload: masked, ..message.clone() }.to_stored(),
+        }
+    }
+
+    /// Keeps what outlives the process, if something does.
+    fn start_store_write(&self, effect: &Effect) -> PendingWrite {
+        let (Effect::Deliver { snapshot: Some(document), .. }, Some(store)) =
+            (effect, &self.rooms.store)
+        else {
+            return PendingWrite::None;
+        };
+        let (store, name, document) = (Arc::clone(store), self.name.clone(), document.clone());
+        PendingWrite::Store(tokio::task::spawn_blocking(move || store.save(&name, &document)))
+    }
+
+    /// Goes on with the first thing in the outbox: the next step, or the thing itself.
+    fn advance_queue(&mut self, progress: Result<WriteProgress, String>) {
+        let Some(QueuedWork { work, .. }) = self.work_queue.pop_front() else { return };
+        match (progress, work) {
+            (Err(error), _) => self.fail(&error),
+            (Ok(WriteProgress::Journaled), ActorWork::Effect(effect)) => {
+                match self.start_store_write(&effect) {
+                    PendingWrite::None => self.run_work(ActorWork::Effect(effect)),
+                    pending_write => self.work_queue.push_front(QueuedWork {
+                        work: ActorWork::Effect(effect),
+                        write: pending_write,
+                    }),
+                }
+            }
+            (Ok(_), work) => self.run_work(work),
+        }
+    }
+
+    fn run_work(&mut self, work: ActorWork) {
+        let effect = match work {
+            ActorWork::Reply(send_reply) => return send_reply(),
+            ActorWork::Effect(effect) => effect,
+        };
+        match effect {
+            Effect::Deliver { message, to, .. } | Effect::Send { message, to } => {
+                self.send_message(&message, &to);
+            }
+            Effect::Frame { frame, to } => self.send_frame(&frame, &to),
+            Effect::RecordRejection { .. } => {}
+            Effect::Call(call) => self.spawn_call(call),
+            Effect::Cancel { request } => {
+                if let Some(cancellation) = self.cancellations.get(&request) {
+                    cancellation.cancel();
+                }
+            }
+            Effect::Close { connection, cause: closing } => {
+                self.close_connection(connection, closing);
+            }
+        }
+    }
+
+    /// Encodes the message once per protocol and sends it to every recipient.
+    fn send_message(&self, message: &RoomMessage, to: &Recipients) {
+        let mut encoded: [Option<Utf8Bytes>; 3] = [const { None }; 3];
+        for recipient in to.iter() {
+            let Some(sender) = self.senders.get(&recipient.connection) else { continue };
+            let slot = &mut encoded[match recipient.protocol {
+                Protocol::Mcpx01 => 0,
+                Protocol::Mew03 => 1,
+                Protocol::Mew04 => 2,
+            }];
+            let text = slot.get_or_insert_with(|| message.encode(recipient.protocol).into());
+            sender.send(text.clone());
+        }
+    }
+
+    fn send_frame(&self, frame: &StreamFrame, to: &Recipients) {
+        let text = Utf8Bytes::from(&*frame.text);
+        for recipient in to.iter() {
+            if let Some(sender) = self.senders.get(&recipient.connection) {
+                sender.send(text.clone());
+            }
+        }
+    }
+
+    fn close_connection(&mut self, connection: ConnectionId, cause: DisconnectCause) {
+        let Some(sender) = self.senders.remove(&connection) else { return };
+        sender.close(match cause {
+            DisconnectCause::Replaced => {
+                CloseReason::new(4409, "replaced by a newer connection of this participant")
+            }
+            DisconnectCause::Kicked => CloseReason::new(4403, "you were kicked from this room"),
+            DisconnectCause::Rejected(reason) => CloseReason::new(4403, reason),
+        });
+    }
+
+    fn spawn_call(&mut self, call: RegistryCall) {
+        let Some(gateway_state) = self.gateway.upgrade() else { return };
+        let cancellation = CancellationToken::new();
+        let request = call.request.clone();
+        let notification_sender =
+            NotificationSender { request: request.clone(), sender: self.notifications.0.clone() };
+        let room_request = RoomRequest {
+            identity: call.identity,
+            id: call.request,
+            payload: call.payload,
+            is_addressed: call.is_addressed,
+            has_capacity: self.calls.len() < MAX_CONCURRENT_CALLS,
+        };
+        self.cancellations.insert(request.clone(), cancellation.clone());
+        self.calls.spawn(async move {
+            let notify = |payload| notification_sender.send(payload);
+            let gateway = Gateway(gateway_state);
+            let payload =
+                endpoint::handle_room_request(&gateway, room_request, &notify, cancellation).await;
+            CallResponse { request, payload }
+        });
+    }
+
+    fn finish_call(&mut self, response: Option<CallResponse>) {
+        let Some(CallResponse { request, payload }) = response else { return };
+        // What was told on the way comes before the answer.
+        while let Ok(CallNotification { request, payload }) = self.notifications.1.try_recv() {
+            self.apply(RoomInput::CallNotification { request, payload });
+        }
+        self.cancellations.remove(&request);
+        if let Some(payload) = payload {
+            self.apply(RoomInput::CallResponse { request, payload });
+        }
+    }
+
+    /// Whether nobody has been here for a while, and nobody is about to come.
+    fn try_retire(&mut self) -> bool {
+        let is_busy =
+            !self.calls.is_empty() || !self.work_queue.is_empty() || self.room.has_open_proposals();
+        // Without a journal what is here is nowhere else.
+        if is_busy || !self.room.is_empty() || self.rooms.journal.is_none() {
+            self.empty_since = None;
+            return false;
+        }
+        let since = *self.empty_since.get_or_insert_with(Instant::now);
+        since.elapsed() >= IDLE_TIMEOUT && self.rooms.remove_if_unused(&self.name, &self.commands)
+    }
+
+    /// Lets everybody go, to come again to what was written.
+    fn close_after_write_failure(self) {
+        self.rooms.remove(&self.name);
+        for sender in self.senders.values() {
+            sender.close(CloseReason::new(1013, "the journal cannot be written; reconnect later"));
+        }
+    }
+
+    /// Hands over what is on its way, and ends the connections.
+    async fn shutdown(mut self) {
+        self.commands.close();
+        while let Ok(command) = self.commands.try_recv() {
+            self.handle_command(command);
+        }
+        let response = async {
+            while let Some(response) = self.calls.join_next().await {
+                self.finish_call(response.ok());
+            }
+        };
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, response).await;
+        while !self.work_queue.is_empty() && !self.write_failed {
+            let ready = wait_for_front(&mut self.work_queue).await;
+            self.advance_queue(ready);
+        }
+        for sender in self.senders.values() {
+            sender.close(CloseReason::new(1001, "the gateway is stopping"));
+        }
+    }
+}
+
+/// What is done about the first thing of an outbox.
+enum WriteProgress {
+    Journaled,
+    Complete,
+}
+
+/// Waits for the first thing of an outbox, and takes nothing out.
+async fn wait_for_front(work_queue: &mut VecDeque<QueuedWork>) -> Result<WriteProgress, String> {
+    let Some(first) = work_queue.front_mut() else { return std::future::pending().await };
+    match &mut first.write {
+        PendingWrite::None => Ok(WriteProgress::Complete),
+        PendingWrite::Journal(written) => match written.await {
+            Ok(()) => Ok(WriteProgress::Journaled),
+            Err(error) => Err(error.to_string()),
+        },
+        PendingWrite::Store(document) => match document.await {
+            Ok(Ok(())) => Ok(WriteProgress::Complete),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(error) => Err(error.to_string()),
+        },
+    }
+}
+
+/// Sends notifications of a running call. Notifications are dropped when the queue is full.
+struct NotificationSender {
+    request: Box<str>,
+    sender: mpsc::Sender<CallNotification>,
+}
+
+impl NotificationSender {
+    fn send(&self, payload: Box<RawValue>) {
+        let _ = self.sender.try_send(CallNotification { request: self.request.clone(), payload });
+    }
+}

@@ -1,0 +1,295 @@
+//! What a capability asks of the kind.
+
+use regex::Regex;
+
+use super::error::{CapabilityError, CompileBudget};
+use super::glob::{Glob, GlobSyntax};
+use super::request::CapabilityRequest;
+use super::string_pattern::{check_negation, compile_regex, regex_body, regex_matches};
+use super::traversal::has_dot_segment;
+
+/// How far a message fits; what is larger came nearer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum MatchDepth {
+    Kind,
+    Method,
+    Context,
+    Payload,
+    Full,
+}
+
+/// One of the alternatives of a pattern's `kind`.
+#[derive(Debug)]
+pub(super) enum KindPattern {
+    Parts(KindParts),
+    /// Held against BASE alone, unless it speaks of colons: a tool could have the name of a kind.
+    Regex {
+        regex: Box<Regex>,
+        full: bool,
+    },
+    Not(Box<KindPattern>),
+}
+
+impl KindPattern {
+    pub(super) fn compile(budget: &mut CompileBudget, text: &str) -> Result<Self, CapabilityError> {
+        budget.take_node()?;
+        budget.take_string(text)?;
+        if let Some(negated) = text.strip_prefix('!') {
+            check_negation(text, negated)?;
+            return Ok(Self::Not(Box::new(Self::compile_positive(budget, negated)?)));
+        }
+        Self::compile_positive(budget, text)
+    }
+
+    fn compile_positive(budget: &mut CompileBudget, text: &str) -> Result<Self, CapabilityError> {
+        if let Some(expression) = regex_body(text) {
+            let full = has_literal_colon(expression);
+            return Ok(Self::Regex { regex: Box::new(compile_regex(budget, expression)?), full });
+        }
+        // A lone `*` is every kind, however many segments it has.
+        let syntax = if text == "*" { GlobSyntax::Flat } else { GlobSyntax::Segmented };
+        Ok(Self::Parts(KindParts::compile(syntax, text)?))
+    }
+
+    pub(super) fn matches(&self, request: &CapabilityRequest<'_>) -> bool {
+        let begins = match self {
+            Self::Parts(parts) => request.kind().starts_with(&*parts.literal_prefix),
+            _ => true,
+        };
+        begins && self.match_depth(request) == MatchDepth::Full
+    }
+
+    pub(super) fn match_depth(&self, request: &CapabilityRequest<'_>) -> MatchDepth {
+        let fits = match self {
+            Self::Parts(parts) => return parts.match_depth(request),
+            Self::Regex { regex, full: true } => regex_matches(regex, request.kind()),
+            Self::Regex { regex, full: false } => regex_matches(regex, request.base()),
+            Self::Not(inner) => {
+                !has_dot_segment(request.kind()) && inner.match_depth(request) != MatchDepth::Full
+            }
+        };
+        if fits { MatchDepth::Full } else { MatchDepth::Kind }
+    }
+
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Parts(own), _) if own.is_any() => true,
+            (Self::Parts(own), Self::Parts(other)) => own.covers(other),
+            (Self::Regex { regex: own, .. }, Self::Regex { regex: other, .. }) => {
+                own.as_str() == other.as_str()
+            }
+            (Self::Not(own), Self::Not(other)) => other.covers(own),
+            (_, Self::Parts(other)) => self.constrains_only_base() && self.covers_base_of(other),
+            _ => false,
+        }
+    }
+
+    fn constrains_only_base(&self) -> bool {
+        match self {
+            Self::Parts(parts) => parts.method.is_none() && !parts.crosses_method,
+            Self::Regex { full, .. } => !full,
+            Self::Not(inner) => inner.constrains_only_base(),
+        }
+    }
+
+    /// Whether it fits the one BASE that `other` has. A context that climbs is asked about with all
+    /// of the kind, so that nothing is said of it here.
+    fn covers_base_of(&self, other: &KindParts) -> bool {
+        let literal = if other.is_only_mcp() { other.base.literal() } else { other.full.literal() };
+        let narrow =
+            !matches!(self, Self::Not(_)) || other.full.literal().is_some_and(has_no_context);
+        narrow
+            && literal.is_some_and(|base| {
+                self.match_depth(&CapabilityRequest::new(base, None)) == MatchDepth::Full
+            })
+    }
+}
+
+/// Whether a kind of this BASE has nothing behind it that could climb.
+fn has_no_context(base: &str) -> bool {
+    !base.starts_with("mcp/")
+}
+
+/// Whether a regular expression has a colon that stands for one: not that of `(?:`, `(?i:` or
+/// `[[:alpha:]]`.
+fn has_literal_colon(expression: &str) -> bool {
+    let is_name = |letter: char| letter.is_ascii_alphabetic() || letter == '-' || letter == '^';
+    expression.match_indices(':').any(|(at, _)| {
+        let (before, after) = (&expression[..at], &expression[at + 1..]);
+        let prefix = before.trim_end_matches(is_name);
+        let begins = before.ends_with('[') && after.trim_start_matches(is_name).starts_with(":]");
+        let ends = prefix.ends_with("[:") && after.starts_with(']');
+        !(prefix.ends_with("(?") || begins || ends)
+    })
+}
+
+/// `BASE[:METHOD[:CONTEXT]]` with wildcards.
+#[derive(Debug)]
+pub(super) struct KindParts {
+    /// What every kind that fits begins with: most kinds are told by it alone.
+    literal_prefix: Box<str>,
+    /// All of it, for kinds that have no parts.
+    full: Glob,
+    pub(super) base: Glob,
+    pub(super) method: Option<Glob>,
+    /// As it was written, and with the `%` encoded that somebody forgot to encode.
+    pub(super) contexts: Option<Box<[Glob]>>,
+    /// Whether a wildcard in BASE may run on into METHOD, as in `mcp/*/list`. It never runs into
+    /// CONTEXT: whoever may list must not call a tool named `x/list`.
+    crosses_method: bool,
+}
+
+impl KindParts {
+    pub(super) fn compile(syntax: GlobSyntax, text: &str) -> Result<Self, CapabilityError> {
+        let mut parts = text.splitn(3, ':');
+        let base = parts.next().unwrap_or_default();
+        let (method, context) = (parts.next(), parts.next());
+        let is_empty = |part: Option<&str>| part.is_some_and(str::is_empty);
+        if text.is_empty() || (text.starts_with("mcp/") && (is_empty(method) || is_empty(context)))
+        {
+            return Err(CapabilityError::Empty(text.to_owned()));
+        }
+        // A `*` that is all of a part stands for all that may be there.
+        let has_parts = method.is_some();
+        let part = |text: &str| match text {
+            "*" if has_parts => Glob::any(),
+            _ => Glob::new(syntax, text),
+        };
+        let base = part(base);
+        let method = method.map(part);
+        let contexts: Option<Box<[Glob]>> =
+            context.map(|context| context_variants(context).map(|text| part(&text)).collect());
+        Ok(Self {
+            literal_prefix: literal_prefix(&base, method.as_ref(), contexts.as_deref()),
+            full: Glob::new(syntax, text),
+            crosses_method: syntax == GlobSyntax::Flat
+                && method.is_none()
+                && !base.is_prefix()
+                && base.literal().is_none(),
+            base,
+            method,
+            contexts,
+        })
+    }
+
+    /// A kind of MCP with this BASE.
+    pub(super) fn for_mcp(base: &str, method: Glob, contexts: Option<Box<[Glob]>>) -> Self {
+        let base = Glob::new(GlobSyntax::Flat, base);
+        let literal_prefix = base.literal_prefix().into();
+        Self {
+            literal_prefix,
+            full: base.duplicate(),
+            base,
+            method: Some(method),
+            contexts,
+            crosses_method: false,
+        }
+    }
+
+    pub(super) fn match_depth(&self, request: &CapabilityRequest<'_>) -> MatchDepth {
+        if !request.is_mcp() {
+            return if self.full.matches(request.kind()) {
+                MatchDepth::Full
+            } else {
+                MatchDepth::Kind
+            };
+        }
+        if self.crosses_method && self.base.matches(request.base_and_method()) {
+            return MatchDepth::Full;
+        }
+        if !self.base.matches(request.base()) {
+            return MatchDepth::Kind;
+        }
+        let Some(method) = &self.method else { return MatchDepth::Full };
+        if !matches_part(std::slice::from_ref(method), request.method()) {
+            return MatchDepth::Method;
+        }
+        let Some(contexts) = &self.contexts else { return MatchDepth::Full };
+        if matches_part(contexts, request.context()) {
+            MatchDepth::Full
+        } else {
+            MatchDepth::Context
+        }
+    }
+
+    pub(super) fn is_any(&self) -> bool {
+        self.full.is_any()
+    }
+
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        let kinds_without_parts = other.is_only_mcp() || self.full.covers(&other.full);
+        kinds_without_parts && (other.is_never_mcp() || self.covers_parts(other))
+    }
+
+    fn covers_parts(&self, other: &Self) -> bool {
+        if other.crosses_method
+            && !(self.method.is_none() && (self.crosses_method || self.base.is_prefix()))
+        {
+            return false;
+        }
+        if !self.base.covers(&other.base) {
+            return false;
+        }
+        let Some(method) = &self.method else { return true };
+        if !method.is_any() && !other.method.as_ref().is_some_and(|other| method.covers(other)) {
+            return false;
+        }
+        let Some(contexts) = &self.contexts else { return true };
+        let covers_one = |other: &Glob| contexts.iter().any(|own| own.covers(other));
+        contexts.iter().any(Glob::is_any)
+            || other.contexts.as_ref().is_some_and(|others| others.iter().all(covers_one))
+    }
+
+    fn is_only_mcp(&self) -> bool {
+        self.base.literal_prefix().starts_with("mcp/")
+    }
+
+    fn is_never_mcp(&self) -> bool {
+        let beginning = self.base.literal_prefix();
+        let can_go_on = self.base.literal().is_none() && "mcp/".starts_with(&beginning);
+        !can_go_on && !beginning.starts_with("mcp/")
+    }
+}
+
+/// As far as there is no wildcard, and nothing that may be left out.
+fn literal_prefix(base: &Glob, method: Option<&Glob>, contexts: Option<&[Glob]>) -> Box<str> {
+    let mut beginning = base.literal_prefix();
+    let context = contexts.and_then(|contexts| match contexts {
+        [context] => Some(context),
+        _ => None,
+    });
+    let mut before = base;
+    for part in [method, context].into_iter().map_while(|part| part) {
+        if before.literal().is_none() || part.is_any() {
+            break;
+        }
+        beginning.push(':');
+        beginning.push_str(&part.literal_prefix());
+        before = part;
+    }
+    beginning.into()
+}
+
+/// What is not there is only covered by what covers everything.
+fn matches_part(globs: &[Glob], part: Option<&str>) -> bool {
+    globs.iter().any(|glob| part.map_or(glob.is_any(), |part| glob.matches(part)))
+}
+
+fn context_variants(text: &str) -> impl Iterator<Item = String> {
+    let encoded = encode_unescaped_percent(text);
+    let other = (encoded != text).then_some(encoded);
+    std::iter::once(text.to_owned()).chain(other)
+}
+
+/// Encodes each `%` that does not stand for a character that a CONTEXT has encoded.
+fn encode_unescaped_percent(context: &str) -> String {
+    let mut encoded = String::with_capacity(context.len());
+    for (at, letter) in context.char_indices() {
+        encoded.push(letter);
+        let rest = &context[at + letter.len_utf8()..];
+        if letter == '%' && !["25", "2A"].iter().any(|code| rest.starts_with(code)) {
+            encoded.push_str("25");
+        }
+    }
+    encoded
+}

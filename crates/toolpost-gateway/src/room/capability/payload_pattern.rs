@@ -1,0 +1,240 @@
+//! What a pattern asks of the payload, held against it.
+//!
+//! Each part of a pattern is asked at most once about each part of a payload, so that the time is
+//! that of the one times the other at most: what is looked for anywhere below inside of what is
+//! looked for anywhere below is remembered.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Number, Value};
+
+use super::error::{CapabilityError, CompileBudget, MAX_DEPTH, MAX_DESCENDANT_SEARCHES};
+use super::glob::{Glob, GlobSyntax};
+use super::json_path::{JsonPathSegment, parse_json_path};
+use super::string_pattern::StringPattern;
+
+#[derive(Debug)]
+pub(super) enum PatternNode {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(StringPattern),
+    /// One of these fits.
+    AnyOf(Box<[PatternNode]>),
+    /// An object for which all of these hold.
+    Object(Box<[PatternNode]>),
+    /// Something that is found so fits.
+    Select(PatternSelector, Box<PatternNode>),
+}
+
+#[derive(Debug)]
+pub(super) enum PatternSelector {
+    Key(Box<str>),
+    KeyGlob(Glob),
+    Index(usize),
+    AnyChild,
+    /// Here, and everywhere below; the number tells one such part of a pattern from another.
+    Descendant(usize),
+}
+
+/// Compiles patterns; counts what they have.
+#[derive(Debug)]
+pub(super) struct PatternCompiler {
+    pub(super) budget: CompileBudget,
+    descendant_searches: usize,
+}
+
+impl PatternCompiler {
+    pub(super) fn new() -> Self {
+        Self { budget: CompileBudget::new(), descendant_searches: 0 }
+    }
+
+    pub(super) fn compile_node(
+        &mut self,
+        value: &Value,
+        depth: usize,
+    ) -> Result<PatternNode, CapabilityError> {
+        if depth > MAX_DEPTH {
+            return Err(CapabilityError::TooDeep);
+        }
+        self.budget.take_node()?;
+        Ok(match value {
+            Value::Null => PatternNode::Null,
+            Value::Bool(value) => PatternNode::Bool(*value),
+            Value::Number(value) => PatternNode::Number(value.clone()),
+            Value::String(text) => {
+                PatternNode::Text(StringPattern::compile(&mut self.budget, text)?)
+            }
+            Value::Array(alternatives) => PatternNode::AnyOf(
+                alternatives
+                    .iter()
+                    .map(|value| self.compile_node(value, depth + 1))
+                    .collect::<Result<_, _>>()?,
+            ),
+            Value::Object(members) => PatternNode::Object(
+                members
+                    .iter()
+                    .map(|(key, value)| self.compile_member(key, value, depth + 1))
+                    .collect::<Result<_, _>>()?,
+            ),
+        })
+    }
+
+    fn compile_member(
+        &mut self,
+        key: &str,
+        value: &Value,
+        depth: usize,
+    ) -> Result<PatternNode, CapabilityError> {
+        self.budget.take_string(key)?;
+        if key.starts_with('$') {
+            return self.compile_path(&parse_json_path(key)?, value, depth);
+        }
+        let selector = match key {
+            "**" => self.descendant()?,
+            _ if key.contains(['*', '?']) => {
+                PatternSelector::KeyGlob(Glob::new(GlobSyntax::Segmented, key))
+            }
+            _ => PatternSelector::Key(key.into()),
+        };
+        Ok(PatternNode::Select(selector, Box::new(self.compile_node(value, depth)?)))
+    }
+
+    /// A path is the same as patterns inside each other: any of its results is to fit.
+    pub(super) fn compile_path(
+        &mut self,
+        segments: &[JsonPathSegment],
+        value: &Value,
+        depth: usize,
+    ) -> Result<PatternNode, CapabilityError> {
+        let Some((segment, rest)) = segments.split_first() else {
+            return self.compile_node(value, depth);
+        };
+        if depth > MAX_DEPTH {
+            return Err(CapabilityError::TooDeep);
+        }
+        self.budget.take_node()?;
+        let selector = match segment {
+            JsonPathSegment::Name(name) => PatternSelector::Key(name.as_str().into()),
+            JsonPathSegment::Index(index) => PatternSelector::Index(*index),
+            JsonPathSegment::Wildcard => PatternSelector::AnyChild,
+            JsonPathSegment::Descendant => self.descendant()?,
+        };
+        Ok(PatternNode::Select(selector, Box::new(self.compile_path(rest, value, depth + 1)?)))
+    }
+
+    fn descendant(&mut self) -> Result<PatternSelector, CapabilityError> {
+        self.descendant_searches += 1;
+        let allowed = self.descendant_searches <= MAX_DESCENDANT_SEARCHES;
+        allowed
+            .then_some(PatternSelector::Descendant(self.descendant_searches))
+            .ok_or(CapabilityError::TooComplex)
+    }
+}
+
+impl PatternNode {
+    pub(super) fn matches(&self, value: &Value) -> bool {
+        PatternMatcher::default().matches(self, value)
+    }
+}
+
+type MatchCache = HashMap<(usize, usize), bool, foldhash::fast::RandomState>;
+
+/// One comparison, with what is known already about parts that are reached more than once.
+#[derive(Default)]
+struct PatternMatcher {
+    /// How many searches below are going on inside each other.
+    depth: usize,
+    /// Made when there is something to keep: nearly no search is inside of another one.
+    cache: Option<MatchCache>,
+}
+
+impl PatternMatcher {
+    fn matches(&mut self, node: &PatternNode, value: &Value) -> bool {
+        match (node, value) {
+            (PatternNode::AnyOf(nodes), _) => nodes.iter().any(|node| self.matches(node, value)),
+            (PatternNode::Select(selector, node), _) => self.selects(selector, node, value),
+            (PatternNode::Null, Value::Null) => true,
+            (PatternNode::Bool(own), Value::Bool(other)) => own == other,
+            (PatternNode::Number(own), Value::Number(other)) => numbers_equal(own, other),
+            (PatternNode::Text(text), Value::String(value)) => text.matches(value),
+            (PatternNode::Object(nodes), Value::Object(_)) => {
+                nodes.iter().all(|node| self.matches(node, value))
+            }
+            _ => false,
+        }
+    }
+
+    fn selects(&mut self, selector: &PatternSelector, node: &PatternNode, value: &Value) -> bool {
+        match (selector, value) {
+            (PatternSelector::Descendant(number), _) => {
+                self.matches_descendant(*number, node, value)
+            }
+            (PatternSelector::Key(key), Value::Object(members)) => {
+                get_member(members, key).is_some_and(|value| self.matches(node, value))
+            }
+            (PatternSelector::KeyGlob(glob), Value::Object(members)) => {
+                members.iter().any(|(key, value)| glob.matches(key) && self.matches(node, value))
+            }
+            (PatternSelector::Index(index), Value::Array(items)) => {
+                items.get(*index).is_some_and(|value| self.matches(node, value))
+            }
+            (PatternSelector::AnyChild, value) => {
+                any_child(value, |value| self.matches(node, value))
+            }
+            _ => false,
+        }
+    }
+
+    fn matches_descendant(&mut self, number: usize, node: &PatternNode, value: &Value) -> bool {
+        let cache_key = (number, std::ptr::from_ref(value).addr());
+        // An outermost search visits each value once, and a value without children is cheap to visit
+        // again.
+        let is_cacheable = self.depth > 0 && any_child(value, |_| true);
+        let known = self.cache.as_ref().and_then(|known| known.get(&cache_key));
+        if let Some(known) = known.filter(|_| is_cacheable) {
+            return *known;
+        }
+        self.depth += 1;
+        let found = self.matches(node, value);
+        self.depth -= 1;
+        let found = found || any_child(value, |value| self.matches_descendant(number, node, value));
+        if is_cacheable {
+            self.cache.get_or_insert_default().insert(cache_key, found);
+        }
+        found
+    }
+}
+
+fn any_child(value: &Value, mut matches: impl FnMut(&Value) -> bool) -> bool {
+    match value {
+        Value::Object(members) => members.values().any(&mut matches),
+        Value::Array(items) => items.iter().any(&mut matches),
+        _ => false,
+    }
+}
+
+/// Few members are found faster by looking at them than by their hash.
+pub(super) fn get_member<'a>(members: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    if members.len() > 8 {
+        return members.get(key);
+    }
+    members.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+}
+
+/// Numbers are the same by their value: `1` is `1.0`, and a large one is not its neighbor.
+pub(super) fn numbers_equal(own: &Number, other: &Number) -> bool {
+    match (as_integer(own), as_integer(other)) {
+        (Some(own), Some(other)) => own == other,
+        (None, None) => own.as_f64() == other.as_f64(),
+        _ => false,
+    }
+}
+
+fn as_integer(number: &Number) -> Option<i128> {
+    let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    let is_integral = |float: &f64| float.fract() == 0.0 && float.abs() < 1e38;
+    // The bounds are those of the type, so that nothing is cut off.
+    #[allow(clippy::cast_possible_truncation, reason = "it is a whole number within the type")]
+    integer.or_else(|| number.as_f64().filter(is_integral).map(|float| float as i128))
+}

@@ -1,0 +1,61 @@
+//! What nearly every pattern on a payload asks for, looked up once for a decision.
+//!
+//! Patterns are mostly about the method of a request, and the name or the address in its parameters.
+//! Whether these fit is seen without walking through the payload for each pattern.
+
+use std::cell::OnceCell;
+
+use super::glob::Glob;
+use super::payload_pattern::{PatternNode, get_member};
+use super::request::CapabilityRequest;
+use super::subsumption::globs_at;
+
+/// Where a pattern may look, what selects most first.
+const PREFILTER_PATHS: [&[&str]; 3] = [&["params", "name"], &["params", "uri"], &["method"]];
+
+/// Globs that the strings at the prefilter paths must match.
+#[derive(Debug)]
+pub(super) struct Prefilter(Box<[(usize, Glob)]>);
+
+impl Prefilter {
+    pub(super) fn new(payload: &[PatternNode]) -> Self {
+        let nodes: Vec<&PatternNode> = payload.iter().collect();
+        let glob = |path: &[&str]| match globs_at(&nodes, path).as_deref() {
+            Some([glob]) => Some(glob.duplicate()),
+            _ => None,
+        };
+        let paths = PREFILTER_PATHS.iter().enumerate();
+        Self(paths.filter_map(|(index, path)| Some((index, glob(path)?))).collect())
+    }
+
+    /// Whether a payload may fit; what may not certainly does not.
+    pub(super) fn may_match(&self, input: &PrefilterInput<'_>) -> bool {
+        let fits = |(index, glob): &(usize, Glob)| {
+            input.values()[*index].is_some_and(|text| glob.matches(text))
+        };
+        self.0.iter().all(fits)
+    }
+}
+
+/// The strings of one message at the prefilter paths.
+pub(super) struct PrefilterInput<'a> {
+    pub(super) request: &'a CapabilityRequest<'a>,
+    values: OnceCell<[Option<&'a str>; PREFILTER_PATHS.len()]>,
+}
+
+impl<'a> PrefilterInput<'a> {
+    pub(super) fn new(request: &'a CapabilityRequest<'a>) -> Self {
+        Self { request, values: OnceCell::new() }
+    }
+
+    fn values(&self) -> &[Option<&'a str>; PREFILTER_PATHS.len()] {
+        let text = |path: &[&str]| {
+            let mut value = self.request.payload()?;
+            for key in path {
+                value = get_member(value.as_object()?, key)?;
+            }
+            value.as_str()
+        };
+        self.values.get_or_init(|| PREFILTER_PATHS.map(text))
+    }
+}

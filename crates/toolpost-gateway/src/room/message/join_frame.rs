@@ -1,0 +1,141 @@
+//! The first frame of those who say in it where they go and who they are.
+
+use serde_json::value::RawValue;
+
+use super::draft::{self, MessageParseError};
+use super::protocol::Protocol;
+use super::raw_members::{self, RawMembers};
+use crate::auth::Token;
+
+/// How many bytes a name may have.
+const MAX_NAME_BYTES: usize = 256;
+/// How many bytes a token may have; signed ones are long.
+const MAX_TOKEN_BYTES: usize = 16 * 1024;
+
+/// What somebody says who comes in.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct JoinFrame {
+    /// What he speaks.
+    pub protocol: Option<Protocol>,
+    /// The room.
+    pub space: Option<Box<str>>,
+    /// Who he is, for the gateway.
+    pub token: Option<Token>,
+    /// Who he wants to be, for the others.
+    pub participant: Option<Box<str>>,
+    /// How many of the last messages he wants to see.
+    pub history: Option<usize>,
+}
+
+/// Reads a first frame: `{"type":"join", space, token, participantId}` or `{"kind":"system/join",
+/// "payload":{…}}`, each member where the other form has it as well; nothing where it is no such frame.
+///
+/// The room is `space` or `topic`, the participant `participantId` or `participant_id`. What else is
+/// said there is not looked at, capabilities least of all.
+///
+/// # Errors
+///
+/// `invalid_message` or `unsupported_protocol`, as for messages.
+pub fn parse_join(text: &str) -> Option<Result<JoinFrame, MessageParseError>> {
+    raw_members::check_json(text).ok()?;
+    let mut members = RawMembers::parse(text).ok()?;
+    let string_member = |raw: Option<&RawValue>| raw.and_then(raw_members::parse_string);
+    let (form, kind) = (string_member(members.take("type")), string_member(members.take("kind")));
+    match (form.as_deref(), kind.as_deref()) {
+        (_, Some("system/join")) | (Some("join"), None) => {}
+        _ => return None,
+    }
+    let join = parse_members(members).map_err(|(error, message)| MessageParseError {
+        code: error,
+        kind: Some("system/join".to_owned()),
+        ..MessageParseError::invalid(message)
+    });
+    Some(join)
+}
+
+fn parse_members(mut members: RawMembers<'_>) -> Result<JoinFrame, (&'static str, String)> {
+    let payload = members.take("payload").and_then(|raw| RawMembers::parse(raw.get()).ok());
+    // What stands beside the payload comes first and is found first.
+    members.0.extend(payload.into_iter().flat_map(|payload| payload.0));
+    // Clients without a token say that it is empty.
+    members.0.retain(|(_, raw)| raw.get() != r#""""#);
+    let mut one_of = |names: [&str; 2], max_bytes| {
+        let first = draft::take_name(&mut members, names[0], max_bytes)?;
+        first.map_or_else(
+            || draft::take_name(&mut members, names[1], max_bytes),
+            |name| Ok(Some(name)),
+        )
+    };
+    Ok(JoinFrame {
+        space: one_of(["space", "topic"], MAX_NAME_BYTES)?,
+        token: one_of(["token", "token"], MAX_TOKEN_BYTES)?
+            .map(|text| Token::from(String::from(text))),
+        participant: one_of(["participantId", "participant_id"], MAX_NAME_BYTES)?,
+        protocol: members.take("protocol").map(draft::parse_protocol).transpose()?,
+        history: members.take("history").map(parse_history).transpose()?,
+    })
+}
+
+fn parse_history(raw: &RawValue) -> Result<usize, (&'static str, String)> {
+    serde_json::from_str(raw.get())
+        .map_err(|_| ("invalid_message", "`history` must be a non-negative integer".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn join_frame_parses_both_forms() {
+        for text in [
+            r#"{"type":"join","space":"s","token":"t","participantId":"p","capabilities":[{}]}"#,
+            r#"{"kind":"system/join","payload":{"space":"s","token":"t","participantId":"p"}}"#,
+            r#"{"type":"join","topic":"s","token":"t","participant_id":"p"}"#,
+            r#"{"type":"join","kind":"system/join","space":"s","payload":
+                {"space":"other","token":"t","participant_id":"p"}}"#,
+            r#"{"type":"join","space":"s","token":"t","participantId":"p","payload":7}"#,
+        ] {
+            let join = parse_join(text).unwrap().unwrap();
+            assert_eq!(join.space.as_deref(), Some("s"), "{text}");
+            assert_eq!(join.token.as_ref().map(Token::reveal), Some("t"), "{text}");
+            assert_eq!(join.participant.as_deref(), Some("p"), "{text}");
+            assert!(join.protocol.is_none() && join.history.is_none(), "{text}");
+            assert!(!format!("{join:?}").contains("\"t\""), "a token is not shown");
+        }
+        for token in ["null", r#""""#] {
+            let text =
+                format!(r#"{{"type":"join","history":5,"protocol":"mcpx/v0.1","token":{token}}}"#);
+            let join = parse_join(&text).unwrap().unwrap();
+            assert_eq!((join.history, join.protocol), (Some(5), Some(Protocol::Mcpx01)));
+            assert!(join.token.is_none() && join.space.is_none() && join.participant.is_none());
+        }
+    }
+
+    #[test]
+    fn other_frames_are_not_joins_and_bad_joins_report_error() {
+        for text in [
+            "",
+            "#a#b",
+            "[]",
+            r#"{"kind":"chat"}"#,
+            r#"{"type":"join","kind":"chat"}"#,
+            r#"{"type":"joined"}"#,
+            r#"{"type":["join"]}"#,
+            r#"{"type":"join","token":"a","token":"b"}"#,
+        ] {
+            assert!(parse_join(text).is_none(), "{text}");
+        }
+        let long = format!(r#"{{"type":"join","space":"{}"}}"#, "x".repeat(257));
+        for (text, error, expected) in [
+            (r#"{"type":"join","space":7}"#, "invalid_message", "`space` must be a string"),
+            (&*long, "invalid_message", "`space` has more than 256 bytes"),
+            (r#"{"type":"join","history":-1}"#, "invalid_message", "`history` must be"),
+            (r#"{"type":"join","protocol":"x"}"#, "unsupported_protocol", "`x` is not supported"),
+        ] {
+            let rejected = parse_join(text).unwrap().unwrap_err();
+            assert_eq!(rejected.code, error, "{text}");
+            assert!(rejected.message.contains(expected), "{text}: {rejected}");
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! A message as the room has it, and the forms in which it is shown and kept.
+
+use std::sync::Arc;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::{Deserialize, Serialize as DeriveSerialize};
+use serde_json::value::RawValue;
+
+use super::draft::Extra;
+use super::kind::MessageKind;
+use super::protocol::Protocol;
+use super::raw_members::{self, RawMembers};
+
+/// The members that have a meaning here, in the order in which they are written.
+const KNOWN_MEMBERS: [&str; 10] = [
+    "protocol",
+    "id",
+    "ts",
+    "from",
+    "to",
+    "kind",
+    "correlation_id",
+    "context",
+    "context_of",
+    "payload",
+];
+
+/// A message as the room has it: complete, and with a kind that says what it is about.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RoomMessage {
+    /// What its sender speaks.
+    pub protocol: Protocol,
+    /// What answers refer to.
+    pub id: Box<str>,
+    /// When it was sent.
+    pub ts: Box<str>,
+    /// Who sent it, as the gateway knows him.
+    pub from: Arc<str>,
+    /// Whom it is for; everybody where it is empty.
+    pub to: Vec<Box<str>>,
+    /// What it is, in full.
+    pub kind: MessageKind,
+    /// The messages that it answers or belongs to, the one that matters first.
+    pub correlation: Vec<Box<str>>,
+    /// The thread that it belongs to, as it came.
+    pub context: Option<Box<RawValue>>,
+    /// What was asked, for answers.
+    pub context_of: Option<ResponseContext>,
+    /// What it carries, byte for byte.
+    pub payload: Option<Box<RawValue>>,
+    /// Members that nobody here knows. None of them takes the place of one that is known.
+    pub extra: Extra,
+}
+
+/// What an answer is about, so that nobody needs its request to understand it.
+#[derive(Debug, Clone, PartialEq, Eq, DeriveSerialize, Deserialize)]
+#[non_exhaustive]
+pub struct ResponseContext {
+    /// The method that was asked for.
+    pub method: Box<str>,
+    /// The tool, the resource, the prompt or the completion's reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Box<str>>,
+    /// The id of the request.
+    pub request_id: Box<str>,
+    /// Who asked.
+    #[serde(with = "arc_str")]
+    pub from: Arc<str>,
+    /// The proposal that the request fulfilled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal_id: Option<Box<str>>,
+    /// Who proposed it.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_arc_str")]
+    pub proposer: Option<Arc<str>>,
+    /// How it went.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<ResponseOutcome>,
+}
+
+impl ResponseContext {
+    /// The same, with how it went, as the payload of the answer says.
+    #[must_use]
+    pub fn with_outcome(mut self, payload: Option<&RawValue>) -> Self {
+        #[derive(Deserialize)]
+        struct ResponsePayload<'a> {
+            #[serde(borrow, default)]
+            error: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            result: Option<&'a RawValue>,
+        }
+        #[derive(Default, Deserialize)]
+        struct NamedToolResult {
+            #[serde(default, rename = "isError")]
+            is_error: bool,
+        }
+        let response = payload.and_then(|payload| serde_json::from_str(payload.get()).ok());
+        let Some(ResponsePayload { error, result }) = response else { return self };
+        // A tool that ran and failed says so in its result.
+        let tool: Option<NamedToolResult> =
+            result.and_then(|result| serde_json::from_str(result.get()).ok());
+        let has_failed = error.is_some() || tool.unwrap_or_default().is_error;
+        self.outcome =
+            Some(if has_failed { ResponseOutcome::Error } else { ResponseOutcome::Result });
+        self
+    }
+}
+
+impl ResponseOutcome {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Result => "result",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// How a request went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DeriveSerialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ResponseOutcome {
+    /// There is a `result`.
+    Result,
+    /// There is an `error`.
+    Error,
+}
+
+/// A stored text that is no message; it is not from here, or damaged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the stored message is corrupt: {0}")]
+pub struct StoredMessageError(String);
+
+impl RoomMessage {
+    /// Encodes the message for a protocol family: `mcpx` has the full kind and one correlation, `mew` the
+    /// short kind and a list. The payload is copied unchanged.
+    pub fn encode(&self, protocol: Protocol) -> String {
+        let encoder = match protocol.is_mew() {
+            true => {
+                let kind = self.kind.short();
+                MessageEncoder {
+                    message: self,
+                    protocol,
+                    kind,
+                    single_correlation: None,
+                    is_for_participant: true,
+                }
+            }
+            false => {
+                let first = self.correlation.first();
+                let (kind, correlations) = (self.kind.full(), Some(first));
+                MessageEncoder {
+                    message: self,
+                    protocol,
+                    kind,
+                    single_correlation: correlations,
+                    is_for_participant: true,
+                }
+            }
+        };
+        encoder.to_json()
+    }
+
+    /// About how many bytes it takes to keep it.
+    pub fn approximate_size(&self) -> usize {
+        let raw = |raw: &Option<Box<RawValue>>| raw.as_ref().map_or(0, |raw| raw.get().len());
+        let extra: usize = self.extra.iter().map(|(key, raw)| key.len() + raw.get().len()).sum();
+        let names = self.to.iter().chain(&self.correlation).map(|name| name.len() + 16);
+        let rest = self.kind.full().len() + names.sum::<usize>() + 512;
+        raw(&self.payload) + raw(&self.context) + extra + rest
+    }
+
+    /// The message with everything that is known of it. A payload that has line breaks keeps them.
+    pub fn to_stored(&self) -> String {
+        let (protocol, kind) = (self.protocol, self.kind.full());
+        MessageEncoder {
+            message: self,
+            protocol,
+            kind,
+            single_correlation: None,
+            is_for_participant: false,
+        }
+        .to_json()
+    }
+
+    /// The message that was stored.
+    ///
+    /// # Errors
+    ///
+    /// The text was not made by [`RoomMessage::to_stored`].
+    pub fn from_stored(text: &str) -> Result<Self, StoredMessageError> {
+        let damaged = |error: serde_json::Error| StoredMessageError(error.to_string());
+        let mut members = RawMembers::parse(text).map_err(damaged)?;
+        let protocol = required_string(&mut members, "protocol")?;
+        let kind = required_string(&mut members, "kind")?;
+        let context_of = members.take("context_of").map(|raw| serde_json::from_str(raw.get()));
+        Ok(Self {
+            protocol: Protocol::parse(&protocol).ok_or_else(|| missing_member("protocol"))?,
+            id: required_string(&mut members, "id")?,
+            ts: required_string(&mut members, "ts")?,
+            from: required_string(&mut members, "from")?.into(),
+            to: string_list(&mut members, "to")?,
+            kind: MessageKind::parse(&kind)
+                .map_err(|error| StoredMessageError(error.to_string()))?,
+            correlation: string_list(&mut members, "correlation_id")?,
+            context: members.take("context").map(ToOwned::to_owned),
+            context_of: context_of.transpose().map_err(damaged)?,
+            payload: members.take("payload").map(ToOwned::to_owned),
+            extra: members.0.into_iter().map(|(key, raw)| (key.into(), raw.to_owned())).collect(),
+        })
+    }
+}
+
+fn missing_member(member: &str) -> StoredMessageError {
+    StoredMessageError(format!("`{member}` is missing or invalid"))
+}
+
+fn required_string(
+    members: &mut RawMembers<'_>,
+    name: &str,
+) -> Result<Box<str>, StoredMessageError> {
+    members.take(name).and_then(raw_members::parse_string).ok_or_else(|| missing_member(name))
+}
+
+fn string_list(
+    members: &mut RawMembers<'_>,
+    name: &str,
+) -> Result<Vec<Box<str>>, StoredMessageError> {
+    let Some(raw) = members.take(name) else { return Ok(Vec::new()) };
+    raw_members::parse_strings(raw).ok_or_else(|| missing_member(name))
+}
+
+/// A message and what differs between its forms.
+struct MessageEncoder<'a> {
+    message: &'a RoomMessage,
+    protocol: Protocol,
+    kind: &'a str,
+    /// The one correlation of a family that has one; all of them as a list otherwise.
+    single_correlation: Option<Option<&'a Box<str>>>,
+    /// Whether it is for a participant, and not to be kept.
+    is_for_participant: bool,
+}
+
+#[derive(DeriveSerialize)]
+struct EmptyObject {}
+
+impl MessageEncoder<'_> {
+    fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("strings and raw JSON always serialize")
+    }
+
+    /// The payload of a request as the one family has to see it: for its clients a request without
+    /// `jsonrpc` and `id` is a notification, which nobody answers.
+    fn with_jsonrpc_fields(&self) -> Option<Box<RawValue>> {
+        #[derive(Deserialize)]
+        struct JsonRpcFields<'a> {
+            #[serde(borrow, default, deserialize_with = "deserialize_present")]
+            jsonrpc: Option<&'a RawValue>,
+            #[serde(borrow, default, deserialize_with = "deserialize_present")]
+            id: Option<&'a RawValue>,
+        }
+        let RoomMessage { kind, payload, id, .. } = self.message;
+        let is_request = kind.method().is_some_and(|it| !it.starts_with("notifications/"));
+        let needs_jsonrpc_fields = self.is_for_participant && !self.protocol.is_mew() && is_request;
+        let payload =
+            payload.as_ref().filter(|_| needs_jsonrpc_fields && kind.short() == "mcp/request")?;
+        let frame: JsonRpcFields<'_> = serde_json::from_str(payload.get()).ok()?;
+        let rest = payload.get().trim_start().strip_prefix('{')?;
+        let version = if frame.jsonrpc.is_none() { "\"jsonrpc\":\"2.0\"," } else { "" };
+        let id = match frame.id {
+            None => format!("\"id\":{},", serde_json::Value::from(&**id)),
+            Some(_) if version.is_empty() => return None,
+            Some(_) => String::new(),
+        };
+        RawValue::from_string(format!("{{{version}{id}{rest}")).ok()
+    }
+}
+
+/// What is there, even if it is `null`.
+fn deserialize_present<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl Serialize for MessageEncoder<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let message = self.message;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("protocol", self.protocol.as_str())?;
+        map.serialize_entry("id", &message.id)?;
+        map.serialize_entry("ts", &message.ts)?;
+        map.serialize_entry("from", &*message.from)?;
+        serialize_list(&mut map, "to", &message.to)?;
+        map.serialize_entry("kind", self.kind)?;
+        match self.single_correlation {
+            Some(one) => serialize_optional(&mut map, "correlation_id", one)?,
+            None => serialize_list(&mut map, "correlation_id", &message.correlation)?,
+        }
+        serialize_optional(&mut map, "context", message.context.as_ref())?;
+        serialize_optional(&mut map, "context_of", message.context_of.as_ref())?;
+        match self.with_jsonrpc_fields() {
+            Some(framed) => map.serialize_entry("payload", &framed)?,
+            // Every client takes it for an object that is there.
+            None => match &message.payload {
+                Some(payload) => map.serialize_entry("payload", payload)?,
+                None if self.is_for_participant => {
+                    map.serialize_entry("payload", &EmptyObject {})?;
+                }
+                None => {}
+            },
+        }
+        for (key, value) in message.extra.iter().filter(|(key, _)| !KNOWN_MEMBERS.contains(&&**key))
+        {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+fn serialize_optional<M: SerializeMap>(
+    map: &mut M,
+    name: &str,
+    value: Option<&impl Serialize>,
+) -> Result<(), M::Error> {
+    value.map_or(Ok(()), |value| map.serialize_entry(name, value))
+}
+
+fn serialize_list<M: SerializeMap>(
+    map: &mut M,
+    name: &str,
+    list: &Vec<Box<str>>,
+) -> Result<(), M::Error> {
+    serialize_optional(map, name, Some(list).filter(|list| !list.is_empty()))
+}
+
+/// Names that many messages share.
+mod arc_str {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(name: &Arc<str>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(name)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Arc<str>, D::Error> {
+        Box::<str>::deserialize(from).map(Into::into)
+    }
+}
+
+mod optional_arc_str {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        name: &Option<Arc<str>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        name.as_deref().serialize(to)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(
+        from: D,
+    ) -> Result<Option<Arc<str>>, D::Error> {
+        Ok(Option::<Box<str>>::deserialize(from)?.map(Into::into))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::room::message::{Draft, upgrade_kind};
+
+    fn response_message() -> RoomMessage {
+        let text = r#"{"protocol":"mew/v0.4","id":"R","ts":"t","to":["human"],"kind":"mcp/response",
+            "correlation_id":["F","P"],"context":"thread","payload":{ "result" : 1.0 },
+            "mood":"good"}"#;
+        let draft = Draft::parse(text).unwrap();
+        let mut message =
+            draft.complete("fs".into(), Protocol::Mew04, Box::default(), Box::default());
+        message.kind = MessageKind::parse("mcp/response:tools/call:a%2A").unwrap();
+        message.context_of = Some(ResponseContext {
+            method: "tools/call".into(),
+            name: Some("a*".into()),
+            request_id: "F".into(),
+            from: "human".into(),
+            proposal_id: Some("P".into()),
+            proposer: Some("agent".into()),
+            outcome: Some(ResponseOutcome::Result),
+        });
+        message
+    }
+
+    /// The members that every encoding of the response shares.
+    const COMMON_SUFFIX: &str = r#""context":"thread","context_of":{"method":"tools/call","name":"a*","request_id":"F","from":"human","proposal_id":"P","proposer":"agent","outcome":"result"},"payload":{ "result" : 1.0 },"mood":"good"}"#;
+
+    #[test]
+    fn message_encodes_per_protocol_family() {
+        let start = r#""id":"R","ts":"t","from":"fs","to":["human"],"kind":"mcp/response"#;
+        for (protocol, rest) in [
+            (Protocol::Mcpx01, r#":tools/call:a%2A","correlation_id":"F""#),
+            (Protocol::Mew03, r#"","correlation_id":["F","P"]"#),
+            (Protocol::Mew04, r#"","correlation_id":["F","P"]"#),
+        ] {
+            let expected = format!(r#"{{"protocol":"{protocol}",{start}{rest},{COMMON_SUFFIX}"#);
+            assert_eq!(response_message().encode(protocol), expected);
+        }
+        let stored = format!(
+            r#"{{"protocol":"mew/v0.4",{start}:tools/call:a%2A","correlation_id":["F","P"],{COMMON_SUFFIX}"#
+        );
+        assert_eq!(response_message().to_stored(), stored);
+        assert_eq!(RoomMessage::from_stored(&stored).unwrap().to_stored(), stored);
+    }
+
+    #[test]
+    fn absent_members_are_omitted_and_extras_never_override() {
+        let mut message = Draft::parse(r#"{"kind":"chat"}"#).unwrap().complete(
+            "me".into(),
+            Protocol::Mcpx01,
+            "1".into(),
+            "t".into(),
+        );
+        for name in KNOWN_MEMBERS {
+            message.extra.push((name.into(), RawValue::from_string("7".to_owned()).unwrap()));
+        }
+        let stored = r#"{"protocol":"mcpx/v0.1","id":"1","ts":"t","from":"me","kind":"chat"}"#;
+        let encoded = stored.replace(r#""chat"}"#, r#""chat","payload":{}}"#);
+        assert_eq!(
+            message.encode(Protocol::Mcpx01),
+            encoded,
+            "clients look into a payload unasked"
+        );
+        assert_eq!(message.to_stored(), stored);
+    }
+
+    /// Each row: a payload, and what a client sees of it for whom a request has an id.
+    #[test]
+    fn mcpx_request_gains_jsonrpc_and_id() {
+        let list = r#""method":"tools/list"}"#;
+        let note = r#"{"method":"notifications/initialized"}"#;
+        for (payload, expected) in [
+            (format!("{{{list}"), format!(r#"{{"jsonrpc":"2.0","id":"r\"1",{list}"#)),
+            (format!(r#"{{"id":7,{list}"#), format!(r#"{{"jsonrpc":"2.0","id":7,{list}"#)),
+            (
+                format!(r#"{{"jsonrpc":"2.0",{list}"#),
+                format!(r#"{{"id":"r\"1","jsonrpc":"2.0",{list}"#),
+            ),
+            (
+                format!(r#"{{"jsonrpc":"2.0","id":7,{list}"#),
+                format!(r#"{{"jsonrpc":"2.0","id":7,{list}"#),
+            ),
+            (note.to_owned(), note.to_owned()),
+        ] {
+            let message_json =
+                format!(r#"{{"id":"r\"1","kind":"mcp/request","payload":{payload}}}"#);
+            let mut draft = Draft::parse(&message_json).unwrap();
+            draft.kind = upgrade_kind(draft.kind, draft.payload.as_deref()).unwrap();
+            let message = draft.complete("a".into(), Protocol::Mew04, "".into(), "t".into());
+            let encoded_payload =
+                |protocol| message.encode(protocol).split_once("payload\":").unwrap().1.to_owned();
+            assert_eq!(encoded_payload(Protocol::Mcpx01), format!("{expected}}}"));
+            assert_eq!(
+                encoded_payload(Protocol::Mew04),
+                format!("{payload}}}"),
+                "others see what was said"
+            );
+        }
+    }
+
+    #[test]
+    fn corrupt_stored_message_fails_to_parse() {
+        let stored = response_message().to_stored();
+        for (from, to) in [
+            (r#""id":"R","#, ""),
+            (r#""from":"fs","#, r#""from":1,"#),
+            ("mew/v0.4", "mew/v9"),
+            (r#""request_id":"F","#, ""),
+            (r#"["human"]"#, "7"),
+            ("mcp/response:tools/call:a%2A", "mcp/response:"),
+        ] {
+            let damaged = stored.replacen(from, to, 1);
+            assert_ne!(damaged, stored);
+            RoomMessage::from_stored(&damaged).unwrap_err();
+        }
+        RoomMessage::from_stored("[]").unwrap_err();
+    }
+}

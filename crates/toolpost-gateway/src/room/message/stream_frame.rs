@@ -1,0 +1,80 @@
+//! Data of streams: raw frames `#<stream>#<data>` beside the messages.
+
+use super::draft::MessageParseError;
+
+/// How many bytes the id of a stream may have.
+const MAX_STREAM_ID_BYTES: usize = 256;
+
+/// The stream and the data of a text frame; nothing where it is no such frame.
+///
+/// # Errors
+///
+/// `invalid_message`: it begins like one and has no id.
+///
+/// ```
+/// use toolpost_gateway::room::message::parse_stream_frame;
+///
+/// assert_eq!(parse_stream_frame("#stream-1#a#b").unwrap().unwrap(), ("stream-1", "a#b"));
+/// assert!(parse_stream_frame(r#"{"kind":"chat"}"#).is_none());
+/// assert!(parse_stream_frame("#stream-1").unwrap().is_err());
+/// ```
+pub fn parse_stream_frame(text: &str) -> Option<Result<(&str, &str), MessageParseError>> {
+    let rest = text.strip_prefix('#')?;
+    let parts = rest.split_once('#').ok_or_else(invalid_frame);
+    Some(parts.and_then(|(id, data)| Ok((check_stream_id(id)?, data))))
+}
+
+/// As [`parse_stream_frame`], for a binary frame.
+///
+/// # Errors
+///
+/// As [`parse_stream_frame`]; also an id that is not UTF-8.
+pub fn parse_stream_frame_bytes(bytes: &[u8]) -> Option<Result<(&str, &[u8]), MessageParseError>> {
+    let rest = bytes.strip_prefix(b"#")?;
+    let Some(end) = memchr::memchr(b'#', rest) else { return Some(Err(invalid_frame())) };
+    let id = std::str::from_utf8(&rest[..end]).map_err(|_| invalid_frame());
+    Some(id.and_then(|id| Ok((check_stream_id(id)?, &rest[end + 1..]))))
+}
+
+fn check_stream_id(id: &str) -> Result<&str, MessageParseError> {
+    if id.is_empty() || id.len() > MAX_STREAM_ID_BYTES || id.contains(char::is_control) {
+        return Err(invalid_frame());
+    }
+    Ok(id)
+}
+
+fn invalid_frame() -> MessageParseError {
+    MessageParseError::invalid(format!(
+        "a stream frame is `#<stream>#<data>`, and a stream id has 1 to {MAX_STREAM_ID_BYTES} bytes"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stream_frame_splits_at_second_hash() {
+        let long = format!("#{}#", "x".repeat(MAX_STREAM_ID_BYTES + 1));
+        for (text, expected) in [
+            ("#stream-1#", Some(Some(("stream-1", "")))),
+            ("#stream-1#a#b\n", Some(Some(("stream-1", "a#b\n")))),
+            ("", None),
+            ("{}", None),
+            (" #a#b", None),
+            ("#", Some(None)),
+            ("##", Some(None)),
+            ("##data", Some(None)),
+            ("#a", Some(None)),
+            ("#a\n#b", Some(None)),
+            (&long, Some(None)),
+        ] {
+            assert_eq!(parse_stream_frame(text).map(Result::ok), expected, "{text}");
+            let bytes = parse_stream_frame_bytes(text.as_bytes()).map(Result::ok);
+            let expected = expected.map(|it| it.map(|(id, data)| (id, data.as_bytes())));
+            assert_eq!(bytes, expected, "{text}");
+        }
+        assert_eq!(parse_stream_frame_bytes(b"#a#\xff").unwrap().unwrap(), ("a", &b"\xff"[..]));
+        assert!(parse_stream_frame_bytes(b"#\xff#").unwrap().is_err());
+    }
+}

@@ -1,0 +1,396 @@
+//! Method and name of an MCP payload, and whether a kind agrees with them.
+//!
+//! Capabilities are checked against the kind, but recipients act on the payload. The payload is
+//! therefore read first, and a kind that contradicts it is rejected.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::kind::{KindError, MessageKind};
+use super::raw_members;
+
+/// How much of a text is repeated in an explanation.
+const MAX_QUOTED_BYTES: usize = 100;
+
+/// What a request, a proposal or a notification is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct McpTarget {
+    /// The MCP method, such as `tools/call`.
+    pub method: Box<str>,
+    /// The tool, the resource, the prompt or the completion's reference, where the method has one.
+    pub name: Option<Box<str>>,
+}
+
+/// Why a kind and its payload do not go together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct KindMismatch {
+    /// `kind_mismatch`, or `invalid_message` where the payload names what no kind can name.
+    pub code: &'static str,
+    /// What the kind says and what the payload says.
+    pub message: String,
+}
+
+impl KindMismatch {
+    fn new(message: String) -> Self {
+        Self { code: "kind_mismatch", message }
+    }
+
+    fn invalid_target(error: &KindError) -> Self {
+        Self {
+            code: "invalid_message",
+            message: format!("invalid method or name in the payload: {error}"),
+        }
+    }
+}
+
+/// What a payload asks for; nothing where it names no method.
+///
+/// A name of another type than text is none: such a request is only for those who may ask for every
+/// name of its method.
+///
+/// # Errors
+///
+/// The payload says its method or a name twice.
+pub fn parse_target(payload: Option<&RawValue>) -> Result<Option<McpTarget>, KindMismatch> {
+    read_target(payload).map_err(|error| KindMismatch {
+        code: "invalid_message",
+        message: format!("the payload cannot be read: {error}"),
+    })
+}
+
+/// The full kind of a request, a proposal or a notification; every other kind is left as it is.
+///
+/// # Errors
+///
+/// The kind says something else than its payload, or the payload names what cannot stand in a kind.
+pub fn upgrade_kind(
+    kind: MessageKind,
+    payload: Option<&RawValue>,
+) -> Result<MessageKind, KindMismatch> {
+    if !kind.is_extended() || kind.short() == "mcp/response" {
+        return Ok(kind);
+    }
+    let Some(target) = parse_target(payload)? else { return kind_without_method(kind, payload) };
+    reconcile_kind(kind, &target, "its payload")
+}
+
+/// The full kind of a response, given what its request asked for.
+///
+/// # Errors
+///
+/// The kind says something else than the request.
+pub fn upgrade_response_kind(
+    kind: MessageKind,
+    target: &McpTarget,
+) -> Result<MessageKind, KindMismatch> {
+    reconcile_kind(kind, target, "the request")
+}
+
+fn kind_without_method(
+    kind: MessageKind,
+    payload: Option<&RawValue>,
+) -> Result<MessageKind, KindMismatch> {
+    match (kind.method(), payload) {
+        (Some(method), Some(_)) => Err(KindMismatch::new(format!(
+            "the kind says `{}` and its payload names no method",
+            raw_members::truncate(method, MAX_QUOTED_BYTES)
+        ))),
+        _ => Ok(kind),
+    }
+}
+
+fn reconcile_kind(
+    kind: MessageKind,
+    target: &McpTarget,
+    other: &str,
+) -> Result<MessageKind, KindMismatch> {
+    let name = target.name.as_deref();
+    if (kind.method(), kind.context()) == (Some(&target.method), name) {
+        return Ok(kind);
+    }
+    let is_less_specific =
+        kind.method().is_some_and(|method| is_less_specific(method, &target.method));
+    if is_less_specific && kind.context().is_none() {
+        return kind.with_target(target).map_err(|error| KindMismatch::invalid_target(&error));
+    }
+    let quoted = |text: &str| format!("`{}`", raw_members::truncate(text, MAX_QUOTED_BYTES));
+    if let Some(method) = kind.method().filter(|method| **method != *target.method) {
+        let (declared, meant) = (quoted(method), quoted(&target.method));
+        return Err(KindMismatch::new(format!(
+            "the kind says {declared} and {other} says {meant}"
+        )));
+    }
+    if let Some(context) =
+        kind.context().filter(|_| !name.is_some_and(|name| kind.matches_name(name)))
+    {
+        let meant = name.map_or_else(
+            || "names nothing".to_owned(),
+            |target_name| format!("says {}", quoted(target_name)),
+        );
+        let declared = quoted(context);
+        return Err(KindMismatch::new(format!("the kind says {declared} and {other} {meant}")));
+    }
+    kind.with_target(target).map_err(|error| KindMismatch::invalid_target(&error))
+}
+
+/// Some clients write `unknown`, or only the beginning of a longer method; that says less than the
+/// payload and nothing else.
+fn is_less_specific(kind_method: &str, method: &str) -> bool {
+    kind_method == "unknown"
+        || method.strip_prefix(kind_method).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// What is looked at in a payload; the rest is passed over.
+#[derive(Deserialize)]
+struct McpPayload<'a> {
+    #[serde(borrow)]
+    method: Option<&'a RawValue>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct McpParams<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    uri: Option<&'a RawValue>,
+    #[serde(borrow, rename = "ref")]
+    reference: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct CompletionRef<'a> {
+    #[serde(borrow, rename = "type")]
+    ref_type: Option<&'a RawValue>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    uri: Option<&'a RawValue>,
+}
+
+fn read_target(payload: Option<&RawValue>) -> serde_json::Result<Option<McpTarget>> {
+    let Some(request) = parse_object::<McpPayload<'_>>(payload)? else { return Ok(None) };
+    let Some(method) = parse_string(request.method)? else { return Ok(None) };
+    let name = target_name(&method, request.params)?;
+    Ok(Some(McpTarget { method, name }))
+}
+
+fn target_name(method: &str, params: Option<&RawValue>) -> serde_json::Result<Option<Box<str>>> {
+    let of_params: fn(McpParams<'_>) -> serde_json::Result<Option<Box<str>>> = match method {
+        "tools/call" | "prompts/get" => |params| parse_string(params.name),
+        "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
+            |params| parse_string(params.uri)
+        }
+        "completion/complete" => |params| completion_target(params.reference),
+        _ => return Ok(None),
+    };
+    parse_object::<McpParams<'_>>(params)?.map_or(Ok(None), of_params)
+}
+
+/// The one that whoever acts looks at, which the type says; two without a type are none.
+fn completion_target(reference: Option<&RawValue>) -> serde_json::Result<Option<Box<str>>> {
+    let Some(reference) = parse_object::<CompletionRef<'_>>(reference)? else { return Ok(None) };
+    match parse_string(reference.ref_type)?.as_deref() {
+        Some("ref/prompt") => parse_string(reference.name),
+        Some("ref/resource") => parse_string(reference.uri),
+        _ if reference.name.is_some() && reference.uri.is_some() => Ok(None),
+        _ => parse_string(reference.name.or(reference.uri)),
+    }
+}
+
+/// Reads an object; anything else is none, a list as well, which serde would take for one.
+fn parse_object<'a, T: Deserialize<'a>>(
+    raw: Option<&'a RawValue>,
+) -> serde_json::Result<Option<T>> {
+    let object = raw.map(RawValue::get).filter(|text| text.starts_with('{'));
+    object.map(serde_json::from_str).transpose()
+}
+
+fn parse_string(raw: Option<&RawValue>) -> serde_json::Result<Option<Box<str>>> {
+    let text = raw.map(RawValue::get).filter(|text| text.starts_with('"'));
+    text.map(serde_json::from_str).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn payload_yields_method_and_target_name() {
+        for (payload, method, name) in [
+            (r#"{"method":"tools/call","params":{"name":"a","uri":"b"}}"#, Some("tools/call"), "a"),
+            (
+                r#"{"params":{"name":"a\u0062"},"\u006dethod":"prompts/get"}"#,
+                Some("prompts/get"),
+                "ab",
+            ),
+            (
+                r#"{"method":"resources/read","params":{"uri":"u:/"}}"#,
+                Some("resources/read"),
+                "u:/",
+            ),
+            (
+                r#"{"method":"resources/subscribe","params":{"uri":"u"}}"#,
+                Some("resources/subscribe"),
+                "u",
+            ),
+            (
+                r#"{"method":"resources/unsubscribe","params":{"uri":"u"}}"#,
+                Some("resources/unsubscribe"),
+                "u",
+            ),
+            (
+                r#"{"method":"completion/complete","params":{"ref":{"name":"p"}}}"#,
+                Some("completion/complete"),
+                "p",
+            ),
+            (
+                r#"{"method":"completion/complete","params":{"ref":{"uri":"u"}}}"#,
+                Some("completion/complete"),
+                "u",
+            ),
+            (
+                r#"{"method":"completion/complete","params":{"ref":
+                    {"type":"ref/resource","name":"p","uri":"u"}}}"#,
+                Some("completion/complete"),
+                "u",
+            ),
+            (
+                r#"{"method":"completion/complete","params":{"ref":{"name":"p","uri":"u"}}}"#,
+                Some("completion/complete"),
+                "",
+            ),
+            (r#"{"method":"tools/list","params":{"name":"a"}}"#, Some("tools/list"), ""),
+            (r#"{"method":"tools/call","params":{"name":7}}"#, Some("tools/call"), ""),
+            (r#"{"method":"tools/call","params":["a"]}"#, Some("tools/call"), ""),
+            (r#"{"method":"tools/call"}"#, Some("tools/call"), ""),
+            (r#"{"method":["tools/call"]}"#, None, ""),
+            (r#"["tools/call",{"name":"a"}]"#, None, ""),
+            (r#"{"result":{"method":"x"}}"#, None, ""),
+            ("\"text\"", None, ""),
+        ] {
+            let found = parse_target(Some(&raw(payload))).unwrap();
+            assert_eq!(found.as_ref().map(|target| &*target.method), method, "{payload}");
+            let found = found.and_then(|target| target.name).unwrap_or_default();
+            assert_eq!(&*found, name, "{payload}");
+        }
+        assert_eq!(parse_target(None).unwrap(), None);
+        let twice = parse_target(Some(&raw(r#"{"method":"a","method":"b"}"#))).unwrap_err();
+        assert_eq!(twice.code, "invalid_message");
+    }
+
+    #[test]
+    fn kind_is_upgraded_or_rejected_by_payload() {
+        let call = r#"{"method":"tools/call","params":{"name":"read_file"}}"#;
+        let odd = r#"{"method":"tools/call","params":{"name":"a%2A*"}}"#;
+        let read = r#"{"method":"resources/read","params":{"uri":"file:///a%20b"}}"#;
+        let list = r#"{"method":"tools/list"}"#;
+        for (kind, payload, expected) in [
+            ("mcp/request", call, Ok("mcp/request:tools/call:read_file")),
+            ("mcp/proposal:tools/call", call, Ok("mcp/proposal:tools/call:read_file")),
+            ("mcp/request:tools/call:read_file", call, Ok("mcp/request:tools/call:read_file")),
+            ("mcp/request:tools/call:read_file", "", Ok("mcp/request:tools/call:read_file")),
+            ("mcp/request", "{}", Ok("mcp/request")),
+            ("mcp/request", "[1]", Ok("mcp/request")),
+            ("mcp/request", odd, Ok("mcp/request:tools/call:a%252A%2A")),
+            ("mcp/request:tools/call:a%2A*", odd, Ok("mcp/request:tools/call:a%252A%2A")),
+            ("mcp/request:tools/call:a%252A%2A", odd, Ok("mcp/request:tools/call:a%252A%2A")),
+            (
+                "mcp/request:resources/read:file:///a%20b",
+                read,
+                Ok("mcp/request:resources/read:file:///a%2520b"),
+            ),
+            (
+                "mcp/request:resources/read:file:///a%2520b",
+                read,
+                Ok("mcp/request:resources/read:file:///a%2520b"),
+            ),
+            ("mcp/notification", list, Ok("mcp/notification:tools/list")),
+            ("mcp/response:tools/call", call, Ok("mcp/response:tools/call")),
+            ("chat", call, Ok("chat")),
+            ("mcp/withdraw", call, Ok("mcp/withdraw")),
+            (
+                "mcp/request:tools/call:delete_file",
+                call,
+                Err("the kind says `delete_file` and its payload says `read_file`"),
+            ),
+            (
+                "mcp/request:tools/list",
+                call,
+                Err("the kind says `tools/list` and its payload says `tools/call`"),
+            ),
+            (
+                "mcp/request:tools/list:x",
+                list,
+                Err("the kind says `x` and its payload names nothing"),
+            ),
+            (
+                "mcp/request:tools/call:x",
+                r#"{"method":"tools/call","params":{"name":["x"]}}"#,
+                Err("the kind says `x` and its payload names nothing"),
+            ),
+            (
+                "mcp/request:tools/call",
+                "{}",
+                Err("the kind says `tools/call` and its payload names no method"),
+            ),
+            (
+                "mcp/request:tools/call",
+                r#"["tools/call"]"#,
+                Err("the kind says `tools/call` and its payload names no method"),
+            ),
+        ] {
+            let payload = (!payload.is_empty()).then(|| raw(payload));
+            let upgraded = upgrade_kind(MessageKind::parse(kind).unwrap(), payload.as_deref());
+            let upgraded = upgraded.map_err(|mismatch| {
+                assert_eq!(mismatch.code, "kind_mismatch", "{kind}");
+                mismatch.message
+            });
+            let upgraded = upgraded.as_ref().map(MessageKind::full).map_err(String::as_str);
+            assert_eq!(upgraded, expected, "{kind}");
+        }
+    }
+
+    #[test]
+    fn target_not_encodable_in_kind_is_rejected() {
+        let long =
+            format!(r#"{{"method":"tools/call","params":{{"name":"{}"}}}}"#, "x".repeat(5_000));
+        for payload in [
+            r#"{"method":"tools/call:read_file"}"#,
+            r#"{"method":"*"}"#,
+            r#"{"method":""}"#,
+            r#"{"method":"tools/call","params":{"name":"a\nb"}}"#,
+            &long,
+        ] {
+            let rejected =
+                upgrade_kind(MessageKind::parse("mcp/request").unwrap(), Some(&raw(payload)));
+            assert_eq!(rejected.unwrap_err().code, "invalid_message", "{payload}");
+        }
+    }
+
+    #[test]
+    fn response_kind_is_upgraded_from_request_target() {
+        let call = McpTarget { method: "tools/call".into(), name: Some("a*".into()) };
+        let list = McpTarget { method: "tools/list".into(), name: None };
+        for (kind, target, expected) in [
+            ("mcp/response", &call, Some("mcp/response:tools/call:a%2A")),
+            ("mcp/response:tools/call", &call, Some("mcp/response:tools/call:a%2A")),
+            ("mcp/response:tools/call:a*", &call, Some("mcp/response:tools/call:a%2A")),
+            ("mcp/response:tools/call:a%2A", &call, Some("mcp/response:tools/call:a%2A")),
+            ("mcp/response", &list, Some("mcp/response:tools/list")),
+            ("mcp/response:tools/call:b", &call, None),
+            ("mcp/response:tools/list", &call, None),
+            ("mcp/response:tools/list:a", &list, None),
+        ] {
+            let reply = upgrade_response_kind(MessageKind::parse(kind).unwrap(), target);
+            assert_eq!(reply.ok().as_ref().map(MessageKind::full), expected, "{kind}");
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! The rooms by name: opened when somebody comes, closed when nobody is there.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use data_encoding::BASE32_NOPAD;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use toolpost::Identity;
+
+use super::actor::{COMMAND_QUEUE_CAPACITY, DeferredReply, RoomActor, RoomCommand};
+use super::message::RoomMessage;
+use super::sender::{CloseReason, MessageSender};
+use super::settings::{RoomSettings, RoomsSettings};
+use super::state::{ConnectionId, ParticipantJoin, ProposalDecision, Room, RoomError, RoomInput};
+use super::store::RoomStore;
+use crate::app::Gateway;
+use crate::config::Config;
+use crate::journal::Journal;
+use crate::runtime::{ReloadReport, Reloadable};
+
+/// The name of a room.
+pub(crate) type RoomName = Arc<str>;
+
+/// The longest name of a room.
+const MAX_ROOM_NAME_BYTES: usize = 128;
+
+/// The rooms of a gateway. Cloning it shares them.
+#[derive(Debug, Clone)]
+pub(crate) struct Rooms(Arc<RoomsInner>);
+
+#[derive(Debug)]
+pub(super) struct RoomsInner {
+    settings: RwLock<RoomsSettings>,
+    open_rooms: Mutex<HashMap<RoomName, OpenRoom>>,
+    pub(super) store: Option<Arc<RoomStore>>,
+    pub(super) journal: Option<Journal>,
+    pub(super) stopping: CancellationToken,
+    /// Owns the tasks of the rooms.
+    tasks: TaskTracker,
+    next_connection_id: AtomicU64,
+    /// Everybody who is connected, by the number of his connection.
+    connections: Mutex<HashMap<ConnectionId, ConnectionEntry>>,
+}
+
+#[derive(Debug, Clone)]
+struct OpenRoom {
+    commands: mpsc::Sender<RoomCommand>,
+    /// How many hold a handle: the table itself, and whoever is about to say something.
+    handle_count: Arc<()>,
+}
+
+/// Somebody who is connected, and as whom.
+#[derive(Debug)]
+struct ConnectionEntry {
+    identity: String,
+    sender: MessageSender,
+}
+
+/// A room that is open as long as this is there.
+#[derive(Debug, Clone)]
+pub(crate) struct RoomHandle {
+    name: RoomName,
+    commands: mpsc::Sender<RoomCommand>,
+    _handle_count: Arc<()>,
+}
+
+/// A participant's connection to a room; dropping it leaves the room.
+#[derive(Debug)]
+pub(crate) struct RoomConnection {
+    room: RoomHandle,
+    connection: ConnectionId,
+    rooms: Arc<RoomsInner>,
+}
+
+impl Rooms {
+    pub(crate) fn new(
+        settings: RoomsSettings,
+        store: Option<RoomStore>,
+        journal: Option<Journal>,
+        stopping: CancellationToken,
+    ) -> Self {
+        Self(Arc::new(RoomsInner {
+            settings: RwLock::new(settings),
+            open_rooms: Mutex::default(),
+            store: store.map(Arc::new),
+            journal,
+            stopping,
+            tasks: TaskTracker::new(),
+            next_connection_id: AtomicU64::new(1),
+            connections: Mutex::default(),
+        }))
+    }
+
+    /// Other settings hold from now on, also in rooms that are open.
+    pub(crate) fn configure(&self, settings: RoomsSettings) {
+        *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+        let open: Vec<(RoomName, OpenRoom)> = self
+            .0
+            .open_rooms()
+            .iter()
+            .map(|(name, entry)| (Arc::clone(name), entry.clone()))
+            .collect();
+        for (name, entry) in open {
+            let settings = RoomCommand::Apply(RoomInput::Settings(self.0.settings_of(&name)));
+            self.0.send_or_spawn(entry.commands, settings);
+        }
+    }
+
+    /// The room of this name, opened if it is not yet.
+    ///
+    /// # Errors
+    ///
+    /// It is no name, or too many rooms are open.
+    pub(crate) fn get_or_open(
+        &self,
+        gateway: &Gateway,
+        name: &str,
+    ) -> Result<RoomHandle, RoomError> {
+        check_room_name(name)?;
+        let mut rooms = self.0.open_rooms();
+        if let Some((name, entry)) = rooms.get_key_value(name) {
+            return Ok(entry.handle(name));
+        }
+        let max = self.0.settings().max_rooms;
+        if rooms.len() >= max {
+            let detail = format!("{max} rooms are open, which is the limit");
+            return Err(RoomError::new("limit_exceeded", detail));
+        }
+        if self.0.stopping.is_cancelled() {
+            return Err(RoomError::new("unavailable", "the gateway is stopping"));
+        }
+        let (commands, receiver) = mpsc::channel(COMMAND_QUEUE_CAPACITY);
+        let name: RoomName = name.into();
+        let entry = OpenRoom { commands, handle_count: Arc::default() };
+        rooms.insert(Arc::clone(&name), entry.clone());
+        let handle = entry.handle(&name);
+        let gateway_state = Arc::downgrade(&gateway.0);
+        let rooms = Arc::clone(&self.0);
+        let authenticator = gateway.authenticator().clone();
+        self.0.tasks.spawn(async move {
+            let opened = load_room(&rooms, &name).await;
+            match opened
+                .map(|room| room.with_identity_lookup(move |id| authenticator.has_identity(id)))
+            {
+                Ok(room) => RoomActor::new(name, room, rooms, receiver, gateway_state).run().await,
+                Err(error) => {
+                    tracing::error!(room = &*name, error, "room failed to open");
+                    rooms.open_rooms().remove(&name);
+                }
+            }
+        });
+        Ok(handle)
+    }
+
+    /// The room of this name if it is open or has a stored document: an invitation token is valid only
+    /// in its room.
+    pub(crate) async fn find_existing(&self, gateway: &Gateway, name: &str) -> Option<RoomHandle> {
+        if let Some((name, entry)) = self.0.open_rooms().get_key_value(name) {
+            return Some(entry.handle(name));
+        }
+        let (store, document) = (Arc::clone(self.0.store.as_ref()?), name.to_owned());
+        let is_stored = tokio::task::spawn_blocking(move || store.contains(&document)).await;
+        if is_stored.unwrap_or_default() { self.get_or_open(gateway, name).ok() } else { None }
+    }
+
+    /// The rooms that are open or named, in order.
+    pub(crate) fn room_names(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.0.open_rooms().keys().map(|name| name.to_string()).collect();
+        names.extend(self.0.settings().rooms.keys().cloned());
+        names.push(super::LOBBY.to_owned());
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Those that are open.
+    pub(crate) fn open_rooms(&self) -> Vec<RoomHandle> {
+        self.0.open_rooms().iter().map(|(name, entry)| entry.handle(name)).collect()
+    }
+
+    /// How many are connected, in all rooms and on their way to one.
+    pub(crate) fn connection_count(&self) -> usize {
+        self.0.tasks.len().saturating_sub(self.0.open_rooms().len())
+    }
+
+    /// Ends what is open in the name of some identities, and says how many connections these were.
+    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+        let open_connections = self.0.connections();
+        let over: Vec<&ConnectionEntry> = open_connections
+            .values()
+            .filter(|connection_entry| is_revoked(&connection_entry.identity))
+            .collect();
+        for connection_entry in &over {
+            connection_entry.sender.close(CloseReason::new(
+                4401,
+                "your token was revoked or reissued; reconnect with a valid token",
+            ));
+        }
+        over.len()
+    }
+
+    /// Joins a room. The result arrives through the sender.
+    pub(crate) async fn join(
+        &self,
+        room: RoomHandle,
+        request: JoinRequest,
+        sender: MessageSender,
+    ) -> RoomConnection {
+        let connection = self.0.next_connection_id.fetch_add(1, Ordering::Relaxed);
+        let connection_entry =
+            ConnectionEntry { identity: request.identity.id.clone(), sender: sender.clone() };
+        self.0.connections().insert(connection, connection_entry);
+        let room_connection = RoomConnection { room, connection, rooms: Arc::clone(&self.0) };
+        let JoinRequest { id, token_capabilities: own, protocol, history, identity } = request;
+        let join = ParticipantJoin {
+            connection,
+            id,
+            token_capabilities: own,
+            identity,
+            protocol,
+            history,
+        };
+        room_connection.room.send_command(RoomCommand::Join { join, sender }).await;
+        room_connection
+    }
+
+    /// Owns the connection of a participant.
+    pub(crate) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
+        self.0.tasks.spawn(connection);
+    }
+
+    /// The largest message of a room, in bytes.
+    pub(crate) fn message_limit(&self, room: &str) -> usize {
+        self.0.settings_of(room).max_message_bytes
+    }
+
+    /// The largest message of any room.
+    pub(crate) fn largest_message_limit(&self) -> usize {
+        let default_limit = RoomSettings::default().max_message_bytes;
+        let configured_rooms = self.0.settings().rooms;
+        configured_rooms
+            .values()
+            .map(|room| room.max_message_bytes)
+            .chain([default_limit])
+            .max()
+            .unwrap_or(default_limit)
+    }
+
+    /// Whether a room lets somebody in, as far as its settings say.
+    pub(crate) fn admits(&self, room: &str, id: &str) -> bool {
+        let members = self.0.settings_of(room).members;
+        let is_member = members.is_none_or(|members| members.iter().any(|member| member == id));
+        is_member || id == crate::admin::OPERATOR
+    }
+
+    /// Waits for the rooms to end, after the gateway has begun to stop.
+    pub(crate) async fn shutdown(&self) {
+        // Also those whom no room has taken in yet.
+        for connection_entry in self.0.connections().values() {
+            connection_entry.sender.close(CloseReason::new(1001, "the gateway is stopping"));
+        }
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+}
+
+/// Somebody who comes into a room.
+#[derive(Debug)]
+pub(crate) struct JoinRequest {
+    pub(crate) id: Arc<str>,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) token_capabilities: Option<super::capability::Capabilities>,
+    pub(crate) protocol: super::message::Protocol,
+    pub(crate) history: Option<usize>,
+}
+
+impl RoomConnection {
+    /// Says something to the room, in the name of this connection.
+    pub(crate) async fn send(&self, input: impl FnOnce(ConnectionId) -> RoomInput) {
+        self.room.send_command(RoomCommand::Apply(input(self.connection))).await;
+    }
+}
+
+impl Drop for RoomConnection {
+    fn drop(&mut self) {
+        self.rooms.connections().remove(&self.connection);
+        let leave = RoomCommand::Apply(RoomInput::Leave { connection: self.connection });
+        self.rooms.send_or_spawn(self.room.commands.clone(), leave);
+    }
+}
+
+impl RoomHandle {
+    pub(crate) fn name(&self) -> &RoomName {
+        &self.name
+    }
+
+    /// Looks at the room; nothing if it ends in this moment or cannot be opened.
+    pub(crate) async fn inspect<T: Send + 'static>(
+        &self,
+        inspector: impl FnOnce(&Room) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (sender, result) = oneshot::channel();
+        let inspector = Box::new(move |room: &Room| -> DeferredReply {
+            let result = inspector(room);
+            Box::new(move || drop(sender.send(result)))
+        });
+        self.send_command(RoomCommand::Inspect(inspector)).await;
+        result.await.ok()
+    }
+
+    /// Decides about a proposal in the name of somebody.
+    pub(crate) async fn decide_proposal(
+        &self,
+        identity: Arc<Identity>,
+        capabilities: Option<super::capability::Capabilities>,
+        proposal: &str,
+        proposal_action: super::state::ProposalAction,
+    ) -> Result<(), RoomError> {
+        let (reply_sender, decided) = oneshot::channel();
+        let by = Arc::from(identity.id.as_str());
+        let proposal = proposal.into();
+        let decision = ProposalDecision {
+            proposal,
+            by,
+            token_capabilities: capabilities,
+            identity,
+            action: proposal_action,
+            reply: reply_sender,
+        };
+        self.send_command(RoomCommand::Apply(RoomInput::Decide(decision))).await;
+        let closed = || RoomError::new("unavailable", "the room is closed");
+        decided.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    async fn send_command(&self, command: RoomCommand) {
+        // A room that has ended has closed its connections too.
+        let _ = self.commands.send(command).await;
+    }
+}
+
+impl OpenRoom {
+    fn handle(&self, name: &RoomName) -> RoomHandle {
+        let (commands, handle_count) = (self.commands.clone(), Arc::clone(&self.handle_count));
+        RoomHandle { name: Arc::clone(name), commands, _handle_count: handle_count }
+    }
+}
+
+impl RoomsInner {
+    /// Tells a room something that it must hear, also if it has much to do.
+    fn send_or_spawn(&self, commands: mpsc::Sender<RoomCommand>, command: RoomCommand) {
+        if let Err(mpsc::error::TrySendError::Full(command)) = commands.try_send(command) {
+            self.tasks.spawn(async move { drop(commands.send(command).await) });
+        }
+    }
+
+    fn open_rooms(&self) -> MutexGuard<'_, HashMap<RoomName, OpenRoom>> {
+        self.open_rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connections(&self) -> MutexGuard<'_, HashMap<ConnectionId, ConnectionEntry>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn settings(&self) -> RoomsSettings {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn settings_of(&self, name: &str) -> RoomSettings {
+        self.settings().rooms.remove(name).unwrap_or_default()
+    }
+
+    /// Takes a room out of the table that cannot go on; the next one who comes opens it again.
+    pub(super) fn remove(&self, name: &RoomName) {
+        self.open_rooms().remove(name);
+    }
+
+    /// Takes a room out of the table, unless somebody is about to come in.
+    pub(super) fn remove_if_unused(
+        &self,
+        name: &RoomName,
+        commands: &mpsc::Receiver<RoomCommand>,
+    ) -> bool {
+        let mut rooms = self.open_rooms();
+        let is_unused =
+            |entry: &OpenRoom| Arc::strong_count(&entry.handle_count) == 1 && commands.is_empty();
+        let is_revoked = rooms.get(name).is_none_or(is_unused);
+        if is_revoked {
+            rooms.remove(name);
+        }
+        is_revoked
+    }
+}
+
+/// A room as it was left.
+async fn load_room(rooms: &Arc<RoomsInner>, name: &RoomName) -> Result<Room, String> {
+    let (rooms, name) = (Arc::clone(rooms), Arc::clone(name));
+    let opened = tokio::task::spawn_blocking(move || load_room_blocking(&rooms, &name)).await;
+    opened.map_err(|error| error.to_string()).flatten()
+}
+
+fn load_room_blocking(rooms: &RoomsInner, name: &str) -> Result<Room, String> {
+    let settings = rooms.settings_of(name);
+    let document = rooms.store.as_ref().map(|store| store.load(name)).transpose();
+    let document = document.map_err(|error| error.to_string())?.flatten();
+    let mut history = Vec::new();
+    if let Some(journal) = &rooms.journal {
+        let (max, bytes) = (settings.max_history_messages, settings.max_history_bytes);
+        let stored =
+            journal.recent_messages(name, max, bytes).map_err(|error| error.to_string())?;
+        for entry in stored {
+            match RoomMessage::from_stored(&entry.message) {
+                Ok(message) => history.push((entry.time, message)),
+                Err(error) => {
+                    tracing::warn!(room = name, seq = entry.seq, %error, "skipping unreadable stored message");
+                }
+            }
+        }
+    }
+    let mut random = [0; 5];
+    getrandom::fill(&mut random).map_err(|error| error.to_string())?;
+    let prefix = format!("m-{}", BASE32_NOPAD.encode(&random).to_ascii_lowercase());
+    Room::new(settings, document.as_deref(), history, prefix, toolpost::epoch_ms())
+        .map_err(|error| format!("the stored room document cannot be parsed: {error}"))
+}
+
+fn check_room_name(name: &str) -> Result<(), RoomError> {
+    let is_name = !name.is_empty()
+        && name.len() <= MAX_ROOM_NAME_BYTES
+        && !name.contains(['/', '\\'])
+        && !name.contains(char::is_control);
+    if is_name {
+        return Ok(());
+    }
+    let detail = format!(
+        "a room name has 1 to {MAX_ROOM_NAME_BYTES} bytes and no slashes or control characters"
+    );
+    Err(RoomError::new("invalid_message", detail))
+}
+
+/// Rooms that are open take other settings over at once; those that are taken away stay open as any
+/// other room does.
+impl Reloadable for Rooms {
+    fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
+        if before.rooms != now.rooms {
+            self.configure(now.rooms.clone());
+            report.notes.push("[room] applies to new messages".to_owned());
+        }
+    }
+}

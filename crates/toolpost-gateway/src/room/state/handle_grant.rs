@@ -1,0 +1,252 @@
+//! `capability/grant` and `capability/revoke`.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::error::truncate;
+use super::grants::Grant;
+use super::{Room, RoomError};
+use crate::room::capability::Capability;
+use crate::room::message::{Draft, RoomMessage};
+
+/// How many capabilities one message may be about.
+const MAX_CAPABILITIES_PER_MESSAGE: usize = 100;
+
+/// A grant that may be given.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct GrantPayload {
+    pub(super) recipient: Box<str>,
+    capabilities: Vec<Value>,
+}
+
+/// A revocation that may be made.
+#[derive(Debug, Deserialize)]
+pub(super) struct RevokePayload {
+    pub(super) recipient: Box<str>,
+    #[serde(default)]
+    grant_id: Option<Box<str>>,
+    #[serde(default)]
+    capabilities: Vec<Value>,
+}
+
+impl Room {
+    pub(super) fn check_grant(
+        &self,
+        sender: &str,
+        draft: &Draft,
+    ) -> Result<GrantPayload, RoomError> {
+        let grant_payload: GrantPayload = parse_payload(draft, "`recipient` and `capabilities`")?;
+        self.check_participant_known(&grant_payload.recipient)?;
+        self.check_covers(sender, &grant_payload.capabilities, "grant")?;
+        self.grants.check_capacity(&grant_payload.recipient)?;
+        Ok(grant_payload)
+    }
+
+    /// Whether somebody is or was here, so that a misspelt name is told.
+    pub(super) fn check_participant_known(&self, id: &str) -> Result<(), RoomError> {
+        if self.is_known_participant(id) {
+            Ok(())
+        } else {
+            Err(RoomError::participant_not_found(id))
+        }
+    }
+
+    /// Nobody gives away, or takes away, what he lacks himself.
+    pub(super) fn check_covers(
+        &self,
+        sender: &str,
+        values: &[Value],
+        verb: &str,
+    ) -> Result<(), RoomError> {
+        if values.is_empty() || values.len() > MAX_CAPABILITIES_PER_MESSAGE {
+            return Err(RoomError::invalid(format!(
+                "name between 1 and {MAX_CAPABILITIES_PER_MESSAGE} capabilities"
+            )));
+        }
+        let own = self.participants.get(sender).map(|participant| &participant.capabilities);
+        for value in values {
+            let capability = Capability::compile(value).map_err(|error| {
+                RoomError::invalid(format!("{error}: {}", quoted_capability(value)))
+            })?;
+            if !own.is_some_and(|own| own.covers(&capability)) {
+                let detail =
+                    format!("you cannot {verb} {}: you do not hold it", quoted_capability(value));
+                return Err(RoomError::capability_violation(detail));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_revoke(
+        &self,
+        sender: &str,
+        draft: &Draft,
+    ) -> Result<RevokePayload, RoomError> {
+        let revoke_payload: RevokePayload =
+            parse_payload(draft, "`recipient`, and `grant_id` or `capabilities`")?;
+        self.check_participant_known(&revoke_payload.recipient)?;
+        let record = self.grants.get(&revoke_payload.recipient);
+        let Some(id) = &revoke_payload.grant_id else {
+            self.check_covers(sender, &revoke_payload.capabilities, "revoke")?;
+            self.check_holds(&revoke_payload)?;
+            return Ok(revoke_payload);
+        };
+        if !revoke_payload.capabilities.is_empty() {
+            return Err(RoomError::invalid("name `grant_id` or `capabilities`, not both"));
+        }
+        let grant = record.and_then(|grants| grants.grants.iter().find(|grant| grant.id == *id));
+        let Some(grant) = grant else {
+            let detail = format!("`{}` has no grant `{}`", revoke_payload.recipient, truncate(id));
+            return Err(RoomError::new("unknown_grant", detail));
+        };
+        if &*grant.by != sender {
+            self.check_covers(sender, &grant.capabilities, "revoke")?;
+        }
+        Ok(revoke_payload)
+    }
+
+    /// Checks that a present recipient holds the capabilities; those of an absent one are unknown.
+    fn check_holds(&self, revoke_payload: &RevokePayload) -> Result<(), RoomError> {
+        let Some(participant) = self.participants.get(&*revoke_payload.recipient) else {
+            return Ok(());
+        };
+        let is_held =
+            |value: &Value| participant.capabilities.iter().any(|held| is_equivalent(held, value));
+        match revoke_payload.capabilities.iter().find(|value| !is_held(value)) {
+            None => Ok(()),
+            Some(value) => {
+                let covers = |held: &&Capability| {
+                    Capability::compile(value).is_ok_and(|value| held.covers(&value))
+                };
+                let wider = participant.capabilities.iter().find(covers);
+                let detail = match wider.map(|wider| quoted_capability(wider.value())) {
+                    Some(wider) => format!(
+                        "{} is covered by {wider}; revoke that instead",
+                        quoted_capability(value)
+                    ),
+                    None => format!(
+                        "`{}` does not hold {}",
+                        revoke_payload.recipient,
+                        quoted_capability(value)
+                    ),
+                };
+                Err(RoomError::new("unknown_grant", detail))
+            }
+        }
+    }
+
+    pub(super) fn grant(&mut self, grant_payload: GrantPayload, id: &str, by: &str) {
+        let GrantPayload { recipient, capabilities } = grant_payload;
+        let record = self.grants.entry(&recipient);
+        // Looked at again after a crash, and kept before it.
+        if record.grants.iter().any(|grant| &*grant.id == id) {
+            return;
+        }
+        record.revoked.retain(|value| !capabilities.contains(value));
+        record.grants.push(Grant { id: id.into(), by: by.into(), capabilities });
+        self.refresh_capabilities(&recipient);
+    }
+
+    pub(super) fn revoke(&mut self, revoke_payload: &RevokePayload) {
+        let own = self
+            .participants
+            .get(&*revoke_payload.recipient)
+            .map(|participant| participant.token_capabilities.clone());
+        let record = self.grants.entry(&revoke_payload.recipient);
+        if let Some(id) = &revoke_payload.grant_id {
+            record.grants.retain(|grant| grant.id != *id);
+        }
+        for value in &revoke_payload.capabilities {
+            let Ok(revoked) = Capability::compile(value) else { continue };
+            // What is less than what is taken away goes with it.
+            let is_retained = |granted: &Value| {
+                Capability::compile(granted).is_ok_and(|granted| !revoked.covers(&granted))
+            };
+            for grant in &mut record.grants {
+                grant.capabilities.retain(is_retained);
+            }
+            record.grants.retain(|grant| !grant.capabilities.is_empty());
+            if let Some(invitation) = &mut record.invitation {
+                invitation.capabilities.retain(is_retained);
+            }
+            // Also for an absent participant: its token capabilities are known only when it joins.
+            let is_own = own
+                .as_ref()
+                .is_none_or(|own| own.iter().any(|capability| revoked.covers(capability)));
+            if is_own && !record.revoked.contains(value) {
+                record.revoked.push(value.clone());
+            }
+        }
+        self.refresh_capabilities(&revoke_payload.recipient);
+    }
+
+    /// What somebody may has changed.
+    pub(super) fn refresh_capabilities(&mut self, id: &str) {
+        let Some(participant) = self.participants.get(id) else { return };
+        let capabilities = self.effective_capabilities(id, &participant.token_capabilities);
+        if let Some(participant) = self.participants.get_mut(id) {
+            participant.capabilities = capabilities;
+        }
+    }
+
+    /// Takes up a message that was written down and whose consequences were not.
+    pub(super) fn replay_unapplied(&mut self, message: &RoomMessage) {
+        let payload = message.payload.as_ref().map_or("{}", |payload| payload.get());
+        match message.kind.short() {
+            "capability/grant" => {
+                if let Ok(grant_payload) = serde_json::from_str(payload) {
+                    self.grant(grant_payload, &message.id, &message.from);
+                }
+            }
+            "capability/revoke" => {
+                if let Ok(revoke_payload) = serde_json::from_str(payload) {
+                    self.revoke(&revoke_payload);
+                }
+            }
+            "space/kick" => {
+                if let Ok(kick_payload) = serde_json::from_str(payload) {
+                    self.kick(&kick_payload, &message.from);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends a present participant its updated capabilities.
+    pub(super) fn resend_welcome(&mut self, id: &str) {
+        if let Some((id, _)) = self.participants.get_key_value(id) {
+            let id = Arc::clone(id);
+            self.send_welcome(&id, None);
+        }
+    }
+}
+
+/// The payload of a message, as it has to be.
+pub(super) fn parse_payload<'de, T: Deserialize<'de>>(
+    draft: &'de Draft,
+    expected: &str,
+) -> Result<T, RoomError> {
+    let text = draft.payload.as_ref().map_or("{}", |payload| payload.get());
+    serde_json::from_str(text).map_err(|error| {
+        RoomError::invalid(format!(
+            "the payload of `{}` must have {expected}: {error}",
+            draft.kind.short()
+        ))
+    })
+}
+
+/// Whether two capabilities say the same, in whichever notation.
+fn is_equivalent(held: &Capability, value: &Value) -> bool {
+    held.value() == value
+        || Capability::compile(value)
+            .is_ok_and(|compiled| compiled.covers(held) && held.covers(&compiled))
+}
+
+fn quoted_capability(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("`{}`", truncate(text)),
+        other => format!("`{}`", truncate(&other.to_string())),
+    }
+}

@@ -1,0 +1,564 @@
+//! Handling of a message: sender, kind, capability and limits, then delivery and effects.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::error::truncate;
+use super::handle_grant::{GrantPayload, RevokePayload, parse_payload};
+use super::membership::{InvitePayload, KickPayload};
+use super::stream::{StreamAccessChange, StreamRequestPayload, rate_limited};
+use super::{ConnectionId, Effect, Room, RoomError};
+use crate::auth::Token;
+use crate::room::capability::{CapabilityRequest, Decision};
+use crate::room::message::{
+    self, Draft, MessageKind, MessageParseError, Protocol, ResponseContext, ResponseOutcome,
+    RoomMessage, upgrade_kind, upgrade_response_kind,
+};
+
+/// What the clients of one family say to be heard of, and nobody needs to hear.
+const IGNORED_KINDS: [&str; 2] = ["system/heartbeat", "system/pong"];
+
+/// What the gateway alone says, beside `system/…`.
+const GATEWAY_KINDS: [&str; 7] = [
+    "stream/open",
+    "stream/data",
+    "stream/active",
+    "stream/write-granted",
+    "stream/write-revoked",
+    "stream/ownership-transferred",
+    "space/invite-ack",
+];
+
+/// A message that is understood.
+struct ParsedMessage {
+    draft: Draft,
+    /// What it answers.
+    context: Option<ResponseContext>,
+    rpc_id: Option<Box<RawValue>>,
+}
+
+/// What follows from a message, once it is clear that it may.
+enum MessageAction {
+    Nothing,
+    Cancel(Box<str>),
+    Grant(GrantPayload),
+    Revoke(RevokePayload),
+    Invite(InvitePayload),
+    Kick(KickPayload),
+    OpenStream(StreamRequestPayload),
+    CloseStream(Box<str>),
+    /// It is not handed on: what holds then is told instead.
+    ChangeStreamAccess(StreamAccessChange),
+}
+
+impl From<MessageParseError> for RoomError {
+    fn from(error: MessageParseError) -> Self {
+        Self::new(error.code, error.message)
+    }
+}
+
+impl Room {
+    pub(super) fn receive(
+        &mut self,
+        connection: ConnectionId,
+        draft: Result<Box<Draft>, MessageParseError>,
+    ) {
+        // Messages of a replaced connection are ignored.
+        let Some(sender) = self.connections.get(&connection).cloned() else { return };
+        match draft {
+            Ok(draft) => {
+                let (id, kind) = (draft.id.clone(), self.attempted_kind(&sender, &draft));
+                if let Err(rejection) = self.handle(&sender, *draft) {
+                    self.reject(&sender, id, kind.full(), rejection);
+                }
+            }
+            Err(mut error) => {
+                let (id, kind) = (error.id.take(), error.kind.take().unwrap_or_default());
+                self.reject(&sender, id.map(Into::into), &kind, error.into());
+            }
+        }
+    }
+
+    /// The attempted kind, in the form of the sender's protocol family.
+    fn attempted_kind(&self, sender: &str, draft: &Draft) -> MessageKind {
+        let is_short = draft.kind.is_extended() && draft.kind.method().is_none();
+        let is_mew =
+            self.participants.get(sender).is_none_or(|participant| participant.protocol.is_mew());
+        match is_short && !is_mew {
+            true => upgrade_kind(draft.kind.clone(), draft.payload.as_deref())
+                .unwrap_or_else(|_| draft.kind.clone()),
+            false => draft.kind.clone(),
+        }
+    }
+
+    /// Who says it → whose kind it is → what it is about → whether he may → how much is too much →
+    /// what holds for its kind → written down, handed on, and what follows.
+    fn handle(&mut self, sender: &Arc<str>, draft: Draft) -> Result<(), RoomError> {
+        self.update_protocol(sender, draft.protocol);
+        check_sender(sender, &draft)?;
+        if IGNORED_KINDS.contains(&draft.kind.short()) {
+            return Ok(());
+        }
+        check_kind(&draft.kind)?;
+        let parsed = self.parse_message(sender, draft)?;
+        let allowed_by = self.check_capability(sender, &parsed.draft)?;
+        self.check_limits(sender, &parsed.draft)?;
+        self.apply_message(sender, parsed, allowed_by)
+    }
+
+    /// Handles a message on behalf of an approver whose capability was already checked.
+    pub(super) fn handle_on_behalf(
+        &mut self,
+        sender: &Arc<str>,
+        draft: Draft,
+    ) -> Result<(), RoomError> {
+        let parsed = self.parse_message(sender, draft)?;
+        self.apply_message(sender, parsed, None)
+    }
+
+    /// Finds out what a message is about, and whether its kind says so.
+    fn parse_message(
+        &self,
+        sender: &Arc<str>,
+        mut draft: Draft,
+    ) -> Result<ParsedMessage, RoomError> {
+        if draft.kind.short() == "mcp" {
+            draft.kind = MessageKind::from_base(infer_mcp_kind(draft.payload.as_deref()));
+        }
+        check_payload(&draft)?;
+        let mut about = None;
+        match draft.kind.short() {
+            "mcp/request" | "mcp/proposal" | "mcp/notification" => {
+                draft.kind = upgrade_kind(draft.kind, draft.payload.as_deref())
+                    .map_err(|mismatch| RoomError::new(mismatch.code, mismatch.message))?;
+                if matches!(draft.kind.short(), "mcp/request" | "mcp/proposal")
+                    && draft.kind.method().is_none()
+                {
+                    let detail = "the payload of a request or a proposal must have a `method`";
+                    return Err(RoomError::invalid(detail));
+                }
+            }
+            "mcp/response" => {
+                let (kind, context) = self.resolve_response(sender, &draft)?;
+                draft.kind = kind;
+                about = Some(context);
+            }
+            "mcp/reject" | "mcp/withdraw" => about = Some(self.closing_proposal_context(&draft)?),
+            _ => {}
+        }
+        let rpc_id = parse_rpc_id(draft.payload.as_deref());
+        Ok(ParsedMessage { draft, context: about, rpc_id })
+    }
+
+    /// What a response answers: a request that was addressed to its sender, or a proposal that still
+    /// waits and that he may do himself.
+    fn resolve_response(
+        &self,
+        sender: &str,
+        draft: &Draft,
+    ) -> Result<(MessageKind, ResponseContext), RoomError> {
+        let mismatch = |kind_mismatch: message::KindMismatch| {
+            RoomError::new(kind_mismatch.code, kind_mismatch.message)
+        };
+        let correlation = &draft.correlation;
+        let request = correlation.iter().find_map(|id| Some((id, self.requests.get(id)?)));
+        if let Some((id, request)) = request {
+            if !request.is_addressed_to(sender) {
+                let to = request.to.iter().map(|to| format!("`{}`", truncate(to)));
+                let to: Vec<String> = to.take(5).collect();
+                let detail = format!(
+                    "request `{}` is addressed to {}, not to you",
+                    truncate(id),
+                    to.join(", ")
+                );
+                return Err(RoomError::new("not_addressee", detail));
+            }
+            request.check_no_response_from(sender)?;
+            let kind = if kind_names_result(draft) {
+                MessageKind::from_base("mcp/response")
+            } else {
+                draft.kind.clone()
+            };
+            let kind = upgrade_response_kind(kind, &request.target).map_err(mismatch)?;
+            return Ok((kind, request.response_context(id).with_outcome(draft.payload.as_deref())));
+        }
+        let proposal = correlation.iter().find_map(|id| Some((id, self.proposals.get(id)?)));
+        let Some((id, proposal)) = proposal else {
+            let detail = "`correlation_id` names no known request";
+            return Err(RoomError::new("unknown_request", detail));
+        };
+        proposal.check_open()?;
+        if &*proposal.from == sender {
+            let detail = "you cannot respond to your own proposal";
+            return Err(RoomError::new("not_addressee", detail));
+        }
+        if let Some(participant) = self.participants.get(sender) {
+            proposal.check_allowed(&participant.capabilities)?;
+        }
+        let context = proposal.response_context(id).with_outcome(draft.payload.as_deref());
+        // Some clients answer whatever they see, with an error where they do not know it.
+        if context.outcome != Some(ResponseOutcome::Result) {
+            let detail =
+                "a response to a proposal must carry a result; send `mcp/reject` to decline it";
+            return Err(RoomError::new("not_addressee", detail));
+        }
+        let kind = upgrade_response_kind(draft.kind.clone(), &proposal.target).map_err(mismatch)?;
+        Ok((kind, context))
+    }
+
+    /// Whether he may say it, and by which capability.
+    fn check_capability(&self, sender: &str, draft: &Draft) -> Result<Option<Value>, RoomError> {
+        let Some(participant) = self.participants.get(sender) else { return Ok(None) };
+        let capability_request =
+            CapabilityRequest::new(draft.kind.full(), draft.payload.as_deref());
+        match participant.capabilities.decide(&capability_request) {
+            Decision::Allowed { by } => Ok(Some(by.value().clone())),
+            Decision::Denied { .. } if self.is_implicitly_allowed(sender, draft) => Ok(None),
+            Decision::Denied { reason } => Err(RoomError::capability_violation(reason.to_string())),
+        }
+    }
+
+    /// Whether no capability is needed: withdrawing an own proposal, acknowledging a grant, responding to
+    /// a status request, closing an own stream.
+    fn is_implicitly_allowed(&self, sender: &str, draft: &Draft) -> bool {
+        match draft.kind.short() {
+            "mcp/withdraw" => self.is_proposer(sender, draft),
+            "capability/grant-ack" => {
+                let grants = self.grants.get(sender).map(|record| record.grants.as_slice());
+                let mut grants = grants.unwrap_or_default().iter();
+                grants.any(|grant| draft.correlation.contains(&grant.id))
+            }
+            "participant/status" | "participant/compact-done" => {
+                let is_control = |message: &&Arc<RoomMessage>| {
+                    draft.correlation.contains(&message.id)
+                        && message.kind.short().starts_with("participant/")
+                        && message.to.iter().any(|to| &**to == sender)
+                };
+                self.history.latest(usize::MAX).any(|message| is_control(&message))
+            }
+            "stream/close" => self.is_own_stream(sender, draft),
+            _ => false,
+        }
+    }
+
+    fn check_limits(&mut self, sender: &str, draft: &Draft) -> Result<(), RoomError> {
+        let (now, per_minute) = (self.now, self.settings.messages_per_minute);
+        let Some(participant) = self.participants.get_mut(sender) else { return Ok(()) };
+        participant
+            .usage
+            .messages
+            .try_acquire(now, per_minute)
+            .map_err(|wait| rate_limited(wait, per_minute))?;
+        let connection = participant.connection;
+        self.check_not_paused(sender, draft.kind.short())?;
+        if draft.id.as_deref().is_some_and(|id| self.is_id_in_use(id, sender, connection)) {
+            let detail = "a message with this `id` was already sent; ids must be unique";
+            return Err(RoomError::new("duplicate_id", detail));
+        }
+        Ok(())
+    }
+
+    /// Whether an id means something already: it was given in this connection or by somebody else, or is
+    /// still needed.
+    fn is_id_in_use(&self, id: &str, sender: &str, connection: ConnectionId) -> bool {
+        let is_foreign = self.requests.get(id).is_some_and(|request| &*request.from != sender)
+            || self.proposals.get(id).is_some_and(|proposal| &*proposal.from != sender);
+        let is_needed =
+            self.proposals.is_open(id) || self.requests.is_awaiting_response(id, self.now);
+        is_foreign || is_needed || self.message_ids.is_in_use(id, sender, connection)
+    }
+
+    /// What holds for messages of its kind.
+    fn plan_action(
+        &self,
+        sender: &Arc<str>,
+        parsed: &ParsedMessage,
+    ) -> Result<MessageAction, RoomError> {
+        let draft = &parsed.draft;
+        let kind = draft.kind.short();
+        Ok(match kind {
+            "mcp/request" | "mcp/notification" => {
+                self.check_fulfillment(draft)?;
+                self.canceled_request(sender, draft)
+                    .map_or(MessageAction::Nothing, MessageAction::Cancel)
+            }
+            "mcp/proposal" => {
+                self.proposals.check_capacity(sender)?;
+                MessageAction::Nothing
+            }
+            "mcp/withdraw" if !self.is_proposer(sender, draft) => {
+                let detail = "only the proposer can withdraw a proposal; send `mcp/reject` instead";
+                return Err(RoomError::new("not_proposer", detail));
+            }
+            "capability/grant" => MessageAction::Grant(self.check_grant(sender, draft)?),
+            "capability/revoke" => MessageAction::Revoke(self.check_revoke(sender, draft)?),
+            "space/invite" => MessageAction::Invite(self.check_invite(sender, draft)?),
+            "space/kick" => MessageAction::Kick(self.check_kick(sender, draft)?),
+            "stream/request" => MessageAction::OpenStream(self.check_stream_request(draft)?),
+            "stream/close" => MessageAction::CloseStream(self.check_stream_close(sender, draft)?),
+            "stream/grant-write" | "stream/revoke-write" | "stream/transfer-ownership" => {
+                MessageAction::ChangeStreamAccess(self.check_stream_access_change(sender, draft)?)
+            }
+            _ if kind.starts_with("participant/") => {
+                self.check_control(sender, draft)?;
+                MessageAction::Nothing
+            }
+            _ => MessageAction::Nothing,
+        })
+    }
+
+    /// Writes it down, hands it on, and does what follows from it.
+    fn apply_message(
+        &mut self,
+        sender: &Arc<str>,
+        parsed: ParsedMessage,
+        allowed_by: Option<Value>,
+    ) -> Result<(), RoomError> {
+        let action = self.plan_action(sender, &parsed)?;
+        let rpc_id = parsed.rpc_id;
+        let mut message = self.build_message(sender, parsed.draft, parsed.context);
+        let connection =
+            self.participants.get(sender).map_or(0, |participant| participant.connection);
+        self.message_ids.add(&message.id, sender, connection);
+        if let MessageAction::ChangeStreamAccess(access_change) = &action {
+            self.apply_stream_access_change(
+                access_change,
+                message.kind.short(),
+                (sender, &message.id),
+            );
+            return Ok(());
+        }
+        self.set_recipients(&mut message, &action);
+        self.track_message(&message, rpc_id);
+        let (snapshot, token) = self.apply_grant_changes(&action, &message);
+        let message = self.deliver(message, allowed_by, snapshot);
+        self.run_action(action, &message, token.as_ref());
+        Ok(())
+    }
+
+    fn build_message(
+        &mut self,
+        sender: &Arc<str>,
+        draft: Draft,
+        about: Option<ResponseContext>,
+    ) -> RoomMessage {
+        let protocol = self
+            .participants
+            .get(sender)
+            .map_or(Protocol::Mew04, |participant| participant.protocol);
+        let id = draft.id.unwrap_or_else(|| self.next_message_id());
+        let ts = draft.ts.unwrap_or_else(|| toolpost::timestamp(self.now).into());
+        RoomMessage {
+            protocol: draft.protocol.unwrap_or(protocol),
+            id,
+            ts,
+            from: Arc::clone(sender),
+            to: draft.to,
+            kind: draft.kind,
+            correlation: draft.correlation,
+            context: draft.context,
+            context_of: about,
+            payload: draft.payload,
+            extra: draft.extra,
+        }
+    }
+
+    /// Names those in `to` without whom clients would not take it, or everybody would.
+    fn set_recipients(&self, message: &mut RoomMessage, action: &MessageAction) {
+        match action {
+            MessageAction::Grant(grant_payload) => {
+                message.to = vec![grant_payload.recipient.clone()];
+            }
+            MessageAction::Revoke(revoke_payload) => {
+                message.to = vec![revoke_payload.recipient.clone()];
+            }
+            MessageAction::CloseStream(id) if message.correlation.is_empty() => {
+                message.correlation.extend(self.open_message_id(id));
+            }
+            _ => {}
+        }
+        // A response to a fulfilled proposal also goes to the proposer.
+        let proposer = message.context_of.as_ref().and_then(|context| context.proposer.as_deref());
+        if let Some(proposer) = proposer.filter(|_| message.kind.short() == "mcp/response")
+            && !message.to.is_empty()
+            && !message.to.iter().any(|to| &**to == proposer)
+        {
+            message.to.push(proposer.into());
+        }
+    }
+
+    /// Changes what outlives the process, and says what is to be kept.
+    fn apply_grant_changes(
+        &mut self,
+        action: &MessageAction,
+        message: &RoomMessage,
+    ) -> (Option<String>, Option<Token>) {
+        let mut token = None;
+        match action {
+            MessageAction::Grant(grant_payload) => {
+                self.grant(grant_payload.clone(), &message.id, &message.from);
+            }
+            MessageAction::Revoke(revoke_payload) => self.revoke(revoke_payload),
+            MessageAction::Invite(invite_payload) => {
+                token = self.invite(invite_payload, &message.from);
+            }
+            MessageAction::Kick(kick_payload) => self.kick(kick_payload, &message.from),
+            _ => return (None, None),
+        }
+        (Some(self.grants.snapshot(&message.id)), token)
+    }
+
+    fn run_action(
+        &mut self,
+        action: MessageAction,
+        message: &Arc<RoomMessage>,
+        token: Option<&Token>,
+    ) {
+        let payload = message.payload.as_ref().map(|payload| payload.get());
+        match action {
+            MessageAction::Nothing => self.run_kind_action(message, payload),
+            MessageAction::Cancel(request) => {
+                self.effects.push(Effect::Cancel { request });
+            }
+            MessageAction::Grant(grant_payload) => self.resend_welcome(&grant_payload.recipient),
+            MessageAction::Revoke(revoke_payload) => {
+                self.resend_welcome(&revoke_payload.recipient);
+                self.close_streams_unless_allowed(&revoke_payload.recipient);
+            }
+            MessageAction::Invite(invite_payload) => {
+                self.announce_invitation(&invite_payload, (&message.from, &message.id), token);
+            }
+            MessageAction::Kick(kick_payload) => self.disconnect_kicked(&kick_payload),
+            MessageAction::OpenStream(stream_request) => self.open_stream(stream_request, message),
+            MessageAction::CloseStream(id) => drop(self.close_stream(&id)),
+            MessageAction::ChangeStreamAccess(_) => {}
+        }
+    }
+
+    pub(super) fn run_kind_action(&mut self, message: &Arc<RoomMessage>, payload: Option<&str>) {
+        match message.kind.short() {
+            "mcp/request" => self.call_registry(message),
+            "mcp/response" => {
+                let Some(context) = &message.context_of else { return };
+                let outcome = context.outcome.map_or("result", ResponseOutcome::as_str);
+                let reply = Some((&*message.id, outcome));
+                self.notify_proposer(context, "fulfilled", &message.from, reply);
+            }
+            "mcp/reject" => {
+                let Some(context) = &message.context_of else { return };
+                self.notify_proposer(context, "rejected", &message.from, None);
+            }
+            kind if kind.starts_with("participant/") => {
+                self.apply_control(kind, &message.to, payload);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check_sender(sender: &str, draft: &Draft) -> Result<(), RoomError> {
+    match &draft.from {
+        Some(from) if &**from != sender => {
+            let detail = format!("you are `{sender}` and cannot send as `{}`", truncate(from));
+            Err(RoomError::new("auth_violation", detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a participant may use the kind at all.
+fn check_kind(kind: &MessageKind) -> Result<(), RoomError> {
+    let base = kind.short();
+    if base == "system" || base.starts_with("system/") || base.starts_with("system:") {
+        let detail = "`system/…` is reserved for the gateway; no capability covers it";
+        return Err(RoomError::capability_violation(detail));
+    }
+    if GATEWAY_KINDS.contains(&base) || base.starts_with("stream/data/") {
+        let detail = format!("`{}` is reserved for the gateway", truncate(base));
+        return Err(RoomError::capability_violation(detail));
+    }
+    // Clients use single names without a slash for their own events.
+    if !base.contains('/') && !matches!(base, "chat" | "mcp") {
+        let detail = format!(
+            "`{}` is not a valid kind; kinds look like `chat` or `mcp/request`",
+            truncate(base)
+        );
+        return Err(RoomError::invalid(detail));
+    }
+    Ok(())
+}
+
+/// Whether the payload has what every client takes for granted.
+fn check_payload(draft: &Draft) -> Result<(), RoomError> {
+    #[derive(Deserialize)]
+    struct ChatPayload {
+        text: String,
+    }
+    if draft.payload.as_ref().is_some_and(|payload| !payload.get().starts_with('{')) {
+        return Err(RoomError::invalid("`payload` must be an object"));
+    }
+    match draft.kind.short() {
+        "chat" => {
+            let chat: ChatPayload = parse_payload(draft, "`text`")?;
+            match chat.text.is_empty() {
+                true => Err(RoomError::invalid("the `text` of a chat must not be empty")),
+                false => Ok(()),
+            }
+        }
+        "mcp/response" if draft.correlation.is_empty() => {
+            let detail = "a response must name its request in `correlation_id`";
+            Err(RoomError::invalid(detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Some clients write the name that their result has into the kind, which says nothing about the
+/// request.
+fn kind_names_result(draft: &Draft) -> bool {
+    #[derive(Deserialize)]
+    struct NamedResponse {
+        #[serde(default)]
+        result: Option<NamedResult>,
+    }
+    #[derive(Deserialize)]
+    struct NamedResult {
+        #[serde(default)]
+        name: Option<String>,
+    }
+    let Some(context) = draft.kind.context() else { return false };
+    let response = draft
+        .payload
+        .as_ref()
+        .and_then(|payload| serde_json::from_str::<NamedResponse>(payload.get()).ok());
+    let name = response.and_then(|response| response.result).and_then(|result| result.name);
+    name.as_deref() == Some(context)
+}
+
+#[derive(Deserialize)]
+struct RpcFields<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<&'a RawValue>,
+}
+
+fn parse_rpc_fields(payload: Option<&RawValue>) -> Option<RpcFields<'_>> {
+    serde_json::from_str(payload?.get()).ok()
+}
+
+fn parse_rpc_id(payload: Option<&RawValue>) -> Option<Box<RawValue>> {
+    let id = parse_rpc_fields(payload)?.id?;
+    (id.get() != "null" && id.get().len() <= 256).then(|| id.to_owned())
+}
+
+/// The oldest clients say `mcp`, and leave it to the payload what it is.
+fn infer_mcp_kind(payload: Option<&RawValue>) -> &'static str {
+    match parse_rpc_fields(payload) {
+        Some(RpcFields { method: Some(_), .. }) | None => "mcp/request",
+        _ => "mcp/response",
+    }
+}

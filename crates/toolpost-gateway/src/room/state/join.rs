@@ -1,0 +1,110 @@
+//! Joining and leaving.
+
+use std::sync::Arc;
+
+use super::{
+    ConnectionId, DisconnectCause, Effect, Participant, ParticipantJoin, REGISTRY_PARTICIPANT,
+    Room, RoomError,
+};
+use crate::room::capability::Capabilities;
+use crate::room::message::Protocol;
+
+/// Maximum number of departed participants whose usage is remembered.
+const MAX_DEPARTED: usize = 1_000;
+
+impl Room {
+    /// Joins an authenticated participant and replaces its earlier connection.
+    pub(super) fn join(&mut self, join: ParticipantJoin) {
+        if let Err(rejection) = self.check_can_join(&join.id) {
+            let connection = join.connection;
+            let cause = DisconnectCause::Rejected(rejection.message);
+            return self.effects.push(Effect::Close { connection, cause });
+        }
+        let ParticipantJoin {
+            connection,
+            id,
+            token_capabilities: own,
+            identity,
+            protocol,
+            history,
+        } = join;
+        let uses_defaults = own.is_none();
+        let own = own.unwrap_or_else(|| self.default_capabilities_for(&id));
+        let may = self.effective_capabilities(&id, &own);
+        let previous = self.participants.remove(&id);
+        let usage =
+            previous.as_ref().map(|earlier| earlier.usage).or_else(|| self.departed.remove(&id));
+        let mut usage = usage.unwrap_or_default();
+        usage.pause.take_if(|pause| pause.is_expired(self.now));
+        let participant = Participant {
+            connection,
+            protocol,
+            token_capabilities: own,
+            uses_defaults,
+            capabilities: may.clone(),
+            identity,
+            usage,
+            is_shut_down: false,
+        };
+        self.participants.insert(Arc::clone(&id), participant);
+        self.connections.insert(connection, Arc::clone(&id));
+        if let Some(previous) = &previous {
+            self.connections.remove(&previous.connection);
+            let cause = DisconnectCause::Replaced;
+            self.effects.push(Effect::Close { connection: previous.connection, cause });
+        }
+        self.rebuild_recipients();
+        self.send_welcome(&id, history);
+        // To the others nothing has changed if he was there.
+        if previous.is_none() {
+            self.announce_presence("join", &id, &may);
+        }
+    }
+
+    /// What somebody may whose identity says nothing about it. An invitation may say it instead.
+    pub(super) fn default_capabilities_for(&self, id: &str) -> Capabilities {
+        let invitation = self.grants.get(id).and_then(|record| record.invitation.as_ref());
+        match invitation.is_some_and(|record| record.is_limited) {
+            true => Capabilities::default(),
+            false => self.default_capabilities.clone(),
+        }
+    }
+
+    /// Whether somebody may come in, and there is a place for him.
+    pub(crate) fn check_can_join(&self, id: &str) -> Result<(), RoomError> {
+        self.check_membership(id)?;
+        let limit = self.settings.max_participants;
+        if self.participants.len() >= limit && !self.participants.contains_key(id) {
+            let detail = format!("{limit} participants are in this room, which is the limit");
+            return Err(RoomError::new("room_full", detail));
+        }
+        Ok(())
+    }
+
+    /// The end of a connection; of one that was replaced nobody needs to hear.
+    pub(super) fn leave(&mut self, connection: ConnectionId) {
+        let Some(id) = self.connections.remove(&connection) else { return };
+        let Some(participant) = self.participants.remove(&id) else { return };
+        self.rebuild_recipients();
+        if self.departed.len() >= MAX_DEPARTED {
+            self.departed.pop_first();
+        }
+        self.departed.insert(Arc::clone(&id), participant.usage);
+        self.close_streams_of(&id);
+        self.announce_presence("leave", &id, &participant.capabilities);
+    }
+
+    /// Somebody speaks another protocol than was thought; from now on he is answered in it.
+    pub(super) fn update_protocol(&mut self, sender: &str, protocol: Option<Protocol>) {
+        let Some(protocol) = protocol else { return };
+        let Some(participant) = self.participants.get_mut(sender) else { return };
+        if participant.protocol != protocol {
+            participant.protocol = protocol;
+            self.rebuild_recipients();
+        }
+    }
+
+    pub(super) fn is_for_registry(&self, to: &[Box<str>]) -> bool {
+        to.is_empty() || to.iter().any(|id| &**id == REGISTRY_PARTICIPANT)
+    }
+}

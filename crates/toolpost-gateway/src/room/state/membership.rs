@@ -1,0 +1,175 @@
+//! `space/invite` and `space/kick`.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::grants::{Invitation, Kicked, ParticipantGrants};
+use super::handle_grant::parse_payload;
+use super::{DisconnectCause, Effect, RESERVED_PARTICIPANTS, Room, RoomError};
+use crate::auth::Token;
+use crate::room::message::Draft;
+
+/// An invitation that may be made.
+#[derive(Debug, Deserialize)]
+pub(super) struct InvitePayload {
+    participant_id: Box<str>,
+    #[serde(default)]
+    initial_capabilities: Vec<Value>,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// The payload of `space/kick`.
+#[derive(Debug, Deserialize)]
+pub(super) struct KickPayload {
+    participant_id: Box<str>,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+impl Room {
+    pub(super) fn check_invite(
+        &self,
+        sender: &str,
+        draft: &Draft,
+    ) -> Result<InvitePayload, RoomError> {
+        let invite_payload: InvitePayload = parse_payload(draft, "`participant_id`")?;
+        check_participant_name(&invite_payload.participant_id)?;
+        if self.participants.contains_key(&*invite_payload.participant_id) {
+            let detail = format!("`{}` is already in the room", invite_payload.participant_id);
+            return Err(RoomError::new("already_exists", detail));
+        }
+        let mut given = invite_payload.initial_capabilities.clone();
+        // Whoever has the new token has also what was given to this name before.
+        let record = self.grants.get(&invite_payload.participant_id);
+        given.extend(record.into_iter().flat_map(ParticipantGrants::granted_capabilities).cloned());
+        if !given.is_empty() {
+            self.check_covers(sender, &given, "give")?;
+        }
+        self.grants.check_capacity(&invite_payload.participant_id)?;
+        Ok(invite_payload)
+    }
+
+    /// Records the invitation and creates a token for this room, which is returned only to the inviter.
+    pub(super) fn invite(&mut self, invite_payload: &InvitePayload, by: &str) -> Option<Token> {
+        // Whoever has a token of the gateway comes with that; without randomness there is none.
+        let is_known = self.identity_lookup.contains(&invite_payload.participant_id);
+        let token = if is_known { None } else { Token::generate().ok() };
+        let record = self.grants.entry(&invite_payload.participant_id);
+        record.kicked = None;
+        record.invitation = Some(Invitation {
+            by: by.into(),
+            token_hash: token.as_ref().map(|token| token.hash().to_string().into()),
+            capabilities: invite_payload.initial_capabilities.clone(),
+            is_limited: !invite_payload.initial_capabilities.is_empty(),
+        });
+        token
+    }
+
+    pub(super) fn announce_invitation(
+        &mut self,
+        invite_payload: &InvitePayload,
+        (by, id): (&Arc<str>, &str),
+        token: Option<&Token>,
+    ) {
+        let Some(to) = self.participants.get(by).map(super::Participant::as_recipients) else {
+            return;
+        };
+        let mut payload = json!({
+            "status": if token.is_some() { "created" } else { "added" },
+            "participant_id": invite_payload.participant_id,
+        });
+        if let Some(token) = token {
+            payload["token"] = token.reveal().into();
+        }
+        let ack = self.gateway_message(
+            "space/invite-ack",
+            vec![Box::from(&**by)],
+            vec![id.into()],
+            &payload,
+        );
+        self.send(ack, to);
+        let invited = json!({
+            "event": "invited",
+            "participant": {
+                "id": invite_payload.participant_id,
+                "capabilities": invite_payload.initial_capabilities,
+            },
+            "invited_by": &**by,
+            "reason": invite_payload.reason,
+        });
+        let presence = self.gateway_message("system/presence", Vec::new(), Vec::new(), &invited);
+        let others = self.other_recipients(by);
+        self.send(presence, others);
+    }
+
+    pub(super) fn check_kick(&self, sender: &str, draft: &Draft) -> Result<KickPayload, RoomError> {
+        let kick_payload: KickPayload = parse_payload(draft, "`participant_id`")?;
+        if &*kick_payload.participant_id == sender {
+            let detail = "you cannot kick yourself; leave instead";
+            return Err(RoomError::new("invalid_operation", detail));
+        }
+        let is_own = [crate::admin::OPERATOR].iter().chain(&RESERVED_PARTICIPANTS);
+        if is_own.into_iter().any(|own| *own == &*kick_payload.participant_id) {
+            let detail =
+                format!("`{}` is reserved and cannot be kicked", kick_payload.participant_id);
+            return Err(RoomError::new("invalid_operation", detail));
+        }
+        self.check_participant_known(&kick_payload.participant_id)?;
+        Ok(kick_payload)
+    }
+
+    /// Takes everything back that was given to him here; he stays away until he is invited again.
+    pub(super) fn kick(&mut self, kick_payload: &KickPayload, by: &str) {
+        let record = self.grants.entry(&kick_payload.participant_id);
+        record.grants.clear();
+        record.invitation = None;
+        record.kicked = Some(Kicked { by: by.into(), reason: kick_payload.reason.clone() });
+    }
+
+    /// He has heard why by then.
+    pub(super) fn disconnect_kicked(&mut self, kick_payload: &KickPayload) {
+        self.disconnect(&kick_payload.participant_id, DisconnectCause::Kicked);
+    }
+
+    /// Closes the connection of a present participant.
+    pub(super) fn disconnect(&mut self, id: &str, cause: DisconnectCause) {
+        let Some(participant) = self.participants.get(id) else { return };
+        let connection = participant.connection;
+        self.leave(connection);
+        self.effects.push(Effect::Close { connection, cause });
+    }
+
+    /// Whether somebody may come in at all.
+    pub(crate) fn check_membership(&self, id: &str) -> Result<(), RoomError> {
+        let record = self.grants.get(id);
+        if let Some(Kicked { by, reason }) = record.and_then(|grants| grants.kicked.as_ref()) {
+            let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let detail = format!("`{by}` kicked you from this room{reason}");
+            return Err(RoomError::new("kicked", detail));
+        }
+        let is_invited = record.is_some_and(|grants| grants.invitation.is_some());
+        let members = self.settings.members.as_ref();
+        let is_member = members.is_none_or(|members| members.iter().any(|member| member == id));
+        if is_member || is_invited || id == crate::admin::OPERATOR {
+            return Ok(());
+        }
+        let detail = format!("`{id}` is not a member of this room; a participant can invite you");
+        Err(RoomError::new("not_a_member", detail))
+    }
+}
+
+/// Whether somebody may be called so.
+pub(crate) fn check_participant_name(id: &str) -> Result<(), RoomError> {
+    let is_valid = !id.is_empty() && id.len() <= 128 && !id.chars().any(char::is_control);
+    if !is_valid {
+        let detail = "a participant name has 1 to 128 bytes and no control characters";
+        return Err(RoomError::invalid(detail));
+    }
+    if RESERVED_PARTICIPANTS.contains(&id) || id.starts_with("system:") {
+        return Err(RoomError::invalid(format!("`{id}` is a reserved name")));
+    }
+    Ok(())
+}

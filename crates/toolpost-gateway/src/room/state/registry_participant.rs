@@ -1,0 +1,163 @@
+//! The operations of the registry as a participant: requests, responses, notifications and
+//! cancellation.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::effect::RegistryCall;
+use super::{Effect, REGISTRY_PARTICIPANT, Room};
+use crate::room::message::{Draft, MessageKind, RoomMessage, upgrade_kind};
+
+impl Room {
+    /// Forwards a request to the registry if it is addressed to it, and answers `initialize` for `mew`
+    /// participants.
+    pub(super) fn call_registry(&mut self, message: &Arc<RoomMessage>) {
+        let (Some(method), Some(payload)) = (message.kind.method(), &message.payload) else {
+            return;
+        };
+        if method.starts_with("notifications/") {
+            return;
+        }
+        if method == "initialize" && self.responds_to_initialize(&message.to) {
+            return self.respond_to_initialize(message);
+        }
+        let of_participant = || Some(Arc::clone(&self.participants.get(&message.from)?.identity));
+        let Some(identity) = self.deciding_identity.clone().or_else(of_participant) else { return };
+        if self.is_for_registry(&message.to) {
+            self.effects.push(Effect::Call(RegistryCall {
+                request: message.id.clone(),
+                identity,
+                payload: payload.clone(),
+                is_addressed: !message.to.is_empty(),
+            }));
+        }
+    }
+
+    /// One family begins conversations with a handshake that the other has never heard of.
+    fn responds_to_initialize(&self, to: &[Box<str>]) -> bool {
+        let [one] = to else { return false };
+        self.participants.get(&**one).is_some_and(|participant| participant.protocol.is_mew())
+    }
+
+    fn respond_to_initialize(&mut self, request: &RoomMessage) {
+        let name = request.to.first().cloned().unwrap_or_default();
+        let result = json!({"result": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": name, "version": "0"},
+        }});
+        let Ok(payload) = serde_json::value::to_raw_value(&result) else { return };
+        let id = request.id.clone();
+        self.send_response(&id, super::GATEWAY_PARTICIPANT, payload);
+    }
+
+    /// The operations of the registry have answered.
+    pub(super) fn handle_call_response(&mut self, request: &str, payload: Box<RawValue>) {
+        self.send_response(request, REGISTRY_PARTICIPANT, payload);
+    }
+
+    fn send_response(&mut self, request: &str, from: &str, payload: Box<RawValue>) {
+        let Some(pending) = self.requests.get(request) else { return };
+        let payload = self.bound_response(pending.rpc_id.as_deref(), payload);
+        let context = pending.response_context(request).with_outcome(Some(&payload));
+        let kind = MessageKind::response_for(&pending.target);
+        let mut to = vec![Box::from(&*pending.from)];
+        to.extend(
+            context
+                .proposer
+                .as_ref()
+                .filter(|participant_id| **participant_id != pending.from)
+                .map(|participant_id| Box::from(&**participant_id)),
+        );
+        let message = RoomMessage {
+            kind,
+            from: from.into(),
+            context_of: Some(context),
+            payload: Some(payload),
+            ..self.gateway_message("mcp/response", to, vec![request.into()], &Value::Null)
+        };
+        self.requests.record_response(&message);
+        let message = self.deliver(message, None, None);
+        self.run_kind_action(&message, None);
+    }
+
+    /// Fails the registry requests that an earlier process left without a response.
+    pub(super) fn fail_orphaned_requests(&mut self) {
+        for request in std::mem::take(&mut self.orphaned_requests) {
+            let id = self.requests.get(&request).and_then(|request| request.rpc_id.clone());
+            let detail = "the gateway stopped before it responded; send the request again";
+            let error = json!({"code": -32_000, "message": detail});
+            let error = json!({"jsonrpc": "2.0", "id": id, "error": error});
+            if let Ok(payload) = serde_json::value::to_raw_value(&error) {
+                self.send_response(&request, REGISTRY_PARTICIPANT, payload);
+            }
+        }
+    }
+
+    /// An answer that is a message as any other may be; else that it is too large.
+    fn bound_response(&self, id: Option<&RawValue>, payload: Box<RawValue>) -> Box<RawValue> {
+        let (bytes, max) = (payload.get().len(), self.settings.max_message_bytes);
+        if bytes <= max {
+            return payload;
+        }
+        let detail =
+            format!("the response has {bytes} bytes, and messages of this room at most {max}");
+        let error =
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32_000, "message": detail}});
+        serde_json::value::to_raw_value(&error).unwrap_or(payload)
+    }
+
+    /// Sends a notification of a running call to its requester; it is not stored.
+    pub(super) fn handle_call_notification(&mut self, request: &str, payload: Box<RawValue>) {
+        let Some(pending) = self.requests.get(request) else { return };
+        let participant_id = Arc::clone(&pending.from);
+        let Some(to) =
+            self.participants.get(&participant_id).map(super::Participant::as_recipients)
+        else {
+            return;
+        };
+        let kind = upgrade_kind(MessageKind::from_base("mcp/notification"), Some(&payload));
+        let message = RoomMessage {
+            kind: kind.unwrap_or_else(|_| MessageKind::from_base("mcp/notification")),
+            from: REGISTRY_PARTICIPANT.into(),
+            payload: Some(payload),
+            ..self.gateway_message(
+                "mcp/notification",
+                vec![Box::from(&*participant_id)],
+                vec![request.into()],
+                &Value::Null,
+            )
+        };
+        self.send(message, to);
+    }
+
+    /// The request that somebody does not want to be answered any more, if it is his.
+    pub(super) fn canceled_request(&self, participant_id: &str, draft: &Draft) -> Option<Box<str>> {
+        #[derive(Deserialize)]
+        struct CancelNotification<'a> {
+            #[serde(borrow)]
+            params: Option<CancelParams<'a>>,
+        }
+        #[derive(Deserialize)]
+        struct CancelParams<'a> {
+            #[serde(borrow, rename = "requestId")]
+            request_id: Option<&'a RawValue>,
+        }
+        if draft.kind.method() != Some("notifications/cancelled") {
+            return None;
+        }
+        let is_own = |id: &str| {
+            self.requests.get(id).is_some_and(|request| &*request.from == participant_id)
+        };
+        if let Some(id) = draft.correlation.iter().find(|id| is_own(id)) {
+            return Some(id.clone());
+        }
+        let payload: CancelNotification<'_> =
+            serde_json::from_str(draft.payload.as_ref()?.get()).ok()?;
+        let rpc_id = payload.params?.request_id?;
+        self.requests.find_by_rpc_id(participant_id, rpc_id).map(Into::into)
+    }
+}

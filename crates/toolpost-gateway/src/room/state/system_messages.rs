@@ -1,0 +1,195 @@
+//! What the gateway itself says, and how things are handed over.
+
+use std::sync::Arc;
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use super::capability_format::format_capabilities;
+use super::stream::rate_limited;
+use super::{
+    Effect, GATEWAY_PARTICIPANT, Participant, REGISTRY_PARTICIPANT, Recipients, Room, RoomError,
+};
+use crate::room::capability::{Capabilities, Capability};
+use crate::room::message::{MessageKind, Protocol, RoomMessage};
+
+impl Room {
+    /// A message of the gateway.
+    pub(super) fn gateway_message(
+        &mut self,
+        kind: &str,
+        to: Vec<Box<str>>,
+        correlation: Vec<Box<str>>,
+        payload: &Value,
+    ) -> RoomMessage {
+        RoomMessage {
+            protocol: Protocol::Mew04,
+            id: self.next_message_id(),
+            ts: toolpost::timestamp(self.now).into(),
+            from: GATEWAY_PARTICIPANT.into(),
+            to,
+            kind: MessageKind::from_base(kind),
+            correlation,
+            context: None,
+            context_of: None,
+            payload: Some(to_raw(payload)),
+            extra: Vec::new(),
+        }
+    }
+
+    /// Keeps a message and hands it to everybody, its sender included.
+    pub(super) fn deliver(
+        &mut self,
+        message: RoomMessage,
+        allowed_by: Option<Value>,
+        snapshot: Option<String>,
+    ) -> Arc<RoomMessage> {
+        let message = Arc::new(message);
+        self.history.add(Arc::clone(&message), &self.settings);
+        let (outgoing, to) = (Arc::clone(&message), Arc::clone(&self.all_recipients));
+        self.effects.push(Effect::Deliver { message: outgoing, to, allowed_by, snapshot });
+        message
+    }
+
+    pub(super) fn send(&mut self, message: RoomMessage, to: Recipients) {
+        if !to.is_empty() {
+            self.effects.push(Effect::Send { message: Arc::new(message), to });
+        }
+    }
+
+    pub(super) fn other_recipients(&self, participant_id: &str) -> Recipients {
+        let others = self.participants.iter().filter(|(id, _)| &***id != participant_id);
+        others.map(|(_, participant)| participant.recipient()).collect()
+    }
+
+    /// Sends a participant its id, its capabilities and the other participants.
+    pub(super) fn send_welcome(&mut self, participant_id: &Arc<str>, history: Option<usize>) {
+        let Some(participant) = self.participants.get(participant_id) else { return };
+        let (protocol, to) = (participant.protocol, participant.as_recipients());
+        let others = self.participants.iter().filter(|(id, _)| *id != participant_id);
+        let mut participants: Vec<Value> = others
+            .map(|(id, other)| describe_participant(id, &other.capabilities, protocol))
+            .collect();
+        participants.push(describe_participant(
+            REGISTRY_PARTICIPANT,
+            &registry_capabilities(),
+            protocol,
+        ));
+        let payload = json!({
+            "you": describe_participant(participant_id, &participant.capabilities, protocol),
+            "participants": participants,
+            "active_streams": self.streams.describe(),
+        });
+        let history = history.and_then(|max| self.payload_with_history(max, protocol, &payload));
+        let mut message = self.gateway_message(
+            "system/welcome",
+            vec![Box::from(&**participant_id)],
+            Vec::new(),
+            &payload,
+        );
+        message.payload = history.or(message.payload);
+        self.send(message, to);
+    }
+
+    /// A payload with the last messages in it, each as it is.
+    fn payload_with_history(
+        &self,
+        max: usize,
+        protocol: Protocol,
+        payload: &Value,
+    ) -> Option<Box<RawValue>> {
+        let texts: Vec<String> =
+            self.history.latest(max).map(|message| message.encode(protocol)).collect();
+        let payload = payload.to_string();
+        let open = payload.strip_suffix('}')?;
+        RawValue::from_string(format!(r#"{open},"history":[{}]}}"#, texts.join(","))).ok()
+    }
+
+    /// Tells the others that somebody has come or gone, each family in its own words.
+    pub(super) fn announce_presence(
+        &mut self,
+        event: &str,
+        participant_id: &str,
+        capabilities: &Capabilities,
+    ) {
+        let others = self.other_recipients(participant_id);
+        for is_mew in [true, false] {
+            let to: Recipients = others
+                .iter()
+                .copied()
+                .filter(|recipient| recipient.protocol.is_mew() == is_mew)
+                .collect();
+            let Some(protocol) = to.first().map(|recipient| recipient.protocol) else { continue };
+            let payload = json!({"event": event, "participant": describe_participant(participant_id, capabilities, protocol)});
+            let message = self.gateway_message("system/presence", Vec::new(), Vec::new(), &payload);
+            self.send(message, to);
+        }
+    }
+
+    /// Tells somebody that what he said was refused, and nobody else.
+    pub(super) fn reject(
+        &mut self,
+        participant_id: &Arc<str>,
+        id: Option<Box<str>>,
+        kind: &str,
+        rejection: RoomError,
+    ) {
+        let rejection = self.rate_limit_rejection(participant_id, rejection);
+        let Some(participant) = self.participants.get(participant_id) else { return };
+        let Participant { protocol, capabilities: may, .. } = participant;
+        let RoomError { code: error, message, details } = rejection;
+        let mut payload = json!({"error": error, "attempted_kind": kind, "message": message});
+        if error == "capability_violation" {
+            payload["your_capabilities"] = format_capabilities(*protocol, may).into();
+        }
+        if let Some(payload) = payload.as_object_mut() {
+            payload.extend(details);
+        }
+        let to = participant.as_recipients();
+        let about = id.clone().into_iter().collect();
+        let outgoing = self.gateway_message(
+            "system/error",
+            vec![Box::from(&**participant_id)],
+            about,
+            &payload,
+        );
+        self.send(outgoing, to);
+        let (participant_id, kind) = (Arc::clone(participant_id), kind.into());
+        // A flood is not written down: it would fill the journal with nothing.
+        if error != "rate_limited" {
+            self.effects.push(Effect::RecordRejection {
+                sender: participant_id,
+                id,
+                kind,
+                error,
+                reason: message,
+            });
+        }
+    }
+
+    /// The same error, or `rate_limited` if too many messages of the participant were rejected.
+    fn rate_limit_rejection(&mut self, participant_id: &str, rejection: RoomError) -> RoomError {
+        let (now, per_minute) = (self.now, self.settings.messages_per_minute);
+        let Some(participant) = self.participants.get_mut(participant_id) else { return rejection };
+        if rejection.code == "rate_limited" {
+            return rejection;
+        }
+        match participant.usage.rejections.try_acquire(now, per_minute) {
+            Ok(()) => rejection,
+            Err(wait) => rate_limited(wait, per_minute),
+        }
+    }
+}
+
+/// What the operations of the registry may say in a room: they answer.
+fn registry_capabilities() -> Capabilities {
+    Capabilities::new(Capability::parse("mcp/response"))
+}
+
+fn describe_participant(id: &str, capabilities: &Capabilities, protocol: Protocol) -> Value {
+    json!({"id": id, "capabilities": format_capabilities(protocol, capabilities)})
+}
+
+fn to_raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).expect("a value is JSON")
+}

@@ -1,0 +1,237 @@
+//! What is put together before anything starts.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
+use toolpost::{Change, Pipeline, PipelineBuilder, Registry};
+
+use super::reload::{ReloadReport, Reloadable, Reloader};
+use super::{ConfigSource, GatewayHandle, config_watch, operations};
+use crate::admin;
+use crate::app::{Gateway, GatewaySettings, ListenError, check_address};
+use crate::approval::{self, Approvals, RejectingGate};
+use crate::auth::TokenHash;
+use crate::config::Config;
+use crate::journal::{self, Journal, JournalError, JournalMode, JournalReader};
+use crate::limits::Limiter;
+use crate::room::RoomStore;
+use crate::source::{McpEnv, Sources};
+use crate::telemetry::Telemetry;
+
+/// A gateway before it runs: what is configured, and what somebody adds to it.
+#[must_use]
+pub struct GatewayBuilder {
+    registry: Registry,
+    config: Config,
+    config_source: ConfigSource,
+    settings: GatewaySettings,
+    pipeline: PipelineBuilder,
+    mcp_env: McpEnv,
+    operator: Option<TokenHash>,
+    watch: Option<Duration>,
+    reloadables: Vec<Arc<dyn Reloadable>>,
+    approvals: Approvals,
+    telemetry: Telemetry,
+    journal: Option<Journal>,
+    rooms: Option<RoomStore>,
+}
+
+/// A journal is opened once: another place or another way of writing holds after the next start.
+#[derive(Debug)]
+struct JournalReload;
+
+impl Reloadable for JournalReload {
+    fn apply_config(&self, _: &Config, _: &Config, _: &mut ReloadReport) {}
+
+    fn restart_needed(&self, initial: &Config, now: &Config) -> Vec<String> {
+        let is_other = initial.journal != now.journal;
+        is_other.then(|| "[journal]".to_owned()).into_iter().collect()
+    }
+}
+
+impl GatewayBuilder {
+    /// The operations of a registry and the sources of a configuration, with default settings.
+    pub fn new(registry: Registry, config: Config) -> Self {
+        let approvals = Approvals::new(config.approval.clone());
+        let deciding = approval::operations(&approvals).into_iter().map(Change::Replace);
+        registry.apply(deciding).expect("replacing cannot clash");
+        Self {
+            pipeline: Pipeline::builder(registry.clone()).approval(approvals.clone()),
+            registry,
+            config,
+            config_source: ConfigSource::Static,
+            settings: GatewaySettings::default(),
+            mcp_env: McpEnv::default(),
+            operator: None,
+            watch: None,
+            reloadables: vec![Arc::new(approvals.clone())],
+            approvals,
+            telemetry: Telemetry::default(),
+            journal: None,
+            rooms: None,
+        }
+    }
+
+    /// Where the configuration is read again.
+    pub fn config_source(mut self, source: ConfigSource) -> Self {
+        self.config_source = source;
+        self
+    }
+
+    /// Looks at the files of the configuration so often, and reads them again when they have changed.
+    pub fn watch(mut self, interval: Duration) -> Self {
+        self.watch = Some(interval);
+        self
+    }
+
+    /// The numbers that bound the gateway; those that the configuration sets are the configuration's.
+    pub fn settings(mut self, settings: GatewaySettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Adds to the pipeline: who writes down what happens, who limits, who approves.
+    pub fn pipeline(mut self, add: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Self {
+        self.pipeline = add(self.pipeline);
+        self
+    }
+
+    /// Refuses calls that need approval, because nobody who could give it can reach this gateway.
+    pub fn unattended(self) -> Self {
+        let gate = RejectingGate::new(self.config.approval.clone());
+        self.pipeline(|pipeline| pipeline.approval(gate))
+    }
+
+    /// Something that takes part in changes of the configuration.
+    pub fn reloadable(mut self, part: Arc<dyn Reloadable>) -> Self {
+        self.reloadables.push(part);
+        self
+    }
+
+    /// Who watches the calls.
+    pub fn telemetry(mut self, gateway_telemetry: Telemetry) -> Self {
+        self.telemetry = gateway_telemetry;
+        self
+    }
+
+    /// Writes calls down in this data folder, as the configuration says, and lets those who may read
+    /// them again.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub fn journal(mut self, data: &Path) -> Result<Self, JournalError> {
+        self.rooms = Some(RoomStore::open(data).map_err(|error| JournalError::new(data, error))?);
+        let settings = &self.config.journal;
+        let mut reader = JournalReader::new(data, settings);
+        if settings.mode != JournalMode::Off {
+            let journal = Journal::open(data, settings)?;
+            reader = reader.with_live(&journal);
+            self.pipeline = self.pipeline.audit(journal.sink(&self.registry));
+            self.journal = Some(journal);
+        } else {
+            tracing::info!("journal disabled; calls are not recorded");
+        }
+        let own = journal::operations(&reader, &self.registry).into_iter().map(Change::Replace);
+        self.registry.apply(own).expect("replacing cannot clash");
+        Ok(self.reloadable(Arc::new(JournalReload)))
+    }
+
+    /// What MCP servers are given by this process.
+    pub fn mcp_env(mut self, env: McpEnv) -> Self {
+        self.mcp_env = env;
+        self
+    }
+
+    /// The token of the one who runs the gateway, whoever else is configured.
+    pub fn operator(mut self, token: TokenHash) -> Self {
+        self.operator = Some(token);
+        self
+    }
+
+    /// Binds an address, if it is one that may be served, and starts everything but the endpoints.
+    ///
+    /// # Errors
+    ///
+    /// [`ListenError::NotLoopback`], or the system's refusal; then nothing was started.
+    pub async fn bind(
+        self,
+        address: SocketAddr,
+    ) -> Result<(GatewayHandle, TcpListener), ListenError> {
+        check_address(address, &authenticator(&self.config, self.operator))?;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| ListenError::Bind { address, source })?;
+        Ok((self.start(), listener))
+    }
+
+    /// Starts everything but the endpoints. Nothing waits for sources. Must be called in a runtime.
+    pub fn start(self) -> GatewayHandle {
+        let mut settings = self.settings;
+        let startup_timeout = settings.mcp.startup_source_timeout;
+        settings.mcp = self.config.mcp.clone();
+        settings.mcp.startup_source_timeout = startup_timeout;
+        settings.http.cors_origins.extend(self.config.cors.iter().cloned());
+        self.config.limits.apply_to(&mut settings);
+        let limiter = Arc::new(Limiter::new(self.config.limits.calls.clone()));
+        let mut reloadables = self.reloadables;
+        reloadables.push(Arc::clone(&limiter) as _);
+        let authenticator = authenticator(&self.config, self.operator);
+        let pipeline = self
+            .pipeline
+            .settings(self.config.limits.pipeline.clone())
+            .limits(Arc::clone(&limiter) as _)
+            .observer(self.telemetry.observer())
+            .build();
+        let gateway = Gateway::from_pipeline(pipeline, settings)
+            .with_authenticator(authenticator)
+            .with_telemetry(self.telemetry, limiter)
+            .with_journal(self.journal)
+            .with_rooms(self.config.rooms.clone(), self.rooms);
+        reloadables.push(Arc::new(gateway.0.rooms.clone()));
+        self.approvals.attach_rooms(&gateway);
+        self.approvals.cancel_on_shutdown(gateway.0.stopping.clone());
+        let sources = Sources::start_with_env(&gateway, &self.config, &self.mcp_env);
+        let reloader = Arc::new(Reloader::new(
+            gateway.clone(),
+            self.config_source,
+            self.operator,
+            reloadables,
+            self.config,
+            sources,
+        ));
+        let own = operations::operations(&reloader).into_iter().map(Change::Replace);
+        self.registry.apply(own).expect("replacing cannot clash");
+        let watching = self.watch.map(|interval| {
+            AbortOnDropHandle::new(tokio::spawn(config_watch::watch(
+                Arc::downgrade(&reloader),
+                interval,
+            )))
+        });
+        GatewayHandle { gateway, reloader, _watch_task: watching }
+    }
+}
+
+impl std::fmt::Debug for GatewayBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GatewayBuilder")
+            .field("config_source", &self.config_source)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Knows whom the configuration knows, and the operator.
+pub(super) fn authenticator(
+    config: &Config,
+    operator: Option<TokenHash>,
+) -> crate::auth::Authenticator {
+    let known = config.authenticator();
+    match operator {
+        Some(token) => known.with_token(token, admin::operator()),
+        None => known,
+    }
+}

@@ -1,0 +1,90 @@
+//! `gateway.sources` and `gateway.reload`.
+
+use std::sync::{Arc, Weak};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use toolpost::{
+    AccessControl, CallError, DomainError, ErrorDefinition, HandlerError, Operation, Schema,
+};
+
+use super::reload::{ReloadError, ReloadReport, ReloadTrigger, Reloader};
+use crate::admin::scope;
+use crate::source::SourceStatus;
+
+/// What a configuration that cannot hold is called on the wire.
+const REJECTED_CODE: &str = "CONFIGURATION_REJECTED";
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct EmptyInput {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct SourceList {
+    sources: Vec<SourceStatus>,
+}
+
+/// The details of a refusal.
+#[derive(Debug, JsonSchema)]
+#[expect(dead_code, reason = "it is only described")]
+struct ReloadRejection {
+    /// Everything that is wrong, each with its place.
+    problems: Vec<String>,
+}
+
+pub(super) fn operations(reloader: &Arc<Reloader>) -> [Operation; 2] {
+    let (reloader_for_list, reloader_for_reload) =
+        (Arc::downgrade(reloader), Arc::downgrade(reloader));
+    let rejection = ErrorDefinition::new(
+        REJECTED_CODE,
+        "The configuration was rejected; the previous one stays active.",
+    )
+    .with_schema(Schema::of::<ReloadRejection>())
+    .with_http_status(409);
+    let builders = [
+        Operation::query("gateway.sources", move |_: EmptyInput| {
+            list_sources(reloader_for_list.clone())
+        })
+        .title("Sources")
+        .description("The status of each configured source.")
+        .access(require_scope(scope::READ)),
+        Operation::mutation("gateway.reload", move |_: EmptyInput| {
+            reload(reloader_for_reload.clone())
+        })
+        .title("Reload the configuration")
+        .description(
+            "Reloads and applies the configuration. Unchanged sources are not \
+                 touched; an invalid configuration changes nothing.",
+        )
+        .access(require_scope(scope::ADMIN))
+        .raises(rejection),
+    ];
+    builders.map(|builder| builder.build().expect("the operations are well formed"))
+}
+
+async fn list_sources(reloader: Weak<Reloader>) -> Result<SourceList, HandlerError> {
+    let reloader = upgrade(&reloader)?;
+    Ok(SourceList { sources: reloader.source_statuses().await })
+}
+
+async fn reload(reloader: Weak<Reloader>) -> Result<ReloadReport, HandlerError> {
+    let reloader = upgrade(&reloader)?;
+    reloader.reload(ReloadTrigger::Request).await.map_err(|error| rejection_error(&error))
+}
+
+fn upgrade(reloader: &Weak<Reloader>) -> Result<Arc<Reloader>, HandlerError> {
+    reloader.upgrade().ok_or_else(|| CallError::unavailable("the gateway is stopping").into())
+}
+
+fn rejection_error(error: &ReloadError) -> HandlerError {
+    let problems = error.problems();
+    DomainError::new(REJECTED_CODE, error.to_string())
+        .with_details(json!({"problems": problems}))
+        .into()
+}
+
+fn require_scope(scope: &str) -> AccessControl {
+    let mut access = AccessControl::default();
+    access.required_scopes = vec![scope.to_owned()];
+    access
+}

@@ -1,0 +1,94 @@
+//! Whose turn it is on a connection, told by the bodies that go by.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, Incoming, SizeHint};
+
+use super::connection_state::ConnectionState;
+
+/// The body of a request: until its end, the client keeps us waiting.
+#[derive(Debug)]
+pub(super) struct TrackedRequestBody {
+    body: Incoming,
+    state: ConnectionState,
+}
+
+impl TrackedRequestBody {
+    pub(super) fn new(body: Incoming, state: ConnectionState) -> Self {
+        if body.is_end_stream() {
+            state.on_body_received();
+        }
+        Self { body, state }
+    }
+}
+
+impl HttpBody for TrackedRequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
+            self.state.on_body_received();
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for TrackedRequestBody {
+    fn drop(&mut self) {
+        self.state.on_body_received();
+    }
+}
+
+/// The body of a response: when it ends, the next word is the client's.
+#[derive(Debug)]
+pub(super) struct TrackedResponseBody {
+    body: Body,
+    state: ConnectionState,
+}
+
+impl TrackedResponseBody {
+    pub(super) fn new(body: Body, state: ConnectionState) -> Self {
+        Self { body, state }
+    }
+}
+
+impl HttpBody for TrackedResponseBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for TrackedResponseBody {
+    fn drop(&mut self) {
+        self.state.on_response_finished();
+    }
+}

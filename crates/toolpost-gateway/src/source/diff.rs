@@ -1,0 +1,249 @@
+//! From the sources of one configuration to those of another, touching only what is different.
+
+use std::collections::BTreeMap;
+use std::mem::replace;
+use std::time::Duration;
+
+use toolpost::connection::{ConnectionStatus, ReconnectSettings};
+use toolpost::hub::Upstream;
+use toolpost::openapi::{Namespaces, OpenApiSettings};
+use toolpost::protocol::Secret;
+use toolpost::transport::WsConnector;
+use toolpost::{AccessControl, Change, Operation, OperationId};
+
+use super::mcp_env::{SourceError, service_hooks, spec_transform, spoke_config};
+use super::running::{RunningSource, SourceConnection};
+use super::{Sources, set_source_access};
+use crate::config::{Config, SourceChange, SourceConfig, SourceKind};
+
+/// What became of the sources, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourceDiff {
+    /// Those that were not there.
+    pub added: Vec<String>,
+    /// Those that are not there any more.
+    pub removed: Vec<String>,
+    /// Those that are reached otherwise, and were started anew.
+    pub changed: Vec<String>,
+    /// Those that are reached as before, and whose operations are adjusted otherwise.
+    pub adjusted: Vec<String>,
+    /// Those that nobody touched.
+    pub unchanged: Vec<String>,
+}
+
+impl Sources {
+    /// Makes them those of another configuration. What did not change is not touched: its processes,
+    /// its sessions and its calls go on. What is reached otherwise is started anew, and the old one has
+    /// `patience` for its calls in flight.
+    pub async fn apply_config(&mut self, config: &Config, timeout: Duration) -> SourceDiff {
+        let mut changes = SourceDiff::default();
+        let configured: BTreeMap<_, _> =
+            config.sources.iter().map(|source| (source.name.as_str(), source)).collect();
+        let removed_names =
+            self.entries.keys().filter(|name| !configured.contains_key(name.as_str()));
+        for name in removed_names.cloned().collect::<Vec<_>>() {
+            if let Some(entry) = self.entries.remove(&name) {
+                self.retire(&name, entry.connection, timeout).await;
+                self.gateway.hub().remove_spoke(&name);
+            }
+            self.gateway
+                .pipeline()
+                .registry()
+                .set_namespace_access(&name, AccessControl::default());
+            changes.removed.push(name);
+        }
+        for (name, source) in configured {
+            set_source_access(&self.gateway, source);
+            let change = self.entries.get(name).map(|entry| source.change_from(&entry.config));
+            let list = match change {
+                None => &mut changes.added,
+                Some(SourceChange::Unchanged) => &mut changes.unchanged,
+                Some(SourceChange::Adjustments) => &mut changes.adjusted,
+                Some(_) => &mut changes.changed,
+            };
+            list.push(name.to_owned());
+            if !matches!(change, None | Some(SourceChange::Unchanged)) {
+                self.apply_access(source);
+            }
+            match change {
+                None => {
+                    let entry = RunningSource::start(&self.gateway, &self.mcp_env, source);
+                    self.entries.insert(name.to_owned(), entry);
+                }
+                Some(SourceChange::Unchanged) => {}
+                Some(SourceChange::Adjustments) if !self.has_foreign_namespaces(name) => {
+                    self.apply_adjustments(source);
+                }
+                Some(_) => self.reconnect(source, timeout).await,
+            }
+        }
+        changes
+    }
+
+    /// Whether the operations of a source lie in namespaces of others, where nobody can tell which are
+    /// its own; it is taken out before it is started anew.
+    fn has_foreign_namespaces(&self, name: &str) -> bool {
+        let kind = self.entries.get(name).map(|entry| &entry.config.kind);
+        matches!(kind, Some(SourceKind::OpenApi(settings)) if settings.namespaces == Namespaces::Keep)
+    }
+
+    /// Lets who may call what hold at once for what a source offers already. To read its list again may
+    /// take a while, and until then the old one answers.
+    fn apply_access(&self, source: &SourceConfig) {
+        let Some(entry) = self.entries.get(&source.name) else { return };
+        if !matches!(entry.connection, SourceConnection::Mcp(_) | SourceConnection::OpenApi(_)) {
+            return;
+        }
+        let registry = self.gateway.pipeline().registry();
+        let catalog = registry.catalog();
+        let changes = catalog.namespace(&source.name).iter().map(|operation| {
+            let mut spec = operation.spec().clone();
+            entry.config.adjustments.source_name(&operation.spec().name).clone_into(&mut spec.name);
+            match source.adjustments.apply(spec) {
+                None => Change::Unregister(operation.id().clone()),
+                Some((spec, _)) => {
+                    let operation = Operation::clone(operation);
+                    Change::Replace(operation.with_access(spec.access_control, spec.approval))
+                }
+            }
+        });
+        registry.apply(changes.collect::<Vec<_>>()).expect("replacing cannot clash");
+    }
+
+    /// Other adjustments for a source that is reached as before.
+    fn apply_adjustments(&mut self, source: &SourceConfig) {
+        self.gateway.hub().configure_spoke(&source.name, spoke_config(source));
+        let Some(entry) = self.entries.get_mut(&source.name) else { return };
+        entry.config = source.clone();
+        match (&entry.connection, &source.kind) {
+            (SourceConnection::Mcp(server), SourceKind::Mcp(settings)) => {
+                server.set_transform(Some(spec_transform(&source.adjustments)), settings.timeout);
+            }
+            // Its document is read again; there is no process and no session that would end.
+            (SourceConnection::OpenApi(_), SourceKind::OpenApi(settings)) => {
+                self.replace_service(source, settings);
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts a source in the place of the one of before.
+    async fn reconnect(&mut self, source: &SourceConfig, timeout: Duration) {
+        let is_scattered = self.has_foreign_namespaces(&source.name);
+        let Some(entry) = self.entries.get_mut(&source.name) else { return };
+        let old_connection = replace(&mut entry.connection, SourceConnection::Disabled);
+        match (old_connection, &source.kind) {
+            (SourceConnection::Mcp(before), SourceKind::Mcp(settings)) => {
+                self.gateway.hub().configure_spoke(&source.name, spoke_config(source));
+                let (settings, hooks) = self.mcp_env.prepare(settings, &source.adjustments);
+                let registry = self.gateway.pipeline().registry();
+                let server = before.replace_with(registry, &source.name, settings, hooks, timeout);
+                self.insert_entry(source, Ok(SourceConnection::Mcp(server)));
+            }
+            (before @ SourceConnection::OpenApi(_), SourceKind::OpenApi(settings))
+                if !is_scattered =>
+            {
+                self.gateway.hub().configure_spoke(&source.name, spoke_config(source));
+                entry.connection = before;
+                self.replace_service(source, settings);
+            }
+            (SourceConnection::Hub(before), SourceKind::Hub { url, token }) => {
+                self.gateway.hub().configure_spoke(&source.name, spoke_config(source));
+                let token = token.as_ref().map(|token| Secret::new(token.reveal()));
+                let connector =
+                    WsConnector::with_settings(url, token, self.gateway.0.settings.websocket);
+                self.reconnect_hub(source, connector, before, timeout);
+            }
+            (before, _) => {
+                self.retire(&source.name, before, timeout).await;
+                self.gateway.hub().remove_spoke(&source.name);
+                let entry = RunningSource::start(&self.gateway, &self.mcp_env, source);
+                self.entries.insert(source.name.clone(), entry);
+            }
+        }
+    }
+
+    fn reconnect_hub(
+        &mut self,
+        source: &SourceConfig,
+        connector: Result<WsConnector, toolpost::transport::ConnectError>,
+        before: Upstream,
+        timeout: Duration,
+    ) {
+        let connector = match connector {
+            Ok(connector) => connector,
+            Err(error) => return self.insert_entry(source, Err(error.into())),
+        };
+        let settings = ReconnectSettings::default();
+        let hub = Upstream::start(self.gateway.hub(), &source.name, connector, settings);
+        let mut status = hub.status();
+        self.retiring.spawn(async move {
+            // The old one answers until the new one does, or is known not to.
+            let known =
+                status.wait_for(|status| !matches!(status, ConnectionStatus::Connecting(None)));
+            let _ = tokio::time::timeout(timeout, known).await;
+            before.drain(timeout).await;
+        });
+        self.insert_entry(source, Ok(SourceConnection::Hub(hub)));
+    }
+
+    /// An HTTP service in the place of the one of before; one that cannot be called as it is configured
+    /// is disabled.
+    fn replace_service(&mut self, source: &SourceConfig, settings: &OpenApiSettings) {
+        let Some(entry) = self.entries.get_mut(&source.name) else { return };
+        let SourceConnection::OpenApi(before) =
+            replace(&mut entry.connection, SourceConnection::Disabled)
+        else {
+            return;
+        };
+        let registry = self.gateway.pipeline().registry();
+        let hooks = service_hooks(&source.adjustments);
+        let connection = match before.replace_with(registry, &source.name, settings.clone(), hooks)
+        {
+            Ok(service) => Ok(SourceConnection::OpenApi(service)),
+            Err((before, error)) => {
+                // Dropping it takes its operations away.
+                drop(before);
+                let name = source.name.clone();
+                Err(SourceError::Service { name, error: Box::new(error) })
+            }
+        };
+        self.insert_entry(source, connection);
+    }
+
+    fn insert_entry(
+        &mut self,
+        source: &SourceConfig,
+        connection: Result<SourceConnection, SourceError>,
+    ) {
+        let entry = RunningSource::with_connection(&self.gateway, source, connection);
+        self.entries.insert(source.name.clone(), entry);
+    }
+
+    /// Takes the operations of a source away at once, and lets its calls in flight come to their end.
+    async fn retire(&self, name: &str, connection: SourceConnection, timeout: Duration) {
+        let operation_ids = match connection {
+            SourceConnection::Mcp(server) => {
+                let (operation_ids, leaving) = server.release_operations(timeout).await;
+                self.retiring.spawn(leaving);
+                operation_ids
+            }
+            SourceConnection::OpenApi(service) => service.release_operations().await,
+            SourceConnection::Hub(hub) => {
+                self.gateway.hub().detach(name);
+                self.retiring.spawn(hub.drain(timeout));
+                Vec::new()
+            }
+            SourceConnection::Spoke | SourceConnection::Disabled => Vec::new(),
+        };
+        self.unregister(name, operation_ids);
+    }
+
+    fn unregister(&self, name: &str, operations: Vec<OperationId>) {
+        let registry = self.gateway.pipeline().registry();
+        let removals = operations.into_iter().map(Change::Unregister);
+        registry.apply(removals).expect("removing cannot clash");
+        registry.mark_ready(name);
+    }
+}

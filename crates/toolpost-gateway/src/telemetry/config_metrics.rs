@@ -1,0 +1,36 @@
+//! Whether the configuration that lies there is the one that holds.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use toolpost::epoch_ms;
+
+use super::Exposition;
+
+/// What came of the last reading of the configuration. The first was at the start.
+#[derive(Debug)]
+pub(super) struct ConfigMetrics {
+    was_rejected: AtomicBool,
+    reloaded_at_ms: AtomicI64,
+}
+
+impl Default for ConfigMetrics {
+    fn default() -> Self {
+        Self { was_rejected: AtomicBool::new(false), reloaded_at_ms: AtomicI64::new(epoch_ms()) }
+    }
+}
+
+impl ConfigMetrics {
+    pub(super) fn record(&self, is_successful: bool) {
+        self.was_rejected.store(!is_successful, Ordering::Relaxed);
+        self.reloaded_at_ms.store(epoch_ms(), Ordering::Relaxed);
+    }
+
+    pub(super) fn write(&self, exposition: &mut Exposition) {
+        let name = "toolpost_config_last_reload_successful";
+        exposition.gauge(name, "Whether the last reload of the configuration succeeded.");
+        exposition.sample(name, &[], u8::from(!self.was_rejected.load(Ordering::Relaxed)));
+        let name = "toolpost_config_last_reload_timestamp_seconds";
+        exposition.gauge(name, "When the configuration was last reloaded.");
+        exposition.sample(name, &[], self.reloaded_at_ms.load(Ordering::Relaxed) / 1_000);
+    }
+}

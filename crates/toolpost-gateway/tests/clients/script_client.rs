@@ -1,0 +1,113 @@
+//! The clients for Node and Python: a process each, which answers a line with a line.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use toolpost::view::ProtocolGeneration;
+
+use super::check::PreservedMembers;
+use super::matrix::Row;
+use super::{BOTH_GENERATIONS, ClientInfo, ClientRun, RUN_TIMEOUT, TestEnv, job_json};
+
+/// A client, and how it is started; `{cache}` is replaced.
+pub(super) struct ScriptClient {
+    info: ClientInfo,
+    program: &'static str,
+    arguments: &'static [&'static str],
+    generations: &'static [ProtocolGeneration],
+    /// The name of the file that it writes its own words to.
+    log: &'static str,
+}
+
+const NODE: &str = "{cache}/npm/node_modules/.bin/node";
+
+pub(super) const CLIENTS: [ScriptClient; 4] = [
+    ScriptClient {
+        info: ClientInfo {
+            name: "npm @modelcontextprotocol/sdk",
+            preserves: PreservedMembers::Outer,
+        },
+        program: NODE,
+        arguments: &["sdk1.mjs", "{cache}/clients"],
+        generations: &[ProtocolGeneration::Legacy],
+        log: "sdk1",
+    },
+    ScriptClient {
+        info: ClientInfo {
+            name: "npm @modelcontextprotocol/client",
+            preserves: PreservedMembers::Outer,
+        },
+        program: NODE,
+        arguments: &["sdk2.mjs", "{cache}/clients"],
+        generations: BOTH_GENERATIONS,
+        log: "sdk2",
+    },
+    ScriptClient {
+        info: ClientInfo { name: "PyPI mcp", preserves: PreservedMembers::All },
+        program: "{cache}/py/bin/python",
+        arguments: &["client.py"],
+        generations: &[ProtocolGeneration::Legacy],
+        log: "py1",
+    },
+    ScriptClient {
+        info: ClientInfo { name: "PyPI mcp", preserves: PreservedMembers::None },
+        program: "{cache}/py2/bin/python",
+        arguments: &["client.py"],
+        generations: BOTH_GENERATIONS,
+        log: "py2",
+    },
+];
+
+impl ScriptClient {
+    pub(super) async fn run(&self, test_env: &TestEnv) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut process = None;
+        for session in ClientRun::all(self.generations) {
+            let mut running = process.take().unwrap_or_else(|| self.start(test_env));
+            let job = job_json(test_env, session);
+            let found = tokio::time::timeout(RUN_TIMEOUT, running.run_job(&job)).await;
+            let found = found.unwrap_or_else(|_| json!({"failed": "it takes too long"}));
+            // After a failure, another process is given the rest.
+            process = found.get("failed").is_none().then_some(running);
+            rows.push(test_env.evaluate(self.info, session, &test_env.calls, &found));
+        }
+        rows
+    }
+
+    fn start(&self, test_env: &TestEnv) -> ClientProcess {
+        let fill_in = |text: &str| text.replace("{cache}", &test_env.cache.to_string_lossy());
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
+        let mut command = Command::new(fill_in(self.program));
+        command.args(self.arguments.iter().map(|part| fill_in(part))).current_dir(folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(TestEnv::log_file(self.log));
+        let mut child = command.kill_on_drop(true).spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        ClientProcess { _child: child, input, output }
+    }
+}
+
+/// A client that runs; gone with its owner, and the gateways that it started with it.
+struct ClientProcess {
+    _child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl ClientProcess {
+    async fn run_job(&mut self, job: &Value) -> Value {
+        let line = format!("{job}\n");
+        if let Err(error) = self.input.write_all(line.as_bytes()).await {
+            return json!({"failed": error.to_string()});
+        }
+        match self.output.next_line().await {
+            Ok(Some(line)) => serde_json::from_str(&line)
+                .unwrap_or_else(|error| json!({"failed": format!("{error}: {line:.300}")})),
+            Ok(None) => json!({"failed": "it ended"}),
+            Err(error) => json!({"failed": error.to_string()}),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Heads that are odd, ambiguous or too large: what the server makes of each.
+
+use serde_json::Value;
+use toolpost_gateway::GatewaySettings;
+
+use super::{BackgroundClient, HEALTH_REQUEST, RawClient, RawResponse, TestGateway, add_request};
+
+const SUM: &str = r#"{"a":1,"b":2}"#;
+
+/// What becomes of the connection after the answers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum ConnectionState {
+    Open,
+    Closed,
+}
+use ConnectionState::{Closed, Open};
+
+fn get(target: &str, headers: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\n{headers}\r\n")
+}
+
+/// Each row: what it is, the bytes, the statuses that come back, and whether the connection stays.
+#[tokio::test]
+async fn odd_request_heads_return_expected_status() {
+    let length = format!("content-length: {}\r\n", SUM.len());
+    let chunked = "transfer-encoding: chunked\r\n";
+    let chunks = format!("{:x}\r\n{SUM}\r\n0\r\n\r\n", SUM.len());
+    let many = |count: usize| "x: y\r\n".repeat(count);
+    let host = "host: localhost\r\n";
+    let add_with = |headers: &str| add_request(headers, SUM);
+    let add_chunked =
+        |headers: &str, chunks: &str| add_request(&format!("{chunked}{headers}"), chunks);
+    let long = |bytes: usize| "x".repeat(bytes);
+    let rows: Vec<(&str, String, &[u16], ConnectionState)> = vec![
+        ("a good one", add_with(&length), &[200], Open),
+        ("three in one write", HEALTH_REQUEST.repeat(3), &[200, 200, 200], Open),
+        ("three calls", add_with(&length).repeat(3), &[200, 200, 200], Open),
+        ("a good one and half of another", format!("{HEALTH_REQUEST}GET /he"), &[200], Closed),
+        ("nothing but line breaks first", format!("\r\n\r\n{HEALTH_REQUEST}"), &[200], Open),
+        // Versions and forms of the target.
+        ("HTTP/1.0", "GET /health HTTP/1.0\r\n\r\n".to_owned(), &[200], Closed),
+        (
+            "HTTP/1.0 that stays",
+            format!("GET /health HTTP/1.0\r\n{host}connection: keep-alive\r\n\r\n"),
+            &[200],
+            Open,
+        ),
+        ("HTTP/0.9", "GET /health\r\n".to_owned(), &[400], Closed),
+        ("HTTP/2 without asking", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), &[], Closed),
+        ("HTTP/3.9", get("/health", host).replace("1.1", "3.9"), &[400], Closed),
+        ("absolute form", get("http://localhost/health", host), &[200], Open),
+        ("absolute form of another host", get("http://evil.example/health", host), &[403], Open),
+        (
+            "absolute form beside another host",
+            get("http://localhost/health", "host: evil.example\r\n"),
+            &[403],
+            Open,
+        ),
+        ("two hosts", get("/health", &format!("{host}host: evil.example\r\n")), &[400], Open),
+        ("the same host twice", get("/health", &host.repeat(2)), &[400], Open),
+        ("no host", get("/health", ""), &[400], Open),
+        ("no host but in the target", get("http://localhost/health", ""), &[400], Open),
+        ("no host for a call", add_request("", SUM).replace(host, &length), &[400], Open),
+        ("a host that is none", get("/health", "host: a b\r\n"), &[403], Open),
+        ("asterisk form", get("*", host), &[404], Open),
+        (
+            "authority form",
+            "CONNECT localhost:22 HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned(),
+            &[404],
+            Open,
+        ),
+        ("a target in Latin-1", get("/h\u{e9}alth", host), &[404], Open),
+        ("a method of its own", HEALTH_REQUEST.replace("GET", "BREW"), &[405], Open),
+        ("a method in lower case", HEALTH_REQUEST.replace("GET", "get"), &[405], Open),
+        ("a method that is no token", HEALTH_REQUEST.replace("GET", "G(T"), &[400], Closed),
+        ("a handshake of TLS", "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}".to_owned(), &[400], Closed),
+        // Lengths.
+        ("the same length twice", add_with(&length.repeat(2)), &[200], Open),
+        ("two lengths", add_with(&format!("{length}content-length: 5\r\n")), &[400], Closed),
+        ("a list of lengths", add_with("content-length: 13, 13\r\n"), &[400], Closed),
+        ("a length with a sign", add_with("content-length: +13\r\n"), &[400], Closed),
+        ("a length below nothing", add_with("content-length: -1\r\n"), &[400], Closed),
+        ("a length of letters", add_with("content-length: 0xd\r\n"), &[400], Closed),
+        ("a length of nothing", add_with("content-length:\r\n"), &[400], Closed),
+        (
+            "a length beyond numbers",
+            add_with("content-length: 99999999999999999999\r\n"),
+            &[400],
+            Closed,
+        ),
+        (
+            "the longest length",
+            add_with("content-length: 18446744073709551615\r\n"),
+            &[431],
+            Closed,
+        ),
+        ("a terabyte, announced", add_with("content-length: 1099511627776\r\n"), &[413], Closed),
+        // Two ways to say where a body ends: the second reading is what smuggles.
+        ("chunks", add_chunked("", &chunks), &[200], Open),
+        ("chunks and a length", add_chunked(&length, &chunks), &[200], Closed),
+        (
+            "a length and chunks",
+            add_request(&format!("{length}{chunked}"), &chunks),
+            &[200],
+            Closed,
+        ),
+        (
+            "chunks and a hidden request",
+            add_chunked("content-length: 5\r\n", &format!("{chunks}{HEALTH_REQUEST}")),
+            &[200],
+            Closed,
+        ),
+        (
+            "chunks before another coding",
+            add_request(&format!("{chunked}transfer-encoding: gzip\r\n"), &chunks),
+            &[400],
+            Closed,
+        ),
+        (
+            "chunks inside another coding",
+            add_request("transfer-encoding: chunked, gzip\r\n", &chunks),
+            &[400],
+            Closed,
+        ),
+        ("nearly chunks", add_request("transfer-encoding: xchunked\r\n", &chunks), &[400], Closed),
+        ("a coding alone", add_request("transfer-encoding: identity\r\n", &chunks), &[400], Closed),
+        ("chunks in HTTP/1.0", add_request(chunked, &chunks).replace("1.1", "1.0"), &[400], Closed),
+        ("a space before the colon", add_with("content-length : 13\r\n"), &[400], Closed),
+        ("a header without a colon", get("/health", "host\r\n"), &[400], Closed),
+        ("a folded header", get("/health", "host: localhost\r\nx: a\r\n b\r\n"), &[400], Closed),
+        ("a null in a header", get("/health", "host: localhost\r\nx: a\0b\r\n"), &[400], Closed),
+        (
+            "a return in a header",
+            get("/health", "host: localhost\r\nx: a\rb: c\r\n"),
+            &[400],
+            Closed,
+        ),
+        ("chunks of no length", add_chunked("", "\r\n\r\n"), &[400], Closed),
+        ("chunks below nothing", add_chunked("", "-1\r\nx\r\n"), &[400], Closed),
+        ("chunks beyond numbers", add_chunked("", "fffffffffffffffff\r\nx\r\n"), &[400], Closed),
+        ("chunks longer than said", add_chunked("", "1\r\nxx\r\n0\r\n\r\n"), &[400], Closed),
+        (
+            "chunks with long remarks",
+            add_chunked("", &format!("1;{}\r\n", long(20_000))),
+            &[400],
+            Closed,
+        ),
+        (
+            "chunks with long trailers",
+            add_chunked("", &format!("0\r\nx: {}\r\n\r\n", long(70_000))),
+            &[400],
+            Closed,
+        ),
+        // Asking first.
+        ("may I", add_with(&format!("expect: 100-continue\r\n{length}")), &[100, 200], Open),
+        (
+            "may I, too large",
+            add_request("expect: 100-continue\r\ncontent-length: 5000000\r\n", ""),
+            &[413],
+            Closed,
+        ),
+        ("may I something else", add_with(&format!("expect: tea\r\n{length}")), &[200], Open),
+        // Too much.
+        ("a hundred headers", get("/health", &format!("{host}{}", many(99))), &[200], Open),
+        ("a hundred and one", get("/health", &format!("{host}{}", many(100))), &[431], Closed),
+        ("a large header", get("/health", &format!("{host}x: {}\r\n", long(60_000))), &[200], Open),
+        ("a larger one", get("/health", &format!("{host}x: {}\r\n", long(70_000))), &[431], Closed),
+        (
+            "megabytes of headers",
+            get("/health", &format!("{host}x: {}\r\n", long(8_000_000))),
+            &[431],
+            Closed,
+        ),
+        ("a long target", get(&format!("/{}", long(70_000)), host), &[431], Closed),
+    ];
+    let mut settings = GatewaySettings::default();
+    settings.header_timeout = std::time::Duration::from_millis(300);
+    let gateway = TestGateway::start_with([], settings).await;
+    let healthy_client = BackgroundClient::start(&gateway);
+    for (what, bytes, statuses, then) in rows {
+        check(&gateway, what, bytes.as_bytes(), statuses, then).await;
+    }
+    eprintln!("{} calls beside odd requests", healthy_client.stop().await);
+    assert!(gateway.stop().await.in_time);
+}
+
+async fn check(
+    gateway: &TestGateway,
+    what: &str,
+    bytes: &[u8],
+    statuses: &[u16],
+    then: ConnectionState,
+) {
+    let mut raw = RawClient::connect(gateway.address).await;
+    raw.send(bytes).await;
+    let mut seen = Vec::new();
+    while seen.len() < statuses.len() {
+        match raw.recv_response().await {
+            Some(response) => {
+                assert_has_problem_body(what, &response);
+                seen.push(response.status);
+            }
+            None => break,
+        }
+    }
+    assert_eq!(seen, statuses, "{what}");
+    if then == Open {
+        raw.send(HEALTH_REQUEST).await;
+    }
+    let next = raw.recv_response().await.map(|response| response.status);
+    assert_eq!(next, (then == Open).then_some(200), "{what}");
+}
+
+/// Whoever is refused learns why, also by the server below the endpoints.
+fn assert_has_problem_body(what: &str, response: &RawResponse) {
+    if response.status < 400 {
+        return;
+    }
+    assert!(response.head.contains("application/problem+json"), "{what}: {}", response.head);
+    let problem: Value = serde_json::from_str(&response.body).unwrap();
+    assert_eq!(problem["status"], response.status, "{what}");
+    assert!(problem["detail"].as_str().is_some_and(|message| !message.is_empty()), "{what}");
+}

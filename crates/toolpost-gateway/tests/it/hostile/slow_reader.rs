@@ -1,0 +1,106 @@
+//! Clients that ask and do not read.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use toolpost::{
+    CallContext, Handler, HandlerError, HandlerOutput, Operation, OperationKind, OperationSpec,
+    Payload,
+};
+use toolpost_gateway::GatewaySettings;
+
+use super::super::spokes::wait_until;
+use super::{BackgroundClient, RawClient, TestGateway, resident_kib};
+
+const MEGABYTE: usize = 1024 * 1024;
+/// Soon full, and yet some segments of loopback: with fewer, every read would wait for a probe.
+const RECV_BUFFER_BYTES: u32 = 512 * 1024;
+
+fn flood() -> Operation {
+    let values = |_: CallContext, _: Value| {
+        futures::stream::repeat_with(|| Ok::<_, HandlerError>("x".repeat(64 * 1024)))
+    };
+    Operation::subscription("flood.values", values).build().unwrap()
+}
+
+/// An answer that is made already, so that only sending it takes time.
+fn large_result(id: &str, bytes: usize) -> Operation {
+    let text = RawValue::from_string(format!("\"{}\"", "x".repeat(bytes - 2))).unwrap();
+    let response = Handler::once_fn(move |_, _| {
+        let text = text.clone();
+        async { Ok(HandlerOutput::Dynamic(Payload::from(text))) }
+    });
+    let spec = OperationSpec::new(&id.parse().unwrap(), OperationKind::Query);
+    Operation::from_spec(spec).handler(response).build().unwrap()
+}
+
+async fn start_gateway(timeout: Duration) -> TestGateway {
+    let mut settings = GatewaySettings::default();
+    settings.write_timeout = timeout;
+    // Those who were cut off do not return.
+    settings.http.resume_window = Duration::ZERO;
+    let large =
+        [large_result("flood.large", 8 * MEGABYTE), large_result("flood.some", MEGABYTE / 8)];
+    TestGateway::start_with(large.into_iter().chain([flood()]), settings).await
+}
+
+fn request_for(operation: &str) -> String {
+    format!(
+        "POST /api/flood/{operation} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{{}}"
+    )
+}
+
+/// Asks, reads nothing, and waits until the gateway has had enough.
+async fn request_without_reading(address: SocketAddr, request: String) {
+    let mut raw = RawClient::connect_with_recv_buffer(address, RECV_BUFFER_BYTES).await;
+    // Whoever is not read from cannot write for ever either.
+    let _ = raw.0.write_all(request.as_bytes()).await;
+    raw.wait_for_disconnect().await;
+}
+
+/// Each row: what is asked for, and nobody reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn unread_response_hits_write_timeout() {
+    let gateway = start_gateway(Duration::from_millis(500)).await;
+    let healthy_client = BackgroundClient::start(&gateway);
+    for (what, request) in [
+        ("a stream", request_for("values")),
+        ("a large answer", request_for("large")),
+        ("some large answers", request_for("large").repeat(4)),
+        ("many answers", request_for("some").repeat(64)),
+    ] {
+        let before = resident_kib();
+        let deaf = (0..10)
+            .map(|_| tokio::spawn(request_without_reading(gateway.address, request.clone())));
+        for ended in join_all(deaf).await {
+            ended.unwrap();
+        }
+        eprintln!("10 times {what}, not read: {before} KiB before, {} KiB after", resident_kib());
+    }
+    eprintln!("{} calls beside them", healthy_client.stop().await);
+    let pipeline = gateway.gateway.pipeline();
+    wait_until("nothing runs", || pipeline.in_flight() == 0).await;
+    assert!(gateway.stop().await.in_time);
+}
+
+/// It takes longer than the patience for a client that does not read, and yet it is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_reader_receives_complete_response() {
+    let gateway = start_gateway(Duration::from_secs(2)).await;
+    let mut raw = RawClient::connect_with_recv_buffer(gateway.address, RECV_BUFFER_BYTES).await;
+    raw.send(request_for("large")).await;
+    let mut piece = vec![0; 64 * 1024];
+    let mut all = 0;
+    for _ in 0..60 {
+        raw.0.read_exact(&mut piece).await.unwrap();
+        all += piece.len();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut rest = vec![0; 8 * MEGABYTE - all];
+    raw.0.read_exact(&mut rest).await.unwrap();
+    assert!(gateway.stop().await.in_time);
+}

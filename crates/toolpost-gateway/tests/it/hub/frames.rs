@@ -1,0 +1,258 @@
+//! Frames that are no events, events that nobody asked for, and what they do: nothing to others.
+
+use serde_json::json;
+use tokio_tungstenite::tungstenite::Message;
+use toolpost_gateway::GatewaySettings;
+
+use super::super::TestGateway;
+use super::{
+    HubClient, control_event, event_json, request_event, response_event, spec, start_open_gateway,
+    stop_gateway,
+};
+
+/// Each row: a frame, then the id, the code and some words of the error that it is answered with.
+#[tokio::test]
+async fn invalid_frame_returns_error_and_keeps_connection() {
+    let running = start_open_gateway().await;
+    let invalid = "VALIDATION_ERROR";
+    let text = |text: &str| Message::text(text);
+    let event = |frame: serde_json::Value| Message::text(frame.to_string());
+    let rows = [
+        (Message::binary(vec![1, 2, 3]), "", invalid, "frames are text"),
+        (Message::binary(r#"{"type":"call.completed"}"#), "", invalid, "frames are text"),
+        (text(""), "", invalid, "not JSON"),
+        (text("nonsense"), "", invalid, "not JSON"),
+        (text("[]"), "", invalid, "a frame is a JSON object"),
+        (text("null"), "", invalid, "a frame is a JSON object"),
+        (text(r#"{"type":1,"id":"7","payload":{}}"#), "7", invalid, "`type` must be a string"),
+        (text(r#"{"type":"call.requested","id":7,"payload":{}}"#), "", invalid, "`id` must be"),
+        (text(r#"{"type":"call.requested","id":"7"}"#), "7", invalid, "`payload` is missing"),
+        (event(event_json("call.requested", "7", &json!({}))), "7", invalid, "operationId"),
+        (
+            event(event_json("call.requested", "7", &json!({"operationId": 5}))),
+            "7",
+            invalid,
+            "string",
+        ),
+        (event(request_event("", "demo.add", &json!({}))), "", invalid, "`id` is empty"),
+        (event(event_json("call.responded", "7", &json!({"output": 5}))), "7", invalid, "envelope"),
+        (event(event_json("call.error", "7", &json!({"code": 5}))), "7", invalid, "call.error"),
+        (event(event_json("weather.changed", "7", &json!({}))), "7", invalid, "unknown type"),
+        (event(event_json("call.requestd", "7", &json!({}))), "7", invalid, "did you mean"),
+        (event(control_event("__reboot", &json!({}))), "", invalid, "unknown type"),
+        (event(control_event("__subscribe", &json!({"topic": "all"}))), "", invalid, "a topic is"),
+        (event(control_event("__subscribe", &json!({}))), "", invalid, "missing field `topic`"),
+        (
+            event(control_event("__unsubscribe", &json!({"topic": "call.responded:1"}))),
+            "",
+            invalid,
+            "not subscribed",
+        ),
+        (
+            event(request_event("7", "demo.none", &json!({}))),
+            "7",
+            "OPERATION_NOT_FOUND",
+            "demo.none",
+        ),
+        (event(request_event("7", "demo.add", &json!({}))), "7", invalid, "does not fit demo.add"),
+    ];
+    for (message, id, code, expected_message) in rows {
+        let row = format!("{message:?}");
+        // As the first frame of a connection, and as a later one.
+        let mut raw = HubClient::connect(running.address).await;
+        for _ in 0..2 {
+            raw.send(message.clone()).await;
+            let (about, error_code, why) = raw.recv_error().await;
+            assert_eq!((&*about, &*error_code), (id, code), "{row}");
+            assert!(why.contains(expected_message), "{row}: {why}");
+            raw.assert_works(&row).await;
+        }
+    }
+    assert!(running.stop().await.in_time);
+}
+
+#[tokio::test]
+async fn unsolicited_events_are_ignored() {
+    let running = start_open_gateway().await;
+    let error = json!({"code": "TIMEOUT", "message": "m"});
+    let rows = [
+        event_json("call.completed", "7", &json!({})),
+        event_json("call.aborted", "7", &json!({"reason": "enough"})),
+        event_json("call.progress", "7", &json!({"progress": 1})),
+        event_json("call.error", "7", &error),
+        event_json("call.error", "", &error),
+        control_event("__more", &json!({"requestId": "7", "count": 5})),
+        control_event("__subscribe", &json!({"topic": "call.responded:7"})),
+    ];
+    for frame in rows {
+        let mut raw = HubClient::connect(running.address).await;
+        for _ in 0..2 {
+            raw.send_json(&frame).await;
+            raw.assert_works(&frame.to_string()).await;
+        }
+    }
+    let mut raw = HubClient::connect(running.address).await;
+    raw.send_json(&response_event("7", &json!(1))).await;
+    let abort_event = raw.recv_event().await;
+    assert_eq!(
+        (&abort_event["type"], &abort_event["id"]),
+        (&json!("call.aborted"), &json!("7")),
+        "{abort_event}"
+    );
+    raw.assert_works("a value for nobody").await;
+    stop_gateway(running, raw).await;
+}
+
+#[tokio::test]
+async fn oversized_frame_closes_with_1009() {
+    let mut settings = GatewaySettings::default();
+    settings.websocket.max_frame_bytes = 2_000;
+    let running = TestGateway::start_with([], settings).await;
+    let large = "x".repeat(2_001);
+    for earlier in 0..3 {
+        let mut raw = HubClient::connect(running.address).await;
+        for _ in 0..earlier {
+            raw.assert_works("before").await;
+        }
+        raw.send(large.as_str()).await;
+        let (code, message) = raw.recv_close().await;
+        assert_eq!(code, 1009, "after {earlier} calls: {message}");
+    }
+    let mut raw = HubClient::connect(running.address).await;
+    raw.send(&large[1..]).await;
+    assert!(raw.recv_error().await.2.contains("not JSON"), "one byte less is read");
+    raw.assert_works("another connection").await;
+    stop_gateway(running, raw).await;
+}
+
+#[tokio::test]
+async fn duplicate_request_id_in_flight_is_rejected() {
+    let running = start_open_gateway().await;
+    let mut raw = HubClient::connect(running.address).await;
+    let silent = json!({"count": 2, "everyMs": 3_600_000});
+    for _ in 0..2 {
+        raw.send_json(&request_event("a", "demo.clock", &silent)).await;
+        assert_eq!(raw.recv_event().await["type"], "call.responded");
+        raw.send_json(&request_event("a", "demo.add", &json!({"a": 1, "b": 1}))).await;
+        let (id, code, message) = raw.recv_error().await;
+        assert_eq!((&*id, &*code), ("a", "VALIDATION_ERROR"));
+        assert!(message.contains("already in use"), "{message}");
+        raw.assert_works("while `a` is in use").await;
+        raw.send_json(&event_json("call.aborted", "a", &json!({}))).await;
+        let (id, code, _) = raw.recv_error().await;
+        assert_eq!((&*id, &*code), ("a", "ABORTED"));
+    }
+    stop_gateway(running, raw).await;
+}
+
+#[tokio::test]
+async fn topics_are_limited_and_isolated_per_connection() {
+    let running = start_open_gateway().await;
+    let (mut raw, mut other) =
+        (HubClient::connect(running.address).await, HubClient::connect(running.address).await);
+    let topic = json!({"topic": "call.responded:the-call"});
+    raw.send_json(&control_event("__subscribe", &topic)).await;
+    raw.send_json(&control_event("__subscribe", &topic)).await;
+    raw.assert_works("subscribed").await;
+    other.assert_works("its answer is its own").await;
+    // The very next event is the answer to this call, so none of the other's came.
+    raw.assert_works("after the other was answered").await;
+    for _ in 0..2 {
+        raw.send_json(&control_event("__unsubscribe", &topic)).await;
+        raw.assert_works("unsubscribed").await;
+    }
+    raw.send_json(&control_event("__unsubscribe", &topic)).await;
+    let (id, code, message) = raw.recv_error().await;
+    assert_eq!((&*id, &*code), ("", "VALIDATION_ERROR"));
+    assert!(message.contains("not subscribed"), "{message}");
+    raw.assert_works("after all").await;
+    stop_gateway(running, (raw, other)).await;
+}
+
+#[tokio::test]
+async fn response_from_other_peer_is_ignored() {
+    let running = start_open_gateway().await;
+    let mut spoke = HubClient::connect(running.address).await;
+    spoke.register("box", &json!([spec("fs", "read", "query")])).await.unwrap();
+    let mut other = HubClient::connect(running.address).await;
+    other.register("bag", &json!([spec("fs", "read", "query")])).await.unwrap();
+    let mut caller = HubClient::connect(running.address).await;
+    let error = json!({"code": "TIMEOUT", "message": "m"});
+    let forged = [
+        event_json("call.error", "mine", &error),
+        event_json("call.completed", "mine", &json!({})),
+        event_json("call.aborted", "mine", &json!({})),
+        event_json("call.progress", "mine", &json!({"progress": 1})),
+        response_event("mine", &json!("forged")),
+    ];
+    for (round, forged) in forged.iter().enumerate() {
+        caller.send_json(&request_event("mine", "box.fs.read", &json!({}))).await;
+        let forwarded_request = spoke.recv_event().await;
+        assert_eq!(forwarded_request["payload"]["operationId"], "fs.read");
+        let id = forwarded_request["id"].as_str().unwrap();
+        // Even if the others could guess it.
+        let mut forged = forged.clone();
+        (forged["id"], forged["payload"]["requestId"]) = (json!(id), json!(id));
+        other.send_json(&forged).await;
+        if forged["type"] == "call.responded" {
+            assert_eq!(other.recv_event().await["type"], "call.aborted");
+        }
+        other.assert_works("the forged one was read").await;
+        spoke.send_json(&response_event(id, &json!(round))).await;
+        let response = caller.recv_event().await;
+        assert_eq!(response["id"], "mine");
+        assert_eq!(response["payload"]["output"]["data"], json!(round), "{forged}");
+    }
+    for peer in [&mut spoke, &mut other, &mut caller] {
+        peer.assert_works("all of them").await;
+    }
+    assert_eq!(running.gateway.hub().stats().pending, 0);
+    stop_gateway(running, (spoke, other, caller)).await;
+}
+
+#[tokio::test]
+async fn malformed_response_fails_its_call() {
+    let running = start_open_gateway().await;
+    let mut spoke = HubClient::connect(running.address).await;
+    spoke.register("box", &json!([spec("fs", "read", "query")])).await.unwrap();
+    let mut caller = HubClient::connect(running.address).await;
+    for (kind, payload) in [
+        ("call.responded", json!({"output": 5})),
+        ("call.responded", json!({})),
+        ("call.error", json!({"code": 5, "message": "m"})),
+    ] {
+        caller.send_json(&request_event("mine", "box.fs.read", &json!({}))).await;
+        let forwarded_request = spoke.recv_event().await;
+        spoke
+            .send_json(&event_json(kind, forwarded_request["id"].as_str().unwrap(), &payload))
+            .await;
+        assert_eq!(spoke.recv_error().await.1, "VALIDATION_ERROR", "{kind} {payload}");
+        assert_eq!(caller.recv_error().await.1, "EXECUTION_ERROR", "{kind} {payload}");
+        spoke.assert_works("the one who was told").await;
+    }
+    stop_gateway(running, (spoke, caller)).await;
+}
+
+#[tokio::test]
+async fn late_response_is_not_delivered_to_others() {
+    let running = start_open_gateway().await;
+    let mut spoke = HubClient::connect(running.address).await;
+    spoke.register("box", &json!([spec("fs", "read", "query")])).await.unwrap();
+    let (mut ada, mut bob) =
+        (HubClient::connect(running.address).await, HubClient::connect(running.address).await);
+    ada.send_json(&request_event("1", "box.fs.read", &json!({}))).await;
+    let asked_by_ada = spoke.recv_event().await;
+    assert_eq!(asked_by_ada["payload"]["parentRequestId"], "1", "{asked_by_ada}");
+    ada.send_json(&event_json("call.aborted", "1", &json!({}))).await;
+    assert_eq!(ada.recv_error().await.1, "ABORTED");
+    assert_eq!(spoke.recv_event().await["type"], "call.aborted");
+    bob.send_json(&request_event("1", "box.fs.read", &json!({}))).await;
+    let asked_by_bob = spoke.recv_event().await;
+    // The answer to the first was under way when it was given up.
+    spoke.send_json(&response_event(asked_by_ada["id"].as_str().unwrap(), &json!("for ada"))).await;
+    assert_eq!(spoke.recv_event().await["type"], "call.aborted");
+    spoke.send_json(&response_event(asked_by_bob["id"].as_str().unwrap(), &json!("for bob"))).await;
+    assert_eq!(bob.recv_event().await["payload"]["output"]["data"], "for bob");
+    ada.assert_works("nothing came for ada").await;
+    stop_gateway(running, (spoke, ada, bob)).await;
+}

@@ -1,0 +1,214 @@
+//! A gateway with rooms, people and operations, and a folder in which it keeps what it must.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use toolpost::{
+    AccessControl, CallContext, CallError, Change, HandlerError, Operation, OperationBuilder,
+    Progress, Registry,
+};
+use toolpost_gateway::auth::TokenHash;
+use toolpost_gateway::config::Config;
+use toolpost_gateway::room::{RoomSettings, RoomsSettings};
+use toolpost_gateway::{GatewayBuilder, builtin};
+
+use super::super::{TestGateway, client};
+use super::client::{Client, Family, JoinError, JoinOptions};
+
+/// Identities with their scopes and room capabilities in either notation; the token is `tpt_NAME`.
+const IDENTITIES: &[(&str, &[&str], &[&str])] = &[
+    ("agent", &[], &["mcp/proposal:*", "chat"]),
+    (
+        "human",
+        &["bank"],
+        &[r#"{"kind":"mcp/request"}"#, r#"{"kind":"mcp/reject"}"#, r#"{"kind":"chat"}"#],
+    ),
+    ("files", &[], &["mcp/response:*", "chat"]),
+    // Nothing is said about them, so that what is usual in a room holds.
+    ("late", &[], &[]),
+    ("later", &[], &[]),
+    // Everything.
+    ("ada", &["bank"], &["*"]),
+    ("bob", &["bank"], &[r#"{"kind":"*"}"#]),
+    ("carl", &[], &["*"]),
+    // Very little.
+    ("guest", &[], &["chat"]),
+    ("talker", &[], &["chat", r#"{"kind":"capability/*"}"#, "mcp/request:tools/call:read_*"]),
+    ("host", &[], &["chat", "space/*"]),
+    // Calls operations: of one the scope is lacking, of the other the capability.
+    ("clerk", &["bank"], &["mcp/request:tools/list", "mcp/request:tools/call:demo__*", "chat"]),
+    ("poor", &[], &["mcp/request", "chat"]),
+    ("decider", &["toolpost:approve"], &["mcp/request"]),
+    ("weak", &["toolpost:approve"], &["chat"]),
+    ("auditor", &["toolpost:read"], &["chat"]),
+];
+
+pub(super) struct RoomFixture {
+    pub(super) server: TestGateway,
+    pub(super) slow_operation: Arc<SlowOperation>,
+    handle: toolpost_gateway::GatewayHandle,
+    http: reqwest::Client,
+    data: PathBuf,
+    settings: RoomsSettings,
+}
+
+/// Controls and observes the blocking operation.
+#[derive(Debug)]
+pub(super) struct SlowOperation {
+    /// How many calls may end.
+    pub(super) finish_permits: Semaphore,
+    /// How many were canceled.
+    pub(super) cancellations: Semaphore,
+}
+
+impl RoomFixture {
+    pub(super) async fn start() -> Self {
+        Self::with(rooms_settings([])).await
+    }
+
+    pub(super) async fn with(settings: RoomsSettings) -> Self {
+        static NEXT_FIXTURE: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT_FIXTURE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("toolpost-rooms-{}-{number}", std::process::id());
+        Self::serve(std::env::temp_dir().join(name), settings).await
+    }
+
+    async fn serve(data: PathBuf, settings: RoomsSettings) -> Self {
+        let text: String = IDENTITIES.iter().map(identity_config).collect();
+        let text = format!("[limits]\nconnections = 4096\nauth_timeout = \"60s\"\n{text}");
+        let mut config = Config::parse("toolpost.toml".as_ref(), &text, &|_| None).unwrap();
+        config.rooms = settings.clone();
+        let slow_operation = Arc::new(SlowOperation {
+            finish_permits: Semaphore::new(0),
+            cancellations: Semaphore::new(0),
+        });
+        let registry = registry(&slow_operation);
+        let setup = GatewayBuilder::new(registry, config);
+        let handle = setup.journal(&data).unwrap().start();
+        let running = TestGateway::serve(handle.gateway().clone(), "127.0.0.1:0").await;
+        Self { server: running, slow_operation, handle, http: client(), data, settings }
+    }
+
+    pub(super) async fn join(&self, family: Family, caller: &str, room: &str) -> Client {
+        self.join_with(JoinOptions::new(family, caller, room)).await.unwrap()
+    }
+
+    pub(super) async fn join_with(&self, options: JoinOptions) -> Result<Client, JoinError> {
+        options.join(self.server.address).await
+    }
+
+    /// Reads over HTTP: the status, and the body.
+    pub(super) async fn get(&self, caller: &str, path: &str) -> (u16, Value) {
+        let request = self.http.get(self.server.url(path)).bearer_auth(format!("tpt_{caller}"));
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.json().await.unwrap())
+    }
+
+    /// As it is written.
+    pub(super) async fn get_text(&self, caller: &str, path: &str) -> String {
+        let request = self.http.get(self.server.url(path)).bearer_auth(format!("tpt_{caller}"));
+        request.send().await.unwrap().text().await.unwrap()
+    }
+
+    pub(super) async fn get_anonymous(&self, path: &str) -> u16 {
+        self.http.get(self.server.url(path)).send().await.unwrap().status().as_u16()
+    }
+
+    /// Calls an operation over HTTP: the status, and the body.
+    pub(super) async fn call(&self, caller: &str, operation: &str, input: &Value) -> (u16, Value) {
+        let path = format!("/api/{}", operation.replace('.', "/"));
+        let request = self.http.post(self.server.url(&path)).json(input);
+        let response = request.bearer_auth(format!("tpt_{caller}")).send().await.unwrap();
+        (response.status().as_u16(), response.json().await.unwrap())
+    }
+
+    /// What was said in a room, newest first.
+    pub(super) async fn history(&self, room: &str) -> Vec<Value> {
+        let path = format!("/v0.1/topics/{room}/history?limit=1000");
+        let (status, mut body) = self.get("ada", &path).await;
+        assert_eq!(status, 200, "{body}");
+        assert_eq!(body["messages"], body["history"]);
+        serde_json::from_value(body["messages"].take()).unwrap()
+    }
+
+    /// Ends the gateway and starts another one on what it left.
+    pub(super) async fn restart(self) -> Self {
+        assert!(self.server.stop().await.in_time);
+        self.handle.close(Duration::from_secs(5)).await;
+        Self::serve(self.data, self.settings).await
+    }
+
+    pub(super) async fn stop(self) {
+        assert!(self.server.stop().await.in_time);
+        self.handle.close(Duration::from_secs(5)).await;
+        let _ = std::fs::remove_dir_all(self.data);
+    }
+}
+
+/// A workspace in which these rooms are other than usual.
+pub(super) fn rooms_settings<const N: usize>(
+    room_changes: [(&str, fn(&mut RoomSettings)); N],
+) -> RoomsSettings {
+    let mut settings = RoomsSettings::default();
+    for (name, change) in room_changes {
+        let mut room = RoomSettings::default();
+        change(&mut room);
+        settings.rooms.insert(name.to_owned(), room);
+    }
+    settings
+}
+
+fn identity_config((name, scopes, capabilities): &(&str, &[&str], &[&str])) -> String {
+    let hash = TokenHash::of(&format!("tpt_{name}"));
+    let (scopes, capabilities) = (json!(scopes), json!(capabilities));
+    format!(
+        "[identity.{name}]\ntoken_hash = \"{hash}\"\nscopes = {scopes}\ncapabilities = {capabilities}\n"
+    )
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct NoInput {}
+
+/// The built-in operations, one that needs a scope, one that needs approval, and one that blocks.
+fn registry(slow_operation: &Arc<SlowOperation>) -> Registry {
+    let mut access = AccessControl::default();
+    access.required_scopes.push("bank".to_owned());
+    let own = [
+        Operation::mutation("bank.pay", report_payer).access(access),
+        Operation::mutation("bank.lend", report_payer).needs_approval(),
+        count_operation(slow_operation),
+    ];
+    let registry = builtin::registry();
+    registry.apply(own.map(|builder| Change::Register(builder.build().unwrap()))).unwrap();
+    registry
+}
+
+async fn report_payer(context: CallContext, _: NoInput) -> Result<Value, HandlerError> {
+    let caller = context.identity().map(|identity| identity.id.clone());
+    Ok(json!({"paid_by": caller}))
+}
+
+/// Tells how far it is, and ends when it may or is not wanted any more.
+fn count_operation(slow_operation: &Arc<SlowOperation>) -> OperationBuilder {
+    let slow_operation = Arc::clone(slow_operation);
+    Operation::mutation("bank.count", move |context: CallContext, _: NoInput| {
+        let slow_operation = Arc::clone(&slow_operation);
+        async move {
+            context.report(Progress::new(1.0).with_total(2.0));
+            tokio::select! {
+                permit = slow_operation.finish_permits.acquire() => {
+                    permit.unwrap().forget();
+                    Ok::<_, HandlerError>(json!({"counted": 2}))
+                }
+                () = context.canceled() => {
+                    slow_operation.cancellations.add_permits(1);
+                    Err(CallError::aborted("it was canceled").into())
+                }
+            }
+        }
+    })
+}

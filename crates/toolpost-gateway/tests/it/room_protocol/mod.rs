@@ -1,0 +1,33 @@
+//! The room protocol end to end: a real gateway, WebSockets and HTTP.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `fixture` | a gateway with rooms, identities and operations |
+//! | `room_clients` | several clients in one room |
+//! | `client` | a client of each protocol family |
+//! | `proposals` | the life of a proposal, live and in the history |
+//! | `join_rejections` | rejected joins |
+//! | `rejected_messages` | rejected messages |
+//! | `protocol_translation` | one message in every protocol family |
+//! | `presence` | join, leave and rejoin |
+//! | `grants` | grants, revocations and invitations |
+//! | `streams` | owners, writers and readers of streams |
+//! | `participant_control` | pauses, acknowledgments, reasoning |
+//! | `registry_calls` | the operations of the registry as a participant |
+//! | `http_api` | reading rooms and deciding proposals over HTTP |
+//! | `load` | a thousand participants, and slow readers |
+
+mod client;
+mod fixture;
+mod grants;
+mod http_api;
+mod join_rejections;
+mod load;
+mod participant_control;
+mod presence;
+mod proposals;
+mod protocol_translation;
+mod registry_calls;
+mod rejected_messages;
+mod room_clients;
+mod streams;

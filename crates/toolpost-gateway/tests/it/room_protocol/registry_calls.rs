@@ -1,0 +1,279 @@
+//! The operations of the registry as a participant: calls need a capability and operation access.
+
+use serde_json::{Value, json};
+
+use super::client::{Client, Family};
+use super::fixture::RoomFixture;
+use super::room_clients::RoomClients;
+
+fn call(id: &str, tool: &str, arguments: &Value) -> Value {
+    json!({"id": id, "kind": "mcp/request", "to": ["toolpost"],
+        "payload": {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}})
+}
+
+async fn expect_response(client: &mut Client, id: &str, full: &str) -> Value {
+    let kind = format!("mcp/response:{full}");
+    let (kind, about) = (client.family.kind(&kind).to_owned(), client.family.correlation(id));
+    client.expect(&kind, |it| it["correlation_id"] == about).await
+}
+
+#[tokio::test]
+async fn registry_lists_and_calls_tools_in_every_family() {
+    let fixture = RoomFixture::start().await;
+    for family in Family::ALL {
+        let room = format!("{family:?}");
+        let mut clerk = fixture.join(family, "clerk", &room).await;
+        let mut bob = fixture.join(Family::Mcpx, "bob", &room).await;
+        let list = json!({"id": "L", "kind": "mcp/request", "to": ["toolpost"], "payload": {"method": "tools/list"}});
+        clerk.send_json(&list).await;
+        let listed = expect_response(&mut clerk, "L", "tools/list").await;
+        assert_eq!((&listed["from"], &listed["to"]), (&json!("toolpost"), &json!(["clerk"])));
+        let tools = listed["payload"]["result"]["tools"].as_array().unwrap();
+        assert!(tools.iter().any(|tool| tool["name"] == "demo__add"), "{listed}");
+        for (number, (sent, responded)) in
+            [(json!(null), None), (json!(7), Some(json!(7))), (json!("a"), Some(json!("a")))]
+                .into_iter()
+                .enumerate()
+        {
+            let id = format!("F{number}");
+            let mut request = call(&id, "demo__add", &json!({"a": 2, "b": 3}));
+            if !sent.is_null() {
+                request["payload"]["jsonrpc"] = "2.0".into();
+                request["payload"]["id"] = sent;
+            }
+            clerk.send_json(&request).await;
+            for client in [&mut clerk, &mut bob] {
+                let seen = expect_response(client, &id, "tools/call:demo__add").await;
+                assert_eq!(
+                    seen["payload"]["result"]["structuredContent"],
+                    json!({"sum": 5}),
+                    "{seen}"
+                );
+                let own = json!(id);
+                assert_eq!(seen["payload"]["id"], *responded.as_ref().unwrap_or(&own), "{seen}");
+                assert_eq!(
+                    (&seen["context_of"]["from"], &seen["context_of"]["outcome"]),
+                    (&json!("clerk"), &json!("result"))
+                );
+            }
+        }
+    }
+    fixture.stop().await;
+}
+
+/// Each row: whom a call is for, of which tool, and how the operations answer; nothing if they do not.
+#[tokio::test]
+async fn registry_responds_only_to_addressed_requests() {
+    let fixture = RoomFixture::start().await;
+    let participants = [("ada", Family::Mew04), ("bob", Family::Mcpx)];
+    let mut clients = RoomClients::join_all(&fixture, "lobby", &participants).await;
+    for (number, (to, tool, outcome)) in [
+        (json!(["toolpost"]), "demo__add", Some("result")),
+        (json!([]), "demo__add", Some("result")),
+        (json!(["bob", "toolpost"]), "demo__add", Some("result")),
+        (json!(["toolpost"]), "demo__fail", Some("error")),
+        (json!(["toolpost"]), "no_such_tool", Some("error")),
+        (json!([]), "no_such_tool", None),
+        (json!(["bob"]), "demo__add", None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("F{number}");
+        let mut request = call(&id, tool, &json!({"a": 1, "b": 1}));
+        request["to"] = to;
+        clients.send("ada", &request).await;
+        let full = format!("tools/call:{tool}");
+        for (participant, family) in participants {
+            let one = clients.client(participant);
+            one.expect(family.kind(&format!("mcp/request:{full}")), |it| it["id"] == id).await;
+            if let Some(outcome) = outcome {
+                let reply = expect_response(one, &id, &full).await;
+                assert_eq!(reply["context_of"]["outcome"], outcome, "{reply}");
+            }
+        }
+        // An unexpected response would arrive before the next one.
+        clients
+            .send("ada", &call(&format!("G{number}"), "demo__add", &json!({"a": 1, "b": 1})))
+            .await;
+        for (participant, family) in participants {
+            let one = clients.client(participant);
+            one.expect(family.kind("mcp/request:tools/call:demo__add"), |_| true).await;
+            expect_response(one, &format!("G{number}"), "tools/call:demo__add").await;
+        }
+        clients.assert_no_other_messages("ada", tool).await;
+    }
+    fixture.stop().await;
+}
+
+/// Each row: caller and result. Capability and access control must both allow the call.
+#[tokio::test]
+async fn call_requires_capability_and_operation_access() {
+    let fixture = RoomFixture::start().await;
+    let participants = [
+        ("poor", Family::Mew04),
+        ("clerk", Family::Mcpx),
+        ("ada", Family::Mew03),
+        ("bob", Family::Mcpx),
+    ];
+    let mut clients = RoomClients::join_all(&fixture, "lobby", &participants).await;
+    for (participant, expected) in [("poor", Err("access")), ("ada", Ok("ada")), ("bob", Ok("bob"))]
+    {
+        clients
+            .send(participant, &call(&format!("F-{participant}"), "bank__pay", &json!({})))
+            .await;
+        let seen = expect_response(
+            clients.client(participant),
+            &format!("F-{participant}"),
+            "tools/call:bank__pay",
+        )
+        .await;
+        let result = &seen["payload"]["result"];
+        match expected {
+            Ok(name) => {
+                assert_eq!(result["structuredContent"]["result"]["paid_by"], name, "{seen}");
+            }
+            Err(_) => assert_eq!(seen["context_of"]["outcome"], "error", "{seen}"),
+        }
+    }
+    clients.drain("ada").await;
+    clients.send("clerk", &call("F-clerk", "bank__pay", &json!({}))).await;
+    let rejection = clients.client("clerk").expect_rejection("F-clerk").await;
+    assert_eq!(
+        (&rejection["error"], &rejection["attempted_kind"]),
+        (&json!("capability_violation"), &json!("mcp/request:tools/call:bank__pay"))
+    );
+    clients.assert_no_other_messages("ada", "a call without the capability").await;
+    let (status, found) =
+        fixture.call("auditor", "gateway.journal", &json!({"op": "bank.pay"})).await;
+    assert_eq!(status, 200, "{found}");
+    let calls = found["calls"].as_array().unwrap();
+    let records: Vec<[&str; 3]> = calls
+        .iter()
+        .map(|call| {
+            ["identity", "endpoint", "outcome"].map(|member| call[member].as_str().unwrap())
+        })
+        .collect();
+    let endpoint = "rooms";
+    assert_eq!(
+        records,
+        [["bob", endpoint, "ok"], ["ada", endpoint, "ok"], ["poor", endpoint, "error"]]
+    );
+    fixture.stop().await;
+}
+
+/// Progress goes to the caller only and is not stored.
+#[tokio::test]
+async fn progress_is_sent_to_caller_only() {
+    let fixture = RoomFixture::start().await;
+    let participants = [("ada", Family::Mew04), ("bob", Family::Mcpx)];
+    let mut clients = RoomClients::join_all(&fixture, "lobby", &participants).await;
+    for (caller, other) in [("ada", "bob"), ("bob", "ada")] {
+        let id = format!("F-{caller}");
+        let mut request = call(&id, "bank__count", &json!({}));
+        request["payload"]["params"]["_meta"] = json!({"progressToken": "how far"});
+        clients.send(caller, &request).await;
+        let one = clients.client(caller);
+        let kind = one.family.kind("mcp/notification:notifications/progress").to_owned();
+        let about = one.family.correlation(&id);
+        let records = one.expect(&kind, |it| it["correlation_id"] == about).await;
+        let params = &records["payload"]["params"];
+        assert_eq!(
+            (&params["progressToken"], &params["progress"]),
+            (&json!("how far"), &json!(1.0))
+        );
+        assert_eq!((&records["from"], &records["to"]), (&json!("toolpost"), &json!([caller])));
+        fixture.slow_operation.finish_permits.add_permits(1);
+        for participant in [caller, other] {
+            let seen =
+                expect_response(clients.client(participant), &id, "tools/call:bank__count").await;
+            assert_eq!(seen["context_of"]["outcome"], "result", "{seen}");
+        }
+        clients.client(other).chat("done").await;
+        let received = clients.client(other).read_until_chat("done").await.join("\n");
+        assert!(!received.contains("progress\":"), "{received}");
+        clients.drain("ada").await;
+    }
+    let history = fixture.history("lobby").await;
+    assert!(history.iter().all(|it| !it["kind"].as_str().unwrap().starts_with("mcp/notification")));
+    fixture.stop().await;
+}
+
+/// Each row: how somebody says that he does not want the answer any more.
+#[tokio::test]
+async fn only_the_caller_can_cancel_a_call() {
+    let fixture = RoomFixture::start().await;
+    let participants = [("ada", Family::Mew04), ("bob", Family::Mcpx)];
+    let mut clients = RoomClients::join_all(&fixture, "lobby", &participants).await;
+    let params =
+        |of: Value| json!({"method": "notifications/cancelled", "params": {"requestId": of}});
+    for (number, (caller, kind, correlation, requested)) in [
+        ("ada", "mcp/notification", json!(["ID"]), Value::Null),
+        ("ada", "mcp/request", json!([]), json!("ID")),
+        ("bob", "mcp/request:notifications/cancelled", Value::Null, json!(7)),
+        ("bob", "mcp/request:notifications/cancelled", json!("ID"), json!(7)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("F{number}");
+        let mut request = call(&id, "bank__count", &json!({}));
+        request["payload"]["params"]["_meta"] = json!({"progressToken": 1});
+        request["payload"]["id"] = 7.into();
+        clients.send(caller, &request).await;
+        let one = clients.client(caller);
+        let progress = one.family.kind("mcp/notification:notifications/progress").to_owned();
+        one.expect(&progress, |_| true).await;
+        let filled = |value: &Value| {
+            serde_json::from_str::<Value>(&value.to_string().replace("ID", &id)).unwrap()
+        };
+        let cancel = json!({"kind": kind, "to": ["toolpost"], "correlation_id": filled(&correlation),
+            "payload": params(filled(&requested))});
+        // What somebody else says about it does not matter.
+        let other = if caller == "ada" { "bob" } else { "ada" };
+        clients.send_and_drain(other, &cancel).await;
+        assert_eq!(
+            fixture.slow_operation.cancellations.available_permits(),
+            0,
+            "{other} cannot cancel it"
+        );
+        clients.send(caller, &cancel).await;
+        let canceled = tokio::time::timeout(
+            std::time::Duration::from_secs(30),
+            fixture.slow_operation.cancellations.acquire(),
+        );
+        canceled.await.expect("the operation sees it").unwrap().forget();
+        let seen = expect_response(clients.client(caller), &id, "tools/call:bank__count").await;
+        assert_eq!(seen["context_of"]["outcome"], "error", "{seen}");
+        clients.drain("ada").await;
+    }
+    fixture.stop().await;
+}
+
+/// A call that somebody has to agree to waits, and the room hears what comes of it.
+#[tokio::test]
+async fn room_call_requiring_approval_waits_for_decision() {
+    let fixture = RoomFixture::start().await;
+    let mut ada = fixture.join(Family::Mew04, "ada", "lobby").await;
+    for (id, decision, outcome) in
+        [("F1", "gateway.approve", "result"), ("F2", "gateway.reject", "error")]
+    {
+        ada.send_json(&call(id, "bank__lend", &json!({}))).await;
+        let waiting = loop {
+            let (_, listed) = fixture.call("decider", "gateway.approvals", &json!({})).await;
+            if let Some(waiting) = listed["approvals"].get(0) {
+                break waiting.clone();
+            }
+        };
+        assert_eq!(
+            (&waiting["operation"], &waiting["caller"]),
+            (&json!("bank.lend"), &json!("ada"))
+        );
+        let (status, decided) =
+            fixture.call("decider", decision, &json!({"id": waiting["id"]})).await;
+        assert_eq!(status, 200, "{decided}");
+        let seen = expect_response(&mut ada, id, "tools/call:bank__lend").await;
+        assert_eq!(seen["context_of"]["outcome"], outcome, "{seen}");
+    }
+    fixture.stop().await;
+}

@@ -1,0 +1,57 @@
+//! The page in Chromium: `page.mjs` uses it as people do, with agents and tools beside it.
+
+use serde_json::{Value, json};
+use toolpost::{Change, HandlerError, Identity, Operation, Pipeline};
+use toolpost_gateway::approval::{self, ApprovalSettings, Approvals};
+use toolpost_gateway::auth::{Authenticator, TokenHash};
+use toolpost_gateway::{Gateway, GatewaySettings, admin, builtin};
+
+use crate::TestGateway;
+use crate::browser::run_page_script;
+
+/// What each participant may in a room, by its name; its token is `tpt_NAME`.
+fn identities() -> impl Iterator<Item = (TokenHash, Identity)> {
+    // The page cannot tell that its reader may not: the gateway says so.
+    let narrow = r#"{"kind":"mcp/request","payload":{"params":{"arguments":{"a":"/^x/"}}}}"#;
+    let all = [
+        ("ada", vec!["*"]),
+        ("agent", vec![]),
+        ("files", vec!["mcp/response", "chat"]),
+        ("bob", vec!["chat", "mcp/proposal", narrow]),
+    ];
+    let known = all.map(|(name, may)| {
+        let scopes = if name == "ada" { vec![admin::scope::APPROVE] } else { vec![] };
+        let identity = Identity::new(name).with_capabilities(may).with_scopes(scopes);
+        (TokenHash::of(&format!("tpt_{name}")), identity)
+    });
+    known.into_iter()
+}
+
+/// A gateway with callers, and an operation that somebody else has to agree to.
+async fn gateway_with_tokens() -> TestGateway {
+    let approvals = Approvals::new(ApprovalSettings::default());
+    let pay = Operation::mutation("bank.pay", async |input: Value| {
+        Ok::<_, HandlerError>(json!({"paid": input["amount"]}))
+    });
+    let pay = pay.needs_approval().build().unwrap();
+    let registry = builtin::registry();
+    let operations = approval::operations(&approvals).into_iter().chain([pay]);
+    registry.apply(operations.map(Change::Register)).unwrap();
+    let pipeline = Pipeline::builder(registry).approval(approvals).build();
+    let gateway = Gateway::from_pipeline(pipeline, GatewaySettings::default());
+    TestGateway::serve(
+        gateway.with_authenticator(Authenticator::with_tokens(identities())),
+        "127.0.0.1:0",
+    )
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rooms_page_works_in_chromium() {
+    let (open, closed) = (TestGateway::start().await, gateway_with_tokens().await);
+    run_page_script("rooms_page/page.mjs", json!({"open": open.url(""), "closed": closed.url("")}))
+        .await;
+    for gateway in [open, closed] {
+        assert!(gateway.stop().await.in_time);
+    }
+}

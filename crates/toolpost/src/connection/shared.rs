@@ -1,0 +1,402 @@
+//! What the parts of a connection share: the queue to the peer and the two tables of requests.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::ConnectionSettings;
+use super::stream::ValueSender;
+use crate::error::CallError;
+use crate::handler::{AbortHandle, ProgressSender};
+use crate::outcome::Outcome;
+use crate::protocol::{
+    CallEvent, Consumer, Control, EventEffect, InflightRequests, PendingRequests, RequestTimeouts,
+    Topics,
+};
+use crate::transport::{CloseHandle, CloseReason};
+
+pub(super) struct PeerHandle {
+    pub(super) outgoing: mpsc::Sender<CallEvent>,
+    pub(super) close_handle: CloseHandle,
+    pub(super) settings: ConnectionSettings,
+    state: Mutex<ConnectionState>,
+    /// Tells the driver that there is something in the outbox or that an alarm came closer.
+    pub(super) wake: Notify,
+    /// Tells whoever waits for it that a request of the peer has ended.
+    request_ended: Notify,
+}
+
+struct ConnectionState {
+    pending: PendingRequests<Waiter>,
+    inflight: InflightRequests<InflightRequest>,
+    topics: Topics,
+    /// What could not wait for room: last words about requests, room for more values, refusals. The
+    /// driver does not read on while much of it waits, and requests of ours are bounded themselves.
+    outbox: VecDeque<CallEvent>,
+    /// The moment at which the driver looks again.
+    timer_deadline: Option<Instant>,
+    is_disconnected: bool,
+}
+
+/// Whoever waits for answers.
+pub(super) struct Waiter {
+    pub(super) sink: ResponseSink,
+    pub(super) progress: ProgressSender,
+}
+
+pub(super) enum ResponseSink {
+    Call(oneshot::Sender<Result<Outcome, CallError>>),
+    Subscription(ValueSender),
+}
+
+/// What runs for a request of the peer.
+pub(super) struct InflightRequest {
+    pub(super) abort: Option<AbortHandle>,
+    /// Room for values that the peer has granted, where it counts them.
+    pub(super) credit: Option<Arc<Semaphore>>,
+    /// Whether its first answer is its last.
+    pub(super) single_response: bool,
+}
+
+impl PeerHandle {
+    pub(super) fn new(
+        outgoing: mpsc::Sender<CallEvent>,
+        close_handle: CloseHandle,
+        settings: ConnectionSettings,
+    ) -> Self {
+        let state = ConnectionState {
+            pending: PendingRequests::default(),
+            inflight: InflightRequests::new(settings.max_inflight),
+            topics: Topics::default(),
+            outbox: VecDeque::new(),
+            timer_deadline: None,
+            is_disconnected: false,
+        };
+        Self {
+            outgoing,
+            close_handle,
+            settings,
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            request_ended: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn pending_count(&self) -> usize {
+        self.state().pending.len()
+    }
+
+    pub(super) fn outbox_len(&self) -> usize {
+        self.state().outbox.len()
+    }
+
+    pub(super) fn inflight_count(&self) -> usize {
+        self.state().inflight.len()
+    }
+
+    /// Takes a request of ours in.
+    pub(super) fn register_request(
+        &self,
+        id: &Arc<str>,
+        consumer: Consumer,
+        timeout: RequestTimeouts,
+        waiter: Waiter,
+    ) -> Result<(), CallError> {
+        let mut state = self.state();
+        if state.is_disconnected || self.close_handle.is_closed() {
+            return Err(self.closed_error().not_sent());
+        }
+        if state.pending.len() >= self.settings.max_pending {
+            let max = self.settings.max_pending;
+            let message =
+                format!("{max} requests are pending on this connection, which is the limit");
+            return Err(CallError::overloaded(message).not_sent());
+        }
+        let now = Instant::now();
+        if state.pending.insert(now, Arc::clone(id), consumer, timeout, waiter).is_err() {
+            let message = format!("the request id `{id}` is already in use on this connection");
+            return Err(CallError::validation(message, &[]).not_sent());
+        }
+        let next = state.pending.next_deadline();
+        let is_sooner =
+            next.is_some_and(|next| state.timer_deadline.is_none_or(|armed| next < armed));
+        drop(state);
+        if is_sooner {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Gives a request of ours up; the far end is told if it was asked.
+    pub(super) fn cancel_request(
+        &self,
+        id: &Arc<str>,
+        reason: Option<&str>,
+        was_sent: bool,
+    ) -> Option<Waiter> {
+        let mut state = self.state();
+        let waiter = state.pending.remove(id)?;
+        if was_sent && !state.is_disconnected {
+            self.enqueue_locked(&mut state, aborted_event(id, reason));
+        }
+        Some(waiter)
+    }
+
+    /// Gives a request of ours up in the name of whoever waits for it, and says whether it was
+    /// pending.
+    pub(super) fn abort_request(&self, id: &Arc<str>, reason: &str, error: CallError) -> bool {
+        let Some(waiter) = self.cancel_request(id, Some(reason), true) else { return false };
+        waiter.finish(Err(error));
+        true
+    }
+
+    /// Says something without waiting for room; it goes out when there is some.
+    pub(super) fn enqueue(&self, event: CallEvent) {
+        let mut state = self.state();
+        if !state.is_disconnected {
+            self.enqueue_locked(&mut state, event);
+        }
+    }
+
+    fn enqueue_locked(&self, state: &mut ConnectionState, event: CallEvent) {
+        // Order matters: nothing overtakes what is already in the outbox.
+        if state.outbox.is_empty() {
+            match self.outgoing.try_send(event) {
+                Err(mpsc::error::TrySendError::Full(event)) => state.outbox.push_back(event),
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => return,
+            }
+        } else {
+            state.outbox.push_back(event);
+        }
+        self.wake.notify_one();
+    }
+
+    /// Moves what there is room for from the outbox to the queue, and says whether all went.
+    pub(super) fn flush_outbox(&self) -> bool {
+        let mut state = self.state();
+        while let Some(event) = state.outbox.pop_front() {
+            if let Err(mpsc::error::TrySendError::Full(event)) = self.outgoing.try_send(event) {
+                state.outbox.push_front(event);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The next alarm, which the driver will hear.
+    pub(super) fn arm_timer(&self) -> Option<Instant> {
+        let mut state = self.state();
+        state.timer_deadline = state.pending.next_deadline();
+        state.timer_deadline
+    }
+
+    /// Gives up what has run out of time, here and at the far end.
+    pub(super) fn expire_requests(&self) {
+        let mut state = self.state();
+        let expired = state.pending.expire(Instant::now(), Waiter::is_lagging);
+        for expired_request in &expired {
+            self.enqueue_locked(
+                &mut state,
+                aborted_event(&expired_request.id, Some("the deadline passed")),
+            );
+        }
+        drop(state);
+        for expired_request in expired {
+            expired_request.waiter.finish(Err(expired_request.error));
+        }
+    }
+
+    /// An answer, or news about one.
+    pub(super) fn handle_response(&self, event: CallEvent) {
+        let id = event.shared_id();
+        let mut state = self.state();
+        let lag_error = match state.pending.handle_event(Instant::now(), event) {
+            EventEffect::Value(waiter, outcome) => waiter.send_value(outcome).err(),
+            EventEffect::Ended(waiter, result) => {
+                drop(state);
+                return waiter.finish(result);
+            }
+            EventEffect::Progress(waiter, progress) => {
+                let watcher = waiter.progress.clone();
+                drop(state);
+                return watcher.send(progress);
+            }
+            EventEffect::Unsolicited => {
+                // Its source streams to nobody, and should know.
+                return self.enqueue_locked(
+                    &mut state,
+                    aborted_event(&id, Some("no pending request has this id")),
+                );
+            }
+            EventEffect::Ignored => return,
+        };
+        if let Some(error) = lag_error {
+            let waiter = state.pending.remove(&id);
+            self.enqueue_locked(&mut state, aborted_event(&id, Some("the consumer was too slow")));
+            drop(state);
+            if let Some(waiter) = waiter {
+                waiter.finish(Err(error));
+            }
+        }
+    }
+
+    /// Fails the request that a broken answer was meant for.
+    pub(super) fn fail_request(&self, id: &str, error: CallError) {
+        let waiter = self.state().pending.remove(id);
+        if let Some(waiter) = waiter {
+            waiter.finish(Err(error));
+        }
+    }
+
+    pub(super) fn admit_request(&self, id: &str) -> Result<(), CallError> {
+        self.state().inflight.admit(id)
+    }
+
+    pub(super) fn begin_request(&self, id: Arc<str>, running: InflightRequest) {
+        self.state().inflight.insert(id, running);
+    }
+
+    pub(super) fn end_request(&self, id: &str) {
+        self.state().inflight.remove(id);
+        self.request_ended.notify_waiters();
+    }
+
+    /// Waits until no request of the peer is being worked on.
+    pub(super) async fn wait_idle(&self) {
+        loop {
+            let mut ended = std::pin::pin!(self.request_ended.notified());
+            // Listens before it looks, so that an end in between is not missed.
+            ended.as_mut().enable();
+            if self.inflight_count() == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// A request was answered, which ends a call and not a subscription.
+    pub(super) fn mark_responded(&self, id: &str) {
+        let state = self.state();
+        if state.inflight.get(id).is_some_and(|running| running.single_response) {
+            drop(state);
+            self.end_request(id);
+        }
+    }
+
+    /// The peer gives one of its requests up, or one of ours.
+    pub(super) fn handle_abort(&self, id: Arc<str>, reason: Option<String>) {
+        let state = self.state();
+        let Some(running) = state.inflight.get(&id) else {
+            drop(state);
+            return self.handle_response(CallEvent::Aborted { id, reason });
+        };
+        match running.abort.clone() {
+            Some(abort) => {
+                drop(state);
+                abort.abort(reason.unwrap_or_else(|| "the caller canceled the call".to_owned()));
+            }
+            // Whoever answers by hand finds out that nobody waits.
+            None => {
+                drop(state);
+                self.end_request(&id);
+            }
+        }
+    }
+
+    pub(super) fn handle_control(&self, control: Control) {
+        let mut state = self.state();
+        let rejected = match control {
+            Control::Subscribe(topic) => state.topics.add(topic).err(),
+            Control::Unsubscribe(topic) => state.topics.remove(&topic).err(),
+            Control::More { id, count } => {
+                let credit = state.inflight.get(&id).and_then(|running| running.credit.as_ref());
+                if let Some(credit) = credit {
+                    add_credit(credit, count);
+                }
+                None
+            }
+            Control::Auth(_) => {
+                let message = "`__auth` must be the first frame of a connection";
+                Some(CallError::validation(message, &[]))
+            }
+        };
+        if let Some(error) = rejected {
+            self.enqueue_locked(&mut state, CallEvent::Failed { id: "".into(), error });
+        }
+    }
+
+    /// Everything that is pending fails at once, since its answers can only come on this link.
+    pub(super) fn disconnect(&self) {
+        self.close_handle.close(CloseReason::abnormal("the connection was dropped"));
+        let mut state = self.state();
+        state.is_disconnected = true;
+        state.outbox.clear();
+        let waiters = state.pending.drain();
+        let running = state.inflight.drain();
+        drop(state);
+        self.request_ended.notify_waiters();
+        for waiter in waiters {
+            waiter.finish(Err(self.closed_error()));
+        }
+        drop(running);
+    }
+
+    pub(super) fn close_reason(&self) -> CloseReason {
+        self.close_handle.reason().cloned().unwrap_or_else(CloseReason::normal)
+    }
+
+    /// Why nothing can be asked on this link any more.
+    pub(super) fn closed_error(&self) -> CallError {
+        let reason = self.close_reason();
+        if reason.code == CloseReason::UNAUTHENTICATED {
+            return CallError::access_denied(format!(
+                "the peer rejected the connection: {}",
+                reason.message
+            ));
+        }
+        CallError::unavailable(format!("connection lost: {reason}"))
+    }
+}
+
+impl Waiter {
+    /// Whether it has values left to take.
+    fn is_lagging(&self) -> bool {
+        matches!(&self.sink, ResponseSink::Subscription(values) if values.is_lagging())
+    }
+
+    /// One more value, unless its consumer is too far behind.
+    fn send_value(&mut self, outcome: Outcome) -> Result<(), CallError> {
+        match &mut self.sink {
+            ResponseSink::Subscription(values) => values.send(outcome),
+            ResponseSink::Call(_) => Ok(()),
+        }
+    }
+
+    fn finish(self, result: Result<Option<Outcome>, CallError>) {
+        match self.sink {
+            ResponseSink::Call(reply) => {
+                let no_response = || CallError::unknown("the call ended without a response");
+                // Whoever went away in this moment does not miss it.
+                let _ = reply.send(result.and_then(|outcome| outcome.ok_or_else(no_response)));
+            }
+            ResponseSink::Subscription(values) => values.close(result.err()),
+        }
+    }
+}
+
+fn aborted_event(id: &Arc<str>, reason: Option<&str>) -> CallEvent {
+    CallEvent::Aborted { id: Arc::clone(id), reason: reason.map(str::to_owned) }
+}
+
+/// A semaphore panics beyond its maximum, which a peer must not be able to reach.
+fn add_credit(credit: &Semaphore, count: u32) {
+    const MAX_CREDIT: usize = 1 << 20;
+    let available = MAX_CREDIT.saturating_sub(credit.available_permits());
+    credit.add_permits(available.min(count as usize));
+}

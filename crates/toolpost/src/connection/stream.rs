@@ -1,0 +1,96 @@
+//! The values of a remote subscription on their way to their consumer.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+
+use super::ConnectionSettings;
+use crate::error::CallError;
+use crate::outcome::Outcome;
+
+/// Where the connection puts values. The queue is bounded in number and bytes; a source that keeps
+/// to the window never fills it, and one that does not is cut off.
+pub(super) struct ValueSender {
+    queue: mpsc::Sender<Outcome>,
+    shared: Arc<StreamShared>,
+    max_bytes: usize,
+}
+
+/// Where the consumer takes them.
+pub(super) struct ValueReceiver {
+    queue: mpsc::Receiver<Outcome>,
+    shared: Arc<StreamShared>,
+}
+
+#[derive(Default)]
+struct StreamShared {
+    buffered_bytes: AtomicUsize,
+    /// The size of the largest value so far.
+    largest_value: AtomicUsize,
+    /// Why it ended, if not by itself; written before the sender is dropped.
+    error: Mutex<Option<CallError>>,
+}
+
+pub(super) fn channel(settings: &ConnectionSettings) -> (ValueSender, ValueReceiver) {
+    let (sender, receiver) =
+        mpsc::channel(settings.max_buffered_values.max(settings.max_window as usize));
+    let shared = Arc::new(StreamShared::default());
+    let max_bytes = settings.max_buffered_bytes;
+    (
+        ValueSender { queue: sender, shared: Arc::clone(&shared), max_bytes },
+        ValueReceiver { queue: receiver, shared },
+    )
+}
+
+/// Values that nobody has parsed know their size; others never crossed a wire.
+fn value_size(outcome: &Outcome) -> usize {
+    outcome.envelope.data.as_raw().map_or(0, |raw| raw.get().len())
+}
+
+impl ValueSender {
+    pub(super) fn send(&self, outcome: Outcome) -> Result<(), CallError> {
+        let size = value_size(&outcome);
+        self.shared.largest_value.fetch_max(size, Ordering::Relaxed);
+        let before = self.shared.buffered_bytes.fetch_add(size, Ordering::Relaxed);
+        if before > self.max_bytes {
+            return Err(too_slow());
+        }
+        match self.queue.try_send(outcome) {
+            // A consumer that has gone is about to take the request out.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(too_slow()),
+        }
+    }
+
+    /// Whether the consumer has values left to take: it is then not the source that is silent.
+    pub(super) fn is_lagging(&self) -> bool {
+        self.queue.capacity() < self.queue.max_capacity()
+    }
+
+    pub(super) fn close(self, error: Option<CallError>) {
+        *self.shared.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+}
+
+fn too_slow() -> CallError {
+    CallError::overloaded("the consumer is too slow, and the source does not support flow control")
+}
+
+impl ValueReceiver {
+    /// The next value; `None` is the end, for which [`ValueReceiver::take_error`] has the reason.
+    pub(super) async fn next(&mut self) -> Option<Outcome> {
+        let outcome = self.queue.recv().await?;
+        self.shared.buffered_bytes.fetch_sub(value_size(&outcome), Ordering::Relaxed);
+        Some(outcome)
+    }
+
+    /// The size of the largest value so far, in bytes.
+    pub(super) fn largest_value(&self) -> usize {
+        self.shared.largest_value.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn take_error(&self) -> Option<CallError> {
+        self.shared.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}

@@ -1,0 +1,205 @@
+//! `hub.list`, `hub.search`, `hub.schema`, `hub.call`: the four operations that are the same for
+//! people, agents, browsers and spokes. They show a caller what he may call and nothing else.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::env::call_as_caller;
+use crate::error::{CallError, HandlerError};
+use crate::handler::{CallContext, Handler, HandlerOutput};
+use crate::operation::Operation;
+use crate::payload::Payload;
+use crate::registry::{Catalog, Viewer};
+use crate::schema::Schema;
+use crate::spec::{OperationKind, OperationSpec};
+
+/// How many operations a page of a list has.
+const PAGE_SIZE: usize = 200;
+
+/// How many operations a search gives at most.
+const MAX_SEARCH_RESULTS: usize = 100;
+
+pub(super) fn operations() -> Vec<Operation> {
+    let builders = [
+        Operation::query("hub.list", list)
+            .title("List operations")
+            .description("Lists the operations that you can call, one page at a time."),
+        Operation::query("hub.search", search)
+            .title("Search operations")
+            .description("Finds operations by words in their names, tags and descriptions."),
+        Operation::query("hub.schema", schema)
+            .title("Show an operation")
+            .description("Returns the spec of an operation with its input and output schemas."),
+        Operation::from_spec(call_spec()).handler(Handler::once_fn(call)),
+    ];
+    builders.map(|builder| builder.build().expect("built-in operations are valid")).into()
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct ListInput {
+    /// Only the operations of this namespace.
+    namespace: Option<String>,
+    /// Where the last page ended.
+    cursor: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ListOutput {
+    operations: Vec<OperationSummary>,
+    /// The cursor of the next page; absent on the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// An operation in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+struct OperationSummary {
+    /// `namespace.name`
+    id: String,
+    /// `query`, `mutation` or `subscription`
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    description: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    tags: Vec<String>,
+    /// `online`, or `offline` while its spoke is disconnected
+    status: String,
+}
+
+impl OperationSummary {
+    fn new(operation: &Arc<Operation>) -> Self {
+        let spec = operation.spec();
+        Self {
+            id: operation.id().to_string(),
+            kind: spec.kind.as_str().to_owned(),
+            title: spec.title.clone(),
+            description: spec.description.clone(),
+            tags: spec.tags.clone(),
+            status: if operation.is_offline() { "offline" } else { "online" }.to_owned(),
+        }
+    }
+}
+
+async fn list(context: CallContext, input: ListInput) -> Result<ListOutput, HandlerError> {
+    let catalog = call_catalog(&context)?;
+    let after = |operation: &&Arc<Operation>| {
+        input.cursor.as_deref().is_none_or(|cursor| operation.id().as_str() > cursor)
+    };
+    let inside = |operation: &&Arc<Operation>| {
+        input.namespace.as_deref().is_none_or(|requested| operation.id().namespace() == requested)
+    };
+    let visible = |operation: &&Arc<Operation>| is_visible(&context, operation);
+    let mut found = catalog.list().iter().filter(after).filter(inside).filter(visible);
+    let operations: Vec<OperationSummary> =
+        found.by_ref().take(PAGE_SIZE).map(OperationSummary::new).collect();
+    let next_cursor = found.next().and(operations.last()).map(|last| last.id.clone());
+    Ok(ListOutput { operations, next_cursor })
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct SearchInput {
+    /// Words to look for.
+    query: String,
+    /// How many operations at most; 20 if absent.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 100))]
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct SearchOutput {
+    /// Best first.
+    operations: Vec<OperationSummary>,
+}
+
+async fn search(context: CallContext, input: SearchInput) -> Result<SearchOutput, HandlerError> {
+    let catalog = call_catalog(&context)?;
+    let limit = input.limit.unwrap_or(20).min(MAX_SEARCH_RESULTS);
+    // What is hidden must not take the places of what is not.
+    let hits = catalog.search(&input.query, catalog.len());
+    let visible = hits.into_iter().map(|hit| hit.operation);
+    let visible = visible.filter(|operation| is_visible(&context, operation)).take(limit);
+    Ok(SearchOutput {
+        operations: visible.map(|operation| OperationSummary::new(&operation)).collect(),
+    })
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct SchemaInput {
+    /// `namespace.name`
+    id: String,
+}
+
+async fn schema(context: CallContext, input: SchemaInput) -> Result<Value, HandlerError> {
+    let operation = resolve_operation(&context, &input.id)?;
+    let mut spec = serde_json::to_value(operation.spec())?;
+    if operation.is_offline() {
+        spec["status"] = "offline".into();
+    }
+    Ok(spec)
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct CallInput {
+    /// `namespace.name`
+    id: String,
+    /// What the operation takes; nothing if absent.
+    #[serde(default)]
+    input: Option<Value>,
+}
+
+/// It writes if its target does, which is not known before it is called.
+fn call_spec() -> OperationSpec {
+    let id = "hub.call".parse().expect("a plain id");
+    let mut spec = OperationSpec::new(&id, OperationKind::Mutation);
+    spec.title = Some("Call an operation".to_owned());
+    spec.description =
+        "Calls an operation by its id, with the rights of the caller and no others.".to_owned();
+    spec.input_schema = Schema::of::<CallInput>();
+    spec
+}
+
+async fn call(context: CallContext, input: Payload) -> Result<HandlerOutput, HandlerError> {
+    let called: CallInput = input.into_typed()?;
+    let target = resolve_operation(&context, &called.id)?;
+    context.set_effective_kind(target.spec().kind, target.spec().idempotent);
+    let input = called.input.map_or_else(Payload::empty_object, Payload::from);
+    let result = call_as_caller(&context, &called.id, input).await;
+    // Nothing was done before it, so what it knows of its own effects is all there is to know.
+    let outcome = result.map_err(|error| match error.may_have_run() {
+        true => error,
+        false => error.not_sent(),
+    })?;
+    Ok(HandlerOutput::Forwarded(outcome))
+}
+
+/// What the call sees, and everything below it.
+fn call_catalog(context: &CallContext) -> Result<&Catalog, CallError> {
+    let snapshot = context.snapshot().downcast_ref();
+    snapshot.ok_or_else(|| CallError::unknown("the call has no catalog"))
+}
+
+fn is_visible(context: &CallContext, operation: &Operation) -> bool {
+    operation.spec().access_control.is_callable_by(context.identity())
+}
+
+/// An operation that the caller names: whoever may not call it is told what he lacks, as if he had
+/// called it himself.
+fn resolve_operation<'a>(
+    context: &'a CallContext,
+    id: &str,
+) -> Result<&'a Arc<Operation>, CallError> {
+    let catalog = call_catalog(context)?;
+    let missing = || catalog.not_found_error(id, Viewer::External(context.identity())).not_sent();
+    let found = catalog.get(id).ok_or_else(missing)?;
+    let admitted = found.spec().access_control.check_callable(context.identity());
+    admitted.map(|()| found).map_err(CallError::not_sent)
+}

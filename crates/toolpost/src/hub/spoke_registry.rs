@@ -1,0 +1,236 @@
+//! Spoke names: their owners, their connections and their operations.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use serde_json::Value;
+
+use super::{SpokeConfig, SpokeStatus};
+use crate::clock::epoch_ms;
+use crate::connection::Client;
+use crate::error::{CallError, ErrorCode};
+use crate::registry::{Catalog, Change};
+use crate::spec::OperationId;
+
+/// A spoke name and its current connection.
+pub(super) struct SpokeRoute {
+    pub(super) name: String,
+    current: ArcSwapOption<SpokeConnection>,
+}
+
+struct SpokeConnection {
+    connection_id: u64,
+    client: Client,
+}
+
+impl SpokeRoute {
+    /// Whoever answers for the name now.
+    pub(super) fn client(&self) -> Result<Client, CallError> {
+        match &*self.current.load() {
+            Some(connection) => Ok(connection.client.clone()),
+            None => {
+                let message = format!("`{}` is offline", self.name);
+                Err(CallError::unavailable(message).not_sent())
+            }
+        }
+    }
+
+    /// An error of a call that went to the client; a lost connection is said to be this one's.
+    pub(super) fn attribute_disconnect(&self, client: &Client, error: CallError) -> CallError {
+        match client.close_reason() {
+            Some(reason) if *error.code() == ErrorCode::Unavailable => {
+                error.with_message(format!("connection to `{}` lost: {reason}", self.name))
+            }
+            _ => error,
+        }
+    }
+
+    pub(super) fn is_online(&self) -> bool {
+        self.current.load().is_some()
+    }
+
+    fn is_served_by(&self, id: u64) -> bool {
+        self.current.load().as_ref().is_some_and(|connection| connection.connection_id == id)
+    }
+}
+
+/// Every name that was ever used.
+#[derive(Default)]
+pub(super) struct SpokeRegistry {
+    spokes: HashMap<String, SpokeEntry>,
+    configs: HashMap<String, SpokeConfig>,
+    disconnects: u64,
+}
+
+struct SpokeEntry {
+    /// The identity that first used the name.
+    owner: String,
+    route: Arc<SpokeRoute>,
+    operations: Vec<OperationId>,
+    /// What was offered, before it was adjusted; kept where the operator has rules that may change.
+    specs: Option<Arc<Vec<Value>>>,
+    /// Since when it is online, or offline.
+    since: i64,
+    /// When it was last left, counted in departures.
+    disconnect_sequence: u64,
+}
+
+impl SpokeRegistry {
+    pub(super) fn configure(&mut self, name: &str, config: SpokeConfig) {
+        self.configs.insert(name.to_owned(), config);
+    }
+
+    /// Forgets what the operator said about a name.
+    pub(super) fn remove_config(&mut self, name: &str) {
+        self.configs.remove(name);
+    }
+
+    /// What can be adjusted anew under other rules: where the calls go, and what was offered. `None`
+    /// if there are none, or the name now belongs to another identity.
+    pub(super) fn registered_specs(
+        &self,
+        name: &str,
+    ) -> Option<(Arc<SpokeRoute>, Arc<Vec<Value>>)> {
+        let entry = self.spokes.get(name)?;
+        let owner = self.configs.get(name).and_then(|config| config.owner.as_deref());
+        if owner.is_some_and(|owner| owner != entry.owner) {
+            return None;
+        }
+        Some((Arc::clone(&entry.route), Arc::clone(entry.specs.as_ref()?)))
+    }
+
+    /// Puts other operations in the place of those of a name, and says which of before are gone.
+    pub(super) fn replace_operations(
+        &mut self,
+        name: &str,
+        operations: Vec<OperationId>,
+    ) -> Vec<OperationId> {
+        let Some(entry) = self.spokes.get_mut(name) else { return Vec::new() };
+        let before = std::mem::replace(&mut entry.operations, operations);
+        let current: HashSet<&OperationId> = entry.operations.iter().collect();
+        before.into_iter().filter(|id| !current.contains(id)).collect()
+    }
+
+    /// Removes a name and returns its connection and its operations.
+    pub(super) fn remove(&mut self, name: &str) -> (Option<Client>, Vec<OperationId>) {
+        let Some(entry) = self.spokes.remove(name) else { return (None, Vec::new()) };
+        let connection = entry.route.current.swap(None);
+        (connection.map(|connection| connection.client.clone()), entry.operations)
+    }
+
+    /// How a name is doing; `None` if nobody has used it.
+    pub(super) fn status(&self, name: &str) -> Option<SpokeStatus> {
+        let entry = self.spokes.get(name)?;
+        let is_online = entry.route.is_online();
+        Some(SpokeStatus { is_online, since: entry.since })
+    }
+
+    pub(super) fn config(&self, name: &str) -> SpokeConfig {
+        self.configs.get(name).cloned().unwrap_or_default()
+    }
+
+    /// The slot of a name for an identity that may use it.
+    pub(super) fn claim(
+        &mut self,
+        name: &str,
+        identity: &str,
+        max: usize,
+        catalog: &Catalog,
+    ) -> Result<(Arc<SpokeRoute>, Vec<OperationId>), CallError> {
+        let reserved = self.configs.get(name).and_then(|config| config.owner.as_deref());
+        let owner = reserved.or_else(|| self.spokes.get(name).map(|entry| &*entry.owner));
+        if owner.is_some_and(|owner| owner != identity) {
+            let message = format!("the name `{name}` belongs to another identity");
+            return Err(CallError::access_denied(message));
+        }
+        if let Some(entry) = self.spokes.get(name) {
+            return Ok((Arc::clone(&entry.route), Vec::new()));
+        }
+        if catalog.list().iter().any(|operation| operation.id().namespace() == name) {
+            let message = format!("the namespace `{name}` is in use by other operations");
+            return Err(CallError::access_denied(message));
+        }
+        let evicted = self.evict_for(name, max)?;
+        let route = Arc::new(SpokeRoute { name: name.to_owned(), current: ArcSwapOption::empty() });
+        let entry = SpokeEntry {
+            owner: identity.to_owned(),
+            route: Arc::clone(&route),
+            operations: Vec::new(),
+            specs: None,
+            since: epoch_ms(),
+            disconnect_sequence: 0,
+        };
+        self.spokes.insert(name.to_owned(), entry);
+        Ok((route, evicted))
+    }
+
+    /// Names that the operator has settled always have room. Among the others, the one that has been
+    /// away for the longest makes room for a new one, and its operations are forgotten.
+    fn evict_for(&mut self, name: &str, max: usize) -> Result<Vec<OperationId>, CallError> {
+        let is_configured = |name: &str| self.configs.contains_key(name);
+        let others = self.spokes.keys().filter(|entry| !is_configured(entry)).count();
+        if is_configured(name) || others < max {
+            return Ok(Vec::new());
+        }
+        if max == 0 {
+            let message = format!("the spoke name `{name}` is not configured on this hub");
+            return Err(CallError::access_denied(message));
+        }
+        let offline = self
+            .spokes
+            .iter()
+            .filter(|(name, entry)| !is_configured(name) && entry.route.current.load().is_none());
+        let Some(oldest) = offline
+            .min_by_key(|(_, entry)| entry.disconnect_sequence)
+            .map(|(name, _)| name.clone())
+        else {
+            let message = format!("{max} spokes are connected, which is the limit");
+            return Err(CallError::overloaded(message));
+        };
+        Ok(self.spokes.remove(&oldest).map(|entry| entry.operations).unwrap_or_default())
+    }
+
+    /// Makes a peer the connection of a name and returns the operations that were removed.
+    pub(super) fn attach(
+        &mut self,
+        name: &str,
+        peer: u64,
+        client: Client,
+        operations: Vec<OperationId>,
+        registered_specs: Option<Arc<Vec<Value>>>,
+    ) -> Vec<OperationId> {
+        let Some(entry) = self.spokes.get_mut(name) else { return Vec::new() };
+        if !entry.route.is_served_by(peer) {
+            entry.since = epoch_ms();
+        }
+        entry.route.current.store(Some(Arc::new(SpokeConnection { connection_id: peer, client })));
+        entry.specs = registered_specs;
+        self.replace_operations(name, operations)
+    }
+
+    /// A peer left: what it offered is offline.
+    pub(super) fn detach(&mut self, connection_id: u64, catalog: &Catalog) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for entry in
+            self.spokes.values_mut().filter(|entry| entry.route.is_served_by(connection_id))
+        {
+            entry.route.current.store(None);
+            self.disconnects += 1;
+            (entry.disconnect_sequence, entry.since) = (self.disconnects, epoch_ms());
+            tracing::info!(spoke = entry.route.name, "spoke disconnected");
+            let operations = entry.operations.iter().filter_map(|id| catalog.get(id.as_str()));
+            changes.extend(operations.map(|operation| {
+                Change::Replace(crate::operation::Operation::clone(operation).with_offline(true))
+            }));
+        }
+        changes
+    }
+
+    /// How many names are online, and how many are not.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let is_online = |entry: &&SpokeEntry| entry.route.current.load().is_some();
+        let online = self.spokes.values().filter(is_online).count();
+        (online, self.spokes.len() - online)
+    }
+}

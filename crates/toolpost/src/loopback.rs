@@ -1,0 +1,282 @@
+//! Connections to a server on this machine.
+//!
+//! A client for the whole world gives every connection a task, follows redirects, looks for proxies
+//! and keeps time; a request crosses all of that twice. Here a connection is polled by the one who
+//! waits for its answer, and by nobody else. What is not plain goes the usual way.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use reqwest::header::{HOST, HeaderValue, USER_AGENT};
+use tokio::net::TcpStream;
+use url::{Host, Url};
+
+/// How long a connection may be idle before it is not trusted any more.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many idle connections are kept.
+const MAX_IDLE: usize = 128;
+
+/// The way to one server.
+#[derive(Debug, Clone)]
+pub(crate) struct LoopbackClient(Arc<LoopbackInner>);
+
+#[derive(Debug)]
+struct LoopbackInner {
+    /// Host and port.
+    address: String,
+    host: HeaderValue,
+    connect_timeout: Duration,
+    idle: Arc<IdlePool>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoopbackError {
+    /// The request is none that can be sent.
+    #[error("{0}")]
+    InvalidRequest(String),
+    /// There is no connection.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The connection broke.
+    #[error("{reason}")]
+    Disconnected {
+        reason: String,
+        /// Whether the request may have reached the server.
+        sent: bool,
+    },
+}
+
+#[derive(Debug, Default)]
+struct IdlePool(Mutex<Vec<(Instant, PooledConnection)>>);
+
+/// A connection, and the end of it that takes requests.
+#[derive(Debug)]
+struct PooledConnection {
+    sender: SendRequest<reqwest::Body>,
+    connection: Pin<Box<Connection<TokioIo<TcpStream>, reqwest::Body>>>,
+    has_ended: bool,
+}
+
+impl LoopbackClient {
+    /// The way to a server, if it is on this machine and reached without TLS.
+    pub(crate) fn for_server(server: &Url, connect_timeout: Duration) -> Option<Self> {
+        let (host, port) = (server.host_str()?, server.port_or_known_default()?);
+        let is_plain = server.scheme() == "http" && is_loopback(server);
+        let name = server.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let host_header = HeaderValue::from_str(&name).ok()?;
+        let address = format!("{host}:{port}");
+        let idle = Arc::default();
+        let inner = || LoopbackInner { address, host: host_header, connect_timeout, idle };
+        is_plain.then(|| Self(Arc::new(inner())))
+    }
+
+    /// Sends a request. One that finds a connection which the server has closed is sent on another,
+    /// as long as nothing of it has left.
+    ///
+    /// # Errors
+    ///
+    /// The server cannot be reached, or the connection broke.
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<reqwest::Body>,
+    ) -> Result<Response<StreamingBody>, LoopbackError> {
+        self.0.prepare(&mut request)?;
+        loop {
+            let (mut connection, is_used) = match self.0.idle.acquire() {
+                Some(connection) => (connection, true),
+                None => (self.0.connect().await?, false),
+            };
+            let mut failed = match connection.send_request(request).await {
+                Ok(response) => return Ok(self.0.streaming_response(response, connection)),
+                Err(failed) => failed,
+            };
+            match failed.take_message() {
+                Some(unsent) if is_used => request = unsent,
+                unsent => return Err(disconnected(failed.error(), unsent.is_none())),
+            }
+        }
+    }
+}
+
+impl LoopbackInner {
+    /// A server is asked for a path; the host stands in a header.
+    fn prepare(&self, request: &mut Request<reqwest::Body>) -> Result<(), LoopbackError> {
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let path = path.parse::<Uri>();
+        *request.uri_mut() =
+            path.map_err(|error| LoopbackError::InvalidRequest(error.to_string()))?;
+        let headers = request.headers_mut();
+        headers.insert(HOST, self.host.clone());
+        let agent = HeaderValue::from_static(concat!("toolpost/", env!("CARGO_PKG_VERSION")));
+        headers.entry(USER_AGENT).or_insert(agent);
+        Ok(())
+    }
+
+    async fn connect(&self) -> Result<PooledConnection, LoopbackError> {
+        let unreachable = |error: &dyn Error| LoopbackError::Unreachable(error.to_string());
+        let connecting = TcpStream::connect(&self.address);
+        let stream = match tokio::time::timeout(self.connect_timeout, connecting).await {
+            Ok(connected) => connected.map_err(|error| unreachable(&error))?,
+            Err(_) => return Err(LoopbackError::Unreachable("connect timeout".to_owned())),
+        };
+        stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
+        let handshake_result = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = handshake_result.map_err(|error| unreachable(&error))?;
+        Ok(PooledConnection { sender, connection: Box::pin(connection), has_ended: false })
+    }
+
+    fn streaming_response(
+        &self,
+        response: Response<Incoming>,
+        connection: PooledConnection,
+    ) -> Response<StreamingBody> {
+        let (parts, body) = response.into_parts();
+        let mut body = StreamingBody {
+            body,
+            connection: Mutex::new(Some(connection)),
+            idle: Arc::clone(&self.idle),
+        };
+        body.release_if_complete();
+        Response::from_parts(parts, body)
+    }
+}
+
+/// Whether a server is on this machine.
+pub(crate) fn is_loopback(server: &Url) -> bool {
+    match server.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+impl IdlePool {
+    /// A connection that is still there, the one that was used last.
+    fn acquire(&self) -> Option<PooledConnection> {
+        let mut idle = self.lock();
+        while let Some((since, mut connection)) = idle.pop() {
+            if since.elapsed() > IDLE_TIMEOUT {
+                // The others are older still.
+                idle.clear();
+                return None;
+            }
+            connection.poll_connection(&mut Context::from_waker(Waker::noop()));
+            if !connection.has_ended && connection.sender.is_ready() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    fn release(&self, connection: PooledConnection) {
+        let mut idle = self.lock();
+        if idle.len() < MAX_IDLE {
+            idle.push((Instant::now(), connection));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Instant, PooledConnection)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type SendFailure = TrySendError<Request<reqwest::Body>>;
+
+impl PooledConnection {
+    /// Moves what is in the connection.
+    fn poll_connection(&mut self, cx: &mut Context<'_>) {
+        if !self.has_ended {
+            self.has_ended = self.connection.as_mut().poll(cx).is_ready();
+        }
+    }
+
+    /// One request, up to the head of its answer.
+    async fn send_request(
+        &mut self,
+        request: Request<reqwest::Body>,
+    ) -> Result<Response<Incoming>, SendFailure> {
+        let mut sending = std::pin::pin!(self.sender.try_send_request(request));
+        let (connection, has_ended) = (&mut self.connection, &mut self.has_ended);
+        std::future::poll_fn(move |cx| {
+            if !*has_ended {
+                *has_ended = connection.as_mut().poll(cx).is_ready();
+            }
+            sending.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+/// The body of an answer, with the connection that it comes from. Dropping it closes the connection,
+/// which is how a server learns that nobody waits any more.
+#[derive(Debug)]
+pub(crate) struct StreamingBody {
+    body: Incoming,
+    /// Gone when the body is complete. Nobody locks it; it makes a body that may be shared.
+    connection: Mutex<Option<PooledConnection>>,
+    idle: Arc<IdlePool>,
+}
+
+impl StreamingBody {
+    fn connection_mut(&mut self) -> &mut Option<PooledConnection> {
+        self.connection.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the connection back once nothing more comes from it.
+    fn release_if_complete(&mut self) {
+        if !self.body.is_end_stream() {
+            return;
+        }
+        let Some(mut connection) = self.connection_mut().take() else { return };
+        connection.poll_connection(&mut Context::from_waker(Waker::noop()));
+        if !connection.has_ended && connection.sender.is_ready() {
+            self.idle.release(connection);
+        }
+    }
+}
+
+impl Body for StreamingBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let mut polled = Pin::new(&mut self.body).poll_frame(cx);
+        if polled.is_pending() {
+            if let Some(connection) = self.connection_mut() {
+                connection.poll_connection(cx);
+            }
+            polled = Pin::new(&mut self.body).poll_frame(cx);
+        }
+        if polled.is_ready() {
+            self.release_if_complete();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn disconnected(error: &hyper::Error, sent: bool) -> LoopbackError {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    let reason = causes.last().map_or_else(|| error.to_string(), ToString::to_string);
+    LoopbackError::Disconnected { reason, sent }
+}

@@ -1,0 +1,187 @@
+//! Where every message of a server goes, whichever way it came.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::elicitation::{self, ServerRequestKind};
+use super::error::RequestError;
+use super::pending::{McpPendingRequests, ServerRequestTarget};
+use super::rpc::{self, RpcMessage};
+use super::server_messages::ServerMessageHandler;
+use crate::handler::{ClientChannel, RespondToServer};
+
+/// The longest id of a request of the server that is answered, in bytes.
+const MAX_ID_BYTES: usize = 256;
+
+/// A server of before asks while it works, and a client of 2026-07-28 is told only what came of it.
+const NO_REQUESTS_DURING_CALL: &str = "the server sent a request during a call, and the calling \
+    client responds only between calls";
+
+/// Sends the text of a response to the server, now or later.
+pub(super) type ReplyFn = Box<dyn FnOnce(String) + Send>;
+
+/// Routes responses to pending requests and everything else to the message handler.
+#[derive(Debug, Clone)]
+pub(super) struct Dispatcher {
+    pub(super) pending: Arc<McpPendingRequests>,
+    pub(super) message_handler: ServerMessageHandler,
+}
+
+impl Dispatcher {
+    pub(super) fn new(message_handler: ServerMessageHandler) -> Self {
+        Self { pending: Arc::default(), message_handler }
+    }
+
+    /// Takes one message, or a batch; `reply` gives the way back of each answer that the server wants.
+    /// A message on the stream of a request belongs to that request.
+    ///
+    /// # Errors
+    ///
+    /// It is not JSON-RPC.
+    pub(super) fn dispatch(
+        &self,
+        text: &str,
+        request_id: Option<u64>,
+        reply: &dyn Fn() -> ReplyFn,
+    ) -> Result<(), String> {
+        rpc::parse(text, &mut |message| match message {
+            RpcMessage::Response { id: Some(id), result: response } => {
+                let response = response.map(ToOwned::to_owned).map_err(RequestError::rpc_error);
+                if !self.pending.complete(id, response) {
+                    let source = self.message_handler.source();
+                    tracing::debug!(source, id, "response without a pending request");
+                }
+            }
+            RpcMessage::Response { id: None, result: response } => {
+                let (source, error) = (self.message_handler.source(), response.err());
+                let error = error.map(|error| truncate_for_log(&error.message));
+                tracing::warn!(source, error, "response with an unknown id");
+            }
+            // What is said back to the server is not for the server to make large.
+            RpcMessage::Request { id, .. } if id.get().len() > MAX_ID_BYTES => {
+                tracing::warn!(
+                    source = self.message_handler.source(),
+                    "request id exceeds the size limit"
+                );
+            }
+            RpcMessage::Request { id, method, params } => {
+                self.handle_request(
+                    request_id,
+                    IncomingRequest { id, method: &method, params },
+                    reply(),
+                );
+            }
+            RpcMessage::Notification { method, params: Some(params) }
+                if method == "notifications/progress" =>
+            {
+                self.pending.handle_progress(params);
+            }
+            RpcMessage::Notification { method, params: Some(params) }
+                if method == "notifications/message" =>
+            {
+                if let Some(line) = self.message_handler.handle_log(params) {
+                    request_id.inspect(|id| self.pending.forward_log(*id, line));
+                }
+            }
+            RpcMessage::Notification { method, params: Some(params) }
+                if method == "notifications/resources/updated" =>
+            {
+                self.message_handler.handle_resource_updated(params);
+            }
+            RpcMessage::Notification { method, params } => {
+                if let ("notifications/subscriptions/acknowledged", Some(params)) =
+                    (&*method, params)
+                {
+                    self.message_handler.subscriptions.handle_acknowledged(request_id, params);
+                }
+                self.message_handler.handle_notification(&method);
+            }
+        })
+    }
+}
+
+/// A request of the server.
+#[derive(Debug, Clone, Copy)]
+struct IncomingRequest<'a> {
+    id: &'a RawValue,
+    method: &'a str,
+    params: Option<&'a RawValue>,
+}
+
+impl Dispatcher {
+    /// Responds from the settings, or forwards the request to the calling client.
+    fn handle_request(
+        &self,
+        request_id: Option<u64>,
+        request: IncomingRequest<'_>,
+        reply: ReplyFn,
+    ) {
+        let IncomingRequest { id, method, params } = request;
+        let kind = ServerRequestKind::from_method(method)
+            .filter(|kind| self.message_handler.is_forwarded(*kind));
+        let target = match kind {
+            Some(kind) => self.find_client(request_id, kind, params),
+            None => Err(None),
+        };
+        match target {
+            Ok((target, client)) => self.forward(target, client, request, reply),
+            Err(reason) => {
+                let response = match reason {
+                    Some(reason) => {
+                        Err(self.message_handler.reject_request(method, params, &reason))
+                    }
+                    None => self.message_handler.handle_request(method, params),
+                };
+                reply(rpc::encode_response(id, response.as_ref()));
+            }
+        }
+    }
+
+    /// The client to forward the request to, or why there is none.
+    fn find_client(
+        &self,
+        request_id: Option<u64>,
+        kind: ServerRequestKind,
+        params: Option<&RawValue>,
+    ) -> Result<(ServerRequestTarget, Arc<dyn RespondToServer>), Option<String>> {
+        let target = self.pending.server_request_target(request_id)?;
+        elicitation::check_supported(
+            target.as_ref().map(|target| &target.client_channel),
+            kind,
+            params,
+        )?;
+        match target {
+            Some(target) => match &target.client_channel {
+                ClientChannel::Live(client) => {
+                    let client = Arc::clone(client);
+                    Ok((target, client))
+                }
+                ClientChannel::MultiRoundTrip(_) => Err(Some(NO_REQUESTS_DURING_CALL.to_owned())),
+            },
+            None => Err(None),
+        }
+    }
+
+    /// Asks in a task that ends with the call.
+    fn forward(
+        &self,
+        target: ServerRequestTarget,
+        client: Arc<dyn RespondToServer>,
+        request: IncomingRequest<'_>,
+        reply: ReplyFn,
+    ) {
+        let (request_id, method) = (target.request_id, request.method.to_owned());
+        let (id, params) = (request.id.to_owned(), request.params.map(ToOwned::to_owned));
+        self.pending.spawn_for(request_id, async move {
+            let response_future = elicitation::forward(&*client, &method, params.as_deref());
+            let response = target.track(response_future).await;
+            reply(rpc::encode_response(&id, response.as_ref()));
+        });
+    }
+}
+
+/// The beginning of what a server says, for a log.
+pub(super) fn truncate_for_log(text: &str) -> String {
+    text.chars().take(500).collect()
+}

@@ -1,0 +1,306 @@
+//! What a server may ask while it works, and who answers: the settings, or the client that called.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::rpc::RpcError;
+use super::settings::{Elicitation, McpSettings, Roots, Sampling};
+use crate::handler::{ClientChannel, RespondToServer, ServerRequest, ServerRequestError};
+
+/// The requests during which a server may ask.
+const METHODS_WITH_SERVER_REQUESTS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
+
+pub(super) fn allows_server_requests(method: &str) -> bool {
+    METHODS_WITH_SERVER_REQUESTS.contains(&method)
+}
+
+/// What a server may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ServerRequestKind {
+    /// Something from a person.
+    Elicitation,
+    /// Something from a model.
+    Sampling,
+    /// The folders of the client.
+    Roots,
+}
+
+impl ServerRequestKind {
+    const ALL: [Self; 3] = [Self::Elicitation, Self::Sampling, Self::Roots];
+
+    pub(super) fn from_method(method: &str) -> Option<Self> {
+        match method {
+            "elicitation/create" => Some(Self::Elicitation),
+            "sampling/createMessage" => Some(Self::Sampling),
+            "roots/list" => Some(Self::Roots),
+            _ => None,
+        }
+    }
+
+    /// The capability that a client declares.
+    pub(super) fn capability(self) -> &'static str {
+        match self {
+            Self::Elicitation => "elicitation",
+            Self::Sampling => "sampling",
+            Self::Roots => "roots",
+        }
+    }
+
+    /// Whether the settings leave it to the client that called.
+    pub(super) fn is_forwarded(self, settings: &McpSettings) -> bool {
+        match self {
+            Self::Elicitation => settings.elicitation == Elicitation::Client,
+            Self::Sampling => settings.sampling == Sampling::Client,
+            Self::Roots => settings.roots == Roots::Client,
+        }
+    }
+
+    /// What is declared where the settings answer, or where it is not known yet who will call.
+    fn declared_capability(self) -> &'static str {
+        match self {
+            // A client that can open addresses for a person can only be promised once it called.
+            Self::Elicitation => r#"{"form":{}}"#,
+            Self::Sampling | Self::Roots => "{}",
+        }
+    }
+
+    /// Whether the settings have an answer.
+    fn has_static_response(self, settings: &McpSettings) -> bool {
+        match self {
+            Self::Elicitation => {
+                !matches!(settings.elicitation, Elicitation::Reject | Elicitation::Client)
+            }
+            Self::Sampling => false,
+            Self::Roots => matches!(&settings.roots, Roots::Static(roots) if !roots.is_empty()),
+        }
+    }
+}
+
+/// What a server is told that it may ask.
+#[derive(Debug, Clone)]
+pub(super) struct DeclaredCapabilities {
+    /// The topics that the client that called answers.
+    forwarded: Vec<ServerRequestKind>,
+    /// The members of what the settings answer, without braces.
+    static_members: String,
+}
+
+impl DeclaredCapabilities {
+    pub(super) fn new(settings: &McpSettings) -> Self {
+        let static_members =
+            ServerRequestKind::ALL.into_iter().filter(|kind| kind.has_static_response(settings));
+        let forwarded = ServerRequestKind::ALL.into_iter();
+        Self {
+            static_members: static_members
+                .map(|kind| json_member(kind, kind.declared_capability()))
+                .collect(),
+            forwarded: forwarded.filter(|kind| kind.is_forwarded(settings)).collect(),
+        }
+    }
+
+    /// Whatever may be asked in some call: many a server hides the tools that ask from those who
+    /// could never answer.
+    pub(super) fn maximal(&self) -> String {
+        let forwarded_members =
+            self.forwarded.iter().map(|kind| json_member(*kind, kind.declared_capability()));
+        json_object(&self.static_members, &forwarded_members.collect::<String>())
+    }
+
+    /// What may be asked in a call that this one is behind.
+    pub(super) fn for_call(&self, client_channel: Option<&ClientChannel>) -> String {
+        let capabilities = client_channel
+            .and_then(ClientChannel::client_capabilities)
+            .map(ClientCapabilities::parse);
+        let capabilities = capabilities.unwrap_or_default();
+        let forwarded_members = self.forwarded.iter().filter_map(|kind| {
+            let capability_value = capabilities.get(*kind)?;
+            Some(json_member(*kind, capability_value.get()))
+        });
+        json_object(&self.static_members, &forwarded_members.collect::<String>())
+    }
+}
+
+/// A member, and the comma before the next one.
+fn json_member(kind: ServerRequestKind, value: &str) -> String {
+    format!("\"{}\":{value},", kind.capability())
+}
+
+fn json_object(static_members: &str, forwarded_members: &str) -> String {
+    let members = [static_members, forwarded_members].concat();
+    format!("{{{}}}", members.trim_end_matches(','))
+}
+
+/// What a client says that it can be asked.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ClientCapabilities<'a> {
+    #[serde(borrow)]
+    elicitation: Option<&'a RawValue>,
+    #[serde(borrow)]
+    sampling: Option<&'a RawValue>,
+    #[serde(borrow)]
+    roots: Option<&'a RawValue>,
+}
+
+impl<'a> ClientCapabilities<'a> {
+    fn parse(raw: &'a RawValue) -> Self {
+        serde_json::from_str(raw.get()).unwrap_or_default()
+    }
+
+    fn get(&self, kind: ServerRequestKind) -> Option<&'a RawValue> {
+        let capability_value = match kind {
+            ServerRequestKind::Elicitation => self.elicitation,
+            ServerRequestKind::Sampling => self.sampling,
+            ServerRequestKind::Roots => self.roots,
+        };
+        capability_value.filter(|capability_value| capability_value.get().starts_with('{'))
+    }
+}
+
+/// Whether this one can be asked that; the words say why not.
+pub(super) fn check_supported(
+    client_channel: Option<&ClientChannel>,
+    kind: ServerRequestKind,
+    params: Option<&RawValue>,
+) -> Result<(), String> {
+    let name = kind.capability();
+    let Some(client_channel) = client_channel else {
+        return Err(format!("the caller does not accept `{name}` requests"));
+    };
+    let capabilities =
+        client_channel.client_capabilities().map(ClientCapabilities::parse).unwrap_or_default();
+    let Some(capability_value) = capabilities.get(kind) else {
+        return Err(format!("the calling client does not declare `{name}`"));
+    };
+    if kind == ServerRequestKind::Elicitation
+        && is_url_mode(params)
+        && !has_member(capability_value, "url")
+    {
+        return Err("the calling client does not declare `elicitation.url`".to_owned());
+    }
+    Ok(())
+}
+
+fn is_url_mode(params: Option<&RawValue>) -> bool {
+    let params: Option<Value> = params.and_then(|params| serde_json::from_str(params.get()).ok());
+    params.is_some_and(|params| params["mode"] == "url")
+}
+
+fn has_member(object: &RawValue, name: &str) -> bool {
+    let object: Option<Value> = serde_json::from_str(object.get()).ok();
+    object.is_some_and(|object| object.get(name).is_some_and(|member| !member.is_null()))
+}
+
+/// Asks somebody who is there.
+pub(super) async fn forward(
+    client: &dyn RespondToServer,
+    method: &str,
+    params: Option<&RawValue>,
+) -> Result<Box<RawValue>, RpcError> {
+    let server_request = ServerRequest::new(method, params.map(ToOwned::to_owned));
+    client.request(server_request).await.map_err(|error| match error {
+        ServerRequestError::Rejected(raw_error) => serde_json::from_str(raw_error.get())
+            .unwrap_or_else(|_| {
+                RpcError::new(RpcError::INTERNAL, "the client rejected the request")
+            }),
+        ServerRequestError::Unreachable(reason) => RpcError::new(RpcError::INTERNAL, reason),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::super::settings::{McpTransport, Root, StdioSettings};
+    use super::*;
+    use crate::handler::MultiRoundTrip;
+
+    fn client_channel(capabilities: &Value) -> ClientChannel {
+        let capabilities = RawValue::from_string(capabilities.to_string()).unwrap();
+        ClientChannel::MultiRoundTrip(Arc::new(MultiRoundTrip::new(Some(capabilities), None, None)))
+    }
+
+    #[test]
+    fn declared_capabilities_follow_settings_and_client() {
+        let all = json!({"elicitation": {"url": {}}, "sampling": {"tools": {}}, "roots": {},
+            "tasks": {}});
+        let listed = || Roots::Static(vec![Root::new("file:///x")]);
+        let nothing = || Roots::Static(Vec::new());
+        let rows = [
+            (Elicitation::Reject, Sampling::Reject, nothing(), json!({}), json!({}), json!({})),
+            (
+                Elicitation::Defaults,
+                Sampling::Reject,
+                listed(),
+                json!({"elicitation": {"form": {}}, "roots": {}}),
+                json!({"elicitation": {"form": {}}, "roots": {}}),
+                json!({"elicitation": {"form": {}}, "roots": {}}),
+            ),
+            (
+                Elicitation::Client,
+                Sampling::Reject,
+                listed(),
+                json!({"elicitation": {"form": {}}, "roots": {}}),
+                json!({"roots": {}}),
+                json!({"elicitation": {"url": {}}, "roots": {}}),
+            ),
+            (
+                Elicitation::Client,
+                Sampling::Client,
+                Roots::Client,
+                json!({"elicitation": {"form": {}}, "sampling": {}, "roots": {}}),
+                json!({}),
+                json!({"elicitation": {"url": {}}, "sampling": {"tools": {}}, "roots": {}}),
+            ),
+        ];
+        let stdio = StdioSettings::new("x", [""; 0]);
+        let mut settings = McpSettings::new(McpTransport::Stdio(stdio));
+        for (elicitation, sampling, roots, at_most, without_client, with_all) in rows {
+            let row = format!("{elicitation:?} {sampling:?} {roots:?}");
+            (settings.elicitation, settings.sampling, settings.roots) =
+                (elicitation, sampling, roots);
+            let declared = DeclaredCapabilities::new(&settings);
+            let read = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+            assert_eq!(read(declared.maximal()), at_most, "{row}");
+            assert_eq!(read(declared.for_call(None)), without_client, "{row}");
+            assert_eq!(
+                read(declared.for_call(Some(&client_channel(&json!({}))))),
+                without_client,
+                "{row}"
+            );
+            assert_eq!(
+                read(declared.for_call(Some(&client_channel(&json!([]))))),
+                without_client,
+                "{row}"
+            );
+            assert_eq!(read(declared.for_call(Some(&client_channel(&all)))), with_all, "{row}");
+        }
+    }
+
+    #[test]
+    fn server_request_requires_declared_client_capability() {
+        let (form, url) = (json!({"elicitation": {}}), json!({"elicitation": {"url": {}}}));
+        let plain = json!({"message": "who?"});
+        let address = json!({"mode": "url"});
+        for (abilities, kind, params, expected) in [
+            (Some(&form), ServerRequestKind::Elicitation, &plain, Ok(())),
+            (Some(&form), ServerRequestKind::Elicitation, &address, Err("`elicitation.url`")),
+            (Some(&url), ServerRequestKind::Elicitation, &address, Ok(())),
+            (Some(&form), ServerRequestKind::Sampling, &plain, Err("does not declare `sampling`")),
+            (None, ServerRequestKind::Roots, &plain, Err("the caller does not accept")),
+        ] {
+            let channel = abilities.map(client_channel);
+            let params = RawValue::from_string(params.to_string()).unwrap();
+            let checked = check_supported(channel.as_ref(), kind, Some(&params));
+            match expected {
+                Ok(()) => assert_eq!(checked, Ok(())),
+                Err(expected_message) => {
+                    assert!(checked.unwrap_err().contains(expected_message), "{expected_message}");
+                }
+            }
+        }
+    }
+}

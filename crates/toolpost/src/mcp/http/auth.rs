@@ -1,0 +1,185 @@
+//! What a server wants to see before it answers: headers, a token, or somebody's consent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use reqwest::redirect::Policy;
+use reqwest::{RequestBuilder, Response, StatusCode};
+
+use super::root_cause;
+use url::Url;
+
+use crate::loopback::{LoopbackClient, is_loopback};
+use crate::mcp::error::RequestError;
+use crate::mcp::oauth::{MemoryStore, OAuth, OAuthError};
+use crate::mcp::settings::HttpSettings;
+use crate::mcp::source::SourceHooks;
+
+/// How long a server may take to accept a connection.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often access is asked for anew within one request.
+const MAX_AUTH_ATTEMPTS: usize = 3;
+
+/// How a connection gets access.
+#[derive(Debug)]
+pub(super) enum HttpAuth {
+    /// By what stands in the settings, or not at all.
+    Static,
+    /// By asking the one who may give it.
+    OAuth(OAuth),
+}
+
+impl HttpAuth {
+    pub(super) fn new(client: reqwest::Client, http: &HttpSettings, hooks: &SourceHooks) -> Self {
+        let is_given = |name: &str| name.eq_ignore_ascii_case(AUTHORIZATION.as_str());
+        if http.bearer.is_some() || http.headers.keys().any(|name| is_given(name)) {
+            return Self::Static;
+        }
+        let store = hooks.credentials.clone().unwrap_or_else(|| Arc::new(MemoryStore::default()));
+        let (url, settings) = (http.url.clone(), http.oauth.clone());
+        Self::OAuth(OAuth::new(client, url, settings, store, hooks.authorizer.clone()))
+    }
+
+    /// Waits until what was asked of an authorization server is answered and kept.
+    pub(super) async fn close(&self) {
+        if let Self::OAuth(oauth) = self {
+            oauth.close().await;
+        }
+    }
+
+    /// Sends a request, and once more when access was refused and then given.
+    pub(super) async fn send(
+        &self,
+        request: impl Fn() -> RequestBuilder,
+        loopback: Option<&LoopbackClient>,
+    ) -> Result<Response, RequestError> {
+        let Self::OAuth(oauth) = self else {
+            let response = send_request(request(), loopback).await?;
+            return match response.status() {
+                StatusCode::UNAUTHORIZED => {
+                    let message =
+                        "the server does not accept the token or header that is configured";
+                    Err(RequestError::Unauthorized(message.to_owned()))
+                }
+                _ => Ok(response),
+            };
+        };
+        let rejected = |error: OAuthError| {
+            RequestError::Unauthorized(format!(
+                "the server requires authorization, which failed: {error}; if it takes a key, set \
+                 `bearer` or `headers` of the source"
+            ))
+        };
+        let mut token = oauth.token().await.map_err(rejected)?;
+        for attempt in 1.. {
+            let request = match &token {
+                Some(token) => request().bearer_auth(token.reveal()),
+                None => request(),
+            };
+            let response = send_request(request, loopback).await?;
+            if attempt == MAX_AUTH_ATTEMPTS || !is_challenge(&response) {
+                return Ok(response);
+            }
+            let challenge = challenge_header(&response);
+            let status = response.status().as_u16();
+            let given = oauth.handle_challenge(status, Some(&challenge), token.as_ref()).await;
+            token = Some(given.map_err(rejected)?);
+        }
+        unreachable!("the loop ends by itself");
+    }
+}
+
+/// 401, or a 403 that says that a wider scope would help.
+fn is_challenge(response: &Response) -> bool {
+    match response.status() {
+        StatusCode::UNAUTHORIZED => true,
+        StatusCode::FORBIDDEN => challenge_header(response).contains("insufficient_scope"),
+        _ => false,
+    }
+}
+
+/// What the server wants to see; several such headers are one list.
+fn challenge_header(response: &Response) -> String {
+    let all = response.headers().get_all(WWW_AUTHENTICATE).iter();
+    let all: Vec<_> = all.filter_map(|value| value.to_str().ok()).collect();
+    all.join(", ")
+}
+
+async fn send_request(
+    request: RequestBuilder,
+    loopback: Option<&LoopbackClient>,
+) -> Result<Response, RequestError> {
+    let (client, request) = request.build_split();
+    let mut request = request.map_err(|error| RequestError::unreachable(error.to_string()))?;
+    if let Some((loopback, again)) = loopback.zip(request.try_clone()) {
+        let loopback_request = hyper::Request::try_from(request);
+        let loopback_request =
+            loopback_request.map_err(|error| RequestError::unreachable(error.to_string()))?;
+        let response =
+            Response::from(loopback.send(loopback_request).await?.map(reqwest::Body::wrap));
+        // Whoever sends us elsewhere has done nothing yet; where that is, the other way finds out.
+        if !response.status().is_redirection() {
+            return Ok(response);
+        }
+        request = again;
+    }
+    client.execute(request).await.map_err(|error| RequestError::Disconnected {
+        message: match error.is_connect() {
+            true => format!("the server cannot be reached: {}", root_cause(&error)),
+            false => root_cause(&error),
+        },
+        sent: !error.is_connect(),
+    })
+}
+
+/// A client for the server, and one for those who give access to it.
+pub(super) fn build_clients(server: &Url) -> reqwest::Result<[reqwest::Client; 2]> {
+    // Whoever embeds this may have chosen already; either is fine.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // What the server is given is for one host.
+    let same_origin = Policy::custom(|attempt| {
+        let from = attempt.previous().last().map(Url::origin);
+        match from == Some(attempt.url().origin()) && attempt.previous().len() < 5 {
+            true => attempt.follow(),
+            false => attempt.stop(),
+        }
+    });
+    // What is on this machine is not spoken to through another.
+    let is_local = is_loopback(server);
+    Ok([build_client(same_origin, is_local)?, build_client(Policy::none(), is_local)?])
+}
+
+fn build_client(redirects: Policy, is_local: bool) -> reqwest::Result<reqwest::Client> {
+    let builder = reqwest::Client::builder();
+    let builder = if is_local { builder.no_proxy() } else { builder };
+    builder
+        .redirect(redirects)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .pool_idle_timeout(Duration::from_secs(60))
+        .user_agent(concat!("toolpost/", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
+/// The headers of the settings, and the token that is sent as it is.
+pub(super) fn configured_headers(http: &HttpSettings) -> Result<HeaderMap, RequestError> {
+    let invalid_header =
+        |name: &str| RequestError::unreachable(format!("`{name}` is not a valid header"));
+    let mut headers = HeaderMap::new();
+    for (name, value) in &http.headers {
+        let mut value = HeaderValue::from_str(value.reveal()).map_err(|_| invalid_header(name))?;
+        value.set_sensitive(true);
+        headers.insert(
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid_header(name))?,
+            value,
+        );
+    }
+    if let Some(bearer) = &http.bearer {
+        let value = HeaderValue::from_str(&format!("Bearer {}", bearer.reveal()));
+        let mut value = value.map_err(|_| invalid_header("bearer"))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}

@@ -1,0 +1,271 @@
+//! Who this client is to an authorization server.
+
+use data_encoding::BASE64;
+use serde::Deserialize;
+use serde_json::json;
+use url::{Url, form_urlencoded};
+
+use super::error::{OAuthError, redact_url};
+use super::fetch::FetchClient;
+use super::grant;
+use super::metadata::AuthorizationServer;
+use super::scope;
+use super::store::{ClientRegistration, Credentials};
+use crate::clock::epoch_ms;
+use crate::mcp::settings::OAuthSettings;
+use crate::protocol::Secret;
+
+const REGISTRATION: &str = "client registration";
+
+/// How a client shows at a token endpoint who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AuthMethod {
+    Basic,
+    Post,
+    None,
+}
+
+impl AuthMethod {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Basic => "client_secret_basic",
+            Self::Post => "client_secret_post",
+            Self::None => "none",
+        }
+    }
+
+    /// The one for a client at a server: the one that it was registered with, else the safest that
+    /// both can do.
+    pub(super) fn for_client(client: &ClientRegistration, server: &AuthorizationServer) -> Self {
+        if client.secret.is_none() {
+            return Self::None;
+        }
+        let all = [Self::Basic, Self::Post, Self::None];
+        let registered = client.auth_method.as_deref();
+        let registered = all.into_iter().find(|method| Some(method.name()) == registered);
+        registered
+            .or_else(|| all.into_iter().find(|method| method.is_supported(server)))
+            .unwrap_or(Self::Basic)
+    }
+
+    /// What is not said means `client_secret_basic` (RFC 8414, section 2).
+    fn is_supported(self, server: &AuthorizationServer) -> bool {
+        let methods = server.auth_methods.as_ref();
+        methods.map_or(self == Self::Basic, |methods| methods.iter().any(|m| m == self.name()))
+    }
+
+    /// The one to register with: a client on somebody's machine keeps no secret if it needs none.
+    fn for_registration(server: &AuthorizationServer) -> Self {
+        let all = [Self::None, Self::Basic, Self::Post];
+        all.into_iter().find(|method| method.is_supported(server)).unwrap_or(Self::None)
+    }
+}
+
+/// The `Authorization` of a client with a secret (RFC 6749, section 2.3.1: encoded as a form first).
+pub(super) fn basic_authorization(id: &str, secret: &Secret) -> Secret {
+    let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    let pair = format!("{}:{}", encode(id), encode(secret.reveal()));
+    Secret::new(format!("Basic {}", BASE64.encode(pair.as_bytes())))
+}
+
+/// The client for a new authorization: configured, described by a document, known from before, or
+/// registered now; in this order.
+pub(super) async fn resolve_client(
+    http: &FetchClient,
+    settings: &OAuthSettings,
+    server: &AuthorizationServer,
+    stored: &[Credentials],
+    redirect_uri: &Url,
+    scopes: &[String],
+) -> Result<ClientRegistration, OAuthError> {
+    if let Some(client) = configured_client(settings, server, stored)? {
+        return Ok(client);
+    }
+    if let Some(address) = &settings.client_metadata_url
+        && server.supports_client_metadata_url
+    {
+        check_metadata_url(address)?;
+        return Ok(ClientRegistration::new(address.clone()));
+    }
+    if let Some(client) = registered_client(server, stored, redirect_uri, scopes) {
+        return Ok(client);
+    }
+    match &server.registration_endpoint {
+        Some(endpoint) => register(http, server, endpoint, redirect_uri, scopes).await,
+        None => Err(OAuthError::NoClientRegistration { issuer: redact_url(&server.issuer) }),
+    }
+}
+
+/// The configured client, unless it belongs to another authorization server.
+fn configured_client(
+    settings: &OAuthSettings,
+    server: &AuthorizationServer,
+    stored: &[Credentials],
+) -> Result<Option<ClientRegistration>, OAuthError> {
+    let Some(id) = &settings.client_id else { return Ok(None) };
+    // Where it was first used it belongs, if nothing else is said.
+    let used = stored.iter().find(|credentials| &credentials.client.id == id);
+    let registered_issuer =
+        settings.issuer.as_ref().or(used.map(|credentials| &credentials.issuer));
+    if let Some(registered_issuer) = registered_issuer
+        && !super::url_policy::is_same_issuer(registered_issuer, &server.issuer)
+    {
+        let (registered, now) = (redact_url(registered_issuer), redact_url(&server.issuer));
+        return Err(OAuthError::ClientIssuerMismatch { registered, now });
+    }
+    let mut client = ClientRegistration::new(id.clone());
+    client.secret = settings.client_secret.clone();
+    Ok(Some(client))
+}
+
+/// The address of a client's document has to be HTTPS with a path.
+fn check_metadata_url(address: &str) -> Result<(), OAuthError> {
+    let what = "address of the client's metadata";
+    let url = super::url_policy::UrlPolicy::HttpsOnly.parse(what, address)?;
+    if url.path() == "/" {
+        let address = redact_url(address);
+        return Err(OAuthError::InvalidUrl { what, address, reason: "it has no path" });
+    }
+    Ok(())
+}
+
+/// The client that was registered here before, if people can still come back to it, and it may ask
+/// for the current scopes.
+fn registered_client(
+    server: &AuthorizationServer,
+    stored: &[Credentials],
+    redirect: &Url,
+    scopes: &[String],
+) -> Option<ClientRegistration> {
+    let now = epoch_ms();
+    let fits = |credentials: &&Credentials| {
+        let client = &credentials.client;
+        credentials.issuer == server.issuer
+            && scope::covers(&credentials.scopes, scopes)
+            && client.redirect_uri.as_deref() == Some(redirect.as_str())
+            && client.secret_expires_at.is_none_or(|expires| expires > now)
+    };
+    stored.iter().find(fits).map(|credentials| credentials.client.clone())
+}
+
+/// What a registration is answered with (RFC 7591, section 3.2.1).
+#[derive(Deserialize)]
+struct RegistrationResponse {
+    client_id: String,
+    client_secret: Option<String>,
+    #[serde(default)]
+    client_secret_expires_at: i64,
+    token_endpoint_auth_method: Option<String>,
+}
+
+async fn register(
+    http: &FetchClient,
+    server: &AuthorizationServer,
+    endpoint: &Url,
+    redirect_uri: &Url,
+    scopes: &[String],
+) -> Result<ClientRegistration, OAuthError> {
+    let native = redirect_uri.scheme() != "https";
+    let mut registration = json!({
+        "client_name": "Toolpost",
+        "redirect_uris": [redirect_uri.as_str()],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": AuthMethod::for_registration(server).name(),
+        "application_type": if native { "native" } else { "web" },
+    });
+    if !scopes.is_empty() {
+        // Some servers refuse a scope that the client was not registered with.
+        registration["scope"] = scopes.join(" ").into();
+    }
+    let response = http.post_json(REGISTRATION, endpoint, &registration).await?;
+    if !matches!(response.status, 200 | 201) {
+        return Err(grant::error_from_response(&response));
+    }
+    // The words of the parser could quote the secret.
+    let registered: RegistrationResponse = serde_json::from_slice(&response.body)
+        .map_err(|_| response.invalid_response("it is not the description of a client"))?;
+    if registered.client_id.is_empty() {
+        return Err(response.invalid_response("the client has no id"));
+    }
+    let mut client = ClientRegistration::new(registered.client_id);
+    client.secret = registered.client_secret.map(Secret::new);
+    client.auth_method = registered.token_endpoint_auth_method;
+    client.redirect_uri = Some(redirect_uri.to_string());
+    let expires = registered.client_secret_expires_at;
+    client.secret_expires_at = (expires > 0).then(|| expires.saturating_mul(1_000));
+    Ok(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(methods: Option<&[&str]>) -> AuthorizationServer {
+        let mut server =
+            AuthorizationServer::with_default_endpoints(&Url::parse("https://a.example").unwrap());
+        server.auth_methods =
+            methods.map(|methods| methods.iter().map(|&method| method.to_owned()).collect());
+        server
+    }
+
+    #[test]
+    fn auth_method_is_chosen_from_registration_and_server() {
+        use AuthMethod::{Basic, None as Public, Post};
+        let [basic, post, none] = [Basic, Post, Public].map(AuthMethod::name);
+        type Row<'a> = (Option<&'a str>, Option<&'a [&'a str]>, AuthMethod, AuthMethod);
+        let rows: [Row<'_>; 8] = [
+            // agreed, known to the server; with a secret, to register
+            (None, None, Basic, Basic),
+            (None, Some(&[none]), Public, Public),
+            (None, Some(&[post, basic]), Basic, Basic),
+            (None, Some(&[post]), Post, Post),
+            (None, Some(&["private_key_jwt"]), Basic, Public),
+            (Some(post), Some(&[basic, none]), Post, Public),
+            (Some(none), Some(&[basic]), Public, Basic),
+            (Some("private_key_jwt"), Some(&[post]), Post, Post),
+        ];
+        for (agreed, known, with_secret, to_register) in rows {
+            let server = server(known);
+            let mut client = ClientRegistration::new("id");
+            client.auth_method = agreed.map(str::to_owned);
+            assert_eq!(
+                AuthMethod::for_client(&client, &server),
+                Public,
+                "no secret, nothing to show"
+            );
+            client.secret = Some(Secret::new("s"));
+            assert_eq!(
+                AuthMethod::for_client(&client, &server),
+                with_secret,
+                "{agreed:?} {known:?}"
+            );
+            assert_eq!(AuthMethod::for_registration(&server), to_register, "{known:?}");
+        }
+    }
+
+    #[test]
+    fn basic_authorization_form_encodes_id_and_secret() {
+        let header = basic_authorization("a:b c", &Secret::new("ü%"));
+        let pair = BASE64.decode(&header.reveal().as_bytes()["Basic ".len()..]).unwrap();
+        assert_eq!(String::from_utf8(pair).unwrap(), "a%3Ab+c:%C3%BC%25");
+    }
+
+    #[test]
+    fn configured_client_is_bound_to_its_issuer() {
+        let mut settings = OAuthSettings { client_id: Some("id".into()), ..Default::default() };
+        let here = server(None);
+        let used_at = |issuer: &str| [Credentials::new(issuer, ClientRegistration::new("id"))];
+        let rows: [(Option<&str>, &[Credentials], bool); 5] = [
+            (None, &[], true),
+            (None, &used_at("https://a.example"), true),
+            (None, &used_at("https://b.example"), false),
+            (Some("https://a.example/"), &used_at("https://b.example"), true),
+            (Some("https://b.example"), &[], false),
+        ];
+        for (issuer, stored, fits) in rows {
+            settings.issuer = issuer.map(str::to_owned);
+            assert_eq!(configured_client(&settings, &here, stored).is_ok(), fits, "{issuer:?}");
+        }
+    }
+}

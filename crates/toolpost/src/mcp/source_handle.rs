@@ -1,0 +1,252 @@
+//! Where the handlers of a source find the session of the moment.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::elicitation;
+use super::error::RequestError;
+use super::protocol_version;
+use super::request::{ClientRequest, Timeouts};
+use super::rpc::{RequestParams, RpcError};
+use super::session::ClientSession;
+use super::settings::McpSettings;
+use super::source::{McpSourceStatus, SpecTransform};
+use super::subscriptions::ResourceSubscriptions;
+use crate::error::CallError;
+use crate::handler::{CallContext, LogMessage, Progress, ProgressObserver, ProgressSender};
+
+/// How long a call waits for a server that is just being connected, or will be in a moment.
+const CONNECT_WAIT: Duration = Duration::from_secs(2);
+/// How long a call that may be repeated waits for the server to come back.
+const RECONNECT_WAIT: Duration = Duration::from_secs(5);
+/// What is left of the time of a call that waits, so that it can still say why it failed.
+const ERROR_MARGIN: Duration = Duration::from_micros(200);
+
+/// What the handlers of a source share.
+pub(super) struct SourceHandle {
+    pub(super) name: Arc<str>,
+    pub(super) settings: Arc<McpSettings>,
+    pub(super) status: watch::Sender<McpSourceStatus>,
+    /// The resources that somebody follows.
+    pub(super) subscriptions: Arc<ResourceSubscriptions>,
+    session: ArcSwapOption<ClientSession>,
+    /// Why there was no session when there was last none.
+    down_reason: ArcSwapOption<String>,
+    /// Canceled when no session will come any more.
+    closed: CancellationToken,
+    /// How long a call may go on without a sign of progress, in microseconds; it may be adjusted.
+    timeout: AtomicU64,
+    /// What is made of operations before they are registered.
+    transform: Mutex<Option<SpecTransform>>,
+    /// Told when that has changed.
+    pub(super) transform_changed: Notify,
+    /// The calls in flight; awaited when the source is drained.
+    pub(super) calls: TaskTracker,
+}
+
+/// A request of a handler.
+#[derive(Debug)]
+pub(super) struct UpstreamCall<'a> {
+    pub(super) method: &'a str,
+    pub(super) params: &'a RequestParams<'a>,
+    pub(super) subject: Option<&'a str>,
+    pub(super) headers: Vec<(&'a str, String)>,
+    /// Whether doing it twice is the same as doing it once.
+    pub(super) is_repeatable: bool,
+}
+
+/// Hands what a server says about a call to whoever watches the call.
+struct ContextObserver(CallContext);
+
+impl ProgressObserver for ContextObserver {
+    fn progress(&self, progress: Progress) {
+        self.0.report(progress);
+    }
+
+    fn log(&self, line: LogMessage) {
+        self.0.log(line);
+    }
+}
+
+impl std::fmt::Debug for SourceHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SourceHandle").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl SourceHandle {
+    pub(super) fn new(
+        name: &str,
+        settings: McpSettings,
+        spec_transform: Option<SpecTransform>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            timeout: AtomicU64::new(micros(settings.timeout)),
+            transform: Mutex::new(spec_transform),
+            transform_changed: Notify::new(),
+            calls: TaskTracker::new(),
+            settings: Arc::new(settings),
+            status: watch::Sender::new(McpSourceStatus::Connecting),
+            subscriptions: Arc::default(),
+            session: ArcSwapOption::empty(),
+            down_reason: ArcSwapOption::empty(),
+            closed: CancellationToken::new(),
+        }
+    }
+
+    /// How long a call may go on without a sign of progress.
+    pub(super) fn timeout(&self) -> Duration {
+        Duration::from_micros(self.timeout.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn transform(&self) -> Option<SpecTransform> {
+        self.transform.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_transform(&self, spec_transform: Option<SpecTransform>, timeout: Duration) {
+        self.timeout.store(micros(timeout), Ordering::Relaxed);
+        *self.transform.lock().unwrap_or_else(PoisonError::into_inner) = spec_transform;
+        self.transform_changed.notify_one();
+    }
+
+    pub(super) fn set_session(&self, session: Arc<ClientSession>) {
+        self.session.store(Some(session));
+    }
+
+    /// Tells everybody that there is no session for now.
+    pub(super) fn set_down(&self, reason: String, retry_delay: Duration) {
+        self.down_reason.store(Some(Arc::new(reason.clone())));
+        self.status.send_replace(McpSourceStatus::Down { reason, retry_in: retry_delay });
+    }
+
+    pub(super) fn take_session(&self) -> Option<Arc<ClientSession>> {
+        self.session.swap(None)
+    }
+
+    /// As [`SourceHandle::take_session`], for good: whoever waits for a session is told that none will come.
+    pub(super) fn close(&self) -> Option<Arc<ClientSession>> {
+        self.closed.cancel();
+        self.take_session()
+    }
+
+    /// Runs a call; once more if the server disconnected and the call is repeatable, and once more
+    /// if nothing of it had been sent.
+    pub(super) async fn call(
+        &self,
+        context: &CallContext,
+        upstream_call: UpstreamCall<'_>,
+    ) -> Result<Box<RawValue>, CallError> {
+        let _running = self.calls.token();
+        let progress = ProgressSender::from_observer(Arc::new(ContextObserver(context.clone())));
+        let remaining = context.remaining().unwrap_or(Duration::MAX);
+        let settings = &self.settings;
+        let request = ClientRequest {
+            method: upstream_call.method,
+            params: upstream_call.params,
+            subject: upstream_call.subject,
+            headers: upstream_call.headers,
+            progress: Some(progress),
+            trace: protocol_version::trace_members(context.metadata()),
+            client_channel: context
+                .client_channel()
+                .filter(|_| elicitation::allows_server_requests(upstream_call.method)),
+            timeouts: Timeouts::new(self.timeout(), settings.max_timeout.min(remaining)),
+            request_id: None,
+        };
+        let mut session = self.current_session().await?;
+        let (mut may_retry_sent, mut may_retry_unsent) = (upstream_call.is_repeatable, true);
+        loop {
+            let failure = match session.request(&request).await {
+                Err(failure) if failure.is_disconnect() => failure,
+                Err(failure) => {
+                    if failure.rpc().is_some_and(RpcError::is_header_mismatch) {
+                        // The tool wants other headers than it did when it was listed.
+                        session.tools_changed().notify_one();
+                    }
+                    return Err(failure.into_call_error(&self.name));
+                }
+                Ok(response) => return Ok(response),
+            };
+            let is_allowed = match failure.was_not_sent() {
+                true => &mut may_retry_unsent,
+                false => &mut may_retry_sent,
+            };
+            let next = match std::mem::take(is_allowed) {
+                true => self.retry_session(context, &session, &failure).await,
+                false => None,
+            };
+            session = next.ok_or_else(|| failure.into_call_error(&self.name))?;
+        }
+    }
+
+    /// Where a call that failed on a disconnect can be retried.
+    async fn retry_session(
+        &self,
+        context: &CallContext,
+        session: &Arc<ClientSession>,
+        failure: &RequestError,
+    ) -> Option<Arc<ClientSession>> {
+        if failure.was_not_sent() || matches!(failure, RequestError::SessionNotFound { .. }) {
+            session.mark_disconnected(&failure.to_string());
+        } else if session.survives_broken_response() {
+            return Some(Arc::clone(session));
+        }
+        let remaining = context.remaining().unwrap_or(Duration::MAX);
+        let wait = RECONNECT_WAIT.min(remaining.saturating_sub(ERROR_MARGIN));
+        self.next_session(session, wait).await
+    }
+
+    /// The session of the moment; one that is just being made is waited for.
+    async fn current_session(&self) -> Result<Arc<ClientSession>, CallError> {
+        if let Some(session) = self.session.load_full() {
+            return Ok(session);
+        }
+        let mut status = self.status.subscribe();
+        let resolved = status.wait_for(|status| match status {
+            McpSourceStatus::Connecting => false,
+            McpSourceStatus::Ready(_) => true,
+            McpSourceStatus::Down { retry_in: again_in, .. } => *again_in > CONNECT_WAIT,
+        });
+        let _ = tokio::time::timeout(CONNECT_WAIT, resolved).await;
+        self.session.load_full().ok_or_else(|| {
+            let reason = self.down_reason.load();
+            let message = match reason.as_deref() {
+                _ if self.closed.is_cancelled() => "the source was closed",
+                Some(reason) => reason,
+                None => "the server is connecting",
+            };
+            RequestError::unreachable(format!("offline: {message}")).into_call_error(&self.name)
+        })
+    }
+
+    /// Waits for the session after `previous`.
+    async fn next_session(
+        &self,
+        previous: &Arc<ClientSession>,
+        wait: Duration,
+    ) -> Option<Arc<ClientSession>> {
+        let mut status = self.status.subscribe();
+        let next = async {
+            loop {
+                match self.session.load_full() {
+                    Some(session) if !Arc::ptr_eq(&session, previous) => return Some(session),
+                    _ => status.changed().await.ok()?,
+                }
+            }
+        };
+        let next = self.closed.run_until_cancelled(next);
+        tokio::time::timeout(wait, next).await.ok().flatten().flatten()
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

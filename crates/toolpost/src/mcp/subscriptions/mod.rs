@@ -1,0 +1,336 @@
+//! The resources of a server that somebody follows: who wants to hear of which, whatever session there
+//! is.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `operation` | `resources/subscribe` as an operation that streams |
+//! | `per_resource` | servers before 2026-07-28: `resources/subscribe` for each resource |
+//! | `listen_stream` | later servers: one `subscriptions/listen` stream for all resources |
+
+mod listen_stream;
+mod operation;
+mod per_resource;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, oneshot, watch};
+
+use super::protocol_version::ProtocolGeneration;
+use super::session::ClientSession;
+use super::settings::McpSettings;
+use crate::error::CallError;
+
+pub(super) use listen_stream::ListenRequestId;
+pub(super) use operation::{SUBSCRIBE_METHOD, handler, spec};
+
+/// How many resources of one server are followed.
+const MAX_SUBSCRIPTIONS: usize = 1_000;
+/// The longest address that is followed, in bytes.
+const MAX_URI_BYTES: usize = 4 * 1024;
+
+/// What is followed of one source. It outlives the sessions: a new one takes over what was wanted.
+#[derive(Debug, Default)]
+pub(super) struct ResourceSubscriptions {
+    by_uri: Mutex<HashMap<Arc<str>, watch::Sender<SubscriptionState>>>,
+    /// Told when something is wanted that was not, or is not wanted any more.
+    changed: Notify,
+    /// Told when the server may have forgotten what it was asked for.
+    resubscribe: Notify,
+    /// The request to listen that is waiting for its acknowledgement.
+    pending_listen: Mutex<Option<(ListenRequestId, oneshot::Sender<Vec<String>>)>>,
+}
+
+/// What is known of a resource. Only the latest is kept, so that whoever reads slowly misses nothing
+/// that still matters.
+#[derive(Debug, Clone)]
+enum SubscriptionState {
+    /// The server has not agreed yet; it may have told of a change already.
+    Pending { is_updated: bool },
+    /// The server tells of changes, and has told of so many.
+    Active(u64),
+    /// There will be no more news.
+    Closed(CallError),
+}
+
+/// Somebody who follows a resource. Dropping it ends that, and with the last one the server is told.
+#[derive(Debug)]
+struct Subscriber {
+    subscriptions: Arc<ResourceSubscriptions>,
+    uri: Arc<str>,
+    state: watch::Receiver<SubscriptionState>,
+    /// How many changes were told to him.
+    seen_updates: u64,
+}
+
+impl ResourceSubscriptions {
+    /// Follows a resource.
+    fn subscribe(self: &Arc<Self>, uri: &str) -> Result<Subscriber, CallError> {
+        if uri.len() > MAX_URI_BYTES {
+            let message =
+                format!("the URI of a subscribed resource is limited to {MAX_URI_BYTES} bytes");
+            return Err(CallError::validation(message, &[]));
+        }
+        let mut known = self.lock();
+        let (uri, news) = match known.get_key_value(uri) {
+            Some((uri, news)) => (Arc::clone(uri), news.subscribe()),
+            None if known.len() >= MAX_SUBSCRIPTIONS => {
+                let message = format!(
+                    "{MAX_SUBSCRIPTIONS} resources of this source are subscribed, which is the limit"
+                );
+                return Err(CallError::overloaded(message));
+            }
+            None => {
+                let (sender, news) =
+                    watch::channel(SubscriptionState::Pending { is_updated: false });
+                let uri = Arc::<str>::from(uri);
+                known.insert(Arc::clone(&uri), sender);
+                self.changed.notify_one();
+                (uri, news)
+            }
+        };
+        let seen = match &*news.borrow() {
+            SubscriptionState::Active(times) => *times,
+            _ => 0,
+        };
+        Ok(Subscriber { subscriptions: Arc::clone(self), uri, state: news, seen_updates: seen })
+    }
+
+    fn uris(&self) -> HashSet<Arc<str>> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// The server tells of changes from now on.
+    fn confirm(&self, uri: &str) {
+        self.transition(uri, |state| match state {
+            SubscriptionState::Pending { is_updated } => {
+                Some(SubscriptionState::Active(u64::from(*is_updated)))
+            }
+            _ => None,
+        });
+    }
+
+    /// The server will not tell of changes. Whoever was told of some before goes on waiting, since it
+    /// may change its mind; says whether nobody is left.
+    fn reject(&self, uri: &str, error: &CallError) -> bool {
+        let mut known = self.lock();
+        let is_pending = known
+            .get(uri)
+            .is_none_or(|state| matches!(*state.borrow(), SubscriptionState::Pending { .. }));
+        if is_pending && let Some(state) = known.remove(uri) {
+            state.send_replace(SubscriptionState::Closed(error.clone()));
+        }
+        is_pending
+    }
+
+    /// The server says that a resource has changed, or one inside of it.
+    pub(super) fn notify_updated(&self, uri: &str) {
+        for (subscribed, news) in &*self.lock() {
+            if uri_covers(subscribed, uri) {
+                news.send_if_modified(SubscriptionState::mark_updated);
+            }
+        }
+    }
+
+    /// The server was not heard for a while, and may be another by now: it is asked again for all that is
+    /// wanted, and whoever follows something is told then.
+    pub(super) fn resubscribe_all(&self) {
+        self.resubscribe.notify_one();
+    }
+
+    /// The server was not heard for a while, so that anything may have changed.
+    fn mark_all_updated(&self) {
+        for state in self.lock().values() {
+            state.send_if_modified(|state| {
+                matches!(state, SubscriptionState::Active(_)) && state.mark_updated()
+            });
+        }
+    }
+
+    /// As [`ResourceSubscriptions::mark_all_updated`], about one resource.
+    fn mark_updated(&self, uri: &str) {
+        self.transition(uri, |state| match state {
+            SubscriptionState::Active(times) => Some(SubscriptionState::Active(times + 1)),
+            _ => None,
+        });
+    }
+
+    /// Ends it for everybody.
+    pub(super) fn close(&self, error: &CallError) {
+        for (_, news) in self.lock().drain() {
+            news.send_replace(SubscriptionState::Closed(error.clone()));
+        }
+    }
+
+    fn transition(
+        &self,
+        uri: &str,
+        next: impl FnOnce(&SubscriptionState) -> Option<SubscriptionState>,
+    ) {
+        if let Some(state) = self.lock().get(uri) {
+            state.send_if_modified(|state| next(state).map(|next| *state = next).is_some());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, watch::Sender<SubscriptionState>>> {
+        self.by_uri.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SubscriptionState {
+    /// Takes note of a change; says whether that is news.
+    fn mark_updated(&mut self) -> bool {
+        match self {
+            Self::Pending { is_updated } => *is_updated = true,
+            Self::Active(times) => *times += 1,
+            Self::Closed(_) => return false,
+        }
+        true
+    }
+}
+
+impl Subscriber {
+    /// Waits until the server has agreed.
+    async fn wait_confirmed(&mut self) -> Result<(), CallError> {
+        let resolved =
+            self.state.wait_for(|state| !matches!(state, SubscriptionState::Pending { .. })).await;
+        match resolved.as_deref() {
+            Ok(SubscriptionState::Closed(error)) => Err(error.clone()),
+            Ok(_) => Ok(()),
+            Err(_) => Err(closed_error()),
+        }
+    }
+
+    /// Waits until the resource has changed, once or many times.
+    async fn wait_updated(&mut self) -> Result<(), CallError> {
+        let seen = self.seen_updates;
+        let state = self.state.wait_for(|state| match state {
+            SubscriptionState::Pending { .. } => false,
+            SubscriptionState::Active(times) => *times > seen,
+            SubscriptionState::Closed(_) => true,
+        });
+        match state.await.as_deref() {
+            Ok(SubscriptionState::Active(times)) => self.seen_updates = *times,
+            Ok(SubscriptionState::Closed(error)) => return Err(error.clone()),
+            _ => return Err(closed_error()),
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        let mut known = self.subscriptions.lock();
+        // One receiver is this subscriber's own, which is dropped after this.
+        let is_last = known.get(&self.uri).is_some_and(|state| {
+            state.receiver_count() <= 1 && self.state.same_channel(&state.subscribe())
+        });
+        if is_last {
+            known.remove(&self.uri);
+            self.subscriptions.changed.notify_one();
+        }
+    }
+}
+
+/// Sees to it that a server tells of what is wanted, for as long as it is polled.
+pub(super) async fn maintain(
+    subscriptions: Arc<ResourceSubscriptions>,
+    session: Arc<ClientSession>,
+    settings: Arc<McpSettings>,
+) {
+    let timeout = settings.timeout;
+    match session.server.protocol.generation {
+        _ if !session.server.supports_resource_subscribe() => std::future::pending().await,
+        ProtocolGeneration::Legacy => per_resource::run(&subscriptions, &session, timeout).await,
+        ProtocolGeneration::Modern => listen_stream::run(&subscriptions, &session, timeout).await,
+    }
+}
+
+fn closed_error() -> CallError {
+    CallError::unavailable("the source was closed")
+}
+
+/// Whether a change of one address is a change of another: of the same, or of what it stands in. Some
+/// servers write an address with a slash at its end.
+fn uri_covers(subscribed: &str, updated: &str) -> bool {
+    let rest = updated.strip_prefix(subscribed.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    #[test]
+    fn uri_covers_same_and_child_uris() {
+        for (subscribed, updated, expected) in [
+            ("a://b", "a://b", true),
+            ("a://b", "a://b/", true),
+            ("a://b/", "a://b", true),
+            ("a://b", "a://b/c", true),
+            ("a://b/", "a://b/c", true),
+            ("a://b", "a://b#c", true),
+            ("a://b", "a://bc", false),
+            ("a://b/c", "a://b", false),
+            ("a://b", "", false),
+        ] {
+            assert_eq!(uri_covers(subscribed, updated), expected, "{subscribed} {updated}");
+        }
+    }
+
+    #[test]
+    fn subscription_keeps_early_update_ends_with_last_subscriber() {
+        let subscriptions = Arc::new(ResourceSubscriptions::default());
+        let (mut one, mut two) =
+            (subscriptions.subscribe("a:b").unwrap(), subscriptions.subscribe("a:b").unwrap());
+        assert!(one.wait_confirmed().now_or_never().is_none());
+        subscriptions.notify_updated("a:b");
+        subscriptions.confirm("a:b");
+        for subscriber in [&mut one, &mut two] {
+            subscriber.wait_confirmed().now_or_never().unwrap().unwrap();
+            subscriber.wait_updated().now_or_never().unwrap().unwrap();
+            assert!(subscriber.wait_updated().now_or_never().is_none());
+        }
+        let mut late = subscriptions.subscribe("a:b").unwrap();
+        late.wait_confirmed().now_or_never().unwrap().unwrap();
+        assert!(late.wait_updated().now_or_never().is_none(), "it was not there then");
+        for _ in 0..1_000 {
+            subscriptions.notify_updated("a:b");
+        }
+        one.wait_updated().now_or_never().unwrap().unwrap();
+        assert!(one.wait_updated().now_or_never().is_none(), "many changes are told as one");
+        drop((one, two));
+        assert_eq!(subscriptions.uris().len(), 1);
+        drop(late);
+        assert_eq!(subscriptions.uris().len(), 0);
+    }
+
+    #[test]
+    fn subscription_reject_fails_only_pending_and_enforces_limits() {
+        let subscriptions = Arc::new(ResourceSubscriptions::default());
+        let mut waiting = subscriptions.subscribe("a:b").unwrap();
+        let mut confirmed = subscriptions.subscribe("a:c").unwrap();
+        subscriptions.confirm("a:c");
+        let no = CallError::execution("no");
+        assert!(subscriptions.reject("a:b", &no) && !subscriptions.reject("a:c", &no));
+        assert_eq!(waiting.wait_confirmed().now_or_never().unwrap().unwrap_err().message(), "no");
+        assert!(confirmed.wait_updated().now_or_never().is_none());
+        // One that comes after a refusal asks anew, and is not ended by those of before.
+        let again = subscriptions.subscribe("a:b").unwrap();
+        drop(waiting);
+        assert_eq!(subscriptions.uris().len(), 2);
+        subscriptions.close(&closed_error());
+        assert!(confirmed.wait_updated().now_or_never().unwrap().is_err());
+        drop(again);
+
+        let all: Vec<_> = (0..MAX_SUBSCRIPTIONS)
+            .map(|n| subscriptions.subscribe(&format!("a:{n}")).unwrap())
+            .collect();
+        assert!(subscriptions.subscribe("a:0").is_ok());
+        assert_eq!(subscriptions.subscribe("a:b").unwrap_err().code().as_str(), "OVERLOADED");
+        assert!(subscriptions.subscribe(&"a".repeat(MAX_URI_BYTES + 1)).is_err());
+        drop(all);
+        assert!(subscriptions.uris().is_empty());
+    }
+}

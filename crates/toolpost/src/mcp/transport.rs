@@ -1,0 +1,113 @@
+//! The two ways to a server, behind one face.
+
+use std::sync::Arc;
+
+use tokio_util::task::TaskTracker;
+
+use super::dispatcher::Dispatcher;
+use super::error::RequestError;
+use super::http::HttpTransport;
+use super::pending::RequestResult;
+use super::protocol_version::ProtocolProfile;
+use super::request::ClientRequest;
+use super::settings::{McpSettings, McpTransport};
+use super::source::SourceHooks;
+use super::stdio::StdioTransport;
+
+/// A connection to a server.
+#[derive(Debug)]
+pub(super) enum ClientTransport {
+    Stdio(StdioTransport),
+    Http(HttpTransport),
+}
+
+impl ClientTransport {
+    pub(super) fn open(
+        settings: &Arc<McpSettings>,
+        hooks: &SourceHooks,
+        dispatcher: Dispatcher,
+        tasks: &TaskTracker,
+    ) -> Result<Self, RequestError> {
+        match &settings.transport {
+            McpTransport::Stdio(stdio) => {
+                StdioTransport::start(settings, stdio, dispatcher, tasks).map(Self::Stdio)
+            }
+            McpTransport::Http(http) => {
+                HttpTransport::start(settings, http, hooks, dispatcher, tasks).map(Self::Http)
+            }
+        }
+    }
+
+    pub(super) fn is_http(&self) -> bool {
+        matches!(self, Self::Http(_))
+    }
+
+    /// Sends a request and waits for its answer.
+    ///
+    /// # Cancellation
+    ///
+    /// The server is told that nobody waits any more.
+    pub(super) async fn request(
+        &self,
+        protocol: &ProtocolProfile,
+        request: &ClientRequest<'_>,
+    ) -> RequestResult {
+        match self {
+            Self::Stdio(stdio) => stdio.request(protocol, request).await,
+            Self::Http(http) => http.request(protocol, request).await,
+        }
+    }
+
+    pub(super) async fn notify(
+        &self,
+        protocol: &ProtocolProfile,
+        method: &str,
+    ) -> Result<(), RequestError> {
+        match self {
+            Self::Stdio(stdio) => {
+                stdio.notify(protocol, method).await;
+                Ok(())
+            }
+            Self::Http(http) => http.notify(protocol, method).await,
+        }
+    }
+
+    /// Resolves when the server is gone, with words about it.
+    pub(super) async fn closed(&self) -> String {
+        match self {
+            Self::Stdio(stdio) => stdio.closed().await,
+            Self::Http(http) => http.closed().await,
+        }
+    }
+
+    /// Takes note that the server could not be reached. Whether a process is there is known anyway.
+    pub(super) fn mark_disconnected(&self, reason: &str) {
+        if let Self::Http(http) = self {
+            http.mark_disconnected(reason);
+        }
+    }
+
+    /// Ends what is of no use any more. A call over HTTP has a connection of its own, and may come to
+    /// its end.
+    pub(super) fn drain(&self) {
+        match self {
+            Self::Stdio(stdio) => stdio.stop(),
+            Self::Http(http) => http.drain(),
+        }
+    }
+
+    /// Begins the end; the tasks of the connection see to it.
+    pub(super) fn stop(&self) {
+        match self {
+            Self::Stdio(stdio) => stdio.stop(),
+            Self::Http(http) => http.stop(),
+        }
+    }
+}
+
+impl Drop for ClientTransport {
+    /// Whoever is stopped while a server is being greeted never comes to stop the connection.
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,364 @@
+//! From an import to operations that can be called.
+
+use std::any::Any;
+use std::collections::HashSet;
+use std::slice;
+use std::sync::Arc;
+
+use serde_json::Value;
+use url::Url;
+
+use super::client::{AllowedHosts, HttpClient};
+use super::credential::{Credential, CredentialError, CredentialStore};
+use super::document::DocumentSet;
+use super::handler::{OperationRoute, ServiceContext};
+use super::import::{
+    ImportError, ImportResult, ImportedOperation, OperationCounts, SkippedOperation, import,
+};
+use super::inspect::title_and_version;
+use super::load::LoadError;
+use super::plan::{OperationPlan, SecurityScheme};
+use super::request::{RequestTemplate, ServerSettings, server_url};
+use super::schema::DocumentWarning;
+use super::settings::OpenApiSettings;
+use super::source::{OperationTransform, SourceHooks};
+use crate::error::{CallError, HandlerError};
+use crate::handler::Handler;
+use crate::operation::{Operation, ResultPolicy};
+use crate::schema::{Schema, SchemaPart, SharedDefs, SplitRoot, SplitSchema};
+use crate::spec::{OperationKind, OperationSpec};
+
+/// Summary of an imported service.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServiceInfo {
+    /// What the service is called.
+    pub title: String,
+    /// Its version.
+    pub version: String,
+    /// How many operations there are of each kind, how many are missing, and how much is odd.
+    pub counts: OperationCounts,
+    /// The operations that cannot be called, and why.
+    pub skipped: Vec<SkippedOperation>,
+    /// What is odd about the document.
+    pub warnings: Vec<DocumentWarning>,
+}
+
+/// Why a service cannot be called at all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenApiError {
+    /// The document cannot be had.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// What is at hand cannot be read.
+    #[error("the document cannot be read: {0}")]
+    Document(String),
+    /// It is something else.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// A credential of the settings cannot be shown.
+    #[error("{0}")]
+    Credentials(String),
+    /// The proxy or a certificate of the settings cannot be used.
+    #[error("no client can be made with these settings: {0}")]
+    Client(String),
+    /// An operation cannot be put into the registry.
+    #[error(transparent)]
+    Operation(#[from] crate::operation::OperationError),
+}
+
+/// The operations of a document and its summary.
+pub(super) struct BuiltOperations {
+    pub(super) operations: Vec<Operation>,
+    pub(super) info: ServiceInfo,
+    /// Whether the document is that of a gateway, whose operations come and go.
+    pub(super) is_gateway: bool,
+}
+
+/// What every operation of a source shares.
+pub(super) fn build_service(
+    name: &str,
+    settings: OpenApiSettings,
+) -> Result<ServiceContext, OpenApiError> {
+    let wrong = |error: CredentialError| OpenApiError::Credentials(error.to_string());
+    let identity = settings.credentials.client_identity().map_err(wrong)?;
+    let client = HttpClient::new(&settings.client, identity);
+    let client = client.map_err(|error| OpenApiError::Client(innermost_cause(&error)))?;
+    let credential_store =
+        CredentialStore::new(settings.credentials.clone(), client.http().clone());
+    Ok(ServiceContext {
+        name: name.into(),
+        credential_store: credential_store.map_err(wrong)?,
+        client,
+        settings,
+    })
+}
+
+/// Makes operations of a document, and lets its hosts be called from now on.
+///
+/// # Errors
+///
+/// It is no API document.
+pub(super) fn build_operations(
+    service: &Arc<ServiceContext>,
+    documents: &Arc<DocumentSet>,
+    hooks: &SourceHooks,
+) -> Result<BuiltOperations, OpenApiError> {
+    let namespaces = service.settings.namespaces;
+    let imported = import(documents, &service.name, namespaces)?;
+    let ImportResult { operations, mut skipped, mut warnings } = imported;
+    warnings.extend(server_warnings(&operations, &service.settings.server));
+    warnings.extend(unmatched_config(service, documents, &operations, hooks));
+    let hosts = allowed_hosts(service, documents, operations.iter().map(|imported| &imported.plan));
+    let mut built = Vec::with_capacity(operations.len());
+    let mut ids = HashSet::new();
+    for imported in operations {
+        let (method, path) = (imported.plan.method.to_string(), imported.plan.path.clone());
+        match build_operation(service, &hosts, imported, hooks.transform.as_ref()) {
+            Ok(Some(operation)) if !ids.insert(operation.id().clone()) => {
+                let name = &operation.spec().name;
+                let reason = format!("another operation is called `{name}`; rename one of the two");
+                skipped.push(SkippedOperation::new(&method, &path, reason));
+            }
+            Ok(Some(operation)) => built.push(operation),
+            Ok(None) => {}
+            Err(reason) => skipped.push(SkippedOperation::new(&method, &path, reason)),
+        }
+    }
+    service.client.set_allowed_hosts(hosts);
+    let kinds = built.iter().map(|operation: &Operation| operation.spec().kind);
+    let counts = OperationCounts::new(kinds, skipped.len(), warnings.len());
+    let (title, version) = title_and_version(documents);
+    let is_gateway = documents.node(documents.root()).get("x-toolpost").is_some();
+    let info = ServiceInfo { title, version, counts, skipped, warnings };
+    Ok(BuiltOperations { operations: built, info, is_gateway })
+}
+
+/// An operation with its handler, unless it is left out.
+fn build_operation(
+    service: &Arc<ServiceContext>,
+    hosts: &AllowedHosts,
+    imported: ImportedOperation,
+    transform: Option<&OperationTransform>,
+) -> Result<Option<Operation>, String> {
+    let ImportedOperation { spec, plan } = imported;
+    let adjusted = match transform {
+        Some(transform) => transform(spec),
+        None => Some((spec, ResultPolicy::default())),
+    };
+    let Some((spec, policy)) = adjusted else { return Ok(None) };
+    let server = match server_url(&plan.servers, &service.settings.server) {
+        Ok(server) => server,
+        // It is there, and whoever calls it learns what is missing.
+        Err(error) => {
+            let handler = unavailable_handler(spec.kind, &error.to_string());
+            let operation = Operation::from_spec(spec).handler(handler).policy(policy).build();
+            return operation.map(Some).map_err(|error| error.to_string());
+        }
+    };
+    let (spec, plan) = relax_credential_parameters(service, spec, plan);
+    let plan = Arc::new(plan);
+    for url in token_urls(&service.settings, &plan) {
+        hosts.check(url).map_err(|error| format!("its tokens cannot be fetched: {error}"))?;
+    }
+    let template =
+        RequestTemplate::new(Arc::clone(&plan), &server).map_err(|error| error.to_string())?;
+    let route = OperationRoute::new(service, plan, template, &spec, policy);
+    let operation = Operation::from_spec(spec).handler(route.into_handler()).policy(policy);
+    operation.build().map(Some).map_err(|error| error.to_string())
+}
+
+/// An operation whose credentials fill required parameters, which then need not be given.
+fn relax_credential_parameters(
+    service: &ServiceContext,
+    mut spec: OperationSpec,
+    mut plan: OperationPlan,
+) -> (OperationSpec, OperationPlan) {
+    let Ok(keys) = service.credential_store.for_operation(&plan.security) else {
+        return (spec, plan);
+    };
+    let filled = plan.parameters.iter_mut().filter(|one| one.required && keys.provides(one));
+    let names: Vec<String> = filled
+        .map(|parameter| {
+            parameter.required = false;
+            parameter.input.clone()
+        })
+        .collect();
+    if !names.is_empty() {
+        let input = std::mem::replace(&mut spec.input_schema, Schema::unknown());
+        spec.input_schema =
+            Schema::with_shared_defs(Arc::new(RelaxedInput { input, optional_names: names }));
+    }
+    (spec, plan)
+}
+
+/// The schema of an input, some of whose members need not be there.
+struct RelaxedInput {
+    input: Schema,
+    optional_names: Vec<String>,
+}
+
+impl RelaxedInput {
+    fn relax(&self, schema: &mut Value) {
+        if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|name| !self.optional_names.iter().any(|filled| name == filled));
+        }
+    }
+}
+
+impl SchemaPart for RelaxedInput {
+    fn to_value(&self) -> Value {
+        let mut schema = self.input.json().into_owned();
+        self.relax(&mut schema);
+        schema
+    }
+}
+
+impl SharedDefs for RelaxedInput {
+    fn document_id(&self) -> usize {
+        self.input.as_shared_defs().map_or(0, SharedDefs::document_id)
+    }
+
+    fn new_cache(&self) -> Box<dyn Any> {
+        self.input.as_shared_defs().map_or_else(|| Box::new(()), SharedDefs::new_cache)
+    }
+
+    fn split(&self, cache: &mut dyn Any) -> SplitSchema {
+        let Some(input) = self.input.as_shared_defs() else { return SplitSchema::default() };
+        let mut apart = input.split(cache);
+        match &mut apart.root {
+            SplitRoot::Inline(root) => self.relax(root),
+            // What others have too stays as it is.
+            root => *root = SplitRoot::Unsplit,
+        }
+        apart
+    }
+}
+
+/// What is wrong with operations that have no address, once for each reason.
+pub(super) fn server_warnings(
+    operations: &[ImportedOperation],
+    settings: &ServerSettings,
+) -> Vec<DocumentWarning> {
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for imported in operations {
+        let Err(error) = server_url(&imported.plan.servers, settings) else { continue };
+        let error = error.to_string();
+        match reasons.iter_mut().find(|(reason, _)| *reason == error) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((error, 1)),
+        }
+    }
+    let warning = |(reason, count): (String, usize)| {
+        let what = if count == 1 { "operation" } else { "operations" };
+        let message = format!("{count} {what} cannot be called: {reason}");
+        DocumentWarning { at: "/servers".to_owned(), message }
+    };
+    reasons.into_iter().map(warning).collect()
+}
+
+/// What is configured for something that the document does not have.
+fn unmatched_config(
+    service: &ServiceContext,
+    documents: &DocumentSet,
+    operations: &[ImportedOperation],
+    hooks: &SourceHooks,
+) -> Vec<DocumentWarning> {
+    let root = documents.node(documents.root());
+    let declared = root.get("components").and_then(|components| components.get("securitySchemes"));
+    let declared = declared.or_else(|| root.get("securityDefinitions"));
+    let is_missing = |name: &&String| declared.and_then(|schemes| schemes.get(name)).is_none();
+    let missing = service.settings.credentials.schemes.keys().filter(is_missing);
+    let mut messages: Vec<String> = missing
+        .map(|name| {
+            format!(
+                "`auth.schemes.{name}` is for a security scheme that the document does not declare"
+            )
+        })
+        .collect();
+    if let Some(lint) = &hooks.lint {
+        let names: Vec<&str> = operations.iter().map(|imported| &*imported.spec.name).collect();
+        messages.extend(lint(&names));
+    }
+    for warning in &messages {
+        tracing::warn!(
+            source = &*service.name,
+            warning,
+            "configuration does not match the document"
+        );
+    }
+    messages.into_iter().map(|message| DocumentWarning { at: String::new(), message }).collect()
+}
+
+/// Answers every call with what is missing.
+fn unavailable_handler(kind: OperationKind, reason: &str) -> Handler {
+    let reason: Arc<str> = reason.into();
+    let unavailable = move || {
+        let error = CallError::unavailable(reason.to_string()).not_sent();
+        Err(HandlerError::from(error))
+    };
+    match kind {
+        OperationKind::Subscription => {
+            Handler::stream_fn(move |_, _| futures::stream::iter([unavailable()]))
+        }
+        _ => Handler::once_fn(move |_, _| std::future::ready(unavailable())),
+    }
+}
+
+/// The hosts that a document and its settings name.
+fn allowed_hosts<'p>(
+    service: &ServiceContext,
+    documents: &DocumentSet,
+    plans: impl Iterator<Item = &'p OperationPlan>,
+) -> AllowedHosts {
+    let settings = &service.settings;
+    let document = &documents.file(documents.root()).url;
+    let mut hosts = AllowedHosts::new(settings.hosts.iter().map(String::as_str), Some(document));
+    let configured_url = settings.document.url().ok();
+    for address in configured_url.iter().chain(&settings.server.url) {
+        hosts.allow_configured(address);
+    }
+    let mut seen = HashSet::new();
+    for plan in plans {
+        token_urls(settings, plan).for_each(|url| hosts.allow_documented(url));
+        if !seen.insert(plan.servers.as_ptr()) {
+            continue;
+        }
+        for server in plan.servers.iter() {
+            let mut settings = settings.server.clone();
+            settings.url = None;
+            let is_configured =
+                server.variables.iter().any(|one| settings.variables.contains_key(&one.name));
+            match server_url(slice::from_ref(server), &settings) {
+                Ok(address) if is_configured => hosts.allow_configured(&address),
+                Ok(address) => hosts.allow_documented(&address),
+                Err(_) => {}
+            }
+        }
+    }
+    hosts
+}
+
+/// Where tokens are fetched because the document says so, and nobody else.
+fn token_urls<'p>(
+    settings: &OpenApiSettings,
+    plan: &'p OperationPlan,
+) -> impl Iterator<Item = &'p Url> {
+    let credentials = &settings.credentials;
+    let needs_token_url = credentials.schemes.values().chain(&credentials.generic).any(
+        |credential| matches!(credential, Credential::OAuth2(client) if client.token_url.is_none()),
+    );
+    let schemes = plan.security.iter().flatten().map(|credential| &*credential.scheme);
+    schemes.filter_map(move |scheme| match scheme {
+        SecurityScheme::OAuth2 { token_url, .. } if needs_token_url => token_url.as_ref(),
+        _ => None,
+    })
+}
+
+/// What went wrong at the bottom of it, without the address, which may hold a secret.
+fn innermost_cause(error: &reqwest::Error) -> String {
+    let error: &dyn std::error::Error = error;
+    let reasons = std::iter::successors(error.source(), |reason| reason.source());
+    reasons.last().map_or_else(|| error.to_string(), ToString::to_string)
+}

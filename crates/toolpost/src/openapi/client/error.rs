@@ -1,0 +1,137 @@
+//! Why a request has no answer.
+
+use std::error::Error;
+use std::time::Duration;
+
+use serde_json::json;
+use url::Url;
+
+use super::allowed_hosts::{HostError, format_host_port};
+use super::redirect::RedirectError;
+use super::retry::AttemptOutcome;
+use crate::error::CallError;
+use crate::loopback::LoopbackError;
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HttpError {
+    #[error(transparent)]
+    Host(HostError),
+    #[error(transparent)]
+    Redirect(#[from] RedirectError),
+    #[error("circuit breaker open for `{host}`; retry in {retry_after:.1?}")]
+    BreakerOpen { host: String, retry_after: Duration },
+    #[error("`{host}` cannot be reached: {reason}")]
+    Unreachable { host: String, reason: String },
+    #[error("connection to `{host}` lost: {reason}")]
+    ConnectionLost { host: String, reason: String },
+    #[error("`{host}` did not respond within {limit:.1?}")]
+    Timeout { host: String, limit: Duration },
+    #[error("the response is larger than {limit} bytes; raise `response_bytes` of the source")]
+    BodyTooLarge { limit: usize },
+    #[error(
+        "the response headers are larger than {limit} bytes; raise `header_bytes` of the source"
+    )]
+    HeadersTooLarge { limit: usize },
+    #[error("the response body cannot be decompressed: {reason}")]
+    Decompression { reason: String },
+    #[error("invalid request: {reason}")]
+    InvalidRequest { reason: String },
+}
+
+impl HttpError {
+    /// What the client says of a request to this address.
+    pub(super) fn from_reqwest(error: &reqwest::Error, url: &Url) -> Self {
+        let (host, reason) = (format_host_port(url), innermost_cause(error));
+        match rejected_host(error) {
+            Some(rejected) => Self::Host(rejected.clone()),
+            None if error.is_connect() => Self::Unreachable { host, reason },
+            None if error.is_builder() => Self::InvalidRequest { reason },
+            None => Self::ConnectionLost { host, reason },
+        }
+    }
+
+    /// What the short way says of a request to this address.
+    pub(super) fn from_loopback(error: &LoopbackError, url: &Url) -> Self {
+        let (host, reason) = (format_host_port(url), error.to_string());
+        match error {
+            LoopbackError::InvalidRequest(_) => Self::InvalidRequest { reason },
+            LoopbackError::Disconnected { sent: true, .. } => Self::ConnectionLost { host, reason },
+            LoopbackError::Unreachable(_) | LoopbackError::Disconnected { .. } => {
+                Self::Unreachable { host, reason }
+            }
+        }
+    }
+
+    /// What the client says of a body from this address.
+    pub(super) fn from_body(error: &reqwest::Error, url: &Url) -> Self {
+        match error.is_decode() && !is_connection_error(error) {
+            true => Self::Decompression { reason: innermost_cause(error) },
+            false => {
+                Self::ConnectionLost { host: format_host_port(url), reason: innermost_cause(error) }
+            }
+        }
+    }
+
+    /// What it means for repeating the request, if that can mean anything.
+    pub(super) fn attempt_outcome(&self) -> Option<AttemptOutcome> {
+        match self {
+            Self::Unreachable { .. } => Some(AttemptOutcome::NotSent),
+            Self::ConnectionLost { .. } => Some(AttemptOutcome::NoResponse),
+            _ => None,
+        }
+    }
+
+    /// Whether the host, and not the request, is to blame.
+    pub(super) fn is_host_failure(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::ConnectionLost { .. } | Self::Timeout { .. }
+        )
+    }
+}
+
+impl From<HttpError> for CallError {
+    fn from(failure: HttpError) -> Self {
+        let reason = failure.to_string();
+        match failure {
+            HttpError::Host(_) | HttpError::InvalidRequest { .. } => {
+                Self::execution(reason).not_sent()
+            }
+            HttpError::BreakerOpen { host, retry_after } => {
+                let rejected = Self::unavailable(reason).with_details(json!({"host": host}));
+                rejected.with_limit("breaker").with_retry_after(retry_after).not_sent()
+            }
+            HttpError::Unreachable { .. } => Self::unavailable(reason).not_sent(),
+            HttpError::ConnectionLost { .. } => Self::unavailable(reason),
+            HttpError::Timeout { .. } => Self::timeout(reason),
+            HttpError::Redirect(_)
+            | HttpError::BodyTooLarge { .. }
+            | HttpError::HeadersTooLarge { .. }
+            | HttpError::Decompression { .. } => Self::execution(reason),
+        }
+    }
+}
+
+/// The rule that an address was refused by while its name was resolved.
+fn rejected_host(error: &reqwest::Error) -> Option<&HostError> {
+    error_sources(error).find_map(|reason| reason.downcast_ref::<HostError>())
+}
+
+fn is_connection_error(error: &reqwest::Error) -> bool {
+    // What comes out of a packed body is wrapped by those who unpack it.
+    error_sources(error).any(|reason| {
+        let text = reason.to_string();
+        text.contains("connection") || text.contains("error reading a body")
+    })
+}
+
+fn error_sources(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |reason: &&(dyn Error + 'static)| (*reason).source())
+}
+
+/// What went wrong at the bottom of it, without the address, which may hold a secret.
+fn innermost_cause(error: &reqwest::Error) -> String {
+    let last = error_sources(error).last().map(ToString::to_string);
+    last.unwrap_or_else(|| "the connection broke".to_owned())
+}

@@ -1,0 +1,123 @@
+//! The credentials of one source, and the tokens that they gave.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use url::Url;
+
+use super::super::plan::{SchemeRequirement, SecurityRequirement, SecurityScheme};
+use super::error::CredentialError;
+use super::request_credential::{OperationCredentials, RequestCredential, sensitive_header};
+use super::select::{CredentialSelection, select_credentials};
+use super::settings::{Credential, Credentials, OAuth2Client};
+use super::token_cache::{TokenCache, check_token_url};
+
+/// The credentials of one source.
+#[derive(Debug)]
+pub(crate) struct CredentialStore {
+    credentials: Credentials,
+    http: reqwest::Client,
+    headers: Vec<RequestCredential>,
+    /// One for each place and scope, so that all operations share their token.
+    token_caches: Mutex<HashMap<(String, String), Arc<TokenCache>>>,
+}
+
+impl CredentialStore {
+    /// Credentials, and a client that follows no redirect by itself and fetches tokens.
+    pub(crate) fn new(
+        credentials: Credentials,
+        http: reqwest::Client,
+    ) -> Result<Self, CredentialError> {
+        let headers = configured_headers(&credentials)?;
+        Ok(Self { credentials, http, headers, token_caches: Mutex::default() })
+    }
+
+    /// What an operation shows.
+    pub(crate) fn for_operation(
+        &self,
+        security: &[SecurityRequirement],
+    ) -> Result<OperationCredentials, CredentialError> {
+        let mut operation_credentials =
+            OperationCredentials { static_credentials: self.headers.clone(), token_cache: None };
+        match select_credentials(&self.credentials, security)? {
+            CredentialSelection::Requirement(chosen) => {
+                for (required, credential) in chosen {
+                    let config_key = format!("auth.schemes.{}", required.name);
+                    if let Some(credential) = credential {
+                        self.add_credential(
+                            &mut operation_credentials,
+                            credential,
+                            Some(required),
+                            &config_key,
+                        )?;
+                    }
+                }
+            }
+            CredentialSelection::Generic => {
+                for credential in &self.credentials.generic {
+                    let config_key = format!("auth.{}", credential.config_key());
+                    self.add_credential(&mut operation_credentials, credential, None, &config_key)?;
+                }
+            }
+        }
+        Ok(operation_credentials)
+    }
+
+    fn add_credential(
+        &self,
+        operation_credentials: &mut OperationCredentials,
+        credential: &Credential,
+        required: Option<&SchemeRequirement>,
+        config_key: &str,
+    ) -> Result<(), CredentialError> {
+        let scheme = required.map_or(&SecurityScheme::Bearer, |required| &required.scheme);
+        if let Credential::OAuth2(client) = credential {
+            operation_credentials.token_cache = self.token_cache(client, required)?;
+        }
+        operation_credentials
+            .static_credentials
+            .extend(RequestCredential::new(credential, scheme, config_key)?);
+        Ok(())
+    }
+
+    fn token_cache(
+        &self,
+        client: &OAuth2Client,
+        required: Option<&SchemeRequirement>,
+    ) -> Result<Option<Arc<TokenCache>>, CredentialError> {
+        let declared = required.and_then(|required| declared_token_url(&required.scheme));
+        let Some(url) = client.token_url.as_ref().or(declared) else { return Ok(None) };
+        check_token_url(url)?;
+        let mut scopes = match (client.scopes.is_empty(), required) {
+            (true, Some(required)) => required.scopes.clone(),
+            _ => client.scopes.clone(),
+        };
+        scopes.sort();
+        let scope = scopes.join(" ");
+        let mut all = self.token_caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = all.entry((url.to_string(), scope.clone()));
+        let new =
+            || Arc::new(TokenCache::new(self.http.clone(), client.clone(), url.clone(), scope));
+        Ok(Some(entry.or_insert_with(new).clone()))
+    }
+}
+
+fn declared_token_url(scheme: &SecurityScheme) -> Option<&Url> {
+    match scheme {
+        SecurityScheme::OAuth2 { token_url, .. } => token_url.as_ref(),
+        _ => None,
+    }
+}
+
+fn configured_headers(
+    credentials: &Credentials,
+) -> Result<Vec<RequestCredential>, CredentialError> {
+    let each = credentials.headers.iter().map(|(name, value)| {
+        let parsed =
+            name.parse().map_err(|_| CredentialError::HeaderName { name: name.clone() })?;
+        let what = format!("`auth.headers.{name}`");
+        sensitive_header(parsed, value.reveal())
+            .ok_or(CredentialError::InvalidValue { what, place: "a header" })
+    });
+    each.collect()
+}

@@ -1,0 +1,155 @@
+//! Which of the configured credentials an operation is called with.
+
+use super::super::plan::{
+    ParameterLocation, SchemeRequirement, SecurityRequirement, SecurityScheme,
+};
+use super::error::CredentialError;
+use super::settings::{Credential, Credentials};
+
+/// Schemes of the header `Authorization` that need more than a secret.
+const CHALLENGE_SCHEMES: [&str; 8] =
+    ["digest", "hoba", "mutual", "negotiate", "ntlm", "oauth", "scram-sha-1", "scram-sha-256"];
+
+/// What is shown together.
+#[derive(Debug)]
+pub(super) enum CredentialSelection<'a> {
+    /// One requirement, whole.
+    Requirement(Vec<(&'a SchemeRequirement, Option<&'a Credential>)>),
+    /// What was given without a scheme in mind.
+    Generic,
+}
+
+/// The first requirement that can be satisfied whole and asks for something; else whatever is sent
+/// anyway.
+pub(super) fn select_credentials<'a>(
+    credentials: &'a Credentials,
+    security: &'a [SecurityRequirement],
+) -> Result<CredentialSelection<'a>, CredentialError> {
+    let requirements = security.iter().filter(|requirement| !requirement.is_empty());
+    if let Some(found) = requirements.clone().find_map(|one| satisfy(credentials, one)) {
+        return Ok(CredentialSelection::Requirement(found));
+    }
+    let is_open = security.is_empty() || security.iter().any(Vec::is_empty);
+    let is_given =
+        credentials.generic.iter().any(is_self_contained) || !credentials.headers.is_empty();
+    if is_open || is_given || credentials.anonymous {
+        return Ok(CredentialSelection::Generic);
+    }
+    let required: Vec<String> =
+        requirements.map(|one| missing_credentials(credentials, one)).collect();
+    Err(CredentialError::Missing { required: required.join(", or ") })
+}
+
+fn satisfy<'a>(
+    credentials: &'a Credentials,
+    requirement: &'a SecurityRequirement,
+) -> Option<Vec<(&'a SchemeRequirement, Option<&'a Credential>)>> {
+    let each =
+        requirement.iter().map(|required| find_credential(credentials, requirement, required));
+    each.collect()
+}
+
+fn find_credential<'a>(
+    credentials: &'a Credentials,
+    requirement: &SecurityRequirement,
+    required: &'a SchemeRequirement,
+) -> Option<(&'a SchemeRequirement, Option<&'a Credential>)> {
+    if *required.scheme == SecurityScheme::MutualTls {
+        return credentials.client_certificate.is_some().then_some((required, None));
+    }
+    let by_name = credentials.schemes.get(&required.name);
+    let of_kind = || {
+        // Two keys that go together are two keys, so one that has no name is neither.
+        let keys =
+            requirement.iter().filter(|one| matches!(*one.scheme, SecurityScheme::ApiKey { .. }));
+        let is_alone = keys.count() <= 1;
+        let fitting = |one: &&Credential| {
+            matches_scheme(one, &required.scheme)
+                && (is_alone || !matches!(one, Credential::ApiKey(_)))
+        };
+        credentials.generic.iter().find(fitting)
+    };
+    let credential =
+        by_name.filter(|by_name| matches_scheme(by_name, &required.scheme)).or_else(of_kind)?;
+    Some((required, Some(credential)))
+}
+
+/// Whether a credential can be shown as a scheme asks for it.
+fn matches_scheme(credential: &Credential, scheme: &SecurityScheme) -> bool {
+    match (credential, scheme) {
+        (Credential::Bearer(_), SecurityScheme::Bearer | SecurityScheme::OpenIdConnect { .. }) => {
+            true
+        }
+        (Credential::Bearer(_), SecurityScheme::OAuth2 { .. }) => true,
+        (Credential::Basic { .. }, SecurityScheme::Basic) => true,
+        (Credential::ApiKey(_), SecurityScheme::ApiKey { .. }) => true,
+        // Documents of Swagger 2.0 have no other way to ask for a bearer token.
+        (Credential::Bearer(_) | Credential::Basic { .. }, scheme) if is_authorization(scheme) => {
+            true
+        }
+        (Credential::ApiKey(_) | Credential::Bearer(_), SecurityScheme::OtherHttp(name)) => {
+            !is_challenge_scheme(name)
+        }
+        (Credential::OAuth2(client), SecurityScheme::OAuth2 { token_url, .. }) => {
+            client.token_url.is_some() || token_url.is_some()
+        }
+        (
+            Credential::OAuth2(client),
+            SecurityScheme::OpenIdConnect { .. } | SecurityScheme::Bearer,
+        ) => client.token_url.is_some(),
+        _ => false,
+    }
+}
+
+/// Whether a credential can be shown without a document that says how.
+fn is_self_contained(credential: &Credential) -> bool {
+    match credential {
+        Credential::Bearer(_) | Credential::Basic { .. } => true,
+        Credential::ApiKey(_) => false,
+        Credential::OAuth2(client) => client.token_url.is_some(),
+    }
+}
+
+fn is_authorization(scheme: &SecurityScheme) -> bool {
+    matches!(scheme, SecurityScheme::ApiKey { location: ParameterLocation::Header, name }
+        if name.eq_ignore_ascii_case("authorization"))
+}
+
+fn is_challenge_scheme(name: &str) -> bool {
+    CHALLENGE_SCHEMES.iter().any(|one| one.eq_ignore_ascii_case(name))
+}
+
+/// What of a requirement is not there, in words that say where it belongs.
+fn missing_credentials(credentials: &Credentials, requirement: &SecurityRequirement) -> String {
+    let absent =
+        requirement.iter().filter(|one| find_credential(credentials, requirement, one).is_none());
+    let descriptions: Vec<String> =
+        absent.map(|required| describe_missing(credentials, required)).collect();
+    descriptions.join(" and ")
+}
+
+fn describe_missing(credentials: &Credentials, required: &SchemeRequirement) -> String {
+    let name = &required.name;
+    let (what, keys) = match &*required.scheme {
+        SecurityScheme::Basic => ("a user and a password", "basic"),
+        SecurityScheme::Bearer => ("a bearer token", "bearer"),
+        SecurityScheme::OpenIdConnect { .. } => ("a bearer token of OpenID Connect", "bearer"),
+        SecurityScheme::ApiKey { .. } => ("an API key", "api_key"),
+        SecurityScheme::OAuth2 { token_url: Some(_), .. } => ("OAuth 2.0", "oauth2` or `bearer"),
+        SecurityScheme::OAuth2 { .. } => ("OAuth 2.0", "oauth2` with its `token_url`, or `bearer"),
+        SecurityScheme::MutualTls => {
+            return format!("`{name}`, a certificate: set `auth.client_certificate`");
+        }
+        SecurityScheme::OtherHttp(scheme) if !is_challenge_scheme(scheme) => {
+            ("a secret", "api_key")
+        }
+        SecurityScheme::OtherHttp(scheme) | SecurityScheme::Unknown(scheme) => {
+            return format!("`{name}`, which is `{scheme}` and is not supported");
+        }
+    };
+    let unfit = match credentials.schemes.get(name) {
+        Some(other) => format!(" (`{}` is set there, which does not fit)", other.config_key()),
+        None => String::new(),
+    };
+    format!("`{name}`, {what}: set `auth.schemes.{name}` to `{keys}`{unfit}")
+}

@@ -1,0 +1,67 @@
+//! Names that an object says more than once, and where that is.
+
+use std::collections::{HashMap, HashSet};
+
+use super::tree::{ChildRange, CompactValue, TreeNode};
+use super::tree_builder::BuiltTree;
+
+/// One sentence for each of the first, and one for how many there are besides.
+pub(super) fn duplicate_warnings(built: &BuiltTree) -> Vec<String> {
+    if built.duplicates.is_empty() {
+        return Vec::new();
+    }
+    let objects = built.duplicates.iter().map(|duplicate| duplicate.object).collect();
+    let pointers = object_pointers(built.tree.root(), objects);
+    let mut warnings: Vec<_> = built
+        .duplicates
+        .iter()
+        .map(|duplicate| {
+            let name = built.tree.strings.get(duplicate.key);
+            let pointer = pointers.get(&duplicate.object).map_or("?", String::as_str);
+            format!("`{name}` is said twice at `{pointer}`; the last one counts")
+        })
+        .collect();
+    let rest = built.duplicate_count - built.duplicates.len();
+    if rest > 0 {
+        warnings.push(format!("{rest} more names are said twice"));
+    }
+    warnings
+}
+
+/// Where in the document objects are, as pointers. What aliases share is looked at once.
+fn object_pointers(
+    root: TreeNode<'_>,
+    mut remaining: HashSet<ChildRange>,
+) -> HashMap<ChildRange, String> {
+    let mut found = HashMap::new();
+    let mut seen = HashSet::new();
+    let mut ahead = vec![(root, 0, String::new())];
+    let mut path = vec![String::from("#")];
+    while let Some((node, depth, token)) = ahead.pop() {
+        path.truncate(depth + 1);
+        path.push(token);
+        let (CompactValue::Array(span) | CompactValue::Object(span)) = node.compact_value() else {
+            continue;
+        };
+        if span.length == 0 || !seen.insert(node.compact_value()) {
+            continue;
+        }
+        if node.is_object() && remaining.remove(&span) {
+            found.insert(span, path.concat());
+        }
+        if remaining.is_empty() {
+            break;
+        }
+        let items = node.items().enumerate().map(|(index, item)| (item, index.to_string()));
+        let members = node.members().map(|(name, value)| (value, escape_pointer_token(name)));
+        ahead.extend(
+            items.chain(members).map(|(node, token)| (node, depth + 1, format!("/{token}"))),
+        );
+    }
+    found
+}
+
+/// A name as it is written in a pointer.
+fn escape_pointer_token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}

@@ -1,0 +1,109 @@
+//! The texts of a document, each kept once: an API says `description` and `string` ten thousand
+//! times.
+
+use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+/// A text of a [`StringInterner`]. Two are equal when what they say is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct StringId(u32);
+
+impl StringId {
+    /// The how-manyeth text it is.
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct StringInterner {
+    buffer: String,
+    /// Where each text ends in `all`; it begins where the one before ends.
+    ends: Vec<u32>,
+    table: HashTable<HashedId>,
+    hasher: SeededHashState,
+}
+
+/// A text, and half of its hash, so that a growing table need not read all texts again.
+#[derive(Debug, Clone, Copy)]
+struct HashedId {
+    id: StringId,
+    hash: u32,
+}
+
+/// Seeded by chance, because documents come from anywhere.
+#[derive(Debug, Clone)]
+pub(super) struct SeededHashState(FixedState);
+
+impl Default for SeededHashState {
+    fn default() -> Self {
+        let seed = std::hash::RandomState::new().hash_one(0_u8);
+        Self(FixedState::with_seed(seed))
+    }
+}
+
+impl BuildHasher for SeededHashState {
+    type Hasher = foldhash::fast::FoldHasher<'static>;
+
+    fn build_hasher(&self) -> Self::Hasher {
+        self.0.build_hasher()
+    }
+}
+
+impl StringInterner {
+    /// The id of a text, which is kept if it is new; `None` when four gigabytes are full.
+    pub(super) fn intern(&mut self, text: &str) -> Option<StringId> {
+        let hash = self.hash(text);
+        if let Some(id) = self.find_with_hash(text, hash) {
+            return Some(id);
+        }
+        let id = StringId(u32::try_from(self.ends.len()).ok()?);
+        let end = u32::try_from(self.buffer.len() + text.len()).ok()?;
+        self.buffer.push_str(text);
+        self.ends.push(end);
+        self.table
+            .insert_unique(widen_hash(hash), HashedId { id, hash }, |entry| widen_hash(entry.hash));
+        Some(id)
+    }
+
+    pub(super) fn find(&self, text: &str) -> Option<StringId> {
+        self.find_with_hash(text, self.hash(text))
+    }
+
+    fn find_with_hash(&self, text: &str, hash: u32) -> Option<StringId> {
+        let is_it = |entry: &HashedId| entry.hash == hash && self.get(entry.id) == text;
+        self.table.find(widen_hash(hash), is_it).map(|entry| entry.id)
+    }
+
+    fn hash(&self, text: &str) -> u32 {
+        (self.hasher.hash_one(text) >> 32) as u32
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn get(&self, id: StringId) -> &str {
+        slice(&self.buffer, &self.ends, id)
+    }
+
+    /// Gives back what was set aside for more.
+    pub(super) fn shrink(&mut self) {
+        self.buffer.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+}
+
+fn slice<'a>(buffer: &'a str, ends: &[u32], id: StringId) -> &'a str {
+    let index = id.0 as usize;
+    let start = index.checked_sub(1).map_or(0, |before| ends[before]);
+    &buffer[start as usize..ends[index] as usize]
+}
+
+/// Half a hash over the whole width that a table looks at.
+fn widen_hash(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}

@@ -1,0 +1,106 @@
+//! What a file can be referred to by besides places: addresses of its own and of schemas in it, and
+//! names of schemas.
+
+use std::collections::HashMap;
+
+use url::Url;
+
+use super::tree::{ChildRange, CompactValue, Tree, TreeNode};
+
+/// Schemas of this file that have an address, and names in them. Most documents have none, and
+/// cost nothing.
+#[derive(Debug, Default)]
+pub(super) struct ReferenceIndex {
+    /// Where relative references begin: what `$self` says, or where the file is.
+    pub(super) base: Option<Url>,
+    /// Schemas with an `$id`.
+    pub(super) resources: Vec<SchemaResource>,
+    /// By the resource that they are in, which is `None` for the file itself.
+    pub(super) anchors: HashMap<(Option<u32>, String), CompactValue>,
+    /// The objects that are in a resource.
+    pub(super) scopes: HashMap<ChildRange, u32>,
+}
+
+/// A part of a file that has an address of its own.
+#[derive(Debug)]
+pub(super) struct SchemaResource {
+    pub(super) url: Url,
+    pub(super) value: CompactValue,
+}
+
+impl ReferenceIndex {
+    pub(super) fn new(url: &Url, tree: &Tree) -> Self {
+        let own = tree.root().get("$self").and_then(TreeNode::as_str);
+        let base = own.and_then(|own| without_fragment(url.join(own).ok()?));
+        let mut index = Self { base, ..Self::default() };
+        if has_identifiers(tree) {
+            let base = index.base.clone().unwrap_or_else(|| url.clone());
+            index.index_tree(tree.root(), &base);
+        }
+        index
+    }
+
+    /// Goes through the file once, whatever aliases share.
+    fn index_tree(&mut self, root: TreeNode<'_>, base: &Url) {
+        let mut seen = std::collections::HashSet::new();
+        let mut ahead = vec![(root, None)];
+        while let Some((node, scope)) = ahead.pop() {
+            let (CompactValue::Array(span) | CompactValue::Object(span)) = node.compact_value()
+            else {
+                continue;
+            };
+            if span.length == 0 || !seen.insert(node.compact_value()) {
+                continue;
+            }
+            let scope =
+                if node.is_object() { self.index_object(node, span, scope, base) } else { scope };
+            ahead.extend(node.items().map(|item| (item, scope)));
+            ahead.extend(node.members().map(|(_, value)| (value, scope)));
+        }
+    }
+
+    /// Notes what an object says about itself, and gives the resource that its members are in.
+    fn index_object(
+        &mut self,
+        node: TreeNode<'_>,
+        span: ChildRange,
+        outer: Option<u32>,
+        base: &Url,
+    ) -> Option<u32> {
+        let string_member = |name| node.get(name).and_then(TreeNode::as_str);
+        let enclosing_url = outer.map_or(base, |outer| &self.resources[outer as usize].url);
+        let own = string_member("$id").filter(|own| !own.starts_with('#'));
+        let own = own.and_then(|own| without_fragment(enclosing_url.join(own).ok()?));
+        let scope = match own {
+            Some(url) => {
+                let number = u32::try_from(self.resources.len()).ok();
+                self.resources.push(SchemaResource { url, value: node.compact_value() });
+                number
+            }
+            None => outer,
+        };
+        if let Some(scope) = scope {
+            self.scopes.insert(span, scope);
+        }
+        for anchor in
+            [string_member("$anchor"), string_member("$dynamicAnchor")].into_iter().flatten()
+        {
+            self.anchors.entry((scope, anchor.to_owned())).or_insert_with(|| node.compact_value());
+        }
+        scope
+    }
+}
+
+/// Whether it is worth looking: the words are there, and the version knows them.
+fn has_identifiers(tree: &Tree) -> bool {
+    let root = tree.root();
+    let version = root.get("openapi").and_then(TreeNode::as_str);
+    let is_old = root.get("swagger").is_some() || version.is_some_and(|it| it.starts_with("3.0"));
+    !is_old
+        && ["$id", "$anchor", "$dynamicAnchor"].iter().any(|name| tree.strings.find(name).is_some())
+}
+
+fn without_fragment(mut url: Url) -> Option<Url> {
+    url.set_fragment(None);
+    Some(url)
+}

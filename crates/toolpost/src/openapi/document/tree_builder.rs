@@ -1,0 +1,292 @@
+//! How a tree grows: values are put on a stack, and a list or an object takes what was put there
+//! since it began.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Number;
+
+use super::interner::{StringId, StringInterner};
+use super::large_objects::LargeObjectIndex;
+use super::tree::{ChildRange, CompactValue, Tree};
+
+/// How many lists and objects may lie in each other. It is a little less than what `serde_json`
+/// reads, so that whatever is cut out of a document and wrapped can be read again.
+pub(super) const MAX_DEPTH: usize = 120;
+
+/// How much aliases may add to a document, in bytes: a text counts as long as it is, and every
+/// value a few bytes more.
+pub(super) const MAX_ALIAS_BYTES: usize = 64 << 20;
+
+#[derive(Debug)]
+pub(super) struct TreeBuilder {
+    strings: StringInterner,
+    numbers: Vec<Number>,
+    items: Vec<CompactValue>,
+    members: Vec<(StringId, CompactValue)>,
+    open_items: Vec<CompactValue>,
+    open_members: Vec<(StringId, CompactValue)>,
+    large_objects: LargeObjectIndex,
+    /// For each text, the last object that was found to have it as a name.
+    last_object_with_key: Vec<u32>,
+    object_counter: u32,
+    depth: usize,
+    /// How many values there may be; a reader that repeats what an alias stands for needs a bound.
+    max_values: usize,
+    /// Whether `<<` takes over the members of other objects.
+    supports_merge_keys: bool,
+    /// Why the tree stopped growing, for readers that can only pass a message on.
+    error: Option<BuildError>,
+    duplicates: Vec<DuplicateKey>,
+    duplicate_count: usize,
+}
+
+/// Why a text that is well written does not become a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BuildError {
+    #[error("the document is larger than can be read")]
+    TooLarge,
+    #[error("arrays and objects are nested more than {MAX_DEPTH} deep")]
+    TooDeep,
+    #[error("aliases make the document more than {} MiB larger than it is written", MAX_ALIAS_BYTES >> 20)]
+    AliasExpansion,
+    #[error("an alias refers to a value that contains it")]
+    CircularAlias,
+    #[error("the name of a member is a list or an object")]
+    InvalidKey,
+}
+
+/// An object that says a name more than once; the last one counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DuplicateKey {
+    pub(super) key: StringId,
+    pub(super) object: ChildRange,
+}
+
+/// So many are named; more of them say nothing new.
+const MAX_DUPLICATES: usize = 20;
+
+/// How many values were open when a list or an object began.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ContainerStart(usize);
+
+impl Default for TreeBuilder {
+    fn default() -> Self {
+        Self {
+            strings: StringInterner::default(),
+            numbers: Vec::new(),
+            items: Vec::new(),
+            members: Vec::new(),
+            open_items: Vec::new(),
+            open_members: Vec::new(),
+            large_objects: LargeObjectIndex::default(),
+            last_object_with_key: Vec::new(),
+            object_counter: 0,
+            depth: 0,
+            max_values: u32::MAX as usize,
+            supports_merge_keys: false,
+            error: None,
+            duplicates: Vec::new(),
+            duplicate_count: 0,
+        }
+    }
+}
+
+impl TreeBuilder {
+    /// For a reader that writes out what an alias stands for every time, and leaves `<<` to others.
+    pub(super) fn with_expanded_aliases(max_values: usize) -> Self {
+        Self { max_values, supports_merge_keys: true, ..Self::default() }
+    }
+
+    pub(super) fn intern(&mut self, text: &str) -> Result<StringId, BuildError> {
+        self.strings.intern(text).ok_or(BuildError::TooLarge)
+    }
+
+    pub(super) fn string(&self, id: StringId) -> &str {
+        self.strings.get(id)
+    }
+
+    pub(super) fn push_number(&mut self, number: Number) -> Result<CompactValue, BuildError> {
+        let index = u32::try_from(self.numbers.len()).map_err(|_| BuildError::TooLarge)?;
+        self.numbers.push(number);
+        Ok(CompactValue::Number(index))
+    }
+
+    pub(super) fn begin_array(&mut self) -> Result<ContainerStart, BuildError> {
+        self.check_depth(0)?;
+        self.depth += 1;
+        Ok(ContainerStart(self.open_items.len()))
+    }
+
+    pub(super) fn push_item(&mut self, value: CompactValue) {
+        self.open_items.push(value);
+    }
+
+    pub(super) fn end_array(&mut self, start: ContainerStart) -> Result<CompactValue, BuildError> {
+        self.depth -= 1;
+        let span = self.child_range(self.items.len(), self.open_items.len() - start.0)?;
+        self.items.extend(self.open_items.drain(start.0..));
+        Ok(CompactValue::Array(span))
+    }
+
+    pub(super) fn begin_object(&mut self) -> Result<ContainerStart, BuildError> {
+        self.check_depth(0)?;
+        self.depth += 1;
+        Ok(ContainerStart(self.open_members.len()))
+    }
+
+    pub(super) fn push_member(&mut self, name: StringId, value: CompactValue) {
+        self.open_members.push((name, value));
+    }
+
+    /// Ends an object, which takes over what `merged` has and it has not.
+    pub(super) fn end_object(
+        &mut self,
+        start: ContainerStart,
+        merged: &[CompactValue],
+    ) -> Result<CompactValue, BuildError> {
+        self.depth -= 1;
+        let duplicate_keys = self.remove_duplicates(start);
+        self.merge_members(start, merged);
+        let span = self.child_range(self.members.len(), self.open_members.len() - start.0)?;
+        self.large_objects.insert(&self.open_members[start.0..], span);
+        self.members.extend(self.open_members.drain(start.0..));
+        self.report_duplicates(duplicate_keys, span);
+        Ok(CompactValue::Object(span))
+    }
+
+    fn report_duplicates(&mut self, duplicate_keys: Vec<StringId>, object: ChildRange) {
+        self.duplicate_count += duplicate_keys.len();
+        let remaining = MAX_DUPLICATES - self.duplicates.len();
+        let duplicate_keys = duplicate_keys
+            .into_iter()
+            .take(remaining)
+            .map(|name| DuplicateKey { key: name, object });
+        self.duplicates.extend(duplicate_keys);
+    }
+
+    /// Whether something that is so high itself may stand here.
+    pub(super) fn check_depth(&self, height: usize) -> Result<(), BuildError> {
+        if self.depth + height < MAX_DEPTH { Ok(()) } else { Err(BuildError::TooDeep) }
+    }
+
+    /// Whether a member is not one of the object, but names others whose members it has as well.
+    pub(super) fn is_merge_key(&self, name: StringId, value: CompactValue) -> bool {
+        self.supports_merge_keys && self.string(name) == "<<" && self.can_merge(value)
+    }
+
+    pub(super) fn can_merge(&self, value: CompactValue) -> bool {
+        match value {
+            CompactValue::Object(_) => true,
+            CompactValue::Array(span) => {
+                self.items[span.range()].iter().all(|item| matches!(item, CompactValue::Object(_)))
+            }
+            _ => false,
+        }
+    }
+
+    fn merge_members(&mut self, start: ContainerStart, merged: &[CompactValue]) {
+        if merged.is_empty() {
+            return;
+        }
+        let mut names: HashSet<_> =
+            self.open_members[start.0..].iter().map(|(name, _)| *name).collect();
+        for merged_value in merged {
+            let objects = match merged_value {
+                CompactValue::Array(span) => &self.items[span.range()],
+                merged_value => std::slice::from_ref(merged_value),
+            };
+            for object in objects {
+                let CompactValue::Object(span) = object else { continue };
+                let members = self.members[span.range()].iter();
+                self.open_members.extend(members.filter(|(name, _)| names.insert(*name)));
+            }
+        }
+    }
+
+    /// Leaves one member of each name, with the value of the last, and says which were there twice.
+    fn remove_duplicates(&mut self, start: ContainerStart) -> Vec<StringId> {
+        if !self.detect_duplicates(start) {
+            return Vec::new();
+        }
+        let mut duplicate_keys = Vec::new();
+        let mut indices = HashMap::new();
+        for (name, value) in self.open_members.split_off(start.0) {
+            match indices.entry(name) {
+                Entry::Vacant(entry) => {
+                    entry.insert(self.open_members.len());
+                    self.open_members.push((name, value));
+                }
+                Entry::Occupied(entry) => {
+                    self.open_members[*entry.get()].1 = value;
+                    duplicate_keys.push(name);
+                }
+            }
+        }
+        duplicate_keys
+    }
+
+    /// Few are compared with each other, many leave a mark on their names.
+    fn detect_duplicates(&mut self, start: ContainerStart) -> bool {
+        let members = &self.open_members[start.0..];
+        if members.len() <= 8 {
+            return (1..members.len())
+                .any(|at| members[..at].iter().any(|(name, _)| *name == members[at].0));
+        }
+        self.object_counter += 1;
+        self.last_object_with_key.resize(self.strings.len(), 0);
+        let stamps = &mut self.last_object_with_key;
+        let mut names = members.iter().map(|(name, _)| name.index());
+        names.any(|name| {
+            std::mem::replace(&mut stamps[name], self.object_counter) == self.object_counter
+        })
+    }
+
+    /// Keeps the reason, and gives it to readers that have errors of their own.
+    pub(super) fn fail<E: serde::de::Error>(&mut self, error: BuildError) -> E {
+        self.error = Some(error);
+        E::custom(error)
+    }
+
+    /// Why the tree stopped growing, if it was not for the text.
+    pub(super) fn error(&self) -> Option<BuildError> {
+        self.error
+    }
+
+    fn child_range(&self, start: usize, length: usize) -> Result<ChildRange, BuildError> {
+        if self.items.len() + self.members.len() + length > self.max_values {
+            return Err(BuildError::AliasExpansion);
+        }
+        let to_u32 = |size: usize| u32::try_from(size).map_err(|_| BuildError::TooLarge);
+        to_u32(start + length)?;
+        Ok(ChildRange { start: to_u32(start)?, length: to_u32(length)? })
+    }
+
+    pub(super) fn finish(mut self, root: CompactValue) -> BuiltTree {
+        self.strings.shrink();
+        self.numbers.shrink_to_fit();
+        self.items.shrink_to_fit();
+        self.members.shrink_to_fit();
+        let Self {
+            strings: texts,
+            numbers,
+            items,
+            members,
+            large_objects: large,
+            duplicates,
+            duplicate_count,
+            ..
+        } = self;
+        let tree = Tree { strings: texts, numbers, items, members, large_objects: large, root };
+        BuiltTree { tree, duplicates, duplicate_count }
+    }
+}
+
+/// A finished tree, and what is to be said about it.
+#[derive(Debug)]
+pub(super) struct BuiltTree {
+    pub(super) tree: Tree,
+    /// The first of them.
+    pub(super) duplicates: Vec<DuplicateKey>,
+    pub(super) duplicate_count: usize,
+}

@@ -1,0 +1,146 @@
+//! Documents of real services, where they are at hand.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::Value;
+use url::Url;
+
+use super::super::super::document::{DocumentFile, DocumentSet, parse};
+use super::*;
+use crate::schema::Schema;
+
+const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+#[test]
+fn real_documents_import_and_compile() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/openapi");
+    let Ok(entries) = fs::read_dir(&folder) else {
+        println!("NOT RUN: there are no real documents at {}", folder.display());
+        return;
+    };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() > 20, "the documents are all there");
+    paths.iter().for_each(|path| check_document(path));
+}
+
+fn check_document(path: &Path) {
+    let name = path.file_name().unwrap().to_string_lossy().into_owned();
+    let documents = Arc::new(load(path));
+    let began = Instant::now();
+    let found = import(&documents, "api").unwrap();
+    let took = began.elapsed();
+    let again = import(&documents, "api").unwrap();
+    let began = Instant::now();
+    let compiled = compile_schemas(&found);
+    println!(
+        "{name}: {} imported, {} skipped, {} warnings in {took:?}; {compiled} schemas in {:?}",
+        found.operations.len(),
+        found.skipped.len(),
+        found.warnings.len(),
+        began.elapsed()
+    );
+    for skipped in &found.skipped {
+        println!("   skipped {} {}: {}", skipped.method, skipped.path, skipped.reason);
+    }
+    let all = found.operations.len() + found.skipped.len();
+    if let Some(pairs) = count_operations(&documents.node(documents.root()).to_value()) {
+        assert_eq!(all, pairs, "{name}: nothing vanishes");
+    }
+    assert!(found.operations.len() * 100 >= all * 99, "{name}: too many are skipped");
+    let names: HashSet<&str> = found.operations.iter().map(|one| &*one.spec.name).collect();
+    assert_eq!(names.len(), found.operations.len(), "{name}: names are unique");
+    assert_eq!(fingerprint(&found), fingerprint(&again), "{name}: twice the same");
+}
+
+/// What has to be the same each time.
+fn fingerprint(import: &ImportResult) -> String {
+    let operation = |one: &ImportedOperation| {
+        let plan = &one.plan;
+        format!("{} {:?} {:?} {:?}", one.spec.name, plan.parameters, plan.servers, plan.security)
+    };
+    let operations: Vec<String> = import.operations.iter().map(operation).collect();
+    format!("{operations:?} {:?}", import.warnings)
+}
+
+/// A file, or a folder of files that refer to each other.
+fn load(path: &Path) -> DocumentSet {
+    let mut paths = Vec::new();
+    collect_files(path, &mut paths);
+    paths.sort();
+    let is_main = |path: &PathBuf| {
+        matches!(
+            path.file_name().and_then(|name| name.to_str()),
+            Some("openapi.yaml" | "swagger.json")
+        )
+    };
+    paths.sort_by_key(|path| !is_main(path));
+    let file = |path: &PathBuf| DocumentFile {
+        url: Url::from_file_path(path.canonicalize().unwrap()).unwrap(),
+        tree: parse(&fs::read(path).unwrap()).unwrap().tree,
+    };
+    DocumentSet::new(paths.iter().map(file).collect())
+}
+
+fn collect_files(path: &Path, paths: &mut Vec<PathBuf>) {
+    if !path.is_dir() {
+        return paths.push(path.to_owned());
+    }
+    for entry in fs::read_dir(path).unwrap() {
+        collect_files(&entry.unwrap().path(), paths);
+    }
+}
+
+/// How many paths with methods there are, counted without the importer; `None` where paths are in
+/// other files.
+fn count_operations(document: &Value) -> Option<usize> {
+    let Some(Value::Object(paths)) = document.get("paths") else { return Some(0) };
+    let mut pairs = 0;
+    let is_32 = document["openapi"].as_str().is_some_and(|version| version.starts_with("3.2"));
+    for (_, item) in paths.iter().filter(|(path, _)| path.starts_with('/')) {
+        let item = match item.get("$ref").and_then(Value::as_str) {
+            Some(reference) => document.pointer(reference.strip_prefix('#')?)?,
+            None => item,
+        };
+        let is_pair =
+            |key: &&String| METHODS.contains(&key.as_str()) || (is_32 && key.as_str() == "query");
+        pairs += item.as_object().unwrap().keys().filter(is_pair).count();
+        pairs += item
+            .get("additionalOperations")
+            .and_then(Value::as_object)
+            .map_or(0, |more| more.len());
+    }
+    Some(pairs)
+}
+
+/// Compiles every schema. What a schema refers to was mostly compiled with another one before, and
+/// the whole of it again for each of a thousand takes minutes; so it is taken once, and stands for
+/// itself as `true` from then on.
+fn compile_schemas(import: &ImportResult) -> usize {
+    let mut known: HashMap<String, Vec<Value>> = HashMap::new();
+    let mut distinct = HashSet::new();
+    for imported in &import.operations {
+        for schema in schemas_of(imported) {
+            if !distinct.insert(schema.ptr_address()) {
+                continue;
+            }
+            let mut json = schema.json().into_owned();
+            let definitions = json.get_mut("$defs").and_then(Value::as_object_mut);
+            for (name, definition) in definitions.into_iter().flatten() {
+                let known = known.entry(name.clone()).or_default();
+                match known.contains(definition) {
+                    true => *definition = Value::Bool(true),
+                    false => known.push(definition.clone()),
+                }
+            }
+            let reduced = Schema::new(json).unwrap();
+            if let Err(error) = reduced.compile() {
+                panic!("{}: {error}\n{:#}", imported.spec.name, schema.json());
+            }
+        }
+    }
+    distinct.len()
+}

@@ -1,0 +1,150 @@
+//! Loads a document and its references in batches: the references of one batch are the next.
+
+use std::collections::HashSet;
+
+use futures::StreamExt;
+use url::Url;
+
+use super::super::document::{DocumentFile, DocumentSet, NodeRef, redact_reference};
+use super::external_refs::{self, ExternalRef};
+use super::fetch::{FetchError, FetchedFile, Fetcher};
+use super::location::display_url;
+use super::{LoadWarning, LoadedDocument, reference_policy};
+
+pub(super) struct DocumentLoader<'s> {
+    fetcher: Fetcher<'s>,
+    documents: DocumentSet,
+    warnings: Vec<LoadWarning>,
+    /// URLs that were requested, whether they exist or not.
+    requested: HashSet<Url>,
+    /// What is also known by an address that is not where it is.
+    aliases: Vec<ExternalRef>,
+    /// What leads nowhere, unless a file that is read later says that it is there.
+    missing: Vec<(Url, LoadWarning)>,
+    is_file_limit_reached: bool,
+}
+
+impl<'s> DocumentLoader<'s> {
+    pub(super) fn new(fetcher: Fetcher<'s>) -> Self {
+        Self {
+            fetcher,
+            documents: DocumentSet::new(Vec::new()),
+            warnings: Vec::new(),
+            requested: HashSet::new(),
+            aliases: Vec::new(),
+            missing: Vec::new(),
+            is_file_limit_reached: false,
+        }
+    }
+
+    /// Adds the document itself.
+    pub(super) fn add_root(&mut self, requested: Url, fetched: FetchedFile) -> NodeRef {
+        self.requested.insert(requested.clone());
+        self.add_file(requested, fetched)
+    }
+
+    /// Adds a file that was requested at one address and may have been found at another.
+    fn add_file(&mut self, requested: Url, fetched: FetchedFile) -> NodeRef {
+        let at = display_url(&fetched.url);
+        let warning = |message| LoadWarning { at: at.clone(), message };
+        self.warnings.extend(fetched.parsed.warnings.into_iter().map(warning));
+        let root = self.documents.add(DocumentFile { url: fetched.url, tree: fetched.parsed.tree });
+        self.documents.add_alias(requested, root);
+        root
+    }
+
+    /// Reads what a file refers to, what that refers to, and so on.
+    pub(super) async fn load_references(&mut self, root: NodeRef) {
+        let mut batch = self.next_references(&[root]);
+        while !batch.is_empty() {
+            let fetcher = &self.fetcher;
+            let open = |reference: ExternalRef| async {
+                (fetcher.fetch(&reference.fetch_url).await, reference)
+            };
+            let at_once = fetcher.settings.concurrency.max(1);
+            let fetched: Vec<_> =
+                futures::stream::iter(batch).map(open).buffered(at_once).collect().await;
+            let roots: Vec<_> = fetched
+                .into_iter()
+                .filter_map(|(fetched, it)| self.handle_fetched(it, fetched))
+                .collect();
+            batch = self.next_references(&roots);
+        }
+    }
+
+    fn handle_fetched(
+        &mut self,
+        reference: ExternalRef,
+        fetched: Result<FetchedFile, FetchError>,
+    ) -> Option<NodeRef> {
+        match fetched {
+            Ok(fetched) => {
+                let root = self.add_file(reference.fetch_url, fetched);
+                self.documents.add_alias(reference.target, root);
+                Some(root)
+            }
+            Err(error) => {
+                self.record_missing(reference, &format!("cannot be read: {error}"));
+                None
+            }
+        }
+    }
+
+    fn record_missing(&mut self, reference: ExternalRef, reason: &str) {
+        let message = format!("`{}` {reason}", redact_reference(&reference.reference));
+        self.missing.push((reference.target, LoadWarning { at: reference.referrer, message }));
+    }
+
+    /// The references of these files that were not requested yet and are allowed.
+    fn next_references(&mut self, roots: &[NodeRef]) -> Vec<ExternalRef> {
+        let mut queue = Vec::new();
+        for root in roots {
+            for reference in external_refs::external_refs(&self.documents, *root) {
+                self.enqueue(reference, *root, &mut queue);
+            }
+        }
+        queue
+    }
+
+    fn enqueue(&mut self, reference: ExternalRef, from: NodeRef, queue: &mut Vec<ExternalRef>) {
+        if self.documents.contains(&reference.target) {
+            return;
+        }
+        if self.requested.contains(&reference.fetch_url) {
+            self.aliases.push(reference);
+            return;
+        }
+        if self.requested.len() >= self.fetcher.settings.max_files {
+            self.is_file_limit_reached = true;
+            return;
+        }
+        self.requested.insert(reference.fetch_url.clone());
+        let from = &self.documents.file(from).url;
+        match reference_policy::check_reference(
+            from,
+            &reference.fetch_url,
+            &self.fetcher.settings.hosts,
+        ) {
+            Ok(()) => queue.push(reference),
+            Err(rejection) => self.record_missing(reference, &rejection.to_string()),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> LoadedDocument {
+        for reference in std::mem::take(&mut self.aliases) {
+            self.documents.alias_existing_url(reference.target, &reference.fetch_url);
+        }
+        let Self { documents, mut warnings, missing, .. } = self;
+        let missing = missing.into_iter().filter(|(target, _)| !documents.contains(target));
+        warnings.extend(missing.map(|(_, warning)| warning));
+        if self.is_file_limit_reached {
+            let max = self.fetcher.settings.max_files;
+            let message = format!("only {max} files were read; `max_files` says how many");
+            warnings.push(LoadWarning {
+                at: display_url(&documents.file(documents.root()).url),
+                message,
+            });
+        }
+        LoadedDocument { documents, warnings }
+    }
+}

@@ -1,0 +1,86 @@
+//! What an event of another gateway's stream says.
+
+use serde::Deserialize;
+
+use super::response;
+use crate::error::CallError;
+use crate::openapi::response::SecretRedactor;
+use crate::outcome::Outcome;
+
+/// What an event says.
+#[derive(Debug)]
+pub(in crate::openapi) enum PeerEvent {
+    Value(Box<Outcome>),
+    /// So many events are lost; `None` if the stream is another one than before.
+    Gap(Option<u64>),
+    /// The last word of a stream that failed.
+    Failed(CallError),
+    /// The last word of one that did not.
+    Complete,
+    /// It cannot be read, for this reason.
+    Invalid(String),
+}
+
+impl PeerEvent {
+    /// Parses an event by its type. An unknown type is invalid, and the stream continues.
+    pub(in crate::openapi) fn parse(kind: &str, data: &str, redactor: &SecretRedactor) -> Self {
+        let invalid =
+            |error: serde_json::Error| Self::Invalid(format!("an event cannot be read: {error}"));
+        match kind {
+            "message" => response::decode_outcome(data.as_bytes())
+                .map_or_else(invalid, |read| Self::Value(Box::new(read))),
+            "gap" => serde_json::from_str(data).map_or_else(invalid, |gap: GapData| gap.into()),
+            "error" => {
+                let unknown_reason = || CallError::execution("the stream failed without a reason");
+                let error = response::decode_problem(data.as_bytes(), redactor);
+                Self::Failed(error.unwrap_or_else(unknown_reason))
+            }
+            "complete" => Self::Complete,
+            other => {
+                Self::Invalid(format!("an event is of the type `{other}`, which is not known"))
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GapData {
+    lost: Option<u64>,
+    #[serde(default)]
+    is_new: bool,
+}
+
+impl From<GapData> for PeerEvent {
+    fn from(gap: GapData) -> Self {
+        Self::Gap(gap.lost.filter(|_| !gap.is_new))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each row: the type of an event, its data, and a word of what it says.
+    #[test]
+    fn peer_events_parse_by_type() {
+        let value = r#"{"data":1,"meta":{"source":"local","operationId":"a.b","timestamp":1}}"#;
+        for (kind, data, expected) in [
+            ("message", value, "Value("),
+            ("message", "1", "Invalid("),
+            ("message", "", "Invalid("),
+            ("gap", r#"{"lost":12,"isNew":false}"#, "Gap(Some(12))"),
+            ("gap", r#"{"lost":null,"isNew":true}"#, "Gap(None)"),
+            ("gap", r#"{"lost":-1}"#, "Invalid("),
+            ("gap", "x", "Invalid("),
+            ("error", r#"{"error":{"code":"TIMEOUT","message":"late"}}"#, "late"),
+            ("error", "x", "without a reason"),
+            ("complete", "{}", "Complete"),
+            ("complete", "", "Complete"),
+            ("news", value, "`news`"),
+        ] {
+            let read = format!("{:?}", PeerEvent::parse(kind, data, &SecretRedactor::default()));
+            assert!(read.contains(expected), "{kind} {data}: {read}");
+        }
+    }
+}

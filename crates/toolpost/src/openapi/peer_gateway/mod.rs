@@ -1,0 +1,16 @@
+//! Services that are gateways like this one: what their documents say in `x-toolpost-operation` makes the
+//! same operations here, and a call gets the same envelopes, events and errors.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `request` | the input as the body, with the remaining timeout |
+//! | `response` | envelopes and problems |
+//! | `event` | events of a stream |
+
+mod event;
+mod request;
+mod response;
+
+pub(super) use event::PeerEvent;
+pub(super) use request::{build_request, set_trace_headers};
+pub(super) use response::{is_problem, parse_error, parse_outcome};

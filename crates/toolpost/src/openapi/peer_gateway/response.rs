@@ -1,0 +1,149 @@
+//! From an answer of another gateway to what the call ended with there.
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::envelope::Envelope;
+use crate::error::CallError;
+use crate::openapi::response::{SecretRedactor, essence};
+use crate::outcome::Outcome;
+use crate::payload::Payload;
+use crate::schema::{Issue, Normalized, Repair};
+
+pub(super) const ENVELOPE: &str = "application/vnd.toolpost.envelope+json";
+const PROBLEM_JSON: &str = "application/problem+json";
+
+/// Whether the other gateway has said what went wrong, and not somebody on the way to it.
+pub(in crate::openapi) fn is_problem(headers: &HeaderMap) -> bool {
+    content_type(headers).eq_ignore_ascii_case(PROBLEM_JSON)
+}
+
+/// What a call ended with there.
+///
+/// # Errors
+///
+/// The answer is none of a gateway.
+pub(in crate::openapi) fn parse_outcome(
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Outcome, CallError> {
+    let kind = content_type(headers);
+    if !kind.eq_ignore_ascii_case(ENVELOPE) {
+        let message =
+            format!("the other gateway responded with `{kind}`, which is not an envelope");
+        return Err(CallError::execution(message));
+    }
+    decode_outcome(body).map_err(|error| {
+        CallError::execution(format!("the envelope of the other gateway cannot be read: {error}"))
+    })
+}
+
+/// An envelope, with the repairs and warnings beside it.
+pub(super) fn decode_outcome(text: &[u8]) -> Result<Outcome, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct OutcomeFindings {
+        #[serde(default)]
+        repairs: Vec<Repair>,
+        #[serde(default)]
+        warnings: Vec<Issue>,
+    }
+    let mut outcome = Outcome::new(serde_json::from_slice::<Envelope<Payload>>(text)?);
+    let beside: OutcomeFindings = serde_json::from_slice(text)?;
+    let mut findings = Normalized::default();
+    (findings.repairs, findings.issues) = (beside.repairs, beside.warnings);
+    outcome.add_findings(findings);
+    Ok(outcome)
+}
+
+/// The error that a problem carries, if it carries one.
+pub(in crate::openapi) fn parse_error(
+    headers: &HeaderMap,
+    body: &[u8],
+    redactor: &SecretRedactor,
+) -> Option<CallError> {
+    is_problem(headers).then(|| decode_problem(body, redactor)).flatten()
+}
+
+/// The error inside a problem. What is known about repeating it was decided there: where nothing is
+/// said to have run, nothing has.
+pub(super) fn decode_problem(problem: &[u8], redactor: &SecretRedactor) -> Option<CallError> {
+    #[derive(Deserialize)]
+    struct ProblemBody {
+        error: Value,
+    }
+    let problem: ProblemBody = serde_json::from_slice(problem).ok()?;
+    let error: CallError = serde_json::from_value(redactor.redact_value(problem.error)).ok()?;
+    Some(if error.may_have_run() { error } else { error.not_sent() })
+}
+
+fn content_type(headers: &HeaderMap) -> &str {
+    essence(headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Each row: a body, and whether it is what a call ended with.
+    #[test]
+    fn outcome_parses_envelope_with_repairs_and_warnings() {
+        let local = json!({"source": "local", "operationId": "a.b", "timestamp": 1});
+        let repair = json!({"path": "/a", "action": "stripped", "from": 1});
+        for (body, fits) in [
+            (json!({"data": null, "meta": local}), true),
+            (json!({"data": {"a": 1}, "meta": local, "more": 1}), true),
+            (
+                json!({"data": 1, "meta": local, "repairs": [repair], "warnings": [{"path": "", "message": "m"}]}),
+                true,
+            ),
+            (json!({"data": 1}), false),
+            (json!({"meta": local}), false),
+            (json!({"data": 1, "meta": {"source": "moon"}}), false),
+            (json!({"data": 1, "meta": local, "repairs": 7}), false),
+            (json!([]), false),
+            (json!("data"), false),
+        ] {
+            let read = decode_outcome(body.to_string().as_bytes());
+            assert_eq!(read.is_ok(), fits, "{body}");
+            let Ok(outcome) = read else { continue };
+            for (name, count) in
+                [("repairs", outcome.repairs().len()), ("warnings", outcome.warnings().len())]
+            {
+                assert_eq!(count, body[name].as_array().map_or(0, Vec::len), "{body}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_keep_their_source_text() {
+        let text = r#"{"data":[123456789012345678901234567890,1.10,-0.0,1e400],"meta":{"source":"local","operationId":"a.b","timestamp":1}}"#;
+        let outcome = decode_outcome(text.as_bytes()).unwrap();
+        let data = serde_json::to_string(&outcome.envelope.data).unwrap();
+        assert_eq!(data, "[123456789012345678901234567890,1.10,-0.0,1e400]");
+    }
+
+    /// Each row: a problem, and the error that it carries as it goes on from here.
+    #[test]
+    fn error_is_parsed_from_problem_json() {
+        let error =
+            json!({"code": "NO_FUNDS", "message": "m", "details": {"a": [1]}, "retryable": false});
+        let busy = json!({"code": "OVERLOADED", "message": "m", "retryable": true});
+        let nothing = SecretRedactor::default();
+        for (problem, expected) in [
+            (json!({"status": 502, "error": error}), Some(&error)),
+            (json!({"error": busy}), Some(&busy)),
+            (json!({"status": 404}), None),
+            (json!({"error": null}), None),
+            (json!({"error": {"code": 7, "message": "m"}}), None),
+            (json!([]), None),
+        ] {
+            let read = decode_problem(problem.to_string().as_bytes(), &nothing);
+            let read = read.map(|error| serde_json::to_value(error).unwrap());
+            assert_eq!(read.as_ref(), expected, "{problem}");
+        }
+        assert!(decode_problem(b"<html>", &nothing).is_none());
+    }
+}

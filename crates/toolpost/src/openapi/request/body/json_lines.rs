@@ -1,0 +1,19 @@
+//! JSON values in a row.
+
+use serde_json::Value;
+
+use super::super::media_type;
+
+/// Each item on a line of its own; `json-seq` has a record separator before each (RFC 7464).
+pub(super) fn encode(media_type: &str, value: &Value) -> Vec<u8> {
+    let is_sequence = media_type::essence(media_type).to_ascii_lowercase().ends_with("json-seq");
+    let mut out = Vec::new();
+    for item in value.as_array().into_iter().flatten() {
+        if is_sequence {
+            out.push(0x1e);
+        }
+        serde_json::to_writer(&mut out, item).expect("a value is JSON already");
+        out.push(b'\n');
+    }
+    out
+}

@@ -1,0 +1,131 @@
+//! The path: text with holes, and no value that leads anywhere else.
+
+use serde_json::{Map, Value};
+
+use super::super::plan::{Parameter, ParameterLocation, ParameterSerialization, Style};
+use super::escape::PercentEscape;
+use super::input_path::InputPath;
+use super::query::encode_content;
+use super::style::ValueSerializer;
+use super::template::TemplateError;
+use crate::schema::Issue;
+
+/// A path in pieces.
+#[derive(Debug)]
+pub(super) struct PathTemplate {
+    pieces: Vec<PathPiece>,
+}
+
+#[derive(Debug)]
+enum PathPiece {
+    Literal(String),
+    /// The index of a parameter in the plan.
+    Parameter(usize),
+}
+
+impl PathTemplate {
+    /// Takes a path apart. What stands behind `#` is never sent, so it is not kept.
+    pub(super) fn new(path: &str, parameters: &[Parameter]) -> Result<Self, TemplateError> {
+        let mut rest = path.split('#').next().unwrap_or_default();
+        let mut pieces = Vec::new();
+        while let Some((before, name, after)) = next_placeholder(rest) {
+            let index = parameter_index(parameters, name).ok_or_else(|| {
+                TemplateError::UnknownParameter { path: path.to_owned(), name: name.to_owned() }
+            })?;
+            pieces.extend([PathPiece::Literal(before.to_owned()), PathPiece::Parameter(index)]);
+            rest = after;
+        }
+        pieces.push(PathPiece::Literal(rest.to_owned()));
+        Ok(Self { pieces })
+    }
+
+    /// Whether no parameter stands in the path.
+    pub(super) fn is_literal(&self) -> bool {
+        self.pieces.iter().all(|piece| matches!(piece, PathPiece::Literal(_)))
+    }
+
+    /// Whether a parameter stands in the path.
+    pub(super) fn contains(&self, index: usize) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, PathPiece::Parameter(at) if *at == index))
+    }
+
+    /// Appends the path with its values.
+    pub(super) fn append(
+        &self,
+        out: &mut String,
+        parameters: &[Parameter],
+        input: &Map<String, Value>,
+    ) -> Result<(), Issue> {
+        let mut last = None;
+        for piece in &self.pieces {
+            match piece {
+                PathPiece::Literal(text) => {
+                    // A segment is whole as soon as the next one, or the query, begins.
+                    let end = text.find(['/', '?']).unwrap_or(text.len());
+                    out.push_str(&text[..end]);
+                    if end < text.len() {
+                        check_segment(out, last.take())?;
+                    }
+                    out.push_str(&text[end..]);
+                }
+                PathPiece::Parameter(index) => {
+                    let parameter = &parameters[*index];
+                    let value = input.get(&parameter.input).unwrap_or(&Value::Null);
+                    encode_parameter(out, parameter, value);
+                    last = last.or(Some(parameter));
+                }
+            }
+        }
+        check_segment(out, last)
+    }
+}
+
+fn encode_parameter(out: &mut String, parameter: &Parameter, value: &Value) {
+    match &parameter.serialization {
+        ParameterSerialization::Style { style, explode, allow_reserved } => {
+            let escape = if *allow_reserved {
+                PercentEscape::AllowReservedInPath
+            } else {
+                PercentEscape::All
+            };
+            let serializer = ValueSerializer { style: *style, explode: *explode, escape };
+            serializer.append_inline(out, &parameter.name, value);
+        }
+        ParameterSerialization::Content(media_type) => {
+            PercentEscape::All.push(out, &encode_content(media_type, value, PercentEscape::None));
+        }
+    }
+}
+
+/// Refuses a segment that is nothing or only dots: it would be another path, with or without being
+/// tidied up on the way.
+fn check_segment(out: &str, filled: Option<&Parameter>) -> Result<(), Issue> {
+    let Some(parameter) = filled else { return Ok(()) };
+    if out.contains('?') {
+        return Ok(());
+    }
+    let segment = out.rsplit('/').next().unwrap_or_default();
+    let segment = segment.to_ascii_lowercase().replace("%2e", ".");
+    let reason = match (segment.as_str(), &parameter.serialization) {
+        ("", _) => "an empty value would be another path".to_owned(),
+        (".", ParameterSerialization::Style { style: Style::Label, .. }) => {
+            "an empty value would be another path: it is written as `.`".to_owned()
+        }
+        ("." | "..", _) => format!("`{segment}` would be another path"),
+        _ => return Ok(()),
+    };
+    Err(InputPath::root(&parameter.input).issue(reason))
+}
+
+/// What stands before the first `{name}`, the name, and what stands behind it.
+fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('{')?;
+    let (name, after) = rest.split_once('}')?;
+    Some((before, name, after))
+}
+
+/// The parameter of a hole. Some documents write the query into the path, holes and all.
+fn parameter_index(parameters: &[Parameter], name: &str) -> Option<usize> {
+    let at = |position| parameters.iter().position(|it| it.name == name && it.location == position);
+    at(ParameterLocation::Path).or_else(|| at(ParameterLocation::Query))
+}

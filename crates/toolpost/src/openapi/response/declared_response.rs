@@ -1,0 +1,126 @@
+//! What the document says about an answer.
+
+use super::media_kind::{MediaKind, essence};
+use crate::openapi::plan::{DeclaredResponse, OperationPlan, StatusRange};
+use crate::schema::Schema;
+
+/// The narrowest declared response that a status is one of.
+pub(super) fn find_response(plan: &OperationPlan, status: u16) -> Option<&DeclaredResponse> {
+    let fits = |range: StatusRange| match range {
+        StatusRange::Exactly(code) => code == status,
+        StatusRange::Class(digit) => digit == status / 100,
+        StatusRange::Default => true,
+    };
+    plan.responses.iter().filter(|one| fits(one.status)).min_by_key(|one| one.status)
+}
+
+/// The schema of an answer of this media type; the unknown one, where nothing is said about it.
+pub(crate) fn response_schema(plan: &OperationPlan, status: u16, content_type: &str) -> Schema {
+    // A success that is not declared is no error, even if everything else is declared as one.
+    let declared = find_response(plan, status)
+        .filter(|response| response.code.is_none() || !(200..300).contains(&status));
+    let contents = declared.map_or(&[][..], |response| &response.contents);
+    let best = contents.iter().filter_map(|reply| {
+        let closeness = type_distance(&reply.media_type, content_type)?;
+        Some((closeness, &reply.schema))
+    });
+    // The first one of those that are equally close.
+    let best = best.reduce(|best, next| if next.0 < best.0 { next } else { best });
+    best.map_or_else(Schema::unknown, |(_, schema)| schema.clone())
+}
+
+/// Whether the document says what such an answer is, and this is something else.
+pub(crate) fn is_undeclared(plan: &OperationPlan, status: u16, content_type: &str) -> bool {
+    let declared = find_response(plan, status).filter(|response| response.code.is_none());
+    declared.is_some_and(|response| {
+        let mut contents = response.contents.iter();
+        contents.len() > 0
+            && contents.all(|reply| type_distance(&reply.media_type, content_type).is_none())
+    })
+}
+
+/// How close a declared type is to one that was received; less is closer.
+fn type_distance(declared: &str, received: &str) -> Option<u8> {
+    let (range, own) = (essence(declared), essence(received));
+    let kind = |text: &str| text.split('/').next().unwrap_or_default().to_ascii_lowercase();
+    if range.eq_ignore_ascii_case(own) {
+        return Some(0);
+    }
+    match (MediaKind::from_content_type(declared), MediaKind::from_content_type(received)) {
+        // A service that says `application/json` seldom means something else by it than the document
+        // by `application/vnd.example+json`.
+        (MediaKind::Json, MediaKind::Json) => Some(1),
+        // Services that say nothing send what they declare.
+        (_, MediaKind::Unknown) => Some(1),
+        _ if range == "*/*" || range == "*" => Some(3),
+        _ if range.ends_with("/*") && kind(range) == kind(own) => Some(2),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::openapi::plan::{ResponseContent, ServiceProtocol};
+
+    fn plan(responses: &[(StatusRange, &[&str])]) -> OperationPlan {
+        let responses = responses.iter().map(|(status, contents)| DeclaredResponse {
+            status: *status,
+            contents: contents
+                .iter()
+                .map(|media_type| ResponseContent {
+                    media_type: (*media_type).to_owned(),
+                    schema: Schema::new(json!({"title": format!("{status:?} {media_type}")}))
+                        .unwrap(),
+                })
+                .collect(),
+            code: (*status == StatusRange::Default).then(|| "HTTP_ERROR".into()),
+        });
+        OperationPlan {
+            method: reqwest::Method::GET,
+            protocol: ServiceProtocol::Http,
+            path: "/".to_owned(),
+            servers: Arc::new([]),
+            parameters: Vec::new(),
+            body: None,
+            responses: responses.collect(),
+            security: Arc::new([]),
+        }
+    }
+
+    #[test]
+    fn narrowest_status_and_closest_type_are_selected() {
+        use StatusRange::{Class, Default, Exactly};
+        let plan = plan(&[
+            (Default, &["application/json"]),
+            (Class(2), &["*/*", "text/*", "text/csv"]),
+            (Exactly(200), &["application/vnd.a+json", "application/vnd.b+json", "image/png"]),
+            (Exactly(204), &[]),
+        ]);
+        let rows = [
+            (200, "application/json", "Exactly(200) application/vnd.a+json"),
+            (200, "application/vnd.b+json; x=y", "Exactly(200) application/vnd.b+json"),
+            (200, "IMAGE/PNG", "Exactly(200) image/png"),
+            (200, "image/gif", ""),
+            (200, "", "Exactly(200) application/vnd.a+json"),
+            (201, "text/csv", "Class(2) text/csv"),
+            (201, "text/plain", "Class(2) text/*"),
+            (201, "image/png", "Class(2) */*"),
+            (204, "application/json", ""),
+            (404, "application/problem+json", "Default application/json"),
+            (300, "application/json", "Default application/json"),
+        ];
+        let undeclared = self::plan(&[(Default, &["application/json"])]);
+        assert!(response_schema(&undeclared, 201, "application/json").is_unknown());
+        for (status, content_type, expected) in rows {
+            let found = response_schema(&plan, status, content_type);
+            let title =
+                found.json().get("title").and_then(|title| title.as_str().map(str::to_owned));
+            assert_eq!(title.unwrap_or_default(), expected, "{status} {content_type}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! From the bytes of a body to data.
+
+use data_encoding::BASE64;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::charset;
+use super::media_kind::{self, MediaKind};
+use crate::payload::Payload;
+
+/// What a body is.
+#[derive(Debug)]
+pub(crate) struct DecodedBody {
+    pub(crate) payload: Payload,
+    /// What is wrong with it.
+    pub(crate) warning: Option<String>,
+}
+
+/// Whether somebody is going to look into JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JsonMode {
+    /// It stays text, which costs a tenth of what a tree does.
+    Raw,
+    Parsed,
+}
+
+/// Reads a body as what its service says it is: JSON as its value, text as text, everything else as
+/// `$binary`, and nothing as null. What is not what it says it is stays what it is, text or bytes.
+pub(crate) fn decode_body(body: Vec<u8>, content_type: &str, json_mode: JsonMode) -> DecodedBody {
+    if body.is_empty() {
+        return Value::Null.into();
+    }
+    match MediaKind::from_content_type(content_type) {
+        MediaKind::Binary => binary_value(&body, content_type).into(),
+        MediaKind::Unknown => decode_unknown(body, json_mode),
+        MediaKind::Json => decode_json(body, content_type, json_mode),
+        MediaKind::JsonLines => decode_json_list(body, content_type, '\n'),
+        MediaKind::JsonSequence => decode_json_list(body, content_type, '\u{1e}'),
+        MediaKind::Text | MediaKind::EventStream => decode_text(body, content_type),
+    }
+}
+
+/// The value that a text is in JSON, if it is one.
+pub(crate) fn parse_json(text: &str, json_mode: JsonMode) -> Result<Payload, serde_json::Error> {
+    if json_mode == JsonMode::Parsed
+        && let Ok(value) = serde_json::from_str::<Value>(text)
+    {
+        return Ok(value.into());
+    }
+    // What nests too deep for a tree may still be handed on.
+    serde_json::from_str::<Box<RawValue>>(text).map(Payload::from)
+}
+
+fn decode_json(body: Vec<u8>, content_type: &str, json_mode: JsonMode) -> DecodedBody {
+    let text = match charset::decode_text(body, media_kind::charset(content_type)) {
+        Ok(text) => text,
+        Err(body) => {
+            let warning = "the service says that this is JSON, and it is no text".to_owned();
+            let payload = binary_value(&body, content_type).into();
+            return DecodedBody { payload, warning: Some(warning) };
+        }
+    };
+    match parse_json(&text, json_mode) {
+        Ok(payload) => DecodedBody { payload, warning: None },
+        Err(_) if text.trim().is_empty() => Value::Null.into(),
+        Err(error) => DecodedBody {
+            warning: Some(format!("the service says that this is JSON, and it is not: {error}")),
+            payload: Value::String(text).into(),
+        },
+    }
+}
+
+fn decode_text(body: Vec<u8>, content_type: &str) -> DecodedBody {
+    match charset::decode_text(body, media_kind::charset(content_type)) {
+        Ok(text) => Value::String(text).into(),
+        Err(body) => binary_value(&body, content_type).into(),
+    }
+}
+
+/// Values in a row that are all there are a list.
+fn decode_json_list(body: Vec<u8>, content_type: &str, separator: char) -> DecodedBody {
+    let text = match charset::decode_text(body, media_kind::charset(content_type)) {
+        Ok(text) => text,
+        Err(body) => return binary_value(&body, content_type).into(),
+    };
+    let records = text.split(separator).filter(|record| !record.trim().is_empty());
+    match records.map(serde_json::from_str).collect::<Result<Vec<Value>, _>>() {
+        Ok(values) => Value::Array(values).into(),
+        Err(error) => DecodedBody {
+            warning: Some(format!(
+                "the service says that these are JSON values, and they are not: {error}"
+            )),
+            payload: Value::String(text).into(),
+        },
+    }
+}
+
+/// What a service says nothing about is JSON if it can be, else text if it can be.
+fn decode_unknown(body: Vec<u8>, json_mode: JsonMode) -> DecodedBody {
+    let text = match charset::decode_text(body, None) {
+        Ok(text) => text,
+        Err(body) => return binary_value(&body, "application/octet-stream").into(),
+    };
+    let is_document = text.trim_start().starts_with(['{', '[']);
+    match parse_json(&text, json_mode) {
+        Ok(payload) if is_document => DecodedBody { payload, warning: None },
+        _ => Value::String(text).into(),
+    }
+}
+
+fn binary_value(body: &[u8], content_type: &str) -> Value {
+    json!({"$binary": BASE64.encode(body), "contentType": content_type, "size": body.len()})
+}
+
+impl From<Value> for DecodedBody {
+    fn from(value: Value) -> Self {
+        Self { payload: value.into(), warning: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_decode_by_content_type_or_stay_raw() {
+        let json_type = "application/json";
+        let rows: [(&[u8], &str, Value, bool); 20] = [
+            (b"{\"a\": 1}", json_type, json!({"a": 1}), false),
+            (b"\xef\xbb\xbf[1]", "application/problem+json", json!([1]), false),
+            (b"[\0\x31\0]\0", "application/json; charset=utf-16", json!([1]), false),
+            (b"\"\xfc\"", "application/json; charset=latin1", json!("ü"), false),
+            (b"", json_type, Value::Null, false),
+            (b" \n", json_type, Value::Null, false),
+            (b"null", json_type, Value::Null, false),
+            (b"<html>", json_type, json!("<html>"), true),
+            (b"{\"a\": 1} {\"a\": 2}", json_type, json!("{\"a\": 1} {\"a\": 2}"), true),
+            (
+                b"\xff",
+                json_type,
+                json!({"$binary": "/w==", "contentType": json_type, "size": 1}),
+                true,
+            ),
+            (b"{\"a\": 1}", "text/plain", json!("{\"a\": 1}"), false),
+            (b"\xfc", "text/plain; charset=iso-8859-1", json!("ü"), false),
+            (
+                b"\xfc",
+                "text/plain",
+                json!({"$binary": "/A==", "contentType": "text/plain", "size": 1}),
+                false,
+            ),
+            (
+                b"abc",
+                "image/png",
+                json!({"$binary": "YWJj", "contentType": "image/png", "size": 3}),
+                false,
+            ),
+            (b"{\"a\": 1}", "", json!({"a": 1}), false),
+            (b"12", "", json!("12"), false),
+            (b"1\n\n{\"a\": 2}\r\n", "application/jsonl", json!([1, {"a": 2}]), false),
+            (b"\x1e[\n1]\n\x1e2\n", "application/json-seq", json!([[1], 2]), false),
+            (b"1\nx", "application/x-ndjson", json!("1\nx"), true),
+            (
+                b"\xff",
+                "",
+                json!({"$binary": "/w==", "contentType": "application/octet-stream", "size": 1}),
+                false,
+            ),
+        ];
+        for (body, content_type, expected, is_odd) in rows {
+            for json_mode in [JsonMode::Raw, JsonMode::Parsed] {
+                let data = decode_body(body.to_vec(), content_type, json_mode);
+                let row = format!("{} {content_type}", String::from_utf8_lossy(body));
+                assert_eq!(data.warning.is_some(), is_odd, "{row}");
+                assert_eq!(data.payload.into_value().unwrap(), expected, "{row}");
+            }
+        }
+    }
+
+    #[test]
+    fn json_is_parsed_only_when_needed_and_valid() {
+        let text = "{ \"a\":  1.0 }";
+        let read = |text: &str, json_mode| {
+            decode_body(text.as_bytes().to_vec(), "application/json", json_mode)
+        };
+        assert_eq!(read(text, JsonMode::Raw).payload.as_raw().unwrap().get(), text);
+        assert!(read(text, JsonMode::Parsed).payload.as_value().is_some());
+        let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+        let data = read(&deep, JsonMode::Parsed);
+        assert_eq!(data.payload.as_raw().unwrap().get(), deep);
+        assert!(data.warning.is_none());
+    }
+}

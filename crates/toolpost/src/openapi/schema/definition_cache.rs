@@ -1,0 +1,237 @@
+//! The schemas of a document taken apart: each definition is written once, for all that have it.
+//!
+//! What a definition is called depends on what was called before it, and so does which schemas a
+//! discriminator knows. So the naming steps of a definition are stored, and replayed for each schema
+//! that has it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::super::document::{NodeRef, TreeNode};
+use super::context::SchemaContext;
+use super::definition_name;
+use super::schema_writer::{DefinitionNames, SchemaCursor, SchemaWriter};
+use super::shape::{SchemaShape, SchemaUsage};
+use crate::schema::{SharedDefinition, SplitRoot, SplitSchema};
+
+/// What was handed out of a document.
+#[derive(Debug)]
+pub(super) struct DefinitionCache {
+    /// Whether requests and answers have the same schemas.
+    is_usage_independent: bool,
+    indices: HashMap<(NodeRef, SchemaUsage), usize>,
+    definitions: Vec<CachedDefinition>,
+    /// What was written and not handed out yet.
+    pending: Vec<SharedDefinition>,
+}
+
+/// A definition.
+#[derive(Debug)]
+struct CachedDefinition {
+    node_ref: NodeRef,
+    usage: SchemaUsage,
+    /// What it was called when it was handed out, if anybody had called it by then.
+    key: Option<String>,
+    /// What was asked while it was written, if it was.
+    naming_steps: Option<Vec<NamingStep>>,
+}
+
+/// What was asked of the names while a definition was written.
+#[derive(Debug)]
+enum NamingStep {
+    /// Something leads to a definition, which would be called so.
+    Reference(usize, Box<str>),
+    /// Whether a definition had a name by then.
+    Lookup(usize, bool),
+}
+
+impl DefinitionCache {
+    pub(super) fn new(context: &SchemaContext) -> Self {
+        let (indices, definitions, pending) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { is_usage_independent: is_usage_independent(context), indices, definitions, pending }
+    }
+
+    /// Takes a schema apart.
+    pub(super) fn extract(&mut self, context: &SchemaContext, shape: &SchemaShape) -> SplitSchema {
+        let mut extraction = SchemaExtraction::new(self);
+        let root = match shape {
+            SchemaShape::Schema(node_ref, usage) => {
+                SplitRoot::Definition(extraction.start_root(context, *node_ref, *usage))
+            }
+            other => {
+                SplitRoot::Inline(SchemaWriter::new(context, &mut extraction).write_shape(other))
+            }
+        };
+        extraction.steps.clear();
+        let mut reached = Vec::new();
+        while let Some(index) = extraction.queue.pop_front() {
+            reached.push(index);
+            extraction.visit(context, index);
+            if extraction.is_context_dependent {
+                return SplitSchema::default();
+            }
+        }
+        let renamed = reached.iter().filter_map(|index| extraction.renamed_key(*index)).collect();
+        let new = std::mem::take(&mut self.pending);
+        SplitSchema { root, new_definitions: new, referenced: reached, renamed }
+    }
+
+    fn definition_index(&mut self, node_ref: NodeRef, usage: SchemaUsage) -> usize {
+        let usage = match usage {
+            SchemaUsage::Request if self.is_usage_independent => SchemaUsage::Response,
+            usage => usage,
+        };
+        let next = self.definitions.len();
+        let index = *self.indices.entry((node_ref, usage)).or_insert(next);
+        if index == next {
+            self.definitions.push(CachedDefinition {
+                node_ref,
+                usage,
+                key: None,
+                naming_steps: None,
+            });
+        }
+        index
+    }
+}
+
+/// The names of one schema while it is taken apart.
+struct SchemaExtraction<'v> {
+    cache: &'v mut DefinitionCache,
+    /// What the definitions of this schema are called, by their numbers.
+    names: HashMap<usize, String>,
+    used_names: HashSet<String>,
+    queue: VecDeque<usize>,
+    steps: Vec<NamingStep>,
+    /// Whether something came up that another schema may see otherwise.
+    is_context_dependent: bool,
+}
+
+impl<'v> SchemaExtraction<'v> {
+    fn new(cache: &'v mut DefinitionCache) -> Self {
+        Self {
+            cache,
+            names: HashMap::new(),
+            used_names: HashSet::new(),
+            queue: VecDeque::new(),
+            steps: Vec::new(),
+            is_context_dependent: false,
+        }
+    }
+
+    /// The schema itself, which has no key here. Others will likely call it as this one would have been
+    /// called.
+    fn start_root(
+        &mut self,
+        context: &SchemaContext,
+        node_ref: NodeRef,
+        usage: SchemaUsage,
+    ) -> usize {
+        let index = self.cache.definition_index(context.canonical(node_ref), usage);
+        let reference = context.documents.node(node_ref).get("$ref").and_then(TreeNode::as_str);
+        if let Some(reference) = reference {
+            self.suggest_key(index, &definition_name::name_from_reference(reference));
+        }
+        self.names.insert(index, "#".to_owned());
+        self.queue.push_back(index);
+        index
+    }
+
+    /// Goes through a definition: on the known way, or on one that is known from now on.
+    fn visit(&mut self, context: &SchemaContext, definition_index: usize) {
+        let definition = &mut self.cache.definitions[definition_index];
+        let (node_ref, usage) = (definition.node_ref, definition.usage);
+        let steps = match definition.naming_steps.take() {
+            Some(steps) => {
+                steps.iter().for_each(|step| self.replay(step));
+                steps
+            }
+            None => {
+                let mut writer = SchemaWriter::new(context, self);
+                let text = writer.write_schema(writer.cursor(node_ref, usage));
+                let key = self.cache.definitions[definition_index].key.clone();
+                self.cache.pending.push(SharedDefinition {
+                    index: definition_index,
+                    key,
+                    schema: text,
+                });
+                deduplicate_steps(std::mem::take(&mut self.steps))
+            }
+        };
+        self.cache.definitions[definition_index].naming_steps = Some(steps);
+    }
+
+    fn replay(&mut self, step: &NamingStep) {
+        match step {
+            NamingStep::Reference(index, preferred_name) => {
+                self.assign_name(*index, preferred_name);
+            }
+            NamingStep::Lookup(index, was_named) => {
+                self.is_context_dependent |= self.names.contains_key(index) != *was_named;
+            }
+        }
+    }
+
+    fn assign_name(&mut self, index: usize, preferred_name: &str) {
+        if self.names.contains_key(&index) {
+            return;
+        }
+        let name = definition_name::unique_name(&mut self.used_names, preferred_name);
+        self.suggest_key(index, &name);
+        self.names.insert(index, name);
+        self.queue.push_back(index);
+    }
+
+    /// Calls a definition so, unless it has a key already, or was handed out without one.
+    fn suggest_key(&mut self, index: usize, key: &str) {
+        let definition = &mut self.cache.definitions[index];
+        if definition.naming_steps.is_none() && definition.key.is_none() {
+            definition.key = Some(key.to_owned());
+        }
+    }
+
+    fn renamed_key(&self, index: usize) -> Option<(usize, String)> {
+        let name = self.names.get(&index).filter(|name| *name != "#")?;
+        (self.cache.definitions[index].key.as_ref() != Some(name)).then(|| (index, name.clone()))
+    }
+}
+
+impl DefinitionNames for SchemaExtraction<'_> {
+    fn reference_to(&mut self, cursor: SchemaCursor, reference: &str) -> String {
+        // What stands so deep is read as a part of what is around it.
+        self.is_context_dependent |= cursor.depth > 0;
+        let index = self.cache.definition_index(cursor.node_ref, cursor.usage);
+        let preferred_name = definition_name::name_from_reference(reference);
+        self.assign_name(index, &preferred_name);
+        self.steps.push(NamingStep::Reference(index, preferred_name.into()));
+        definition_pointer(index)
+    }
+
+    fn existing_reference(&mut self, node_ref: NodeRef, usage: SchemaUsage) -> Option<String> {
+        let index = self.cache.definition_index(node_ref, usage);
+        let is_named = self.names.contains_key(&index);
+        self.steps.push(NamingStep::Lookup(index, is_named));
+        is_named.then(|| definition_pointer(index))
+    }
+}
+
+/// Whether nothing in the document is for one direction only.
+fn is_usage_independent(context: &SchemaContext) -> bool {
+    let documents = &context.documents;
+    let mut flags = documents.members_named("readOnly").chain(documents.members_named("writeOnly"));
+    flags.all(|flag| flag.as_bool() != Some(true))
+        && documents.members_named("type").all(|name| name.as_str() != Some("file"))
+}
+
+/// Keeps the first reference to each definition.
+fn deduplicate_steps(mut steps: Vec<NamingStep>) -> Vec<NamingStep> {
+    let mut referenced = HashSet::new();
+    steps.retain(|step| match step {
+        NamingStep::Reference(index, _) => referenced.insert(*index),
+        NamingStep::Lookup(..) => true,
+    });
+    steps
+}
+
+fn definition_pointer(index: usize) -> String {
+    format!("#/$defs/{index}")
+}

@@ -1,0 +1,95 @@
+//! The values of a body that comes piece by piece: events, or JSON values in a row.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use reqwest::Response;
+
+use super::record_stream::{Record, RecordStream};
+use crate::envelope::SseMeta;
+use crate::openapi::response::MediaKind;
+use crate::sse::{SseDecoder, SseStream, SseStreamError};
+
+type ByteChunks = BoxStream<'static, Result<Bytes, reqwest::Error>>;
+
+/// The values of one answer.
+pub(super) enum ValueStream {
+    Events(Box<SseStream<ByteChunks, Bytes>>),
+    Records(Box<RecordStream<ByteChunks>>),
+}
+
+/// What comes next.
+pub(super) enum NextValue {
+    /// A value as text, with the fields of its event.
+    Value(String, Option<SseMeta>),
+    /// Something that cannot be read; there is more behind it.
+    Malformed(String),
+    /// The service has said everything.
+    End,
+    /// The connection is gone.
+    ConnectionLost(String),
+}
+
+impl ValueStream {
+    /// The values of an answer, each of them up to so many bytes.
+    pub(super) fn from_response(response: Response, media: MediaKind, max_bytes: usize) -> Self {
+        let chunks = response.bytes_stream().boxed();
+        match media {
+            MediaKind::JsonLines => {
+                Self::Records(Box::new(RecordStream::new(chunks, b'\n', max_bytes)))
+            }
+            MediaKind::JsonSequence => {
+                Self::Records(Box::new(RecordStream::new(chunks, 0x1e, max_bytes)))
+            }
+            _ => {
+                let decoder = SseDecoder::with_limit(max_bytes);
+                let events = SseStream::with_decoder(chunks, decoder).skip_oversized();
+                Self::Events(Box::new(events))
+            }
+        }
+    }
+
+    pub(super) async fn next(&mut self) -> NextValue {
+        match self {
+            Self::Events(events) => next_event(events).await,
+            Self::Records(records) => match records.next().await {
+                Some(Ok(Record::Value(text))) => NextValue::Value(text, None),
+                Some(Ok(Record::Malformed(message))) => NextValue::Malformed(message),
+                Some(Err(error)) => NextValue::ConnectionLost(innermost_cause(&error)),
+                None => NextValue::End,
+            },
+        }
+    }
+
+    /// What to ask for the rest with, and how long to wait before, as far as the service has said it.
+    pub(super) fn resume_point(&self) -> (&str, Option<Duration>) {
+        match self {
+            Self::Events(events) => (events.decoder().last_event_id(), events.decoder().retry()),
+            Self::Records(_) => ("", None),
+        }
+    }
+}
+
+async fn next_event(events: &mut SseStream<ByteChunks, Bytes>) -> NextValue {
+    match events.next().await {
+        Some(Ok(event)) => {
+            let mut meta = SseMeta::new(event.event, event.id);
+            meta.retry = event.retry;
+            NextValue::Value(event.data.into_owned(), Some(meta))
+        }
+        Some(Err(SseStreamError::Decode(error))) => NextValue::Malformed(error.to_string()),
+        Some(Err(SseStreamError::Chunk(error))) => {
+            NextValue::ConnectionLost(innermost_cause(&error))
+        }
+        None => NextValue::End,
+    }
+}
+
+/// What went wrong at the bottom of it, without the address, which may hold a secret.
+fn innermost_cause(error: &reqwest::Error) -> String {
+    let error: &dyn std::error::Error = error;
+    let reasons = std::iter::successors(error.source(), |reason| reason.source());
+    reasons.last().map_or_else(|| "the connection broke".to_owned(), ToString::to_string)
+}

@@ -1,0 +1,175 @@
+//! The requests of a peer that are being worked on here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::error::CallError;
+
+/// What one peer has asked for and was not answered yet. `R` is whatever runs.
+#[derive(Debug)]
+pub struct InflightRequests<R> {
+    requests: HashMap<Arc<str>, R, foldhash::fast::RandomState>,
+    max: usize,
+}
+
+impl<R> InflightRequests<R> {
+    /// An empty table with room for `most` requests.
+    pub fn new(max: usize) -> Self {
+        Self { requests: HashMap::default(), max }
+    }
+
+    /// How many are being worked on.
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Whether a request of that id may begin.
+    ///
+    /// # Errors
+    ///
+    /// `VALIDATION_ERROR` for an id that is in use: its answers could not be told apart.
+    /// `OVERLOADED` when there is no room; nothing was started.
+    pub fn admit(&self, id: &str) -> Result<(), CallError> {
+        if self.requests.contains_key(id) {
+            let message = format!("the request id `{id}` is already in use on this connection");
+            return Err(CallError::validation(message, &[]));
+        }
+        if self.requests.len() >= self.max {
+            return Err(CallError::overloaded(format!(
+                "{} requests of this connection are in flight, which is the limit",
+                self.max
+            )));
+        }
+        Ok(())
+    }
+
+    /// Notes what runs for a request that was admitted.
+    pub fn insert(&mut self, id: Arc<str>, running: R) {
+        self.requests.insert(id, running);
+    }
+
+    /// What runs for a request.
+    pub fn get(&self, id: &str) -> Option<&R> {
+        self.requests.get(id)
+    }
+
+    /// The request has ended.
+    pub fn remove(&mut self, id: &str) -> Option<R> {
+        self.requests.remove(id)
+    }
+
+    /// Everything that runs; the table is empty after it.
+    pub fn drain(&mut self) -> Vec<R> {
+        self.requests.drain().map(|(_, running)| running).collect()
+    }
+}
+
+/// Topics that a peer says it wants, counted. Answers go to whoever asked whether it says so or not;
+/// a peer that does gets nothing more, so that nobody can listen to another's requests.
+#[derive(Debug, Default)]
+pub struct Topics {
+    subscriptions: HashMap<String, u32>,
+}
+
+/// How many topics a peer may name.
+const MAX_TOPICS: usize = 4_096;
+
+impl Topics {
+    /// Wants a topic once more.
+    ///
+    /// # Errors
+    ///
+    /// `OVERLOADED`: too many topics.
+    pub fn add(&mut self, topic: String) -> Result<(), CallError> {
+        if self.subscriptions.len() >= MAX_TOPICS && !self.subscriptions.contains_key(&topic) {
+            let message = format!("{MAX_TOPICS} topics are subscribed to, which is the limit");
+            return Err(CallError::overloaded(message));
+        }
+        let count = self.subscriptions.entry(topic).or_default();
+        *count = count.saturating_add(1);
+        Ok(())
+    }
+
+    /// Takes one wish back.
+    ///
+    /// # Errors
+    ///
+    /// `VALIDATION_ERROR`: nobody wanted it.
+    pub fn remove(&mut self, topic: &str) -> Result<(), CallError> {
+        let Some(count) = self.subscriptions.get_mut(topic) else {
+            let message = format!("the topic `{topic}` is not subscribed to");
+            return Err(CallError::validation(message, &[]));
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.subscriptions.remove(topic);
+        }
+        Ok(())
+    }
+
+    /// How many different topics are wanted.
+    pub fn len(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.subscriptions.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inflight_requests_reject_duplicate_ids_and_overload() {
+        let mut inflight = InflightRequests::new(2);
+        let begin = |inflight: &mut InflightRequests<u8>, id: &str| {
+            let admitted = inflight.admit(id);
+            if admitted.is_ok() {
+                inflight.insert(id.into(), 0);
+            }
+            admitted.map_err(|error| error.code().as_str().to_owned())
+        };
+        for (id, expected) in [
+            ("a", Ok(())),
+            ("a", Err("VALIDATION_ERROR".to_owned())),
+            ("b", Ok(())),
+            ("b", Err("VALIDATION_ERROR".to_owned())),
+            ("c", Err("OVERLOADED".to_owned())),
+        ] {
+            assert_eq!(begin(&mut inflight, id), expected, "{id}");
+        }
+        assert!(inflight.remove("a").is_some());
+        assert!(inflight.remove("a").is_none());
+        assert_eq!(begin(&mut inflight, "c"), Ok(()));
+        assert_eq!(inflight.drain().len(), 2);
+        assert!(inflight.is_empty());
+    }
+
+    #[test]
+    fn topics_count_repeated_subscriptions() {
+        let mut topics = Topics::default();
+        topics.add("call.responded:1".to_owned()).unwrap();
+        topics.add("call.responded:1".to_owned()).unwrap();
+        assert_eq!(topics.len(), 1);
+        topics.remove("call.responded:1").unwrap();
+        assert_eq!(topics.len(), 1);
+        topics.remove("call.responded:1").unwrap();
+        assert!(topics.is_empty());
+        let error = topics.remove("call.responded:1").unwrap_err();
+        assert_eq!(error.code().as_str(), "VALIDATION_ERROR");
+        for number in 0..MAX_TOPICS {
+            topics.add(format!("call.responded:{number}")).unwrap();
+        }
+        topics.add("call.responded:0".to_owned()).unwrap();
+        let error = topics.add("call.responded:more".to_owned()).unwrap_err();
+        assert_eq!(error.code().as_str(), "OVERLOADED");
+    }
+}

@@ -1,0 +1,251 @@
+//! Which schemas apply to a place, and which of them speak about its children.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use super::super::program::{
+    AdditionalProperties, Applicators, NodeId, ObjectRules, SchemaProgram,
+};
+use super::Normalizer;
+
+/// What the list of schemas is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Repairing: of a union, the variant that was chosen.
+    Repair,
+    /// A dry run: the same, without waiting for anything.
+    DryRun,
+    /// Stripping: of a union, every variant that fits, since each names its properties.
+    Strip,
+}
+
+/// The schemas that apply to one place.
+pub(super) struct ApplicableSchemas {
+    pub(super) nodes: Vec<NodeId>,
+    /// Some union has no variant for the value, so what is below is not known.
+    pub(super) undecided: bool,
+}
+
+/// A list without repetition.
+#[derive(Default)]
+struct NodeSet {
+    nodes: Vec<NodeId>,
+    seen: HashSet<NodeId, foldhash::fast::FixedState>,
+}
+
+/// Up to this length a scan finds repetitions faster than a set.
+const MAX_LINEAR_SCAN: usize = 16;
+
+impl NodeSet {
+    fn insert(&mut self, id: NodeId) {
+        let fresh = if self.nodes.len() < MAX_LINEAR_SCAN {
+            !self.nodes.contains(&id)
+        } else {
+            if self.seen.is_empty() {
+                self.seen.extend(&self.nodes);
+            }
+            self.seen.insert(id)
+        };
+        if fresh {
+            self.nodes.push(id);
+        }
+    }
+
+    /// Adds what applies without any choice, from the entry at `from` on.
+    fn expand(&mut self, program: &SchemaProgram, value: &Value, from: usize) {
+        let mut at = from;
+        while let Some(id) = self.nodes.get(at) {
+            at += 1;
+            let Some(applicators) = program.node(*id).applicators.as_deref() else {
+                continue;
+            };
+            applicators.all.iter().for_each(|part| self.insert(*part));
+            if let Value::Object(map) = value {
+                let due =
+                    applicators.dependents.iter().filter(|(name, _)| map.contains_key(&**name));
+                due.for_each(|(_, node)| self.insert(*node));
+            }
+        }
+    }
+}
+
+impl<'p> Normalizer<'p> {
+    /// Works out the schemas that apply to a place.
+    pub(super) fn applicable(
+        &mut self,
+        set: &[NodeId],
+        value: &Value,
+        purpose: Purpose,
+    ) -> ApplicableSchemas {
+        let mut list = NodeSet::default();
+        set.iter().for_each(|id| list.insert(*id));
+        list.expand(self.program, value, 0);
+        let mut applicable = ApplicableSchemas { nodes: Vec::new(), undecided: false };
+        if purpose == Purpose::Repair && self.must_postpone(&list.nodes, value) {
+            self.postponed = true;
+            applicable.nodes = list.nodes;
+            return applicable;
+        }
+        let mut at = 0;
+        while let Some(id) = list.nodes.get(at) {
+            at += 1;
+            let end = list.nodes.len();
+            if let Some(applicators) = self.program.node(*id).applicators.as_deref() {
+                applicable.undecided |=
+                    !self.resolve_choices(applicators, value, purpose, &mut list);
+                list.expand(self.program, value, end);
+            }
+        }
+        applicable.nodes = list.nodes;
+        applicable
+    }
+
+    /// Whether a choice depends on a value that the other schemas are about to change.
+    fn must_postpone(&mut self, nodes: &[NodeId], value: &Value) -> bool {
+        let decides = |id: &NodeId| {
+            self.program.node(*id).applicators.as_deref().is_some_and(Applicators::has_choices)
+        };
+        !self.decide_now
+            && nodes.iter().any(decides)
+            && nodes.iter().any(|id| self.program.node(*id).has_rules())
+            && self.estimate(nodes, value).changes > 0
+    }
+
+    /// Adds what the choices of one schema come to; `false` if a union has no answer.
+    fn resolve_choices(
+        &mut self,
+        applicators: &'p Applicators,
+        value: &Value,
+        purpose: Purpose,
+        list: &mut NodeSet,
+    ) -> bool {
+        let mut decided = true;
+        for union in &applicators.unions {
+            let chosen = if purpose == Purpose::Strip {
+                self.valid_variants(union, value)
+            } else {
+                self.choose_variant(union, value).into_iter().collect()
+            };
+            decided &= !chosen.is_empty();
+            chosen.into_iter().for_each(|variant| list.insert(variant));
+        }
+        if let Some(condition) = &applicators.condition {
+            let holds = self.evaluator.is_valid(condition.test, value);
+            let branch = if holds { condition.then } else { condition.otherwise };
+            branch.into_iter().for_each(|branch| list.insert(branch));
+            if holds && purpose == Purpose::Strip {
+                list.insert(condition.test);
+            }
+        }
+        decided
+    }
+
+    /// The schemas of one property, and whether it counts as named.
+    pub(super) fn property_nodes(&self, nodes: &[NodeId], name: &str) -> (Vec<NodeId>, bool) {
+        let (mut found, mut known) = (Vec::new(), false);
+        for id in nodes {
+            if let Some(rules) = self.program.node(*id).object.as_deref() {
+                known |= rules.property_nodes(name, &mut found);
+            }
+        }
+        if !known {
+            let rest = nodes.iter().filter_map(|id| {
+                self.program.node(*id).applicators.as_deref()?.unevaluated_properties
+            });
+            for node in rest.filter(|node| !self.is_never(*node)) {
+                known = true;
+                push_new(&mut found, node);
+            }
+        }
+        (found, known)
+    }
+
+    /// The schemas of one item.
+    pub(super) fn item_nodes(&self, nodes: &[NodeId], index: usize) -> Vec<NodeId> {
+        let mut found = Vec::new();
+        let rules = nodes.iter().filter_map(|id| self.program.node(*id).array.as_deref());
+        rules.filter_map(|rules| rules.item(index)).for_each(|node| push_new(&mut found, node));
+        if found.is_empty() {
+            let rest = nodes
+                .iter()
+                .filter_map(|id| self.program.node(*id).applicators.as_deref()?.unevaluated_items);
+            rest.for_each(|node| push_new(&mut found, node));
+        }
+        found
+    }
+
+    /// Whether some schema says which properties there are.
+    pub(super) fn declares_properties(&self, nodes: &[NodeId]) -> bool {
+        nodes.iter().any(|id| {
+            let node = self.program.node(*id);
+            let rest = node
+                .applicators
+                .as_deref()
+                .and_then(|applicators| applicators.unevaluated_properties);
+            node.object.as_deref().is_some_and(|rules| rules.declares_properties)
+                || rest.is_some_and(|rest| self.is_never(rest))
+        })
+    }
+
+    /// The defaults that are missing, each name once, in the order of the schemas.
+    pub(super) fn missing_defaults(
+        &self,
+        nodes: &[NodeId],
+        map: &Map<String, Value>,
+    ) -> Vec<(&'p str, &'p Value)> {
+        let mut missing: Vec<(&'p str, &'p Value)> = Vec::new();
+        for id in nodes {
+            let Some(rules) = self.program.node(*id).object.as_deref() else {
+                continue;
+            };
+            if rules.defaults == 0 {
+                continue;
+            }
+            for property in rules.properties.entries() {
+                if let Some(default) = &property.default
+                    && !map.contains_key(&*property.name)
+                    && !missing.iter().any(|(name, _)| *name == &*property.name)
+                {
+                    missing.push((&property.name, default));
+                }
+            }
+        }
+        missing
+    }
+
+    fn is_never(&self, id: NodeId) -> bool {
+        let node = self.program.node(id);
+        node.type_only && node.types == super::super::program::TypeSet::NONE
+    }
+}
+
+impl ObjectRules {
+    /// Adds the schemas of one property, and says whether they name it.
+    fn property_nodes(&self, name: &str, found: &mut Vec<NodeId>) -> bool {
+        let declared = self.properties.get(name);
+        let matching = self.patterns.iter().filter(|(pattern, _)| pattern.matches(name));
+        let direct = declared.and_then(|property| property.node);
+        let mut known = false;
+        for node in direct.into_iter().chain(matching.map(|(_, node)| *node)) {
+            known = true;
+            push_new(found, node);
+        }
+        if known {
+            return true;
+        }
+        match self.additional {
+            AdditionalProperties::Schema(node) => push_new(found, node),
+            AdditionalProperties::Allowed => {}
+            // A required property is never extra: without it the object would not fit.
+            _ => return declared.is_some_and(|property| property.required),
+        }
+        true
+    }
+}
+
+fn push_new(list: &mut Vec<NodeId>, id: NodeId) {
+    if !list.contains(&id) {
+        list.push(id);
+    }
+}

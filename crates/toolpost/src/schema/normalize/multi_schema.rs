@@ -1,0 +1,59 @@
+//! Places with several schemas, and everything below them: rounds until nothing moves.
+
+use serde_json::Value;
+
+use super::super::program::NodeId;
+use super::super::repair::Extras;
+use super::{Normalizer, ValuePath};
+
+/// How many rounds a region gets. Two are usual; each choice that waits for another takes one.
+const MAX_ROUNDS: usize = 24;
+
+impl Normalizer<'_> {
+    /// Normalizes a place under several schemas, and says whether it fits now.
+    ///
+    /// What comes out is a fixed point: a further round would change nothing. Schemas under which
+    /// the repairs would chase each other for ever get none at all.
+    pub(super) fn normalize_multi(
+        &mut self,
+        set: &[NodeId],
+        value: &mut Value,
+        at: &ValuePath<'_>,
+    ) -> bool {
+        let start = self.repair_log.len();
+        if !self.reach_fixed_point(set, value, at) {
+            self.repair_log.undo_below(value, &at.pointer(), start);
+        }
+        self.clear_caches();
+        set.iter().all(|id| self.evaluator.is_valid(*id, value))
+    }
+
+    fn reach_fixed_point(&mut self, set: &[NodeId], value: &mut Value, at: &ValuePath<'_>) -> bool {
+        self.decide_now = false;
+        for _ in 0..MAX_ROUNDS {
+            let before = self.repair_log.len();
+            self.postponed = false;
+            self.clear_caches();
+            self.fill_and_convert(set, value, at);
+            if self.evaluator.overflow {
+                return false;
+            }
+            if self.repair_log.len() > before {
+                self.decide_now = false;
+                continue;
+            }
+            if self.postponed {
+                self.decide_now = true;
+                continue;
+            }
+            if self.evaluator.extras == Extras::Strip {
+                self.clear_caches();
+                self.strip(set, value, at);
+            }
+            if self.repair_log.len() == before {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,216 @@
+//! The list of repairs, which can be taken back.
+
+use serde_json::{Map, Value};
+
+use super::super::pointer::JsonPointer;
+use super::super::repair::{Repair, RepairAction};
+use super::ValuePath;
+
+/// The repairs so far, with what undoing them needs.
+#[derive(Default)]
+pub(super) struct RepairLog {
+    repairs: Vec<Repair>,
+    /// The positions that the stripped properties had, in the order of their repairs.
+    positions: PositionStack,
+    /// Room for a name, which would else be allocated for each of them.
+    name_buffer: String,
+}
+
+/// A stack of positions; the first few need no allocation.
+#[derive(Default)]
+struct PositionStack {
+    inline: [usize; 6],
+    count: usize,
+    heap: Vec<usize>,
+}
+
+impl PositionStack {
+    #[inline]
+    fn push(&mut self, position: usize) {
+        match self.inline.get_mut(self.count) {
+            Some(free) => {
+                *free = position;
+                self.count += 1;
+            }
+            None => self.heap.push(position),
+        }
+    }
+
+    fn pop(&mut self) -> Option<usize> {
+        self.heap.pop().or_else(|| {
+            self.count = self.count.checked_sub(1)?;
+            Some(self.inline[self.count])
+        })
+    }
+}
+
+impl RepairLog {
+    pub(super) fn len(&self) -> usize {
+        self.repairs.len()
+    }
+
+    pub(super) fn into_repairs(self) -> Vec<Repair> {
+        self.repairs
+    }
+
+    /// Puts a converted value in the place of the one that it was made of.
+    pub(super) fn convert(&mut self, at: &ValuePath<'_>, value: &mut Value, new: Value) {
+        let repair = self.push(at, RepairAction::Converted);
+        repair.to = Some(new.clone());
+        repair.from = Some(std::mem::replace(value, new));
+    }
+
+    pub(super) fn record_default(&mut self, at: &ValuePath<'_>, default: &Value) {
+        self.push(at, RepairAction::Defaulted).to = Some(default.clone());
+    }
+
+    /// A name of its own, in the room of a stripped one if there is any.
+    pub(super) fn owned_name(&mut self, name: &str) -> String {
+        let mut owned = std::mem::take(&mut self.name_buffer);
+        // A much longer room would stay with the value for nothing.
+        if owned.capacity() > 2 * name.len() {
+            return name.to_owned();
+        }
+        owned.clear();
+        owned.push_str(name);
+        owned
+    }
+
+    /// Removes the properties that `is_extra` picks; it is asked for each of them in turn.
+    pub(super) fn strip(
+        &mut self,
+        at: &ValuePath<'_>,
+        map: &mut Map<String, Value>,
+        mut is_extra: impl FnMut() -> bool,
+    ) {
+        let mut position = 0;
+        map.retain(|name, value| {
+            if is_extra() {
+                self.push(&at.property(name), RepairAction::Stripped).from = Some(value.take());
+                self.positions.push(position);
+                false
+            } else {
+                position += 1;
+                true
+            }
+        });
+    }
+
+    /// Removes the few properties at these positions, which are sorted.
+    ///
+    /// Their repairs are in that order, but they go from back to front, so that none moves another.
+    pub(super) fn strip_at(
+        &mut self,
+        at: &ValuePath<'_>,
+        map: &mut Map<String, Value>,
+        positions: &[usize],
+    ) {
+        let start = self.repairs.len();
+        self.repairs.resize_with(start + positions.len(), || blank(RepairAction::Stripped));
+        for (before, position) in positions.iter().enumerate() {
+            self.positions.push(position - before);
+        }
+        for (repair, position) in self.repairs[start..].iter_mut().zip(positions).rev() {
+            let after = map.len() - 1 - position;
+            let name = map.keys().rev().nth(after).expect("the position is one of the object");
+            self.name_buffer.clear();
+            self.name_buffer.push_str(name);
+            at.property(name).write_to(&mut repair.path);
+            repair.from = map.shift_remove(&self.name_buffer);
+        }
+    }
+
+    /// Adds a repair that says where and how, and not yet what.
+    #[inline]
+    fn push(&mut self, at: &ValuePath<'_>, action: RepairAction) -> &mut Repair {
+        let count = self.repairs.len();
+        // Unlike `push`, this makes the repair where it stays, without a copy of all its bytes.
+        self.repairs.resize_with(count + 1, || blank(action));
+        let repair = &mut self.repairs[count];
+        at.write_to(&mut repair.path);
+        repair
+    }
+
+    /// Takes back every repair after the first `keep`; paths begin at `value`, the root.
+    pub(super) fn undo(&mut self, value: &mut Value, keep: usize) {
+        self.undo_below(value, "", keep);
+    }
+
+    /// Takes back every repair after the first `keep`, all of them at or below `base`.
+    pub(super) fn undo_below(&mut self, target: &mut Value, base: &str, keep: usize) {
+        while self.repairs.len() > keep {
+            let Some(repair) = self.repairs.pop() else { return };
+            let stripped = repair.action == RepairAction::Stripped;
+            let position = if stripped { self.positions.pop() } else { None };
+            undo(repair, position.unwrap_or_default(), target, base.len());
+        }
+    }
+}
+
+#[inline]
+fn blank(action: RepairAction) -> Repair {
+    Repair { path: JsonPointer::default(), action, from: None, to: None }
+}
+
+/// Takes one repair back; a stripped property returns to its position.
+fn undo(repair: Repair, position: usize, target: &mut Value, base: usize) {
+    let path = &repair.path[base..];
+    if repair.action == RepairAction::Converted {
+        if let (Some(changed), Some(from)) = (target.pointer_mut(path), repair.from) {
+            *changed = from;
+        }
+        return;
+    }
+    let (parent, token) = path.rsplit_once('/').unwrap_or(("", ""));
+    let name = token.replace("~1", "/").replace("~0", "~");
+    let Some(Value::Object(map)) = target.pointer_mut(parent) else {
+        return;
+    };
+    match repair.from {
+        Some(from) => _ = map.shift_insert(position.min(map.len()), name, from),
+        None => _ = map.shift_remove(&name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn strip_at_matches_strip_and_both_undo() {
+        let names =
+            ["a", "b~", "c/d", "", "~1", "a name longer than a path kept in place", "€", "z"];
+        let original: Map<String, Value> =
+            names.iter().enumerate().map(|(at, name)| ((*name).to_owned(), json!([at]))).collect();
+        let root = ValuePath::ROOT;
+        let at = root.property("x");
+        let pairs = (0..names.len()).flat_map(|one| (one..names.len()).map(move |two| (one, two)));
+        for (one, two) in pairs {
+            let (mut many, mut few) = (RepairLog::default(), RepairLog::default());
+            let (mut by_many, mut by_few) = (original.clone(), original.clone());
+            let mut extras = (0..).map(|position| position == one || position == two);
+            many.strip(&at, &mut by_many, || extras.next().unwrap());
+            let positions = if one == two { vec![one] } else { vec![one, two] };
+            few.strip_at(&at, &mut by_few, &positions);
+            assert_eq!(few.repairs, many.repairs);
+            assert!(by_few.iter().eq(&by_many), "{by_few:?} {by_many:?}");
+            for (mut log, remaining) in [(many, by_many), (few, by_few)] {
+                let mut value = json!({"x": remaining});
+                log.undo(&mut value, 0);
+                assert!(value["x"].as_object().unwrap().iter().eq(&original), "{value}");
+            }
+        }
+    }
+
+    #[test]
+    fn position_stack_pops_in_reverse_beyond_inline() {
+        let mut stack = PositionStack::default();
+        (0..20).for_each(|position| stack.push(position));
+        assert!((0..20).rev().all(|position| stack.pop() == Some(position)));
+        assert_eq!(stack.pop(), None);
+        stack.push(7);
+        assert_eq!(stack.pop(), Some(7));
+    }
+}

@@ -1,0 +1,456 @@
+//! Places with one schema: judged and repaired in the same step.
+
+use serde_json::{Map, Value};
+
+use super::super::program::{
+    AdditionalProperties, Applicators, ArrayRules, NodeId, ObjectRules, Property, SchemaNode,
+};
+use super::super::repair::Extras;
+use super::super::validate::{address, admits_scalar};
+use super::choose::VariantCandidate;
+use super::convert::{conversion, convert_mismatched};
+use super::{Normalizer, ValuePath};
+
+/// Up to this many properties are removed from an object one by one.
+const MAX_SINGLE_REMOVALS: usize = 2;
+
+impl<'p> Normalizer<'p> {
+    /// Normalizes a place under one schema, and says whether it fits now.
+    #[inline]
+    pub(super) fn normalize_value(
+        &mut self,
+        id: NodeId,
+        value: &mut Value,
+        at: &ValuePath<'_>,
+    ) -> bool {
+        self.matches_type_only(id, value) || self.normalize_constrained(id, value, at)
+    }
+
+    /// Whether the type of a value is all that is asked of it, and the right one: most places of
+    /// most values, for which no step is worth taking.
+    #[inline]
+    fn matches_type_only(&self, id: NodeId, value: &Value) -> bool {
+        let node = self.program.node(id);
+        node.type_only && node.types.overlaps(self.program.type_of(value))
+    }
+
+    /// Normalizes a place that is not plain.
+    fn normalize_constrained(&mut self, id: NodeId, value: &mut Value, at: &ValuePath<'_>) -> bool {
+        if !self.evaluator.enter() {
+            return false;
+        }
+        let node = self.program.node(id);
+        let admitted = node.types.overlaps(self.program.type_of(value));
+        let fits = if let Some(applicators) = node.applicators.as_deref() {
+            self.normalize_composite(id, node, applicators, value, at)
+        } else if admitted
+            && (node.literals.is_none() || self.evaluator.admits_literal(node, value))
+        {
+            self.normalize_contents(id, node, value, at)
+        } else {
+            // A container of the wrong type is not entered, so what is wrong in it is not known.
+            self.mismatches_incomplete |= node.constrains_contents(value);
+            let new = convert_mismatched(self.program, &[id], value);
+            let fits = self.replace(value, new, at) && admits_scalar(node, value);
+            self.record_if_invalid(fits, id, at)
+        };
+        self.evaluator.leave();
+        fits
+    }
+
+    /// Normalizes a place that several schemas may speak about.
+    fn normalize_composite(
+        &mut self,
+        id: NodeId,
+        node: &'p SchemaNode,
+        applicators: &'p Applicators,
+        value: &mut Value,
+        at: &ValuePath<'_>,
+    ) -> bool {
+        if let Some(union) = applicators.only_union()
+            && !node.cyclic
+            && !node.has_rules()
+            && let Some(only) = self.only_candidate(union, value)
+        {
+            return self.normalize_as_variant(id, only, value, at);
+        }
+        let fits = self.evaluator.is_clean(id, value) || self.normalize_multi(&[id], value, at);
+        self.mismatches_incomplete |= !fits;
+        fits
+    }
+
+    /// Passes a local verdict on, and notes it if it is bad.
+    #[inline]
+    fn record_if_invalid(&mut self, is_valid: bool, id: NodeId, at: &ValuePath<'_>) -> bool {
+        if !is_valid {
+            self.record_mismatch(id, at);
+        }
+        is_valid
+    }
+
+    /// Normalizes under the only variant that the value can be meant for; unless a discriminator
+    /// says so too, one that does not fit before stripping changes nothing.
+    fn normalize_as_variant(
+        &mut self,
+        id: NodeId,
+        only: VariantCandidate,
+        value: &mut Value,
+        at: &ValuePath<'_>,
+    ) -> bool {
+        let (start, stripped) = (self.repair_log.len(), self.forbidden_strips);
+        let (mismatches, incomplete) = (self.mismatches.len(), self.mismatches_incomplete);
+        let is_valid = self.normalize_value(only.variant, value, at);
+        let is_valid_unstripped = is_valid && self.forbidden_strips == stripped;
+        if is_valid_unstripped {
+            return true;
+        }
+        let is_accepted = only.is_discriminated || self.repair_log.len() == start;
+        if !is_accepted {
+            self.repair_log.undo_below(value, &at.pointer(), start);
+            self.clear_caches();
+            // It may fit as it was, where only a default that was filled in does not.
+            if self.evaluator.is_valid(id, value) {
+                self.mismatches.truncate(mismatches);
+                self.mismatches_incomplete = incomplete;
+                return true;
+            }
+        }
+        if is_valid && is_accepted {
+            return true;
+        }
+        // What is wrong below is the union's business now: no variant fits.
+        self.mismatches.truncate(mismatches);
+        self.mismatches_incomplete = incomplete;
+        self.record_mismatch(id, at);
+        false
+    }
+
+    /// Converts a scalar to the type that all of the nodes ask for, if there is one way to.
+    pub(super) fn convert(
+        &mut self,
+        nodes: &[NodeId],
+        value: &mut Value,
+        at: &ValuePath<'_>,
+    ) -> bool {
+        let new = conversion(self.program, nodes, value);
+        self.replace(value, new, at)
+    }
+
+    /// Puts a conversion, if there is one, in the place of what it was made of.
+    fn replace(&mut self, value: &mut Value, new: Option<Value>, at: &ValuePath<'_>) -> bool {
+        let Some(new) = new else {
+            return false;
+        };
+        self.repair_log.convert(at, value, new);
+        self.clear_caches();
+        true
+    }
+
+    fn normalize_contents(
+        &mut self,
+        id: NodeId,
+        node: &'p SchemaNode,
+        value: &mut Value,
+        at: &ValuePath<'_>,
+    ) -> bool {
+        let (children_valid, is_valid) = match value {
+            Value::Object(map) => match node.object.as_deref() {
+                Some(rules) => self.normalize_object(rules, map, at),
+                None => return true,
+            },
+            Value::Array(items) => match node.array.as_deref() {
+                Some(rules) => self.normalize_array(rules, items, at),
+                None => return true,
+            },
+            _ => (true, admits_scalar(node, value)),
+        };
+        self.record_if_invalid(is_valid, id, at) && children_valid
+    }
+
+    /// Whether the items fit, and whether the array does, apart from them.
+    fn normalize_array(
+        &mut self,
+        rules: &'p ArrayRules,
+        items: &mut [Value],
+        at: &ValuePath<'_>,
+    ) -> (bool, bool) {
+        let mut children_valid = true;
+        for (index, item) in items.iter_mut().enumerate() {
+            let Some(node) = rules.item(index) else { break };
+            children_valid &= self.matches_type_only(node, item)
+                || self.normalize_constrained(node, item, &at.index(index));
+        }
+        let is_valid =
+            rules.admits_length(items.len()) && self.evaluator.admits_items(rules, items, None);
+        (children_valid, is_valid)
+    }
+
+    /// Whether the properties fit, and whether the object does, apart from them.
+    fn normalize_object(
+        &mut self,
+        rules: &'p ObjectRules,
+        map: &mut Map<String, Value>,
+        at: &ValuePath<'_>,
+    ) -> (bool, bool) {
+        let mut scan = ObjectScan::default();
+        let mut children_valid = true;
+        let by_name = rules.patterns.is_empty();
+        for (name, child) in map.iter_mut() {
+            let declared = scan.visit(rules, name);
+            children_valid &= match declared.and_then(|property| property.node) {
+                Some(node) if by_name => {
+                    self.matches_type_only(node, child)
+                        || self.normalize_constrained(node, child, &at.property(name))
+                }
+                _ => self.normalize_property(rules, declared, name, child, at, &mut scan),
+            };
+        }
+        // Where nothing counts or couples the properties, extras go first and leave their room to
+        // the defaults; elsewhere a default may be the reason why an extra has to stay.
+        let in_order = rules.min > 0 || !rules.dependent_required.is_empty();
+        if scan.extras > 0 && !in_order {
+            self.strip_extras(rules, map, at, &mut scan);
+        }
+        if scan.defaults < rules.defaults {
+            children_valid &= self.fill_defaults(rules, map, at, &mut scan);
+        }
+        if scan.extras > 0 && in_order {
+            self.strip_extras(rules, map, at, &mut scan);
+        }
+        let is_valid = scan.required == rules.required
+            && (scan.extras == 0 || rules.additional != AdditionalProperties::Forbidden)
+            && rules.admits_size(map.len())
+            && self.evaluator.admits_property_names(rules, map)
+            && rules.admits_dependencies(map);
+        (children_valid, is_valid)
+    }
+
+    /// Normalizes a property that its name alone does not lead to a schema.
+    fn normalize_property(
+        &mut self,
+        rules: &'p ObjectRules,
+        declared: Option<&'p Property>,
+        name: &str,
+        child: &mut Value,
+        at: &ValuePath<'_>,
+        scan: &mut ObjectScan,
+    ) -> bool {
+        let node = declared.and_then(|property| property.node);
+        if !rules.patterns.is_empty() {
+            let matching = rules.patterns.iter().filter(|(pattern, _)| pattern.matches(name));
+            let nodes: Vec<NodeId> =
+                node.into_iter().chain(matching.map(|found| found.1)).collect();
+            match *nodes.as_slice() {
+                [] => {}
+                [node] => return self.normalize_value(node, child, &at.property(name)),
+                _ => {
+                    let fits = self.normalize_multi(&nodes, child, &at.property(name));
+                    self.mismatches_incomplete |= !fits;
+                    return fits;
+                }
+            }
+        }
+        match rules.additional {
+            AdditionalProperties::Schema(node) => {
+                self.matches_type_only(node, child)
+                    || self.normalize_constrained(node, child, &at.property(name))
+            }
+            AdditionalProperties::Allowed => true,
+            AdditionalProperties::Unspecified | AdditionalProperties::Forbidden => {
+                scan.extras += 1;
+                // A required property is never extra: without it the object would not fit.
+                if !declared.is_some_and(|property| property.required) {
+                    scan.strippable.insert(scan.position - 1);
+                }
+                true
+            }
+        }
+    }
+
+    /// Fills in what is missing and has a default, which is then a value like any other.
+    fn fill_defaults(
+        &mut self,
+        rules: &'p ObjectRules,
+        map: &mut Map<String, Value>,
+        at: &ValuePath<'_>,
+        scan: &mut ObjectScan,
+    ) -> bool {
+        let mut fits = true;
+        let depth = self.open_defaults.len();
+        for (index, property) in rules.properties.entries().iter().enumerate() {
+            let Some(default) = &property.default else {
+                continue;
+            };
+            if scan.has_default(index, &property.name, map) || !self.admit_default(default) {
+                continue;
+            }
+            let property_path = at.property(&property.name);
+            self.repair_log.record_default(&property_path, default);
+            self.clear_caches();
+            let name = self.repair_log.owned_name(&property.name);
+            let child = map.entry(name).or_insert_with(|| default.clone());
+            scan.required += usize::from(property.required);
+            // Only a container has an inside to come back to the same default in.
+            let container = default.is_object() || default.is_array();
+            self.open_defaults.extend(container.then(|| address(default)));
+            fits &= match property.node {
+                Some(node) if rules.patterns.is_empty() => {
+                    self.matches_type_only(node, child)
+                        || self.normalize_constrained(node, child, &property_path)
+                }
+                _ => {
+                    let mut alone = ObjectScan::default();
+                    let declared = alone.visit(rules, &property.name);
+                    self.normalize_property(rules, declared, &property.name, child, at, &mut alone)
+                }
+            };
+            self.open_defaults.truncate(depth);
+        }
+        fits
+    }
+
+    /// Strips what the schema does not name, unless the object is free-form or would then be too
+    /// small for its own schema.
+    fn strip_extras(
+        &mut self,
+        rules: &'p ObjectRules,
+        map: &mut Map<String, Value>,
+        at: &ValuePath<'_>,
+        scan: &mut ObjectScan,
+    ) {
+        if !rules.declares_properties || self.evaluator.extras == Extras::Keep {
+            return;
+        }
+        let stripped = if rules.dependent_required.is_empty() {
+            self.strip_positions(at, map, &scan.strippable, rules.min)
+        } else {
+            let mut retained = vec![true; map.len()];
+            for (position, retained) in retained.iter_mut().enumerate() {
+                *retained = !scan.strippable.contains(position);
+            }
+            rules.retain_dependents(map, &mut retained);
+            self.strip_all_but(at, map, &retained, rules.min)
+        };
+        if rules.additional == AdditionalProperties::Forbidden {
+            self.forbidden_strips += stripped;
+        }
+        scan.extras -= stripped;
+    }
+
+    /// Strips what stands at these positions, unless too little would be left, and says how much
+    /// that was.
+    fn strip_positions(
+        &mut self,
+        at: &ValuePath<'_>,
+        map: &mut Map<String, Value>,
+        positions: &PositionSet,
+        smallest: usize,
+    ) -> usize {
+        if positions.count == 0 || map.len() - positions.count < smallest {
+            return 0;
+        }
+        // Removing many at once rebuilds the table of the object, which is slower for a few: for
+        // two of eleven properties by a seventh of the whole run.
+        if let Some(few) = positions.first_positions.get(..positions.count)
+            && few.len() * 4 <= map.len()
+        {
+            self.repair_log.strip_at(at, map, few);
+        } else {
+            let mut extras = (0..).map(|position| positions.contains(position));
+            self.repair_log.strip(at, map, || extras.next().unwrap_or(false));
+        }
+        self.clear_caches();
+        positions.count
+    }
+
+    /// Strips what is not kept, unless too little would be left, and says how much that was.
+    pub(super) fn strip_all_but(
+        &mut self,
+        at: &ValuePath<'_>,
+        map: &mut Map<String, Value>,
+        retained: &[bool],
+        smallest: usize,
+    ) -> usize {
+        let retained_count = retained.iter().filter(|retained| **retained).count();
+        if retained_count < smallest || retained_count == map.len() {
+            return 0;
+        }
+        let mut keep = retained.iter();
+        self.repair_log.strip(at, map, || !keep.next().copied().unwrap_or(true));
+        self.clear_caches();
+        retained.len() - retained_count
+    }
+}
+
+/// What the walk over an object has met so far.
+#[derive(Default)]
+struct ObjectScan {
+    cursor: usize,
+    required: usize,
+    defaults: usize,
+    /// Which of the first names of the table were met and have a default, a bit each.
+    present_defaults: u64,
+    extras: usize,
+    /// How many properties there were.
+    position: usize,
+    /// Those that may be stripped.
+    strippable: PositionSet,
+}
+
+/// Some properties of an object, by their positions; a bit each for the first ones, so that an
+/// ordinary object needs no list.
+#[derive(Default)]
+struct PositionSet {
+    count: usize,
+    /// The first of them once more, as a list.
+    first_positions: [usize; MAX_SINGLE_REMOVALS],
+    low_bits: u64,
+    /// Sorted, since an object is walked from front to back.
+    high_positions: Vec<usize>,
+}
+
+impl PositionSet {
+    fn insert(&mut self, position: usize) {
+        if let Some(free) = self.first_positions.get_mut(self.count) {
+            *free = position;
+        }
+        self.count += 1;
+        match position {
+            0..64 => self.low_bits |= 1 << position,
+            _ => self.high_positions.push(position),
+        }
+    }
+
+    fn contains(&self, position: usize) -> bool {
+        match position {
+            0..64 => self.low_bits & (1 << position) != 0,
+            _ => self.high_positions.binary_search(&position).is_ok(),
+        }
+    }
+}
+
+impl ObjectScan {
+    /// Notes the next property, and says what the schema has under its name.
+    #[inline]
+    fn visit<'p>(&mut self, rules: &'p ObjectRules, name: &str) -> Option<&'p Property> {
+        self.position += 1;
+        let property = rules.properties.find(name, &mut self.cursor)?;
+        self.required += usize::from(property.required);
+        if property.default.is_some() {
+            self.record_default(self.cursor - 1);
+        }
+        Some(property)
+    }
+
+    fn record_default(&mut self, index: usize) {
+        self.defaults += 1;
+        if index < 64 {
+            self.present_defaults |= 1 << index;
+        }
+    }
+
+    /// Whether a property that has a default is there already.
+    fn has_default(&self, index: usize, name: &str, map: &Map<String, Value>) -> bool {
+        if index < 64 { self.present_defaults & (1 << index) != 0 } else { map.contains_key(name) }
+    }
+}

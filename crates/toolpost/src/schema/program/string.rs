@@ -1,0 +1,39 @@
+//! The keywords about strings.
+
+use serde_json::Value;
+
+use super::PatternMatcher;
+
+#[derive(Default)]
+pub(in crate::schema) struct StringRules {
+    pub(in crate::schema) min: usize,
+    pub(in crate::schema) max: Option<usize>,
+    pub(in crate::schema) pattern: Option<PatternMatcher>,
+    pub(in crate::schema) content: Option<ContentRule>,
+}
+
+/// `contentEncoding` and `contentMediaType`, which drafts 6 and 7 assert: left to the crate.
+pub(in crate::schema) struct ContentRule(pub(in crate::schema) Box<jsonschema::Validator>);
+
+impl StringRules {
+    pub(in crate::schema) fn admits(&self, value: &Value, text: &str) -> bool {
+        self.admits_length(text)
+            && self.pattern.as_ref().is_none_or(|pattern| pattern.matches(text))
+            && self.content.as_ref().is_none_or(|content| content.0.is_valid(value))
+    }
+
+    /// Lengths count code points; the bytes answer first where they can.
+    fn admits_length(&self, text: &str) -> bool {
+        let bytes = text.len();
+        if bytes < self.min {
+            return false;
+        }
+        let short_enough = self.max.is_none_or(|max| bytes <= max);
+        let long_enough = bytes / 4 >= self.min;
+        if short_enough && long_enough {
+            return true;
+        }
+        let length = text.chars().count();
+        length >= self.min && self.max.is_none_or(|max| length <= max)
+    }
+}

@@ -1,0 +1,266 @@
+//! The way back from components of an OpenAPI document to a schema of its own.
+//!
+//! A `$ref` of a schema leads into the schema itself. In a document it would lead into the document,
+//! so a schema that is put there leaves its definitions among the components, and its references lead
+//! to these. [`unbundle`] undoes that to the letter.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+/// Where the schemas of a document stand.
+pub(crate) const COMPONENTS_PREFIX: &str = "#/components/schemas/";
+/// What a component says about the definition that it was: its `key`, its `keyword` if that is not
+/// `$defs`, its `title`, and the `schema` itself where the component says it in other words.
+pub(crate) const DEFINITION_EXTENSION: &str = "x-toolpost-definition";
+/// The keywords that hold definitions.
+pub(crate) const DEFINITION_KEYWORDS: [&str; 2] = ["$defs", "definitions"];
+
+/// How deep a schema is looked at; what is deeper does not compile.
+const MAX_DEPTH: u32 = 512;
+
+/// The schema that was described by a reference to a component, with the members beside it put back.
+/// Its definitions are those that `$defs` among these names, and whatever else is led to, under the keys
+/// that the components themselves have. Anything else is as it is.
+///
+/// `None` if a component is missing.
+pub(crate) fn unbundle<'d, 'c: 'd>(
+    described: &'d Value,
+    component: impl Fn(&str) -> Option<&'c Value>,
+) -> Option<Value> {
+    let Some(root) = root_component(described) else { return Some(described.clone()) };
+    let mut definition_refs = HashMap::from([(root, "#".to_owned())]);
+    let mut parts = vec![BundledPart {
+        keyword: "",
+        key: "",
+        annotations: described,
+        component: component(root)?,
+    }];
+    for (keyword, key, described) in definitions(described) {
+        let name = root_component(described)?;
+        definition_refs.insert(name, definition_ref(keyword, key));
+        parts.push(BundledPart {
+            keyword,
+            key,
+            annotations: described,
+            component: component(name)?,
+        });
+    }
+    let mut at = 0;
+    while let Some(part) = parts.get(at) {
+        let led: Vec<&str> = referenced_components(part.component).collect();
+        for name in led {
+            if definition_refs.contains_key(name) {
+                continue;
+            }
+            let text = component(name)?;
+            let Some((keyword, key)) = definition_location(text) else { continue };
+            definition_refs.insert(name, definition_ref(keyword, key));
+            parts.push(BundledPart { keyword, key, annotations: &Value::Null, component: text });
+        }
+        at += 1;
+    }
+    let mut parts = parts.iter();
+    let mut schema = parts.next()?.unbundle(&definition_refs)?;
+    for part in parts {
+        schema.get_mut(part.keyword).is_none().then(|| schema[part.keyword] = Map::new().into());
+        schema[part.keyword][part.key] = part.unbundle(&definition_refs)?;
+    }
+    Some(schema)
+}
+
+/// What a schema is put together from.
+struct BundledPart<'a> {
+    keyword: &'a str,
+    key: &'a str,
+    /// What is said beside the reference to it.
+    annotations: &'a Value,
+    /// The component.
+    component: &'a Value,
+}
+
+impl BundledPart<'_> {
+    fn unbundle(&self, definition_refs: &HashMap<&str, String>) -> Option<Value> {
+        let origin = self.component.get(DEFINITION_EXTENSION);
+        let mut part = original_schema(self.component).clone();
+        map_refs(&mut part, &|reference| {
+            let name = component_name(reference)?;
+            Some(format!(
+                "{}{}",
+                definition_refs.get(name)?,
+                &reference[COMPONENTS_PREFIX.len() + name.len()..]
+            ))
+        });
+        let Some(members) = part.as_object_mut() else { return Some(part) };
+        members.shift_remove(DEFINITION_EXTENSION);
+        let title = origin.and_then(|origin| origin.get("title"));
+        members.extend(title.map(|title| ("title".to_owned(), title.clone())));
+        let is_beside =
+            |keyword: &str| keyword != "$ref" && !DEFINITION_KEYWORDS.contains(&keyword);
+        let beside = self.annotations.as_object().into_iter().flatten();
+        let beside = beside.filter(|(keyword, _)| is_beside(keyword));
+        members.extend(beside.map(|(keyword, value)| (keyword.clone(), value.clone())));
+        Some(part)
+    }
+}
+
+/// The text of a component as it was, which it says itself where it is said in other words.
+fn original_schema(component: &Value) -> &Value {
+    component.get(DEFINITION_EXTENSION).and_then(|origin| origin.get("schema")).unwrap_or(component)
+}
+
+/// The keyword and the key that a component has in the schemas that it is a definition of.
+fn definition_location(component: &Value) -> Option<(&str, &str)> {
+    let origin = component.get(DEFINITION_EXTENSION)?;
+    let keyword = origin.get("keyword").map_or(Some("$defs"), Value::as_str)?;
+    Some((keyword, origin.get("key")?.as_str()?))
+}
+
+fn definition_ref(keyword: &str, key: &str) -> String {
+    format!("#/{keyword}/{}", escape_token(key))
+}
+
+/// The components that a component leads to.
+pub(crate) fn referenced_components(component: &Value) -> impl Iterator<Item = &str> {
+    ref_targets(original_schema(component)).into_iter().filter_map(component_name)
+}
+
+/// Where the parts of a schema lead, by references and by discriminators.
+pub(crate) fn ref_targets(part: &Value) -> Vec<&str> {
+    let mut found = Vec::new();
+    visit_schemas(part, &mut |members| {
+        found.extend(members.get("$ref").and_then(Value::as_str));
+        let mapping = members.get("discriminator").and_then(|it| it.get("mapping"));
+        let targets = mapping.and_then(Value::as_object).into_iter().flatten();
+        found.extend(targets.filter_map(|(_, target)| target.as_str()));
+    });
+    found.retain(|link| link.starts_with('#'));
+    found
+}
+
+/// The component that a schema refers to.
+fn root_component(described: &Value) -> Option<&str> {
+    described.get("$ref")?.as_str()?.strip_prefix(COMPONENTS_PREFIX)
+}
+
+/// The component that a reference leads into.
+fn component_name(reference: &str) -> Option<&str> {
+    let rest = reference.strip_prefix(COMPONENTS_PREFIX)?;
+    Some(&rest[..rest.find('/').unwrap_or(rest.len())])
+}
+
+/// The definitions at the root of a schema.
+pub(crate) fn definitions(
+    document: &Value,
+) -> impl Iterator<Item = (&'static str, &String, &Value)> {
+    DEFINITION_KEYWORDS.into_iter().flat_map(move |keyword| {
+        let parts = document.get(keyword).and_then(Value::as_object).into_iter().flatten();
+        parts.map(move |(key, part)| (keyword, key, part))
+    })
+}
+
+/// Sends references elsewhere, those of a discriminator too.
+pub(crate) fn map_refs(part: &mut Value, to: &impl Fn(&str) -> Option<String>) {
+    let turn = |value: &mut Value| {
+        if let Some(other) = value.as_str().and_then(to) {
+            *value = other.into();
+        }
+    };
+    visit_schemas_mut(part, &mut |members| {
+        members.get_mut("$ref").into_iter().for_each(turn);
+        let mapping = members.get_mut("discriminator").and_then(|it| it.get_mut("mapping"));
+        let targets = mapping.and_then(Value::as_object_mut).into_iter().flatten();
+        targets.for_each(|(_, target)| turn(target));
+    });
+}
+
+/// Shows every schema that is an object, and no data that looks like one.
+pub(crate) fn visit_schemas_mut(
+    schema: &mut Value,
+    visitor: &mut impl FnMut(&mut Map<String, Value>),
+) {
+    visit_mut(schema, MAX_DEPTH, visitor);
+}
+
+fn visit_mut(schema: &mut Value, depth: u32, visitor: &mut impl FnMut(&mut Map<String, Value>)) {
+    let (Some(depth), Some(members)) = (depth.checked_sub(1), schema.as_object_mut()) else {
+        return;
+    };
+    visitor(members);
+    for (keyword, value) in members {
+        match (KeywordValue::from_keyword(keyword), value) {
+            (KeywordValue::Schema, Value::Array(list)) => {
+                list.iter_mut().for_each(|item| visit_mut(item, depth, visitor));
+            }
+            (KeywordValue::Schema, value) => visit_mut(value, depth, visitor),
+            (KeywordValue::SchemaMap, Value::Object(parts)) => {
+                parts.values_mut().for_each(|part| visit_mut(part, depth, visitor));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The same for somebody who only looks.
+pub(crate) fn visit_schemas<'a>(
+    schema: &'a Value,
+    visitor: &mut impl FnMut(&'a Map<String, Value>),
+) {
+    visit(schema, MAX_DEPTH, visitor);
+}
+
+fn visit<'a>(schema: &'a Value, depth: u32, visitor: &mut impl FnMut(&'a Map<String, Value>)) {
+    let (Some(depth), Some(members)) = (depth.checked_sub(1), schema.as_object()) else { return };
+    visitor(members);
+    for (keyword, value) in members {
+        match (KeywordValue::from_keyword(keyword), value) {
+            (KeywordValue::Schema, Value::Array(list)) => {
+                list.iter().for_each(|item| visit(item, depth, visitor));
+            }
+            (KeywordValue::Schema, value) => visit(value, depth, visitor),
+            (KeywordValue::SchemaMap, Value::Object(parts)) => {
+                parts.values().for_each(|part| visit(part, depth, visitor));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a keyword holds.
+enum KeywordValue {
+    /// A schema, or a list of them.
+    Schema,
+    /// Schemas by names.
+    SchemaMap,
+    Data,
+}
+
+impl KeywordValue {
+    fn from_keyword(keyword: &str) -> Self {
+        match keyword {
+            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+            | "dependencies" => Self::SchemaMap,
+            "items"
+            | "prefixItems"
+            | "additionalItems"
+            | "unevaluatedItems"
+            | "contains"
+            | "additionalProperties"
+            | "unevaluatedProperties"
+            | "propertyNames"
+            | "allOf"
+            | "anyOf"
+            | "oneOf"
+            | "not"
+            | "if"
+            | "then"
+            | "else"
+            | "contentSchema" => Self::Schema,
+            _ => Self::Data,
+        }
+    }
+}
+
+pub(crate) fn escape_token(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}

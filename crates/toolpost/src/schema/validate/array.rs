@@ -1,0 +1,72 @@
+//! Arrays.
+
+use serde_json::Value;
+
+use super::super::dialect::nests_deeper;
+use super::super::program::{ArrayRules, Contains, MAX_DEPTH};
+use super::{EvaluatedSet, Evaluator};
+
+impl<'p> Evaluator<'p> {
+    pub(super) fn apply_array<const CLEAN: bool>(
+        &mut self,
+        rules: &'p ArrayRules,
+        items: &[Value],
+        mut evaluated: Option<&mut EvaluatedSet>,
+    ) -> bool {
+        if !rules.admits_length(items.len()) {
+            return false;
+        }
+        for (at, item) in items.iter().enumerate() {
+            let Some(node) = rules.item(at) else { break };
+            if !self.evaluate::<CLEAN>(node, item) {
+                return false;
+            }
+            if let Some(evaluated) = evaluated.as_deref_mut() {
+                evaluated.insert(at);
+            }
+        }
+        self.admits_items(rules, items, evaluated)
+    }
+
+    /// What is asked of the items together.
+    pub(in crate::schema) fn admits_items(
+        &mut self,
+        rules: &ArrayRules,
+        items: &[Value],
+        evaluated: Option<&mut EvaluatedSet>,
+    ) -> bool {
+        rules
+            .contains
+            .as_ref()
+            .is_none_or(|contains| self.apply_contains(contains, items, evaluated))
+            && (!rules.unique || self.are_unique(items))
+    }
+
+    fn apply_contains(
+        &mut self,
+        contains: &Contains,
+        items: &[Value],
+        mut evaluated: Option<&mut EvaluatedSet>,
+    ) -> bool {
+        let mut found = 0;
+        for (at, item) in items.iter().enumerate() {
+            if self.is_valid(contains.node, item) {
+                found += 1;
+                if contains.evaluates
+                    && let Some(evaluated) = evaluated.as_deref_mut()
+                {
+                    evaluated.insert(at);
+                }
+            }
+        }
+        found >= contains.min && contains.max.is_none_or(|max| found <= max)
+    }
+
+    fn are_unique(&mut self, items: &[Value]) -> bool {
+        if items.iter().any(|item| nests_deeper(item, MAX_DEPTH)) {
+            self.overflow = true;
+            return false;
+        }
+        jsonschema::json::unique::is_unique(items)
+    }
+}

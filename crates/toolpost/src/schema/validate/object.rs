@@ -1,0 +1,84 @@
+//! Objects.
+
+use serde_json::{Map, Value};
+
+use super::super::program::{AdditionalProperties, ObjectRules};
+use super::super::repair::Extras;
+use super::{EvaluatedSet, Evaluator};
+
+impl<'p> Evaluator<'p> {
+    pub(super) fn apply_object<const CLEAN: bool>(
+        &mut self,
+        rules: &'p ObjectRules,
+        map: &Map<String, Value>,
+        mut evaluated: Option<&mut EvaluatedSet>,
+    ) -> bool {
+        if !rules.admits_size(map.len()) {
+            return false;
+        }
+        // Without an evaluated set no other schema applies, so undeclared properties are extra.
+        let strict = CLEAN
+            && evaluated.is_none()
+            && rules.declares_properties
+            && self.extras == Extras::Strip;
+        let (mut cursor, mut required, mut defaults) = (0, 0, 0);
+        for (at, (name, child)) in map.iter().enumerate() {
+            let mut known = false;
+            let mut is_required = false;
+            if let Some(property) = rules.properties.find(name, &mut cursor) {
+                is_required = property.required;
+                required += usize::from(property.required);
+                defaults += usize::from(property.default.is_some());
+                if let Some(node) = property.node {
+                    known = true;
+                    if !self.evaluate::<CLEAN>(node, child) {
+                        return false;
+                    }
+                }
+            }
+            for (pattern, node) in &rules.patterns {
+                if pattern.matches(name) {
+                    known = true;
+                    if !self.evaluate::<CLEAN>(*node, child) {
+                        return false;
+                    }
+                }
+            }
+            if !known {
+                known = match rules.additional {
+                    AdditionalProperties::Unspecified if strict && !is_required => return false,
+                    AdditionalProperties::Unspecified => false,
+                    AdditionalProperties::Allowed => true,
+                    AdditionalProperties::Forbidden => return false,
+                    AdditionalProperties::Schema(node) if !self.evaluate::<CLEAN>(node, child) => {
+                        return false;
+                    }
+                    AdditionalProperties::Schema(_) => true,
+                };
+            }
+            if known && let Some(evaluated) = evaluated.as_deref_mut() {
+                evaluated.insert(at);
+            }
+        }
+        if let Some(evaluated) = evaluated {
+            evaluated.declares_properties |= rules.declares_properties;
+        }
+        required == rules.required
+            && (!CLEAN || defaults == rules.defaults)
+            && self.admits_property_names(rules, map)
+            && rules.admits_dependencies(map)
+    }
+
+    /// `propertyNames`, which speaks about names as if they were values.
+    pub(in crate::schema) fn admits_property_names(
+        &mut self,
+        rules: &ObjectRules,
+        map: &Map<String, Value>,
+    ) -> bool {
+        let Some(node) = rules.property_names else {
+            return true;
+        };
+        // A name is a value for a moment only, so nothing about it may be remembered.
+        map.keys().all(|name| self.is_valid_detached(node, &Value::String(name.clone())))
+    }
+}

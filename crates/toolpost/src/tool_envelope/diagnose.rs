@@ -1,0 +1,85 @@
+//! The name of the cause, looked for only once reading has failed.
+
+use serde::de::IgnoredAny;
+
+use super::base64::{self, Base64Error};
+use super::{EnvelopeError, MAX_DEPTH, PREFIX};
+
+/// Why `encoded` is not base64: foreign text behind a whole envelope, or the fault itself.
+pub(super) fn diagnose_base64(encoded: &str, fault: Base64Error) -> EnvelopeError {
+    match object_end(&fault.decoded_prefix) {
+        Some(end) => trailing_text(encoded, end),
+        None => offset_by_prefix(fault.error),
+    }
+}
+
+/// Why the decoded `bytes` are not JSON.
+pub(super) fn diagnose_json(
+    encoded: &str,
+    bytes: &[u8],
+    source: serde_json::Error,
+) -> EnvelopeError {
+    let text = std::str::from_utf8(bytes);
+    let valid = text.map_or_else(|error| error.valid_up_to(), str::len);
+    match object_end(bytes) {
+        Some(end) if end <= valid && !bytes[end..].iter().all(is_json_space) => {
+            trailing_text(encoded, end)
+        }
+        _ if text.is_err() => EnvelopeError::InvalidUtf8 { at: valid },
+        _ if is_too_deep(bytes) => EnvelopeError::TooDeep { limit: MAX_DEPTH },
+        _ => EnvelopeError::NotJson { source },
+    }
+}
+
+fn trailing_text(encoded: &str, end: usize) -> EnvelopeError {
+    EnvelopeError::TrailingText { at: PREFIX.len() + base64::encoded_end(encoded, end) }
+}
+
+/// The length of the JSON object that `bytes` start with, if it is whole.
+fn object_end(bytes: &[u8]) -> Option<usize> {
+    let first = bytes.iter().find(|byte| !is_json_space(byte))?;
+    if *first != b'{' {
+        return None;
+    }
+    // Skipping a value takes no stack, however deep it nests.
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<IgnoredAny>();
+    values.next()?.ok()?;
+    Some(values.byte_offset())
+}
+
+/// White space as JSON has it, which is less than ASCII has.
+fn is_json_space(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
+}
+
+/// Whether brackets outside strings ever nest deeper than [`MAX_DEPTH`].
+fn is_too_deep(bytes: &[u8]) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => depth += 1,
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            return true;
+        }
+    }
+    false
+}
+
+/// Base64 counts from its own start, people count from the start of the block.
+fn offset_by_prefix(error: EnvelopeError) -> EnvelopeError {
+    match error {
+        EnvelopeError::InvalidBase64Character { at, found } => {
+            EnvelopeError::InvalidBase64Character { at: at + PREFIX.len(), found }
+        }
+        EnvelopeError::InvalidBase64Padding { at } => {
+            EnvelopeError::InvalidBase64Padding { at: at + PREFIX.len() }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,232 @@
+//! Typed views of JSON objects that keep every member they do not know.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::schema::type_name;
+
+/// Where a payload does not have the shape that was asked for.
+///
+/// The payload itself is untouched and can be used as plain JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PayloadShapeError {
+    /// A member that must be there is not.
+    #[error("`{at}` is missing")]
+    Missing {
+        /// JSON Pointer into the payload.
+        at: String,
+    },
+    /// A value has another type.
+    #[error("`{at}` must be {expected}, found {found}")]
+    WrongType {
+        /// JSON Pointer into the payload; empty for the payload itself.
+        at: String,
+        /// The JSON type that it must have, with its article.
+        expected: &'static str,
+        /// The JSON type that it has.
+        found: &'static str,
+    },
+}
+
+/// A place in a payload, kept as a chain on the stack and spelt out only for an error.
+#[derive(Clone, Copy)]
+pub(super) enum PayloadPath<'a> {
+    Root,
+    Member(&'a PayloadPath<'a>, &'a str),
+    Item(&'a PayloadPath<'a>, usize),
+}
+
+/// A type that is read from JSON and written back without loss.
+pub(super) trait ExtensibleValue: Sized + Serialize {
+    /// Whether a member of this type may be absent; such a member may also be `null`.
+    const OPTIONAL: bool = false;
+
+    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError>;
+
+    /// What stands for a member that is not there.
+    fn absent(path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+        Err(PayloadShapeError::Missing { at: path.pointer() })
+    }
+
+    fn is_absent(&self) -> bool {
+        false
+    }
+}
+
+/// Defines a struct with named members and `extra` for unknown members.
+///
+/// `tagged "kind"` names a member that is neither a field nor extra, because an enum around the
+/// struct says it. A `null` instead of an optional member stays in `extra`, so that it is
+/// written back; members are written in the order of the fields, `extra` last.
+macro_rules! extensible_object {
+    (
+        $(#[$outer:meta])*
+        pub struct $name:ident $(tagged $tag:literal)? {
+            $($(#[$inner:meta])* $field:ident: $type:ty = $wire:literal,)*
+        }
+    ) => {
+        $(#[$outer])*
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub struct $name {
+            $($(#[$inner])* pub $field: $type,)*
+            /// Members that this type does not know, in their order.
+            pub extra: serde_json::Map<String, serde_json::Value>,
+        }
+
+        impl $name {
+            /// Reads the typed view of `json`.
+            ///
+            /// # Errors
+            ///
+            /// The path of the first member that is missing or has another type.
+            pub fn read(
+                json: &serde_json::Value,
+            ) -> Result<Self, $crate::tool_envelope::PayloadShapeError> {
+                $crate::tool_envelope::extensible_object::ExtensibleValue::read(
+                    json,
+                    $crate::tool_envelope::extensible_object::PayloadPath::Root,
+                )
+            }
+
+            pub(super) fn serialize_members<M: serde::ser::SerializeMap>(
+                &self,
+                map: &mut M,
+            ) -> Result<(), M::Error> {
+                use $crate::tool_envelope::extensible_object::ExtensibleValue;
+                $(if !ExtensibleValue::is_absent(&self.$field) {
+                    map.serialize_entry($wire, &self.$field)?;
+                })*
+                let is_written = |name: &str| match name {
+                    $($wire => !ExtensibleValue::is_absent(&self.$field),)*
+                    $($tag => true,)?
+                    _ => false,
+                };
+                self.extra
+                    .iter()
+                    .filter(|(name, _)| !is_written(name))
+                    .try_for_each(|(name, value)| map.serialize_entry(name, value))
+            }
+        }
+
+        impl $crate::tool_envelope::extensible_object::ExtensibleValue for $name {
+            fn read(
+                value: &serde_json::Value,
+                path: $crate::tool_envelope::extensible_object::PayloadPath<'_>,
+            ) -> Result<Self, $crate::tool_envelope::PayloadShapeError> {
+                use $crate::tool_envelope::extensible_object::{self, ExtensibleValue};
+                let object = extensible_object::object(value, path)?;
+                let is_field = |name: &str, value: &serde_json::Value| match name {
+                    $($wire => !(<$type as ExtensibleValue>::OPTIONAL && value.is_null()),)*
+                    $($tag => true,)?
+                    _ => false,
+                };
+                Ok(Self {
+                    $($field: extensible_object::member(object, $wire, path)?,)*
+                    extra: extensible_object::unknown_members(object, is_field),
+                })
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeMap;
+                let mut map = serializer.serialize_map(None)?;
+                self.serialize_members(&mut map)?;
+                map.end()
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let json = <serde_json::Value as serde::Deserialize>::deserialize(deserializer)?;
+                Self::read(&json).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(super) use extensible_object;
+
+/// Reads one member of an object.
+pub(super) fn member<T: ExtensibleValue>(
+    object: &Map<String, Value>,
+    name: &str,
+    path: PayloadPath<'_>,
+) -> Result<T, PayloadShapeError> {
+    let path = PayloadPath::Member(&path, name);
+    object.get(name).map_or_else(|| T::absent(path), |value| T::read(value, path))
+}
+
+/// The members for which there is no field.
+pub(super) fn unknown_members(
+    object: &Map<String, Value>,
+    is_field: impl Fn(&str, &Value) -> bool,
+) -> Map<String, Value> {
+    let unknown_members = object.iter().filter(|(name, value)| !is_field(name, value));
+    unknown_members.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+pub(super) fn object<'v>(
+    value: &'v Value,
+    path: PayloadPath<'_>,
+) -> Result<&'v Map<String, Value>, PayloadShapeError> {
+    value.as_object().ok_or_else(|| wrong_type("an object", value, path))
+}
+
+fn wrong_type(expected: &'static str, value: &Value, path: PayloadPath<'_>) -> PayloadShapeError {
+    PayloadShapeError::WrongType { at: path.pointer(), expected, found: type_name(value) }
+}
+
+impl PayloadPath<'_> {
+    /// JSON Pointer to the place.
+    fn pointer(self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Member(parent, name) => format!("{}/{name}", parent.pointer()),
+            Self::Item(parent, index) => format!("{}/{index}", parent.pointer()),
+        }
+    }
+}
+
+impl ExtensibleValue for String {
+    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+        value.as_str().map(Self::from).ok_or_else(|| wrong_type("a string", value, path))
+    }
+}
+
+impl ExtensibleValue for bool {
+    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+        value.as_bool().ok_or_else(|| wrong_type("a boolean", value, path))
+    }
+}
+
+impl ExtensibleValue for Value {
+    fn read(value: &Value, _: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+        Ok(value.clone())
+    }
+}
+
+impl<T: ExtensibleValue> ExtensibleValue for Vec<T> {
+    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+        let items = value.as_array().ok_or_else(|| wrong_type("a list", value, path))?;
+        let read = |(index, item)| T::read(item, PayloadPath::Item(&path, index));
+        items.iter().enumerate().map(read).collect()
+    }
+}
+
+impl<T: ExtensibleValue> ExtensibleValue for Option<T> {
+    const OPTIONAL: bool = true;
+
+    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+        if value.is_null() { Ok(None) } else { T::read(value, path).map(Some) }
+    }
+
+    fn absent(_: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+        Ok(None)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}

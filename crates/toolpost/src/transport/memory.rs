@@ -1,0 +1,65 @@
+//! A link inside one process: events are handed over as they are.
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use tokio::sync::mpsc;
+
+use super::{Channel, CloseHandle, CloseReason, ConnectError, Connector, SEND_QUEUE_CAPACITY};
+
+/// The two ends of a link.
+pub fn memory_pair() -> (Channel, Channel) {
+    let handle = CloseHandle::default();
+    let (to_right, at_right) = mpsc::channel(SEND_QUEUE_CAPACITY);
+    let (to_left, at_left) = mpsc::channel(SEND_QUEUE_CAPACITY);
+    (channel_end(to_right, at_left, &handle), channel_end(to_left, at_right, &handle))
+}
+
+/// Whoever closes one end closes both; there is nothing in between that could fail.
+fn channel_end(
+    outgoing: mpsc::Sender<crate::protocol::CallEvent>,
+    incoming: mpsc::Receiver<crate::protocol::CallEvent>,
+    handle: &CloseHandle,
+) -> Channel {
+    let events = futures::stream::unfold(incoming, async |mut incoming| {
+        incoming.recv().await.map(|event| (Ok(event), incoming))
+    });
+    let closed = handle.clone();
+    let peer_sender = outgoing.clone();
+    let pump = async move {
+        tokio::select! {
+            () = closed.closed() => {}
+            () = peer_sender.closed() => closed.close(CloseReason::abnormal("the peer closed the channel")),
+        }
+    };
+    Channel { outgoing, incoming: events.boxed(), pump: pump.boxed(), close_handle: handle.clone() }
+}
+
+/// Makes links inside this process; the other end of each goes to whoever accepts.
+#[derive(Debug, Clone)]
+pub struct MemoryConnector(mpsc::Sender<Channel>);
+
+impl MemoryConnector {
+    /// A connector, and where the other ends come out.
+    pub fn new() -> (Self, mpsc::Receiver<Channel>) {
+        let (sender, receiver) = mpsc::channel(16);
+        (Self(sender), receiver)
+    }
+}
+
+impl Connector for MemoryConnector {
+    fn connect(&self) -> BoxFuture<'static, Result<Channel, ConnectError>> {
+        let (ours, theirs) = memory_pair();
+        let sender = self.0.clone();
+        async move {
+            match sender.send(theirs).await {
+                Ok(()) => Ok(ours),
+                Err(_) => Err(ConnectError::unreachable("this process", "no listener")),
+            }
+        }
+        .boxed()
+    }
+
+    fn target(&self) -> String {
+        "this process".to_owned()
+    }
+}

@@ -1,0 +1,197 @@
+//! The calling end of a WebSocket.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::net::TcpStream;
+use tokio_tungstenite::client_async_with_config;
+use tokio_tungstenite::tungstenite::Error;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Request;
+use tokio_tungstenite::tungstenite::http::{HeaderValue, Uri, header};
+
+use super::{WsSettings, open_channel};
+use crate::protocol::Secret;
+use crate::transport::{Channel, ConnectError, Connector};
+
+/// The path of a hub, where an address names none.
+const HUB_PATH: &str = "/hub";
+
+/// Makes links to `ws://host:port/hub`.
+#[derive(Debug, Clone)]
+pub struct WsConnector(Arc<WsTarget>);
+
+#[derive(Debug)]
+struct WsTarget {
+    uri: Uri,
+    host: String,
+    port: u16,
+    token: Option<Secret>,
+    settings: WsSettings,
+}
+
+impl WsConnector {
+    /// A connector to an address such as `ws://127.0.0.1:7411`.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::InvalidAddress`].
+    pub fn new(address: &str, token: Option<Secret>) -> Result<Self, ConnectError> {
+        Self::with_settings(address, token, WsSettings::default())
+    }
+
+    /// As [`WsConnector::new`], with other settings.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::InvalidAddress`].
+    pub fn with_settings(
+        address: &str,
+        token: Option<Secret>,
+        settings: WsSettings,
+    ) -> Result<Self, ConnectError> {
+        let bad =
+            |reason: String| ConnectError::InvalidAddress { target: address.to_owned(), reason };
+        let (uri, host, port) = parse(address).map_err(bad)?;
+        Ok(Self(Arc::new(WsTarget { uri, host, port, token, settings })))
+    }
+
+    /// Whether it stays on this machine, whatever its names may mean tomorrow.
+    pub fn is_loopback(&self) -> bool {
+        let address = self.0.host.parse::<IpAddr>();
+        address.map_or(self.0.host.eq_ignore_ascii_case("localhost"), |it| it.is_loopback())
+    }
+}
+
+impl Connector for WsConnector {
+    fn connect(&self) -> BoxFuture<'static, Result<Channel, ConnectError>> {
+        let target = Arc::clone(&self.0);
+        async move {
+            let made =
+                tokio::time::timeout(target.settings.connect_timeout, target.connect()).await;
+            let reason = match made {
+                Ok(Ok(channel)) => return Ok(channel),
+                Ok(Err(reason)) => reason,
+                Err(_) => "connect timeout".to_owned(),
+            };
+            Err(ConnectError::unreachable(&target.uri.to_string(), reason))
+        }
+        .boxed()
+    }
+
+    fn target(&self) -> String {
+        self.0.uri.to_string()
+    }
+}
+
+impl WsTarget {
+    async fn connect(&self) -> Result<Channel, String> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port))
+            .await
+            .map_err(|error| error.to_string())?;
+        // Without it a small frame waits for an acknowledgement that is itself delayed.
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let config = Some(self.settings.config());
+        match client_async_with_config(self.request()?, stream, config).await {
+            Ok((socket, _)) => Ok(open_channel(socket, self.settings)),
+            Err(Error::Http(response)) => {
+                Err(format!("not a hub: it responded with status {}", response.status()))
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn request(&self) -> Result<Request, String> {
+        let mut request =
+            self.uri.clone().into_client_request().map_err(|error| error.to_string())?;
+        if let Some(token) = &self.token {
+            let mut value =
+                HeaderValue::from_str(&format!("Bearer {}", token.reveal())).map_err(|_| {
+                    "the token contains characters that are not allowed in a header".to_owned()
+                })?;
+            value.set_sensitive(true);
+            request.headers_mut().insert(header::AUTHORIZATION, value);
+        }
+        Ok(request)
+    }
+}
+
+fn parse(address: &str) -> Result<(Uri, String, u16), String> {
+    let (scheme, rest) = address
+        .split_once("://")
+        .ok_or_else(|| "it should look like ws://127.0.0.1:7411".to_owned())?;
+    match scheme {
+        "ws" | "http" => {}
+        "wss" | "https" => {
+            return Err("TLS is not supported; use a TLS-terminating proxy".to_owned());
+        }
+        other => return Err(format!("unsupported scheme `{other}`; use ws://")),
+    }
+    let uri: Uri = format!("ws://{rest}").parse().map_err(|error| format!("{error}"))?;
+    let authority = uri.authority().ok_or_else(|| "the host is missing".to_owned())?;
+    if authority.as_str().contains('@') {
+        return Err("a token is not part of the address; give it with --token".to_owned());
+    }
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+    let port = authority.port_u16().unwrap_or(80);
+    let path = match uri.path() {
+        "" | "/" => HUB_PATH,
+        path => path,
+    };
+    let url = format!("ws://{authority}{path}");
+    Ok((url.parse().map_err(|error| format!("{error}"))?, host, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ws_connector_parses_addresses() {
+        let rows = [
+            ("ws://127.0.0.1:7411", Ok(("ws://127.0.0.1:7411/hub", "127.0.0.1", 7411))),
+            ("ws://localhost:7411/", Ok(("ws://localhost:7411/hub", "localhost", 7411))),
+            ("http://localhost:7411", Ok(("ws://localhost:7411/hub", "localhost", 7411))),
+            ("ws://[::1]:7411/other", Ok(("ws://[::1]:7411/other", "::1", 7411))),
+            ("ws://hub.example", Ok(("ws://hub.example/hub", "hub.example", 80))),
+            ("127.0.0.1:7411", Err("should look like")),
+            ("wss://hub.example", Err("TLS")),
+            ("ftp://hub.example", Err("unsupported scheme")),
+            ("ws://secret@hub.example", Err("not part of the address")),
+            ("ws://", Err("")),
+            ("ws://a b", Err("")),
+        ];
+        for (address, expected) in rows {
+            match (parse(address), expected) {
+                (Ok((uri, host, port)), Ok(expected_parts)) => {
+                    assert_eq!((uri.to_string().as_str(), host.as_str(), port), expected_parts);
+                }
+                (Err(reason), Err(expected_reason)) => {
+                    assert!(reason.contains(expected_reason), "{address}: {reason}");
+                }
+                (parsed, _) => panic!("{address}: {parsed:?}"),
+            }
+        }
+    }
+    #[test]
+    fn ws_connector_detects_loopback_addresses() {
+        for (address, expected) in [
+            ("ws://127.0.0.1:7411", true),
+            ("ws://127.8.9.10", true),
+            ("http://[::1]:7411", true),
+            ("ws://LocalHost:7411", true),
+            ("ws://localhost.example:7411", false),
+            ("ws://127.0.0.1.example", false),
+            ("ws://10.0.0.1", false),
+            ("ws://[::2]", false),
+        ] {
+            assert_eq!(
+                WsConnector::new(address, None).unwrap().is_loopback(),
+                expected,
+                "{address}"
+            );
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Boolean schemas as objects, for clients that know no others.
+
+use serde_json::{Map, Value};
+
+/// Spells out a boolean, and whatever stands below an object.
+///
+/// What says whether more is allowed stays as it is: there everybody expects a boolean.
+pub(super) fn expand_booleans(schema: &mut Value) {
+    match schema {
+        Value::Bool(true) => *schema = Value::Object(Map::new()),
+        Value::Bool(false) => {
+            *schema = Map::from_iter([("not".to_owned(), Value::Object(Map::new()))]).into();
+        }
+        Value::Object(members) => {
+            members.iter_mut().for_each(|(name, value)| expand_keyword(name, value));
+        }
+        _ => {}
+    }
+}
+
+/// Spells out what stands in a keyword.
+pub(super) fn expand_keyword(keyword: &str, value: &mut Value) {
+    match (keyword, value) {
+        (
+            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
+            Value::Object(schemas),
+        ) => schemas.values_mut().for_each(expand_booleans),
+        ("items" | "prefixItems" | "allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => {
+            schemas.iter_mut().for_each(expand_booleans);
+        }
+        ("items" | "contains" | "propertyNames" | "not" | "if" | "then" | "else", schema) => {
+            expand_booleans(schema);
+        }
+        (
+            "additionalProperties"
+            | "additionalItems"
+            | "unevaluatedProperties"
+            | "unevaluatedItems",
+            schema @ Value::Object(_),
+        ) => expand_booleans(schema),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn boolean_schemas_are_expanded_at_every_depth() {
+        let never = json!({"not": {}});
+        for (schema, expected) in [
+            (json!(true), json!({})),
+            (json!(false), never.clone()),
+            (json!({"items": true}), json!({"items": {}})),
+            (json!({"items": false}), json!({"items": never})),
+            (json!({"items": [true, {}]}), json!({"items": [{}, {}]})),
+            (
+                json!({"properties": {"a": {"properties": {"b": false}}, "items": true}}),
+                json!({"properties": {"a": {"properties": {"b": never}}, "items": {}}}),
+            ),
+            (json!({"$defs": {"a": true}}), json!({"$defs": {"a": {}}})),
+            (json!({"anyOf": [true], "not": true}), json!({"anyOf": [{}], "not": {}})),
+            (json!({"additionalProperties": false}), json!({"additionalProperties": false})),
+            (
+                json!({"additionalProperties": {"items": true}}),
+                json!({"additionalProperties": {"items": {}}}),
+            ),
+            // What is data, and what is wrong, is not looked at.
+            (json!({"const": {"items": true}}), json!({"const": {"items": true}})),
+            (
+                json!({"uniqueItems": true, "required": true}),
+                json!({"uniqueItems": true, "required": true}),
+            ),
+        ] {
+            let mut expanded = schema.clone();
+            expand_booleans(&mut expanded);
+            assert_eq!(expanded, expected, "{schema}");
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Schemas where every reference in the document finds them.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use serde_json::{Map, Value, json};
+
+use super::name::{UniqueNames, type_name};
+use super::publish::{DefinitionLookup, lookup_in, sanitize, to_portable_schema, upgrade_draft};
+use super::shared;
+use super::shared_defs::{ImportKey, ImportedDocument};
+use crate::schema::{self, COMPONENTS_PREFIX, ComponentNames, DEFINITION_EXTENSION, Schema};
+
+/// The schemas of a document.
+pub(super) struct Components {
+    schemas: Map<String, Value>,
+    pub(super) names: UniqueNames,
+    /// Definitions that the operations of a namespace share.
+    shared: HashMap<DefinitionKey, Rc<SchemaFragment>>,
+    /// The documents that operations were imported from.
+    pub(super) imported: HashMap<ImportKey, ImportedDocument>,
+}
+
+/// A namespace, a keyword and the key of a definition.
+type DefinitionKey = (String, &'static str, String);
+
+/// Whose schema it is.
+#[derive(Clone, Copy)]
+pub(super) struct SchemaOwner<'a> {
+    /// Operations of one namespace share definitions.
+    pub(super) namespace: &'a str,
+    /// What the schema would be called.
+    pub(super) preferred_name: &'a str,
+}
+
+/// A schema that stands in the document.
+#[derive(Debug, Clone)]
+pub(super) struct PublishedSchema {
+    /// What is written where a schema is expected: a reference, or nothing that binds.
+    pub(super) reference: Value,
+    /// What is written in the extension, from which the original can be had to the letter.
+    pub(super) lossless: Value,
+    /// The component, if there is one.
+    pub(super) component: Option<String>,
+}
+
+impl Components {
+    /// The schemas that every document has.
+    pub(super) fn new() -> Self {
+        let mut components = Self {
+            schemas: Map::new(),
+            names: UniqueNames::default(),
+            shared: HashMap::new(),
+            imported: HashMap::new(),
+        };
+        for (name, schema) in shared::schemas() {
+            components.names.claim(&name, &name);
+            components.schemas.insert(name, schema);
+        }
+        components
+    }
+
+    pub(super) fn into_schemas(mut self) -> Map<String, Value> {
+        self.schemas.sort_keys();
+        self.schemas
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.schemas.get(name)
+    }
+
+    /// Puts a schema that is ours into the document.
+    pub(super) fn add(&mut self, preferred_name: &str, schema: Value) -> Value {
+        let name = self.names.claim(preferred_name, preferred_name);
+        let reference = reference(&name);
+        self.schemas.insert(name, schema);
+        reference
+    }
+
+    /// Puts the schema of an operation into the document: as it is where it can be moved, else in
+    /// portable words, else not at all.
+    pub(super) fn publish(&mut self, owner: SchemaOwner<'_>, schema: &Schema) -> PublishedSchema {
+        let excerpt = schema.as_shared_defs();
+        let published = excerpt.and_then(|excerpt| self.publish_shared(owner, excerpt));
+        published.unwrap_or_else(|| self.publish_standalone(owner, schema))
+    }
+
+    fn publish_standalone(&mut self, owner: SchemaOwner<'_>, schema: &Schema) -> PublishedSchema {
+        let original = schema.json();
+        let nothing = || PublishedSchema {
+            reference: json!({}),
+            lossless: original.clone().into_owned(),
+            component: None,
+        };
+        if schema.is_unknown() {
+            return nothing();
+        }
+        let modern = upgrade_draft(&original);
+        let is_same = matches!(modern, Cow::Borrowed(_));
+        let bundled =
+            schema::is_relocatable(&modern).then(|| self.bundle(owner, &modern)).flatten();
+        let bundled = bundled.map(|it| BundledSchema { is_exact: it.is_exact && is_same, ..it });
+        let bundled = bundled.or_else(|| {
+            let portable = to_portable_schema(&original)?;
+            Some(BundledSchema { is_exact: false, ..self.bundle(owner, &portable)? })
+        });
+        let Some(bundled) = bundled else { return nothing() };
+        let described = match bundled.is_exact {
+            true => self.lossless_reference(&bundled, &original),
+            false => original.clone().into_owned(),
+        };
+        let root = bundled.component_names.root;
+        PublishedSchema { reference: reference(&root), lossless: described, component: Some(root) }
+    }
+
+    /// Finds a place for a schema and for each of its definitions; `None` if it is no schema, or says
+    /// nothing.
+    fn bundle(&mut self, owner: SchemaOwner<'_>, document: &Value) -> Option<BundledSchema> {
+        let find = lookup_in(document);
+        let root = SchemaFragment::new(&without_definitions(document), &find)?;
+        if !has_constraints(&root.published) || !root.refs_resolve(document) {
+            return None;
+        }
+        let mut parts = Vec::new();
+        for (keyword, key, original) in schema::definitions(document) {
+            let key = (owner.namespace.to_owned(), keyword, key.clone());
+            let known = self.shared.get(&key).filter(|known| known.original == *original);
+            let part = match known {
+                Some(known) => Rc::clone(known),
+                None => Rc::new(SchemaFragment::new(original, &find)?),
+            };
+            if !part.refs_resolve(document) {
+                return None;
+            }
+            parts.push((key, part));
+        }
+        let is_exact = root.is_exact && parts.iter().all(|(_, part)| part.is_exact);
+        let referenced = referenced_definitions(&root, &parts);
+        let component_names = self.bundle_definitions(owner, parts);
+        self.insert(&component_names, component_names.root.clone(), root.published, json!({}));
+        Some(BundledSchema { component_names, referenced, is_exact })
+    }
+
+    fn bundle_definitions(
+        &mut self,
+        owner: SchemaOwner<'_>,
+        parts: Vec<(DefinitionKey, Rc<SchemaFragment>)>,
+    ) -> ComponentNames {
+        let own = self.unshareable(&parts);
+        let root = self.names.claim(owner.preferred_name, owner.preferred_name);
+        let mut component_names = ComponentNames { root, definitions: HashMap::new() };
+        let mut new = Vec::new();
+        for ((key, part), is_own) in parts.into_iter().zip(own) {
+            let known =
+                self.shared.get(&key).filter(|_| !is_own).map(|known| known.name.get().cloned());
+            let name = known.flatten().unwrap_or_else(|| {
+                let before =
+                    if is_own { owner.preferred_name } else { &*type_name(owner.namespace) };
+                let preferred_name = format!("{before}{}", type_name(&key.2));
+                let name =
+                    self.names.claim(&preferred_name, &format!("{before} {} {}", key.1, key.2));
+                new.push((
+                    name.clone(),
+                    part.definition_metadata(key.1, Some(&key.2)),
+                    Rc::clone(&part),
+                ));
+                name
+            });
+            component_names.definitions.insert((key.1, key.2.clone()), name.clone());
+            if !is_own {
+                let _ = part.name.set(name);
+                self.shared.entry(key).or_insert(part);
+            }
+        }
+        for (name, origin, part) in new {
+            self.insert(&component_names, name, part.published.clone(), origin);
+        }
+        component_names
+    }
+
+    /// Puts a part into the document, with what is to be known of where it stood.
+    pub(super) fn insert(
+        &mut self,
+        component_names: &ComponentNames,
+        name: String,
+        mut part: Value,
+        origin: Value,
+    ) {
+        component_names.rewrite_refs(&mut part);
+        if let Some(members) = part.as_object_mut() {
+            // Generators name types by their titles, and titles are not unique.
+            members.shift_remove("title");
+            let is_known = origin.as_object().is_some_and(|origin| !origin.is_empty());
+            members.extend(is_known.then(|| (DEFINITION_EXTENSION.to_owned(), origin)));
+        }
+        self.schemas.insert(name, part);
+    }
+
+    /// Which definitions cannot be shared: those that are something else for another operation, those
+    /// that lead to the schema itself, and those that lead to one of these.
+    fn unshareable(&self, parts: &[(DefinitionKey, Rc<SchemaFragment>)]) -> Vec<bool> {
+        let index_by_key: HashMap<(&str, &str), usize> =
+            parts.iter().enumerate().map(|(at, (key, _))| ((key.1, &*key.2), at)).collect();
+        let mut leading_here = vec![Vec::new(); parts.len()];
+        let mut found = Vec::new();
+        for (at, (key, part)) in parts.iter().enumerate() {
+            let mut is_own = self.shared.get(key).is_some_and(|known| !Rc::ptr_eq(known, part));
+            for target in &part.targets {
+                let target_index =
+                    target.as_ref().and_then(|(keyword, key)| index_by_key.get(&(*keyword, key)));
+                match target_index {
+                    Some(target) => leading_here[*target].push(at),
+                    None => is_own = true,
+                }
+            }
+            found.extend(is_own.then_some(at));
+        }
+        let mut own = vec![false; parts.len()];
+        while let Some(at) = found.pop() {
+            if !std::mem::replace(&mut own[at], true) {
+                found.extend(&leading_here[at]);
+            }
+        }
+        own
+    }
+
+    /// The original by its components.
+    fn lossless_reference(&self, bundled: &BundledSchema, original: &Value) -> Value {
+        let component_names = &bundled.component_names;
+        let mut described = reference(&component_names.root);
+        for keyword in ["$schema", "title"] {
+            if let Some(value) = original.get(keyword) {
+                described[keyword] = value.clone();
+            }
+        }
+        for (keyword, key, _) in schema::definitions(original) {
+            let key = (keyword, key.clone());
+            if let Some(home) =
+                component_names.definitions.get(&key).filter(|_| !bundled.referenced.contains(&key))
+            {
+                described[keyword][key.1] = reference(home);
+            }
+        }
+        // A document of hundreds of definitions is not read twice for each operation.
+        debug_assert!(
+            component_names.definitions.len() > 50
+                || schema::unbundle(&described, |name| self.schemas.get(name)).as_ref()
+                    == Some(original),
+            "the lossless form unbundles to the original",
+        );
+        described
+    }
+}
+
+/// Where a schema and its definitions are.
+struct BundledSchema {
+    component_names: ComponentNames,
+    /// The definitions that something leads to; the others have to be named.
+    referenced: HashSet<(&'static str, String)>,
+    /// Whether it can be had again to the letter.
+    is_exact: bool,
+}
+
+fn referenced_definitions(
+    root: &SchemaFragment,
+    parts: &[(DefinitionKey, Rc<SchemaFragment>)],
+) -> HashSet<(&'static str, String)> {
+    let parts: HashMap<(&str, &str), &SchemaFragment> =
+        parts.iter().map(|(key, part)| ((key.1, &*key.2), &**part)).collect();
+    let mut referenced = HashSet::new();
+    let mut waiting = vec![root];
+    while let Some(part) = waiting.pop() {
+        for (keyword, key) in part.targets.iter().flatten() {
+            let Some(target) = parts.get(&(*keyword, key)) else { continue };
+            if referenced.insert((*keyword, key.clone())) {
+                waiting.push(target);
+            }
+        }
+    }
+    referenced
+}
+
+/// A schema without its definitions, or one of these.
+pub(super) struct SchemaFragment {
+    pub(super) original: Value,
+    pub(super) published: Value,
+    references: Vec<String>,
+    /// The definitions that these lead to; what is none is the schema itself.
+    targets: Vec<Option<(&'static str, String)>>,
+    /// Whether it can be had again to the letter.
+    pub(super) is_exact: bool,
+    /// What it is called among the components, once it is shared.
+    name: OnceCell<String>,
+}
+
+impl SchemaFragment {
+    /// `None` if it is no schema.
+    pub(super) fn new(original: &Value, find: DefinitionLookup<'_, '_>) -> Option<Self> {
+        let published = sanitize(original, find)?;
+        let references = schema::collect_refs(&published);
+        let target = |link: &str| {
+            let (keyword, key, _) = schema::parse_definition_pointer(link.strip_prefix('#')?)?;
+            Some((keyword, key))
+        };
+        let is_exact = equals_except_dialect(original, &published)
+            && references.iter().all(|reference| schema::ref_round_trips(reference));
+        let targets = schema::ref_targets(&published).into_iter().map(target).collect();
+        let (original, name) = (original.clone(), OnceCell::new());
+        Some(Self { original, published, references, targets, is_exact, name })
+    }
+
+    /// What another gateway needs to know of a definition beside its text.
+    pub(super) fn definition_metadata(&self, keyword: &str, key: Option<&str>) -> Value {
+        let mut origin = json!({});
+        if let Some(key) = key {
+            origin["key"] = key.into();
+        }
+        if keyword != "$defs" {
+            origin["keyword"] = keyword.into();
+        }
+        if let Some(title) = self.original.get("title") {
+            origin["title"] = title.clone();
+        }
+        origin
+    }
+
+    fn refs_resolve(&self, document: &Value) -> bool {
+        let is_schema = |value: &Value| value.is_object() || value.is_boolean();
+        let target = |reference: &String| document.pointer(reference.strip_prefix('#')?);
+        self.references.iter().all(|reference| target(reference).is_some_and(is_schema))
+    }
+}
+
+/// Whether two parts differ in nothing but the dialect, which is put back.
+fn equals_except_dialect(original: &Value, published: &Value) -> bool {
+    let (Some(original), Some(published)) = (original.as_object(), published.as_object()) else {
+        return false;
+    };
+    let keywords = original.iter().filter(|(keyword, _)| *keyword != "$schema");
+    keywords.clone().count() == published.len()
+        && keywords.into_iter().all(|(keyword, value)| published.get(keyword) == Some(value))
+}
+
+fn without_definitions(document: &Value) -> Value {
+    let members = document.as_object().into_iter().flatten();
+    let members =
+        members.filter(|(keyword, _)| !matches!(keyword.as_str(), "$defs" | "definitions"));
+    Value::Object(members.map(|(keyword, value)| (keyword.clone(), value.clone())).collect())
+}
+
+/// A title alone does not bind anybody.
+pub(super) fn has_constraints(document: &Value) -> bool {
+    document.as_object().is_some_and(|members| members.keys().any(|keyword| keyword != "title"))
+}
+
+pub(super) fn reference(name: &str) -> Value {
+    json!({"$ref": format!("{COMPONENTS_PREFIX}{name}")})
+}

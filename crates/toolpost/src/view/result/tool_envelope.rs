@@ -1,0 +1,94 @@
+//! Results as the two blocks of a ToolEnvelope.
+
+use serde_json::Value;
+
+use super::tool_result::ToolResult;
+use super::{ResultStatus, ResultWriter, blocks};
+use crate::envelope::ContentBlock;
+use crate::error::CallError;
+use crate::outcome::Outcome;
+use crate::schema::Issue;
+use crate::tool_envelope::{
+    ERROR_TOOL, EnvelopeReader, ErrorPayload, PREFIX, ToolEnvelope, ToolEnvelopeMeta,
+};
+
+impl ResultWriter<'_> {
+    pub(super) fn write_tool_envelope(&self, out: &mut Vec<u8>, outcome: &Outcome) -> ResultStatus {
+        if is_tool_envelope(blocks(&outcome.envelope.meta)) {
+            return self.write_existing_envelope(out, outcome);
+        }
+        if let Some(error) = outcome.envelope.tool_error() {
+            return self.write_error(out, &error, ToolResult::with_metadata(outcome));
+        }
+        let envelope = &outcome.envelope;
+        let value = match (envelope.data.as_value(), envelope.data.as_raw()) {
+            (Some(value), _) => Ok(value.clone()),
+            (None, raw) => serde_json::from_str(raw.map_or("", |raw| raw.get())),
+        };
+        let written = value.map_err(|error| error.to_string()).and_then(|payload| {
+            let summary = summary(blocks(&envelope.meta), &payload);
+            let meta = ToolEnvelopeMeta::new(self.tool.name(), self.epoch_ms);
+            let block = ToolEnvelope::new(payload, meta).to_block();
+            block.map(|block| (summary, block)).map_err(|error| error.to_string())
+        });
+        match written {
+            Ok((summary, block)) => {
+                let mut tool_result = ToolResult::with_metadata(outcome);
+                tool_result.texts.extend([vec![summary.as_str()], vec![block.as_str()]]);
+                tool_result.write(out, self.generation);
+                ResultStatus::Success
+            }
+            Err(reason) => {
+                let error = CallError::output_validation_failed(
+                    self.tool.id().as_str(),
+                    &[Issue::new("", reason)],
+                );
+                self.write_error(out, &error, ToolResult::with_metadata(outcome));
+                ResultStatus::InvalidOutput
+            }
+        }
+    }
+
+    /// What a server packed itself goes on as it is.
+    fn write_existing_envelope(&self, out: &mut Vec<u8>, outcome: &Outcome) -> ResultStatus {
+        let is_error = outcome.envelope.is_error();
+        let mut tool_result = ToolResult::with_server_members(outcome);
+        tool_result.blocks = blocks(&outcome.envelope.meta);
+        tool_result.is_error = is_error;
+        tool_result.write(out, self.generation);
+        if is_error { ResultStatus::Failure } else { ResultStatus::Success }
+    }
+}
+
+/// The words and the block of a failure.
+pub(super) fn error_blocks(
+    error: &CallError,
+    details: Option<&Value>,
+    epoch_ms: i64,
+) -> [String; 2] {
+    let code = error.code().as_str();
+    let mut payload = ErrorPayload::from_call_error(code, error.message(), details);
+    payload.recoverable = error.is_retryable();
+    let json = serde_json::to_value(&payload).expect("maps with text keys are JSON");
+    let envelope = ToolEnvelope::new(json, ToolEnvelopeMeta::new(ERROR_TOOL, epoch_ms));
+    [payload.to_string(), envelope.to_block().expect("every member is text or a boolean")]
+}
+
+fn is_tool_envelope(blocks: &[ContentBlock]) -> bool {
+    let [ContentBlock::Text(_), ContentBlock::Text(second)] = blocks else { return false };
+    second.text.starts_with(PREFIX) && EnvelopeReader::default().read_block(&second.text).is_ok()
+}
+
+/// Markdown for people: what the tool wrote, or what the payload says.
+fn summary(blocks: &[ContentBlock], payload: &Value) -> String {
+    let texts = blocks.iter().filter_map(|block| match block {
+        ContentBlock::Text(block) => Some(block.text.as_str()),
+        _ => None,
+    });
+    let texts: Vec<_> = texts.collect();
+    match payload {
+        _ if !texts.is_empty() => texts.join("\n\n"),
+        Value::String(text) => text.clone(),
+        other => format!("```json\n{other:#}\n```"),
+    }
+}

@@ -1,0 +1,226 @@
+//! The members of a result, and their bytes.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value};
+
+use super::{ERROR_META, REPAIRS_META, WARNINGS_META};
+use crate::envelope::{ContentBlock, Meta};
+use crate::mcp::SOURCE_MEMBER;
+use crate::outcome::Outcome;
+use crate::payload::Payload;
+use crate::schema::{Issue, Repair};
+use crate::view::settings::ProtocolGeneration;
+
+/// Where a `_meta` that is no object goes, since clients take nothing else.
+const INVALID_META: &str = "toolpost/meta";
+
+/// A result before it is written. Texts are lists of parts, so that no payload is copied into them.
+#[derive(Default)]
+pub(super) struct ToolResult<'a> {
+    pub(super) texts: Vec<Vec<&'a str>>,
+    /// They follow the texts.
+    pub(super) blocks: &'a [ContentBlock],
+    /// JSON in parts.
+    pub(super) structured: Option<Vec<&'a str>>,
+    pub(super) is_error: bool,
+    /// What a server carried beside its result.
+    meta: Option<&'a Map<String, Value>>,
+    /// Its members that nobody here knows.
+    extra: Option<&'a Map<String, Value>>,
+    /// What stood in place of a `_meta`.
+    invalid_meta: Option<&'a Value>,
+    repairs: &'a [Repair],
+    pub(super) warnings: &'a [Issue],
+    pub(super) error: Option<&'a Value>,
+}
+
+impl<'a> ToolResult<'a> {
+    /// The result of a server that goes out as it came, members and all.
+    pub(super) fn with_server_members(outcome: &'a Outcome) -> Self {
+        let extra = match &outcome.envelope.meta {
+            Meta::Mcp(meta) => Some(&meta.extra),
+            _ => None,
+        };
+        Self { extra, ..Self::with_metadata(outcome) }
+    }
+
+    /// What every result of this outcome carries beside its content.
+    pub(super) fn with_metadata(outcome: &'a Outcome) -> Self {
+        let mut tool_result =
+            Self { repairs: outcome.repairs(), warnings: outcome.warnings(), ..Self::default() };
+        if let Meta::Mcp(meta) = &outcome.envelope.meta {
+            (tool_result.meta, tool_result.invalid_meta) =
+                (meta.meta.as_ref(), meta.extra.get("_meta"));
+        }
+        tool_result
+    }
+
+    /// The same as a failure.
+    pub(super) fn into_error<'b>(self) -> ToolResult<'b>
+    where
+        'a: 'b,
+    {
+        ToolResult { is_error: true, ..self }
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>, generation: ProtocolGeneration) {
+        out.reserve(self.estimated_len());
+        out.push(b'{');
+        if generation == ProtocolGeneration::Modern {
+            out.extend_from_slice(br#""resultType":"complete","#);
+        }
+        self.write_content(out);
+        if let Some(parts) = &self.structured {
+            out.extend_from_slice(br#","structuredContent":"#);
+            parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+        }
+        if self.is_error {
+            out.extend_from_slice(br#","isError":true"#);
+        }
+        let side = MetaObject(self);
+        if !side.is_empty() {
+            out.extend_from_slice(br#","_meta":"#);
+            write_json(out, &side);
+        }
+        self.write_extra(out);
+        out.push(b'}');
+    }
+
+    fn write_content(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#""content":["#);
+        let mut is_first = true;
+        let mut comma = |out: &mut Vec<u8>| {
+            if !std::mem::take(&mut is_first) {
+                out.push(b',');
+            }
+        };
+        for parts in &self.texts {
+            comma(out);
+            out.extend_from_slice(br#"{"type":"text","text":"#);
+            write_json(out, &JoinedText(parts));
+            out.push(b'}');
+        }
+        for block in self.blocks {
+            comma(out);
+            write_json(out, block);
+        }
+        out.push(b']');
+    }
+
+    /// Members that only the server knows, under the names that they had there.
+    fn write_extra(&self, out: &mut Vec<u8>) {
+        let Some(extra) = self.extra else { return };
+        for (name, value) in extra {
+            let name = match name.as_str() {
+                "content" | "structuredContent" | "isError" | "resultType" | "_meta" => continue,
+                SOURCE_MEMBER if !extra.contains_key("source") => "source",
+                name => name,
+            };
+            if !value.is_null() {
+                out.push(b',');
+                write_json(out, name);
+                out.push(b':');
+                write_json(out, value);
+            }
+        }
+    }
+
+    /// About how long it will be.
+    fn estimated_len(&self) -> usize {
+        let parts = self.texts.iter().chain(&self.structured).flatten();
+        parts.map(|part| part.len() + part.len() / 8).sum::<usize>() + 128
+    }
+}
+
+/// What stands in `_meta`.
+struct MetaObject<'r, 'a>(&'r ToolResult<'a>);
+
+impl MetaObject<'_, '_> {
+    fn is_empty(&self) -> bool {
+        let Self(tool_result) = self;
+        tool_result.meta.is_none()
+            && tool_result.invalid_meta.is_none()
+            && tool_result.repairs.is_empty()
+            && tool_result.warnings.is_empty()
+            && tool_result.error.is_none()
+    }
+}
+
+impl Serialize for MetaObject<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(tool_result) = self;
+        let mut map = serializer.serialize_map(None)?;
+        let is_ours = |name: &str| match name {
+            REPAIRS_META => !tool_result.repairs.is_empty(),
+            WARNINGS_META => !tool_result.warnings.is_empty(),
+            ERROR_META => tool_result.error.is_some(),
+            INVALID_META => tool_result.invalid_meta.is_some(),
+            _ => false,
+        };
+        for (name, value) in
+            tool_result.meta.into_iter().flatten().filter(|(name, _)| !is_ours(name))
+        {
+            map.serialize_entry(name, value)?;
+        }
+        let before =
+            |name: &str| tool_result.meta.and_then(|meta| meta.get(name)).and_then(Value::as_array);
+        if is_ours(REPAIRS_META) {
+            let all = Concatenated(before(REPAIRS_META), tool_result.repairs);
+            map.serialize_entry(REPAIRS_META, &all)?;
+        }
+        if is_ours(WARNINGS_META) {
+            let all = Concatenated(before(WARNINGS_META), tool_result.warnings);
+            map.serialize_entry(WARNINGS_META, &all)?;
+        }
+        if let Some(error) = tool_result.error {
+            map.serialize_entry(ERROR_META, error)?;
+        }
+        if let Some(odd) = tool_result.invalid_meta {
+            map.serialize_entry(INVALID_META, odd)?;
+        }
+        map.end()
+    }
+}
+
+/// What another gateway found before us, and what was found here.
+struct Concatenated<'a, T>(Option<&'a Vec<Value>>, &'a [T]);
+
+impl<T: Serialize> Serialize for Concatenated<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeSeq;
+        let mut list = serializer.serialize_seq(None)?;
+        self.0.into_iter().flatten().try_for_each(|value| list.serialize_element(value))?;
+        self.1.iter().try_for_each(|value| list.serialize_element(value))?;
+        list.end()
+    }
+}
+
+/// Parts that are one string.
+struct JoinedText<'r, 'a>(&'r [&'a str]);
+
+impl fmt::Display for JoinedText<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|part| f.write_str(part))
+    }
+}
+
+impl Serialize for JoinedText<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A payload as JSON text; what is text already is not copied.
+pub(super) fn json_text(payload: &Payload) -> Cow<'_, str> {
+    match payload.as_raw() {
+        Some(raw) => Cow::Borrowed(raw.get().trim()),
+        None => Cow::Owned(serde_json::to_string(payload).expect("a tree is JSON")),
+    }
+}
+
+fn write_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    serde_json::to_writer(out, value).expect("what is written here has a JSON form");
+}

@@ -1,0 +1,162 @@
+//! The tools of a catalog.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::listing::Listing;
+use super::settings::{ListMode, ProtocolGeneration, ViewSettings};
+use super::tool::Tool;
+use crate::operation::Operation;
+use crate::registry::Catalog;
+
+/// The operations through which every other is found and called.
+const COMPACT_OPERATIONS: [&str; 4] = ["hub.call", "hub.list", "hub.schema", "hub.search"];
+
+/// Every operation of one snapshot of a catalog as a tool, found by its name.
+#[derive(Debug)]
+pub struct ToolSet {
+    catalog: Arc<Catalog>,
+    settings: ViewSettings,
+    /// Sorted by id.
+    tools: Vec<Arc<Tool>>,
+    names: HashMap<String, usize, foldhash::fast::RandomState>,
+    warnings: Vec<String>,
+    /// The lists that were asked for, by what they show.
+    listings: Mutex<HashMap<ListingKey, Arc<Listing>>>,
+}
+
+/// What a listing shows: one bit for each tool.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ListingKey {
+    generation: ProtocolGeneration,
+    tools: Box<[u64]>,
+}
+
+impl ToolSet {
+    /// The tools of a catalog.
+    pub fn new(catalog: Arc<Catalog>, settings: ViewSettings) -> Self {
+        Self::build(catalog, settings, |operation, settings| {
+            Arc::new(Tool::new(Arc::clone(operation), settings))
+        })
+    }
+
+    /// The tools of a later catalog; what is known about unchanged operations is kept.
+    #[must_use]
+    pub fn updated(&self, catalog: Arc<Catalog>) -> Self {
+        let known: HashMap<*const Operation, &Arc<Tool>> =
+            self.tools.iter().map(|tool| (Arc::as_ptr(tool.operation()), tool)).collect();
+        Self::build(catalog, self.settings.clone(), |operation, settings| {
+            let known = known.get(&Arc::as_ptr(operation)).map(|tool| Arc::clone(tool));
+            known.unwrap_or_else(|| Arc::new(Tool::new(Arc::clone(operation), settings)))
+        })
+    }
+
+    fn build(
+        catalog: Arc<Catalog>,
+        settings: ViewSettings,
+        tool: impl Fn(&Arc<Operation>, &ViewSettings) -> Arc<Tool>,
+    ) -> Self {
+        let mut names = HashMap::with_hasher(<_>::default());
+        let mut tools: Vec<Arc<Tool>> = Vec::new();
+        let mut warnings = Vec::new();
+        let is_listed = |namespace: &str| {
+            let is_selected = settings.namespace.as_deref().is_none_or(|one| one == namespace);
+            is_selected && settings.hidden_namespaces.iter().all(|hidden| **hidden != *namespace)
+        };
+        let listed = catalog.list().iter().filter(|one| is_listed(one.id().namespace()));
+        for operation in listed {
+            let tool = tool(operation, &settings);
+            match names.entry(tool.name().to_owned()) {
+                Entry::Vacant(slot) => {
+                    slot.insert(tools.len());
+                    tools.push(tool);
+                }
+                Entry::Occupied(slot) => {
+                    let first = tools[*slot.get()].id();
+                    let (id, name) = (tool.id(), tool.name());
+                    warnings.push(format!(
+                        "{id} is not exposed as a tool: its tool name `{name}` is already used by {first}"
+                    ));
+                }
+            }
+        }
+        Self { catalog, settings, tools, names, warnings, listings: Mutex::default() }
+    }
+
+    /// The snapshot that these are the tools of.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// Which operations are no tools, and why.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The tool of that name, whether or not a listing shows it; who may call it is for the caller
+    /// of this to ask.
+    pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.names.get(name).map(|position| &self.tools[*position])
+    }
+
+    /// Every tool, sorted by the ids of the operations.
+    pub fn tools(&self) -> &[Arc<Tool>] {
+        &self.tools
+    }
+
+    /// A list of the tools that somebody sees. Callers who see the same share one list.
+    pub fn listing(
+        &self,
+        mode: ListMode,
+        generation: ProtocolGeneration,
+        is_visible: impl Fn(&Operation) -> bool,
+    ) -> Arc<Listing> {
+        let key = ListingKey { generation, tools: self.select_tools(mode, is_visible) };
+        let known = || self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listing) = known().get(&key) {
+            return Arc::clone(listing);
+        }
+        let tools = self.tools.iter().enumerate();
+        let tools = tools.filter(|(position, _)| key.contains(*position)).map(|(_, tool)| tool);
+        let listing = Arc::new(Listing::new(tools, generation, self.settings.page_size));
+        let mut known = known();
+        // Whoever has so many kinds of callers starts anew rather than keeping them all.
+        if known.len() >= self.settings.max_cached_listings {
+            known.clear();
+        }
+        known.insert(key, Arc::clone(&listing));
+        listing
+    }
+
+    fn select_tools(&self, mode: ListMode, is_visible: impl Fn(&Operation) -> bool) -> Box<[u64]> {
+        let mut visible = vec![0_u64; self.tools.len().div_ceil(64)];
+        let mut compact = visible.clone();
+        let (mut count, mut is_compact) = (0, false);
+        for (position, tool) in self.tools.iter().enumerate() {
+            if !is_visible(tool.operation()) {
+                continue;
+            }
+            let (word, bit) = (position / 64, 1 << (position % 64));
+            visible[word] |= bit;
+            count += 1;
+            if COMPACT_OPERATIONS.contains(&tool.id().as_str()) {
+                compact[word] |= bit;
+                is_compact = true;
+            }
+        }
+        let wants_compact = match mode {
+            ListMode::All => false,
+            ListMode::Compact => true,
+            ListMode::Auto => count > self.settings.compact_above,
+        };
+        // Where those four are not there, an empty list would help nobody.
+        if wants_compact && is_compact { compact.into() } else { visible.into() }
+    }
+}
+
+impl ListingKey {
+    fn contains(&self, position: usize) -> bool {
+        self.tools[position / 64] & (1 << (position % 64)) != 0
+    }
+}

@@ -1,0 +1,194 @@
+//! Servers that others wrote: every tool that needs no network, resources and prompts.
+//!
+//! `scripts/fetch-test-data` brings them. What was called is printed as a table (`--nocapture`), and
+//! written to `mcp-matrix.txt` in the folder that cargo has for the files of tests.
+
+mod cases;
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde_json::Value;
+use toolpost::mcp::{HttpSettings, McpSourceStatus, McpTransport, StdioSettings};
+use toolpost::protocol::Secret;
+
+use super::fixture::{McpFixture, ScratchDir};
+
+/// A server, and what is asked of it.
+struct RealServer {
+    name: &'static str,
+    /// What it speaks when it may choose.
+    protocol: &'static str,
+    /// The command line; `{cache}`, `{servers}`, `{scratch}` and `{port}` are replaced.
+    command: &'static [&'static str],
+    env: &'static [(&'static str, &'static str)],
+    is_http: bool,
+    cases: fn(&Path) -> Vec<CallCase>,
+}
+
+/// An operation, its input, and what must come of it.
+type CallCase = (&'static str, Value, ExpectedOutcome);
+
+#[derive(Debug, Clone, Copy)]
+enum ExpectedOutcome {
+    /// The result holds this text.
+    Contains(&'static str),
+    /// The result says that the tool failed, and holds this text.
+    ToolFails(&'static str),
+    /// There is no result, for a reason that holds this text.
+    CallFails(&'static str),
+}
+
+#[tokio::test]
+async fn real_servers_pass_every_call_case() {
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
+    let missing: Vec<_> = ["npm", "py", "py2"]
+        .into_iter()
+        .filter(|folder| !cache.join(folder).join(".packages").exists())
+        .collect();
+    if !missing.is_empty() {
+        assert!(std::env::var_os("CI").is_none(), "{missing:?} of .cache are missing");
+        eprintln!("SKIPPED: real MCP servers; scripts/fetch-test-data brings {missing:?}");
+        return;
+    }
+    let cache = cache.canonicalize().unwrap();
+    let rows = join_all(cases::SERVERS.iter().map(|server| server.run_cases(&cache))).await;
+    let head = ["server", "version", "protocol", "tools", "operations", "calls", "as expected"];
+    let mut matrix = format_row(&head.map(str::to_owned));
+    for row in rows.iter().map(|row| &row.cells) {
+        matrix.push_str(&format_row(row));
+    }
+    println!("{matrix}");
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-matrix.txt");
+    std::fs::write(file, &matrix).unwrap();
+    let failures: Vec<_> = rows.into_iter().flat_map(|row| row.failures).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn format_row(cells: &[String; 7]) -> String {
+    let [server, cells @ ..] = cells;
+    let cells = cells.iter().map(|cell| format!("{cell:>12}")).collect::<String>();
+    format!("{server:<22}{cells}\n")
+}
+
+/// What was found out about a server.
+struct MatrixRow {
+    cells: [String; 7],
+    failures: Vec<String>,
+}
+
+impl RealServer {
+    async fn run_cases(&self, cache: &Path) -> MatrixRow {
+        let scratch = ScratchDir::new();
+        cases::prepare(scratch.path());
+        let cases = (self.cases)(scratch.path());
+        let (transport, child) = self.transport(cache, scratch.path());
+        // A server that somebody else starts may not be there yet when it is first looked for.
+        let often = Duration::from_millis(200);
+        let fixture = McpFixture::with_transport(transport, scratch, None, |settings| {
+            settings.restart = (often, often);
+        });
+        fixture.wait_status(|status| matches!(status, McpSourceStatus::Ready(_))).await;
+        let found = fixture.server_info().await;
+        let mut failures = self.untested_operations(&fixture, &cases);
+        if found.protocol != self.protocol || !found.warnings.is_empty() {
+            failures.push(format!("{}: {} {:?}", self.name, found.protocol, found.warnings));
+        }
+        let mut as_expected = 0;
+        for (operation, input, expected) in &cases {
+            match run_case(&fixture, operation, input, *expected).await {
+                Ok(()) => as_expected += 1,
+                Err(message) => {
+                    failures.push(format!("{} {operation} {input}: {message}", self.name));
+                }
+            }
+        }
+        let (version, protocol) = (found.server_version.clone(), found.protocol.clone());
+        let operations = fixture.pipeline.registry().catalog().len();
+        let counts = [found.tools.len(), operations, cases.len(), as_expected];
+        let [tools, operations, calls, right] = counts.map(|count| count.to_string());
+        let cells = [self.name.to_owned(), version, protocol, tools, operations, calls, right];
+        fixture.close().await;
+        drop(child);
+        MatrixRow { cells, failures }
+    }
+
+    /// What a new version of the server has that no row calls, and the other way round.
+    fn untested_operations(&self, fixture: &McpFixture, cases: &[CallCase]) -> Vec<String> {
+        let catalog = fixture.pipeline.registry().catalog();
+        let listed: BTreeSet<_> =
+            catalog.list().iter().map(|operation| operation.spec().name.clone()).collect();
+        let tested: BTreeSet<_> = cases.iter().map(|(name, ..)| (*name).to_owned()).collect();
+        let odd = listed.symmetric_difference(&tested);
+        odd.map(|name| format!("{}: `{name}` is not both in the list and in the table", self.name))
+            .collect()
+    }
+
+    fn transport(&self, cache: &Path, scratch: &Path) -> (McpTransport, Option<HttpServerProcess>) {
+        let port = free_port();
+        let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
+        let fill_in = |text: &str| {
+            text.replace("{cache}", &cache.to_string_lossy())
+                .replace("{servers}", &servers.to_string_lossy())
+                .replace("{scratch}", &scratch.to_string_lossy())
+                .replace("{port}", &port.to_string())
+        };
+        let command: Vec<_> = self.command.iter().map(|part| fill_in(part)).collect();
+        let env = self.env.iter().map(|(name, value)| ((*name).to_owned(), fill_in(value)));
+        if self.is_http {
+            let mut process = Command::new(&command[0]);
+            process.args(&command[1..]).envs(env).stdin(Stdio::null());
+            let child = process.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let url = format!("http://127.0.0.1:{port}/mcp").parse().unwrap();
+            return (McpTransport::Http(HttpSettings::new(url)), Some(HttpServerProcess(child)));
+        }
+        let mut stdio = StdioSettings::new(&command[0], &command[1..]);
+        stdio.env = env.map(|(name, value)| (name, Secret::new(value))).collect();
+        stdio.cwd = Some(PathBuf::from(scratch));
+        (McpTransport::Stdio(stdio), None)
+    }
+}
+
+async fn run_case(
+    fixture: &McpFixture,
+    operation: &str,
+    input: &Value,
+    expected: ExpectedOutcome,
+) -> Result<(), String> {
+    let response = match operation {
+        "resources/subscribe" => fixture.first_value(operation, input.clone()).await,
+        _ => fixture.call(operation, input.clone()).await,
+    };
+    let (is_error, message) = match response {
+        Ok(envelope) => (Some(envelope.is_error()), serde_json::to_string(&envelope).unwrap()),
+        Err(error) => (None, error.to_string()),
+    };
+    let (awaited, text) = match expected {
+        ExpectedOutcome::Contains(text) => (Some(false), text),
+        ExpectedOutcome::ToolFails(text) => (Some(true), text),
+        ExpectedOutcome::CallFails(text) => (None, text),
+    };
+    let is_right = is_error == awaited && message.contains(text);
+    is_right
+        .then_some(())
+        .ok_or_else(|| format!("{expected:?}, but it is {is_error:?} {message:.600}"))
+}
+
+/// A server over HTTP; gone with its owner.
+struct HttpServerProcess(Child);
+
+impl Drop for HttpServerProcess {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A port that nobody listens on, for a server that cannot say which one it took.
+fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}

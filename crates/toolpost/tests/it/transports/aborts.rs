@@ -1,0 +1,120 @@
+//! Canceled calls, and what the peer receives.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use serde_json::json;
+use toolpost::{CallRequest, RequestId};
+
+use super::fixture::Fixture;
+use super::harness::TestTransport;
+use super::{code, serve, wait_idle};
+
+/// What waits, and is stopped by an explicit abort: a mutation as well as a query.
+const WAITING_OPERATIONS: [&str; 2] = ["suite.wait", "suite.write"];
+
+pub(super) async fn dropped_call_cancels_handler(transport: &dyn TestTransport) {
+    let fixture = Fixture::new();
+    let harness = serve(transport, &fixture).await;
+    let client = harness.client().await;
+    for (round, operation) in WAITING_OPERATIONS.into_iter().enumerate() {
+        let calling = client.call(CallRequest::new(operation, json!({})));
+        tokio::select! {
+            ended = calling => panic!("{operation}: {ended:?}"),
+            () = fixture.counts.started.wait_for(round + 1) => {}
+        }
+        fixture.counts.canceled.wait_for(round + 1).await;
+        wait_idle(&*harness, &client).await;
+    }
+}
+
+pub(super) async fn abort_handle_cancels_call(transport: &dyn TestTransport) {
+    let fixture = Fixture::new();
+    let harness = serve(transport, &fixture).await;
+    let client = harness.client().await;
+    for (round, operation) in WAITING_OPERATIONS.into_iter().enumerate() {
+        let calling = client.call(CallRequest::new(operation, json!({})));
+        let handle = calling.abort_handle();
+        let calling = tokio::spawn(calling);
+        fixture.counts.started.wait_for(round + 1).await;
+        handle.abort("enough");
+        assert_eq!(code(calling.await.unwrap()), "ABORTED", "{operation}");
+        fixture.counts.canceled.wait_for(round + 1).await;
+        wait_idle(&*harness, &client).await;
+        handle.abort("what has ended is not disturbed");
+    }
+}
+
+/// A handle is often used before the task of its call had its first turn.
+pub(super) async fn abort_handle_cancels_unpolled_call(transport: &dyn TestTransport) {
+    let fixture = Fixture::new();
+    let harness = serve(transport, &fixture).await;
+    let client = harness.client().await;
+    let calling = client.call(CallRequest::new("suite.wait", json!({})));
+    calling.abort_handle().abort("enough");
+    assert_eq!(code(calling.await), "ABORTED");
+    wait_idle(&*harness, &client).await;
+    assert_eq!(fixture.counts.started.get(), fixture.counts.canceled.get());
+}
+
+pub(super) async fn client_abort_by_request_id_cancels_call(transport: &dyn TestTransport) {
+    let fixture = Fixture::new();
+    let harness = serve(transport, &fixture).await;
+    let client = harness.client().await;
+    for (round, operation) in WAITING_OPERATIONS.into_iter().enumerate() {
+        // Not one that was given up: the last words about it may still be under way.
+        let id = RequestId::from(operation);
+        let request = CallRequest::new(operation, json!({})).request_id(id.clone());
+        let calling = tokio::spawn(client.call(request));
+        fixture.counts.started.wait_for(round + 1).await;
+        assert!(client.abort(&id, "enough"), "{operation}");
+        assert!(!client.abort(&id, "twice"), "{operation}");
+        assert_eq!(code(calling.await.unwrap()), "ABORTED", "{operation}");
+        fixture.counts.canceled.wait_for(round + 1).await;
+        wait_idle(&*harness, &client).await;
+    }
+    let id = RequestId::from("suite.quiet");
+    let request = CallRequest::new("suite.quiet", json!({})).request_id(id.clone());
+    let mut values = client.subscribe(request);
+    values.next().await.unwrap().unwrap();
+    assert!(client.abort(&id, "enough"));
+    assert_eq!(code(values.next().await.unwrap()), "ABORTED");
+    assert!(values.next().await.is_none());
+    fixture.counts.stopped.wait_for(1).await;
+    wait_idle(&*harness, &client).await;
+}
+
+/// One that has just given a value, and one that always has another.
+pub(super) async fn dropped_stream_cancels_source(transport: &dyn TestTransport) {
+    let fixture = Fixture::new();
+    let harness = serve(transport, &fixture).await;
+    let client = harness.client().await;
+    for (round, operation) in ["suite.quiet", "suite.ticks"].into_iter().enumerate() {
+        let mut values = client.subscribe(CallRequest::new(operation, json!({})));
+        assert_eq!(client.pending_count(), 0, "it is lazy");
+        values.next().await.unwrap().unwrap();
+        drop(values);
+        fixture.counts.stopped.wait_for(round + 1).await;
+        wait_idle(&*harness, &client).await;
+    }
+    drop(client.subscribe(CallRequest::new("suite.ticks", json!({}))));
+    wait_idle(&*harness, &client).await;
+}
+
+pub(super) async fn deadline_ends_call_on_both_sides(transport: &dyn TestTransport) {
+    let fixture = Fixture::new();
+    let harness = serve(transport, &fixture).await;
+    let client = harness.client().await;
+    for (round, operation) in WAITING_OPERATIONS.into_iter().enumerate() {
+        let request = CallRequest::new(operation, json!({})).timeout(Duration::from_millis(100));
+        assert_eq!(code(client.call(request).await), "TIMEOUT", "{operation}");
+        fixture.counts.canceled.wait_for(round + 1).await;
+        wait_idle(&*harness, &client).await;
+    }
+    let request = CallRequest::new("suite.quiet", json!({})).timeout(Duration::from_millis(100));
+    let mut values = client.subscribe(request);
+    values.next().await.unwrap().unwrap();
+    assert_eq!(code(values.next().await.unwrap()), "TIMEOUT");
+    fixture.counts.stopped.wait_for(1).await;
+    wait_idle(&*harness, &client).await;
+}
